@@ -1,4 +1,4 @@
-/* Spans of time that were looked at; see observed_spans.h. */
+/* Spans of monitored time; see observed_spans.h. */
 #include "aggregate/observed_spans.h"
 
 static bool is_observed_now(const struct observed_spans *o)

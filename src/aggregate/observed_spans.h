@@ -1,6 +1,6 @@
-/* When somebody looked: spans of CLOCK_MONOTONIC, so that "nothing was there" can be told from "nobody looked". Plain
- * data; of many spans the oldest go. The budget does not end and begin them often: sixteen reach back further than any
- * window does. */
+/* Spans of CLOCK_MONOTONIC in which monitoring was enabled; distinguishes "no samples" from "not monitored". Plain
+ * data; the oldest spans are overwritten. The budget enables and disables monitoring rarely: sixteen spans reach back
+ * further than any window. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,21 +9,21 @@
 #define OBSERVED_SPANS_MAX 16
 
 struct observed_span {
-    uint64_t from_ns, to_ns; /* UINT64_MAX: it goes on */
+    uint64_t from_ns, to_ns; /* UINT64_MAX: still enabled */
 };
 
 struct observed_spans {
-    uint64_t since_ns;                              /* when it was first told whether somebody looks; 0: never */
-    struct observed_span spans[OBSERVED_SPANS_MAX]; /* number N stands at N modulo the number of them */
-    uint64_t count;                                 /* begun */
-    uint64_t ended_ns;                              /* of all that have ended */
+    uint64_t since_ns;                              /* time of the first observed_spans_set; 0: never called */
+    struct observed_span spans[OBSERVED_SPANS_MAX]; /* span N is at index N modulo OBSERVED_SPANS_MAX */
+    uint64_t count;                                 /* of all spans ever begun */
+    uint64_t ended_ns;                              /* total length of all finished spans */
 };
 
-/* From `now_ns` on it is looked, or not; times do not go back. */
+/* Monitoring is enabled or disabled from `now_ns` on; times must not decrease. */
 void observed_spans_set(struct observed_spans *o, bool is_observed, uint64_t now_ns);
 
-/* How much of [from_ns, to_ns) was looked at. */
+/* How much of [from_ns, to_ns) was monitored. */
 uint64_t observed_spans_within(const struct observed_spans *o, uint64_t from_ns, uint64_t to_ns);
 
-/* Of all time until `now_ns`. */
+/* The total monitored time until `now_ns`. */
 uint64_t observed_spans_sum(const struct observed_spans *o, uint64_t now_ns);

@@ -1,8 +1,7 @@
-/* The slowest requests, in slots of ten seconds by the time of their end, on the clock that nobody sets. A slot keeps
- * its slowest within its share of the memory and is dropped whole when it ages. See requests.h.
+/* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot keeps its slowest requests within
+ * its share of the memory and is dropped as a whole when it expires. See requests.h.
  *
- * What arrives here is already the slow part: all requests are counted in the kernel
- * (http_server_request_duration_seconds). */
+ * Only slow requests arrive here: all requests are counted in the kernel (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 #include <string.h>
 
 #define SLOT_NS      (10 * 1000000000ull)
-#define SLOTS        (REQUESTS_KEPT_SECONDS * 1000000000ull / SLOT_NS + 1) /* and the one being filled */
+#define SLOTS        (REQUESTS_KEPT_SECONDS * 1000000000ull / SLOT_NS + 1) /* plus the current one */
 #define COUNTERS_MAX 256
 
 struct slot {
@@ -79,7 +78,7 @@ static void remove_at(struct slot *slot, size_t i)
     slot->requests[i] = slot->requests[--slot->count];
 }
 
-/* An earlier record of the same request. */
+/* Removes an earlier record of the same request. */
 static bool remove_id(struct requests *r, uint64_t id)
 {
     for (size_t s = 0; id && s < SLOTS; s++)
@@ -91,7 +90,7 @@ static bool remove_id(struct requests *r, uint64_t id)
     return false;
 }
 
-/* The slot of that number, emptied of what was in its place; NULL when that time is no longer kept. */
+/* The slot of that number, after dropping expired slots; NULL if that time is no longer kept. */
 static struct slot *slot_of(struct requests *r, uint64_t number)
 {
     if (number + SLOTS <= r->newest)
@@ -107,7 +106,7 @@ static struct slot *slot_of(struct requests *r, uint64_t number)
     return slot;
 }
 
-static size_t fastest(const struct slot *slot)
+static size_t find_fastest(const struct slot *slot)
 {
     size_t at = 0;
     for (size_t i = 1; i < slot->count; i++)
@@ -116,12 +115,12 @@ static size_t fastest(const struct slot *slot)
     return at;
 }
 
-/* Makes room; false when `request` itself is the fastest. */
+/* Drops faster requests to make room; false if `request` itself is the fastest. */
 static bool make_room(struct requests *r, struct slot *slot, const struct request *request)
 {
     size_t share = r->max_bytes / SLOTS;
     while (slot->count && slot->bytes + request->bytes > share) {
-        size_t i = fastest(slot);
+        size_t i = find_fastest(slot);
         if (slot->requests[i]->duration_ns >= request->duration_ns)
             return false;
         remove_at(slot, i);
@@ -130,7 +129,7 @@ static bool make_room(struct requests *r, struct slot *slot, const struct reques
     return slot->bytes + request->bytes <= share || slot->count == 0;
 }
 
-static int keep(struct requests *r, struct request *request)
+static int insert_request(struct requests *r, struct request *request)
 {
     struct slot *slot = slot_of(r, end_of(request) / SLOT_NS);
     if (!slot || !make_room(r, slot, request)) {
@@ -160,8 +159,8 @@ static struct counter *find_counter(struct requests *r, const char *service, con
     return NULL;
 }
 
-/* When the table is full, the rest goes under the service "other". */
-static void count(struct requests *r, const struct request *request)
+/* When the table is full, further services are counted as service "other". */
+static void count_request(struct requests *r, const struct request *request)
 {
     char service[sizeof(r->counters[0].service)], method[sizeof(r->counters[0].method)];
     uint16_t class = request->status / 100;
@@ -191,9 +190,9 @@ int requests_add(struct requests *r, struct request *request)
         r->replaced++;
     } else {
         r->taken++;
-        count(r, request);
+        count_request(r, request);
     }
-    int result = keep(r, request);
+    int result = insert_request(r, request);
     pthread_mutex_unlock(&r->lock);
     if (result < 0)
         request_free(request);
@@ -258,7 +257,7 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
     for (size_t i = 0; i < r->counter_count; i++) {
         const struct counter *c = &r->counters[i];
         metric_add(set, "sonde_requests_detailed", METRIC_COUNTER, "",
-                   "Requests taken apart: the slow ones (all are in http_server_request_duration_seconds).",
+                   "Requests recorded in detail: the slow ones (all are in http_server_request_duration_seconds).",
                    (double)c->count,
                    METRIC_LABELS({"service_name", c->service}, {"http_request_method", c->method},
                                  {"http_response_status_class", classes[c->class < 6 ? c->class : 5]}));
@@ -274,11 +273,12 @@ void requests_metrics(struct requests *r, struct metric_set *set)
         kept += r->slots[s].count;
     }
     counter_metrics(r, set);
-    metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their parts.", (double)kept,
+    metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their details.", (double)kept,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
-               "Requests taken apart but not kept, because slower ones filled the memory or they came too late.",
-               (double)r->dropped, METRIC_NO_LABELS);
+    metric_add(
+        set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
+        "Requests recorded in detail but not kept, because slower ones filled the memory or they arrived too late.",
+        (double)r->dropped, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_bytes", METRIC_GAUGE, "bytes", "Memory held by requests.", (double)bytes,
                METRIC_NO_LABELS);
     pthread_mutex_unlock(&r->lock);

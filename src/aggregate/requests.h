@@ -1,5 +1,5 @@
-/* The requests of the last minutes: the slowest, whole, and counts of all by service, method and status. Bounded.
- * Thread-safe: the pipeline adds, HTTP threads take snapshots. */
+/* The requests of the last minutes: the slowest with all their details, and counts of all by service, method and
+ * status. Bounded. Thread-safe: the pipeline adds, HTTP threads take snapshots. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -17,12 +17,12 @@ int requests_new(size_t max_bytes, struct requests **ret);
 void requests_free(struct requests *r);
 DEFINE_FREEP(requests)
 
-/* Takes `request` (also on failure). One with the id of a request that is kept takes its place. -ENOSPC: all that are
- * kept of its time are slower. */
+/* Takes ownership of `request`, also on failure. Replaces a kept request with the same id. -ENOSPC: all kept requests
+ * of its slot are slower. */
 int requests_add(struct requests *r, struct request *request);
 
-/* The slowest that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest first: copies for the caller to free (array
- * and each). */
+/* Returns the slowest requests that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest first. The copies and the
+ * array belong to the caller. */
 int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count);
 
 void requests_metrics(struct requests *r, struct metric_set *set);

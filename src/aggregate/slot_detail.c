@@ -15,7 +15,7 @@ size_t slot_detail_growth(const struct slot_detail *d)
     return d->gone || d->count < d->capacity ? 0 : (next_capacity(d) - d->capacity) * sizeof(*d->samples);
 }
 
-static bool has_room(struct slot_detail *d)
+static bool reserve_sample(struct slot_detail *d)
 {
     if (d->count < d->capacity)
         return true;
@@ -32,7 +32,8 @@ void slot_detail_add(struct slot_detail *d, uint32_t slot, uint32_t entry, uint6
 {
     if (d->gone)
         return;
-    if (entry >= ENTRIES_MAX || slot >= SLOT_DETAIL_SLOTS_MAX || count != 1 || weight_ns > UINT32_MAX || !has_room(d)) {
+    if (entry >= ENTRIES_MAX || slot >= SLOT_DETAIL_SLOTS_MAX || count != 1 || weight_ns > UINT32_MAX ||
+        !reserve_sample(d)) {
         slot_detail_give_up(d);
         return;
     }

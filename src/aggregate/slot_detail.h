@@ -1,7 +1,7 @@
-/* When within its window each sample was: its entry in the window's profile, its slot of 20 ms and its weight, in eight
- * bytes. Added up over all slots it is the profile, exactly. What does not fit into that (a weight of more than four
- * seconds, sixteen million entries) or into memory ends the whole detail of the window: a part of it would be a heatmap
- * with holes that nobody sees. Not thread-safe. */
+/* The position of each sample within its window: its entry in the window's profile, its slot of 20 ms and its weight,
+ * in eight bytes. The sum over all slots equals the profile exactly. A sample that does not fit the encoding (a
+ * weight of more than four seconds, an entry above sixteen million) or the memory discards the whole detail of the
+ * window: a partial one would be a heatmap with invisible gaps. Not thread-safe. */
 #pragma once
 
 #include "model/profile.h"
@@ -18,9 +18,9 @@ struct slot_detail_sample {
 };
 
 struct slot_detail {
-    struct slot_detail_sample *samples; /* in order of adding */
+    struct slot_detail_sample *samples; /* in order of arrival */
     uint32_t count, capacity;
-    bool gone; /* it was there, and has been given up; nothing is added any more */
+    bool gone; /* discarded; nothing is added any more */
 };
 
 static inline size_t slot_detail_bytes(const struct slot_detail *d)
@@ -28,14 +28,13 @@ static inline size_t slot_detail_bytes(const struct slot_detail *d)
     return d->capacity * sizeof(*d->samples);
 }
 
-/* How many bytes more adding one sample takes; 0 mostly. */
+/* How many additional bytes the next slot_detail_add allocates; mostly 0. */
 size_t slot_detail_growth(const struct slot_detail *d);
-/* Takes those bytes where there is no room. When it cannot, the detail is gone. */
+/* Adds a sample, allocating if needed. On failure discards the detail. */
 void slot_detail_add(struct slot_detail *d, uint32_t slot, uint32_t entry, uint64_t count, uint64_t weight_ns);
 void slot_detail_give_up(struct slot_detail *d);
-/* As if nothing had ever been in it. */
+/* Back to the initial, empty state. */
 void slot_detail_clear(struct slot_detail *d);
 
-/* What the slots [first, end) hold of each entry is added to `amounts`, which has a row for every entry of the profile.
- */
+/* Adds the samples of slots [first, end) to `amounts`, which has an element for every entry of the profile. */
 void slot_detail_sum(const struct slot_detail *d, uint32_t first, uint32_t end, struct profile_amount *amounts);

@@ -1,4 +1,4 @@
-/* Finds the request whose data flow is shown; see trace_flow.h. */
+/* Selects the request whose data flow is shown; see trace_flow.h. */
 #include "aggregate/trace_flow.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 struct trace_flow_finder {
     const struct strings *names;
     struct trace_flow flow;
-    uint64_t lowest; /* child or, where there are none, id with a tensor; UINT64_MAX: none yet */
+    uint64_t lowest; /* lowest id of a child or, without children, lowest id with a tensor; UINT64_MAX: none yet */
     size_t capacity, bytes;
     uint64_t dropped;
 };
@@ -32,7 +32,7 @@ static void free_activities(struct triton_activity *a)
     }
 }
 
-static void forget(struct trace_flow_finder *f)
+static void reset_flow(struct trace_flow_finder *f)
 {
     for (size_t i = 0; i < f->flow.count; i++)
         free_activities(f->flow.nodes[i].activities);
@@ -44,7 +44,7 @@ void trace_flow_finder_free(struct trace_flow_finder *f)
 {
     if (!f)
         return;
-    forget(f);
+    reset_flow(f);
     free(f->flow.nodes);
     free(f);
 }
@@ -54,12 +54,12 @@ void trace_flow_see(struct trace_flow_finder *f, const struct triton_record *rec
     struct trace_flow *flow = &f->flow;
     if (record->has_parent && (!flow->is_tree || record->id < f->lowest)) {
         if (!flow->is_tree || flow->root != record->parent_id)
-            forget(f);
+            reset_flow(f);
         flow->is_tree = true;
         flow->root = record->parent_id;
         f->lowest = record->id;
     } else if (!flow->is_tree && record->activity.at && record->id < f->lowest) {
-        forget(f);
+        reset_flow(f);
         flow->root = f->lowest = record->id;
     }
 }
@@ -75,8 +75,8 @@ static bool parent_of(const struct trace_flow_finder *f, const struct trace_tabl
     return trace_table_parent(table, id, ret_parent);
 }
 
-static bool belongs(const struct trace_flow_finder *f, const struct trace_table *table,
-                    const struct triton_trace *trace)
+static bool is_part_of_flow(const struct trace_flow_finder *f, const struct trace_table *table,
+                            const struct triton_trace *trace)
 {
     uint64_t id = trace->id, parent = trace->parent_id;
     bool has_parent = trace->has_parent && f->flow.is_tree;
@@ -91,8 +91,8 @@ static bool belongs(const struct trace_flow_finder *f, const struct trace_table 
     return false;
 }
 
-/* A copy in one piece each, as the table made it. */
-static struct triton_text moved(struct triton_text text, const char *from, const char *to)
+/* Relocates a pointer into a copied allocation: each activity is a single allocation. */
+static struct triton_text relocate_text(struct triton_text text, const char *from, const char *to)
 {
     return (struct triton_text){text.at ? to + (text.at - from) : NULL, text.size};
 }
@@ -112,9 +112,9 @@ static int copy_activities(struct trace_flow_finder *f, const struct triton_acti
             return -ENOMEM;
         memcpy(copy, from, bytes);
         const char *a = (const char *)from, *b = (const char *)copy;
-        copy->activity = moved(from->activity, a, b);
-        copy->tensor = (struct triton_tensor){moved(t->name, a, b), moved(t->data, a, b), moved(t->shape, a, b),
-                                              moved(t->dtype, a, b)};
+        copy->activity = relocate_text(from->activity, a, b);
+        copy->tensor = (struct triton_tensor){relocate_text(t->name, a, b), relocate_text(t->data, a, b),
+                                              relocate_text(t->shape, a, b), relocate_text(t->dtype, a, b)};
         copy->next = NULL;
         f->bytes += bytes;
         *to = copy;
@@ -126,7 +126,7 @@ static int copy_activities(struct trace_flow_finder *f, const struct triton_acti
 int trace_flow_take(struct trace_flow_finder *f, const struct trace_table *table, const struct triton_trace *trace)
 {
     struct trace_flow *flow = &f->flow;
-    if (!flow->root || !belongs(f, table, trace))
+    if (!flow->root || !is_part_of_flow(f, table, trace))
         return 0;
     if (flow->count == TRACE_FLOW_NODES_MAX) {
         f->dropped++;

@@ -1,4 +1,4 @@
-/* Traces in the order of their ids; see trace_order.h. */
+/* Sorts traces by id; see trace_order.h. */
 #include "aggregate/trace_order.h"
 
 #include <errno.h>
@@ -12,21 +12,21 @@ struct place {
 };
 
 struct trace_order {
-    FILE *traces, *index; /* without names */
+    FILE *traces, *index; /* unnamed temporary files */
     uint64_t count, offset, next;
-    struct place *places; /* the index, mapped: pages of a file, so that memory stays free */
+    struct place *places; /* the mapped index: page cache instead of heap memory */
     struct triton_moment *moments;
     uint32_t moment_capacity;
 };
 
-static int open_nameless(FILE **ret)
+static int open_unnamed(FILE **ret)
 {
     const char *directory = getenv("TMPDIR");
     char path[PATH_MAX];
     if (!directory || !*directory)
         directory = "/var/tmp";
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) { /* not every file system has those */
+    if (fd < 0) { /* O_TMPFILE is not supported by every file system */
         if (snprintf(path, sizeof(path), "%s/sonde-XXXXXX", directory) >= (int)sizeof(path))
             return -ENAMETOOLONG;
         fd = mkostemp(path, O_CLOEXEC);
@@ -46,9 +46,9 @@ int trace_order_new(struct trace_order **ret)
     _cleanup_(trace_order_freep) struct trace_order *o = calloc(1, sizeof(*o));
     if (!o)
         return -ENOMEM;
-    int r = open_nameless(&o->traces);
+    int r = open_unnamed(&o->traces);
     if (r == 0)
-        r = open_nameless(&o->index);
+        r = open_unnamed(&o->index);
     if (r < 0)
         return r;
     *ret = take_ptr(o);
@@ -94,9 +94,9 @@ static bool is_before(const struct place *a, const struct place *b)
     return a->file != b->file ? a->file < b->file : a->id < b->id;
 }
 
-/* Shell's sort: in its place, for the C library's takes as much memory again, and quick where ids are nearly in order,
- * as servers write them. */
-static void sort(struct place *places, uint64_t count)
+/* Shell sort: in place, because qsort may allocate as much memory again, and fast for nearly sorted ids, as servers
+ * write them. */
+static void sort_places(struct place *places, uint64_t count)
 {
     uint64_t gap = 1;
     while (gap < count / 3)
@@ -122,8 +122,8 @@ int trace_order_rewind(struct trace_order *o)
     if (map == MAP_FAILED)
         return -errno;
     o->places = map;
-    sort(o->places, o->count);
-    o->offset = UINT64_MAX; /* where the stream stands */
+    sort_places(o->places, o->count);
+    o->offset = UINT64_MAX; /* the position of the stream is unknown */
     return 0;
 }
 

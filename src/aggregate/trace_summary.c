@@ -1,4 +1,4 @@
-/* Adds traces up by door, model and version; see trace_summary.h. */
+/* Sums up traces by frontend, model and version; see trace_summary.h. */
 #include "aggregate/trace_summary.h"
 
 #include "model/trace_generation.h"
@@ -10,8 +10,8 @@ struct trace_summary {
     struct trace_summary_options options;
     uint64_t file;
     size_t model_capacity[TRACE_DOORS],
-        last[TRACE_DOORS];  /* `last`: most traces are of the same model as the one before */
-    struct trace_sums sums; /* slowest: a heap, the fastest of them on top */
+        last[TRACE_DOORS];  /* `last`: index of the last model, because consecutive traces often share it */
+    struct trace_sums sums; /* slowest is a heap with the fastest on top */
 };
 
 int trace_summary_new(const struct trace_summary_options *options, struct trace_summary **ret)
@@ -88,8 +88,8 @@ static void measure_model(struct trace_summary *s, const struct triton_times *t,
         set(d, TRACE_OVERHEAD, d->ns[TRACE_HANDLER] - d->ns[TRACE_QUEUE] - d->ns[TRACE_COMPUTE]);
 }
 
-/* gRPC waits for the request and reads it in one call, so its request begins when that is over, and receiving it is not
- * known. */
+/* Triton's gRPC frontend waits for the request and reads it in one step, so the request begins after that step, and
+ * its receive time is unknown. */
 static void measure_door(struct trace_summary *s, const struct triton_times *t, int door, struct durations *d)
 {
     uint32_t needed = 1u << TRACE_INFER | 1u << TRACE_SEND | 1u << TRACE_HANDLER;
@@ -140,7 +140,7 @@ static int add_model(struct trace_summary *s, int door, const struct triton_trac
     return 1;
 }
 
-/* 1, 0 when there are too many, -ENOMEM. */
+/* Returns 1; 0 if there are too many models; -ENOMEM. */
 static int find_model(struct trace_summary *s, int door, const struct triton_trace *trace, struct trace_model_sum **ret)
 {
     size_t count = s->sums.model_count[door];
@@ -162,8 +162,8 @@ static int add_duration(struct trace_span_sum *sum, int64_t ns)
     return sum->durations ? duration_histogram_add(sum->durations, ns) : 0;
 }
 
-/* The figures of libsonde's metrics, of what a file says. Of several generations of one trace only the last is known to
- * have failed, or to have had more tokens than were stamped. */
+/* The metrics of libsonde, derived from the file. If a trace has several generations, failure and unstamped tokens
+ * can be attributed to the last one only. */
 static int add_generations(struct trace_summary *s, struct trace_model_sum *m, const struct triton_trace *trace)
 {
     const struct triton_facts *facts = trace->facts;

@@ -1,10 +1,10 @@
-/* Puts records of Triton's traces together by id; see trace_table.h. */
+/* Groups records of Triton traces by id; see trace_table.h. */
 #include "aggregate/trace_table.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define MOMENTS_KEPT    64 /* room that an entry keeps for its next id */
+#define MOMENTS_KEPT    64 /* capacity that an entry keeps for its next id */
 #define REQUEST_ID_KEPT 64
 
 struct entry {
@@ -12,10 +12,10 @@ struct entry {
     struct triton_activity **last_activity;
     uint32_t moment_capacity;
     size_t held_bytes;
-    struct triton_facts *facts; /* owned; trace.facts */
-    char *request_id;           /* owned; room for trace.request_id */
+    struct triton_facts *facts; /* owned; same as trace.facts */
+    char *request_id;           /* owned; buffer of trace.request_id */
     size_t request_id_room;
-    uint32_t next_in_slot, newer, older; /* number + 1 of an entry; 0: none */
+    uint32_t next_in_slot, newer, older; /* index + 1 of an entry; 0: none */
 };
 
 struct closed_id {
@@ -27,18 +27,18 @@ struct closed_id {
 struct trace_table {
     struct strings *names; /* borrowed */
     struct entry *entries;
-    uint32_t capacity, count; /* of `entries`; those never used are behind `count` */
+    uint32_t capacity, count; /* of `entries`; those from index `count` on were never used */
     uint32_t *slots, slot_mask;
     uint32_t newest, oldest, open, open_max, free;
-    uint32_t taken; /* handed on; free with the next call */
+    uint32_t taken; /* returned; recycled by the next call */
     size_t held_bytes;
     bool with_tensors;
-    struct closed_id
-        *closed; /* a slot keeps the last id that fell into it: ids are counted up, so these are the last ones */
+    struct closed_id *closed; /* direct-mapped: a slot keeps the last id that hashed to it; ids increase, so these are
+                               * the most recent */
     struct trace_table_losses losses;
 };
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 int trace_table_new(struct strings *names, size_t open, bool with_tensors, struct trace_table **ret)
 {
@@ -47,7 +47,7 @@ int trace_table_new(struct strings *names, size_t open, bool with_tensors, struc
         return -ENOMEM;
     t->names = names;
     t->open_max = (uint32_t)(open ? open : TRACE_TABLE_OPEN);
-    t->capacity = t->open_max + 2; /* one more than may stay open, and the one handed on */
+    t->capacity = t->open_max + 2; /* one more than may stay open, and the returned one */
     t->with_tensors = with_tensors;
     uint32_t slots = 64;
     while (slots < t->capacity)
@@ -100,7 +100,7 @@ const struct trace_table_losses *trace_table_losses(const struct trace_table *t)
 
 /* ---- entries by id and by age ---- */
 
-static uint32_t hash(uint64_t id)
+static uint32_t hash_id(uint64_t id)
 {
     return (uint32_t)(id * 0x9E3779B97F4A7C15u >> 40);
 }
@@ -110,9 +110,9 @@ static struct entry *entry_at(const struct trace_table *t, uint32_t number)
     return number ? &t->entries[number - 1] : NULL;
 }
 
-static uint32_t find(const struct trace_table *t, uint64_t id)
+static uint32_t find_open(const struct trace_table *t, uint64_t id)
 {
-    uint32_t number = t->slots[hash(id) & t->slot_mask];
+    uint32_t number = t->slots[hash_id(id) & t->slot_mask];
     while (number && entry_at(t, number)->trace.id != id)
         number = entry_at(t, number)->next_in_slot;
     return number;
@@ -120,7 +120,7 @@ static uint32_t find(const struct trace_table *t, uint64_t id)
 
 static void unlink_slot(struct trace_table *t, uint32_t number)
 {
-    uint32_t *at = &t->slots[hash(entry_at(t, number)->trace.id) & t->slot_mask];
+    uint32_t *at = &t->slots[hash_id(entry_at(t, number)->trace.id) & t->slot_mask];
     while (*at != number)
         at = &entry_at(t, *at)->next_in_slot;
     *at = entry_at(t, number)->next_in_slot;
@@ -180,8 +180,8 @@ static uint32_t open_entry(struct trace_table *t, uint64_t id)
     struct triton_moment *moments = e->trace.moments;
     e->trace = (struct triton_trace){.id = id, .moments = moments};
     e->held_bytes = 0;
-    e->last_activity = NULL; /* set with the first one */
-    uint32_t *slot = &t->slots[hash(id) & t->slot_mask];
+    e->last_activity = NULL; /* set with the first activity */
+    uint32_t *slot = &t->slots[hash_id(id) & t->slot_mask];
     e->next_in_slot = *slot;
     *slot = number;
     link_newest(t, number);
@@ -191,7 +191,7 @@ static uint32_t open_entry(struct trace_table *t, uint64_t id)
 
 /* ---- adding ---- */
 
-/* Also names of a model's own that contain it, as trace_summary.py looks for it. */
+/* Like trace_summary.py, also matches custom event names that contain one of these. */
 static uint8_t doors_of(uint32_t event, const struct triton_text *name)
 {
     static const char http[] = "HTTP_RECV_START", grpc[] = "GRPC_WAITREAD_START";
@@ -229,7 +229,7 @@ static int add_moment(struct trace_table *t, struct entry *e, const struct trito
     return 0;
 }
 
-static void put_text(char **to, struct triton_text from, struct triton_text *ret)
+static void copy_text(char **to, struct triton_text from, struct triton_text *ret)
 {
     *ret = (struct triton_text){from.at ? *to : NULL, from.size};
     if (from.size)
@@ -247,11 +247,11 @@ static int add_activity(struct trace_table *t, struct entry *e, const struct tri
         return -ENOMEM;
     char *to = (char *)(a + 1);
     a->next = NULL;
-    put_text(&to, record->activity, &a->activity);
-    put_text(&to, tensor->name, &a->tensor.name);
-    put_text(&to, tensor->data, &a->tensor.data);
-    put_text(&to, tensor->shape, &a->tensor.shape);
-    put_text(&to, tensor->dtype, &a->tensor.dtype);
+    copy_text(&to, record->activity, &a->activity);
+    copy_text(&to, tensor->name, &a->tensor.name);
+    copy_text(&to, tensor->data, &a->tensor.data);
+    copy_text(&to, tensor->shape, &a->tensor.shape);
+    copy_text(&to, tensor->dtype, &a->tensor.dtype);
     *(e->last_activity ? e->last_activity : &e->trace.activities) = a;
     e->last_activity = &a->next;
     e->held_bytes += sizeof(*a) + bytes;
@@ -276,7 +276,7 @@ static int set_request_id(struct trace_table *t, struct entry *e, struct triton_
     return 0;
 }
 
-/* Those of the last object that has any. */
+/* The last object that has facts wins. */
 static int set_facts(struct trace_table *t, struct entry *e, const struct triton_facts *facts)
 {
     size_t bytes;
@@ -309,7 +309,8 @@ static int add_header(struct trace_table *t, struct entry *e, const struct trito
 int trace_table_add(struct trace_table *t, const struct triton_record *record)
 {
     recycle_taken(t);
-    uint32_t number = t->newest && entry_at(t, t->newest)->trace.id == record->id ? t->newest : find(t, record->id);
+    uint32_t number =
+        t->newest && entry_at(t, t->newest)->trace.id == record->id ? t->newest : find_open(t, record->id);
     if (!number) {
         if (find_closed(t, record->id)) {
             t->losses.late++;
@@ -335,15 +336,17 @@ int trace_table_add(struct trace_table *t, const struct triton_record *record)
     return r;
 }
 
-/* ---- handing on ---- */
+/* ---- returning traces ---- */
 
-/* The ancestors as far as they are known; `*ret_doors` are theirs and its own. False: an ancestor is not known. */
-static bool climb(const struct trace_table *t, const struct triton_trace *trace, uint64_t *ret_root, uint8_t *ret_doors)
+/* Follows the ancestors as far as they are known; `*ret_doors` is the union of their frontends and its own. False: an
+ * ancestor is unknown. */
+static bool follow_ancestors(const struct trace_table *t, const struct triton_trace *trace, uint64_t *ret_root,
+                             uint8_t *ret_doors)
 {
     *ret_root = trace->id;
     *ret_doors = trace->doors_seen;
     for (int depth = 0; trace->has_parent && depth < TRACE_TABLE_DEPTH; depth++) {
-        uint32_t parent = find(t, trace->parent_id);
+        uint32_t parent = find_open(t, trace->parent_id);
         const struct closed_id *closed = parent ? NULL : find_closed(t, trace->parent_id);
         *ret_root = closed ? closed->root : trace->parent_id;
         if (closed)
@@ -358,11 +361,11 @@ static bool climb(const struct trace_table *t, const struct triton_trace *trace,
 
 bool trace_table_root(const struct trace_table *t, uint64_t id, uint64_t *ret_root)
 {
-    uint32_t number = find(t, id);
+    uint32_t number = find_open(t, id);
     const struct closed_id *closed = find_closed(t, id);
     uint8_t doors;
     if (number)
-        climb(t, &entry_at(t, number)->trace, ret_root, &doors);
+        follow_ancestors(t, &entry_at(t, number)->trace, ret_root, &doors);
     else if (closed)
         *ret_root = closed->root;
     return number || closed;
@@ -375,7 +378,7 @@ const struct triton_trace *trace_table_take(struct trace_table *t, bool drain)
         return NULL;
     uint32_t number = t->oldest;
     struct entry *e = entry_at(t, number);
-    if (!climb(t, &e->trace, &e->trace.root_id, &e->trace.doors))
+    if (!follow_ancestors(t, &e->trace, &e->trace.root_id, &e->trace.doors))
         t->losses.orphans++;
     unlink_slot(t, number);
     unlink_age(t, number);
@@ -388,7 +391,7 @@ const struct triton_trace *trace_table_take(struct trace_table *t, bool drain)
 
 bool trace_table_parent(const struct trace_table *t, uint64_t id, uint64_t *ret_parent)
 {
-    const struct entry *e = entry_at(t, find(t, id));
+    const struct entry *e = entry_at(t, find_open(t, id));
     if (!e || !e->trace.has_parent)
         return false;
     *ret_parent = e->trace.parent_id;

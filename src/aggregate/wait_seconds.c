@@ -1,4 +1,4 @@
-/* A table of services, each with a sum for every reason; see wait_seconds.h. */
+/* A table of services, each with a sum per reason; see wait_seconds.h. */
 #include "aggregate/wait_seconds.h"
 
 #include <errno.h>
@@ -8,10 +8,8 @@
 #include <string.h>
 
 #define SERVICES_MAX 128
-#define REASONS_MAX  16 /* there are eleven */
-#define KTHREADD                                                                                                       \
-    2 /* whose children the threads of the kernel are: a name for each would be as many as it has tasks                \
-       */
+#define REASONS_MAX  16 /* eleven are in use */
+#define KTHREADD     2  /* parent of the kernel threads, which share one name instead of one each */
 
 struct service {
     char name[64];
@@ -43,7 +41,7 @@ void wait_seconds_free(struct wait_seconds *w)
     free(w);
 }
 
-/* The last one is that of all for which there is no more room. */
+/* The last element collects all services beyond the bound. */
 static struct service *find_service(struct wait_seconds *w, const struct resource *resource)
 {
     const bool is_kernel = resource->pid == KTHREADD || resource->parent_pid == KTHREADD;

@@ -1,6 +1,5 @@
-/* How long threads waited since the beginning, by service and by reason: the counters of /metrics. Bounded: what comes
- * when there is room for no more services is counted under "other". Thread-safe: the pipeline adds, HTTP threads read.
- */
+/* Total off-CPU time of threads since the start, by service and reason: the counters of /metrics. Bounded: further
+ * services are counted as "other". Thread-safe: the pipeline adds, HTTP threads read. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,6 +12,6 @@ int wait_seconds_new(struct wait_seconds **ret);
 void wait_seconds_free(struct wait_seconds *w);
 DEFINE_FREEP(wait_seconds)
 
-/* `s` is a wait. */
+/* `s` must be an off-CPU sample. */
 void wait_seconds_add(struct wait_seconds *w, const struct sample *s);
 void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set);

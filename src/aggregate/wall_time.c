@@ -1,13 +1,13 @@
-/* Profiles of CPU time, waiting time and wall-clock time; see wall_time.h. What nobody looked at of wall-clock time is
- * what nobody looked at of the waits: these are shed first. */
+/* Profiles of CPU time, off-CPU time and wall-clock time; see wall_time.h. Off-CPU monitoring is shed first, so the
+ * time not monitored of wall-clock profiles is that of the waits. */
 #include "aggregate/wall_time.h"
 
 #include <errno.h>
 
-typedef int ask_windows(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                        struct profile **ret);
+typedef int windows_query(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                          struct profile **ret);
 
-/* Its start and duration are those of the CPU samples, where there are any to be had. */
+/* Start and duration are those of the CPU samples, if there are any. */
 static int add_waits(struct profile *cpu, const struct profile *waits)
 {
     const struct profile *of = cpu->duration_ns ? cpu : waits;
@@ -21,8 +21,8 @@ static int add_waits(struct profile *cpu, const struct profile *waits)
     return 0;
 }
 
-static int ask_for(struct wall_time t, ask_windows *ask, uint64_t from_ns, uint64_t to_ns,
-                   const struct profile_filter *filter, struct profile **ret)
+static int query_windows(struct wall_time t, windows_query *ask, uint64_t from_ns, uint64_t to_ns,
+                         const struct profile_filter *filter, struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
     if (filter->time == PROFILE_CPU_TIME)
@@ -56,7 +56,7 @@ static void set_observed(struct wall_time t, uint64_t from_ns, uint64_t to_ns, s
 int wall_time_span(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                    struct profile **ret)
 {
-    return ask_for(t, windows_snapshot, from_ns, to_ns, filter, ret);
+    return query_windows(t, windows_snapshot, from_ns, to_ns, filter, ret);
 }
 
 int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns,
@@ -68,8 +68,8 @@ int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint6
         return windows_region(t.cpu, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
     from_ns -= from_ns % t.slot_ns;
     to_ns += (t.slot_ns - to_ns % t.slot_ns) % t.slot_ns;
-    int r = ask_for(t, windows_region, from_ns, to_ns, filter, ret);
-    if (r == 0 && to_ns > now_ns) /* its last slot is not over yet */
+    int r = query_windows(t, windows_region, from_ns, to_ns, filter, ret);
+    if (r == 0 && to_ns > now_ns) /* the last slot is still being filled */
         set_observed(t, from_ns, now_ns, *ret);
     return r;
 }

@@ -1,9 +1,9 @@
-/* A ring of slots, each a profile of a few seconds of CLOCK_MONOTONIC; see windows.h. Slot number N holds [N
- * * slot_ns, (N + 1) * slot_ns) and stands at N modulo the number of slots, so the first sample of a new slot
- * drops whole all that are too old by then: memory goes back without a walk over entries.
+/* A ring of slots, each a profile of a few seconds of CLOCK_MONOTONIC; see windows.h. Slot number N holds [N * slot_ns,
+ * (N + 1) * slot_ns) and has index N modulo the number of slots. The first sample of a new slot drops all expired slots
+ * as a whole, so memory is returned without walking entries.
  *
- * The lock is held for one sample, or for the merge of one slot: a reader never stops the pipeline for longer
- * than that. What was dropped is freed outside of it. */
+ * The lock is held for one sample, or for the merge of one slot: a reader never blocks the pipeline for longer.
+ * Dropped profiles are freed outside the lock. */
 #include "aggregate/windows.h"
 
 #include "aggregate/observed_spans.h"
@@ -16,17 +16,17 @@
 
 struct slot {
     uint64_t number;
-    struct profile *profile; /* NULL: nothing was seen in this slot */
-    size_t max_bytes;        /* the profile's */
+    struct profile *profile; /* NULL: no samples in this slot */
+    size_t max_bytes;        /* limit of the profile */
     struct slot_detail detail;
 };
 
 struct windows {
     pthread_mutex_t lock;
     struct windows_options options;
-    uint64_t newest;            /* number of the newest slot that was written to */
-    uint64_t trimmed;           /* slots before this one were given back early */
-    uint64_t first_ns, last_ns; /* times of the earliest and of the newest sample; 0: none yet */
+    uint64_t newest;            /* number of the newest slot with samples */
+    uint64_t trimmed;           /* slots before this number were dropped early by windows_trim */
+    uint64_t first_ns, last_ns; /* times of the earliest and the newest sample; 0: none yet */
     struct observed_spans observed;
     uint64_t on_time, late, dropped;
     uint64_t details_dropped;
@@ -72,13 +72,13 @@ static struct slot *slot_at(struct windows *w, uint64_t number)
     return &w->slots[number % w->options.slots];
 }
 
-/* So much is a slot's whatever the others hold. */
+/* The memory that is reserved for each slot. */
 static size_t own_bytes(const struct windows *w)
 {
     return w->options.max_bytes / 2 / w->options.slots;
 }
 
-/* A slot whose time has passed grows by what comes late, and no more. */
+/* A finished slot may grow for late samples by a quarter of the reserved memory, no more. */
 static void slot_close(const struct windows *w, struct slot *slot)
 {
     const size_t own = own_bytes(w), enough = profile_bytes(slot->profile) + own / 4,
@@ -89,15 +89,15 @@ static void slot_close(const struct windows *w, struct slot *slot)
     profile_set_max_bytes(slot->profile, max_bytes);
 }
 
-/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take a quarter of what the
- * others have left: a burst finds room while there is some, and so does the one after it. The price: of a load that
- * fills all slots alike, those that begin when little is left in common have less than the others. */
+/* Half of the memory is reserved for the slots in equal shares. Of the remaining common half, a new slot may take a
+ * quarter of what the others have left, so a burst finds memory, and so does the next one. The drawback: under a
+ * constant load that fills all slots, slots that begin while little is left get less than the others. */
 static size_t next_max_bytes(struct windows *w)
 {
     const size_t own = own_bytes(w);
     size_t common = w->options.max_bytes / 2;
     for (uint32_t i = 0; i < w->options.slots; i++) {
-        if (!w->slots[i].profile || w->slots[i].number < oldest_kept(w)) /* which is about to be given back */
+        if (!w->slots[i].profile || w->slots[i].number < oldest_kept(w)) /* expired, about to be dropped */
             continue;
         if (w->slots[i].number < w->newest)
             slot_close(w, &w->slots[i]);
@@ -114,7 +114,7 @@ static int slot_start(struct windows *w, struct slot *slot, uint64_t number)
     int r = profile_new(max_bytes, &p);
     if (r < 0)
         return r;
-    p->joins_lines = true; /* the last minutes of a node of Python programs would be several times as large */
+    p->joins_lines = true; /* without it, the profiles of Python programs would be several times as large */
     p->start_unix_ns = clock_unix_from_monotonic(number * w->options.slot_ns);
     p->duration_ns = w->options.slot_ns;
     p->period_ns = w->options.period_ns;
@@ -124,7 +124,7 @@ static int slot_start(struct windows *w, struct slot *slot, uint64_t number)
     return 0;
 }
 
-/* The profile is the caller's to free, outside of the lock. */
+/* The caller frees the profile, outside the lock. */
 static struct profile *slot_take(struct slot *slot)
 {
     slot_detail_clear(&slot->detail);
@@ -150,7 +150,7 @@ static void detail_give_up(struct windows *w, struct slot *slot)
     w->details_dropped++;
 }
 
-/* What comes late stands in its window's first 20 ms. */
+/* Late samples count in the first 20 ms of their window. */
 static void add_detail(struct windows *w, struct slot *slot, uint32_t entry, const struct sample *s)
 {
     const uint64_t start_ns = slot->number * w->options.slot_ns, growth = slot_detail_growth(&slot->detail);
@@ -223,7 +223,7 @@ int windows_add(struct windows *w, const struct sample *s)
         w->newest = number;
     const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns,
                    at_ns = s->time_ns > oldest_ns ? s->time_ns : oldest_ns;
-    if (!w->first_ns || at_ns < w->first_ns) /* they come a little out of order */
+    if (!w->first_ns || at_ns < w->first_ns) /* samples arrive slightly out of order */
         w->first_ns = at_ns;
     if (s->time_ns > w->last_ns)
         w->last_ns = s->time_ns;
@@ -234,7 +234,7 @@ int windows_add(struct windows *w, const struct sample *s)
     return r;
 }
 
-/* ---- what was looked at ---- */
+/* ---- monitored time ---- */
 
 void windows_observe(struct windows *w, bool is_observed, uint64_t now_ns)
 {
@@ -251,7 +251,7 @@ uint64_t windows_observed_ns(struct windows *w, uint64_t now_ns)
     return ns;
 }
 
-/* 0: not yet. */
+/* The beginning of monitoring; 0: not yet. */
 static uint64_t began_ns(const struct windows *w)
 {
     return w->observed.since_ns ? w->observed.since_ns : w->first_ns;
@@ -275,8 +275,8 @@ void windows_set_observed(struct windows *w, uint64_t from_ns, uint64_t to_ns, s
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What was really looked at of the slots of [from_ns, to_ns): not before the beginning, nor before the
- * oldest slot, nor in the future. Shares of CPU time are computed from this. */
+/* Limits the span to the time that was monitored: not before the beginning, nor before the oldest slot, nor in the
+ * future. Shares of CPU time are computed from this. */
 static void set_span(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
 {
     uint64_t slot_ns = w->options.slot_ns;
@@ -284,7 +284,7 @@ static void set_span(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct
     start = start > oldest ? start : oldest;
     start = start > began_ns(w) ? start : began_ns(w);
     uint64_t end = to_ns;
-    if (to_ns < w->last_ns) { /* whole slots */
+    if (to_ns < w->last_ns) { /* extend to whole slots */
         end = (to_ns + slot_ns - 1) / slot_ns * slot_ns;
         end = end < w->last_ns ? end : w->last_ns;
     } else if (to_ns == UINT64_MAX) {
@@ -297,7 +297,7 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
                      struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
-    int r = profile_new(0, &p); /* bounded by what all slots hold */
+    int r = profile_new(0, &p); /* bounded by the size of all slots */
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < w->options.slots; i++) {
@@ -315,15 +315,15 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     pthread_mutex_unlock(&w->lock);
     p->period_ns = w->options.period_ns;
     p->time = w->options.time;
-    *ret = take_ptr(p); /* what did not fit is counted in it */
+    *ret = take_ptr(p); /* contains the count of what did not fit */
     return 0;
 }
 
-/* ---- to 20 ms ---- */
+/* ---- resolution of 20 ms ---- */
 
-/* Slots of 20 ms of `slot` that are in [from_ns, to_ns). */
-static bool part_of(const struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
-                    uint32_t *ret_first, uint32_t *ret_end)
+/* Computes which 20 ms slots of `slot` are in [from_ns, to_ns). False: none. */
+static bool find_part(const struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
+                      uint32_t *ret_first, uint32_t *ret_end)
 {
     const uint64_t start = slot->number * w->options.slot_ns, end = start + w->options.slot_ns;
     if (!slot->profile || slot->number < oldest_kept(w) || start >= to_ns || end <= from_ns)
@@ -337,7 +337,7 @@ static bool is_not_kept(const struct windows *w, uint64_t from_ns, uint64_t to_n
 {
     const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns,
                    second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
-    return began_ns(w) && (to_ns <= began_ns(w) / second_ns * second_ns /* a heatmap has whole ones */ ||
+    return began_ns(w) && (to_ns <= began_ns(w) / second_ns * second_ns /* heatmaps have whole seconds */ ||
                            (began_ns(w) < oldest_ns && from_ns < oldest_ns));
 }
 
@@ -345,7 +345,7 @@ static int merge_region(struct windows *w, const struct slot *slot, uint64_t fro
                         const struct profile_filter *filter, struct profile *p)
 {
     uint32_t first, end;
-    if (!part_of(w, slot, from_ns, to_ns, &first, &end))
+    if (!find_part(w, slot, from_ns, to_ns, &first, &end))
         return 0;
     if (first == 0 && end * HEATMAP_SLOT_NS >= w->options.slot_ns)
         return profile_merge(p, slot->profile, filter);
@@ -362,7 +362,7 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const st
                    struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
-    int r = profile_new(0, &p); /* bounded by what all slots hold */
+    int r = profile_new(0, &p); /* bounded by the size of all slots */
     to_ns = to_ns < INT64_MAX ? to_ns : INT64_MAX;
     for (uint32_t i = 0; i < w->options.slots && r != -ENODATA && r != -ENOMEM; i++) {
         pthread_mutex_lock(&w->lock);
@@ -381,11 +381,11 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const st
         return -ENODATA;
     p->period_ns = w->options.period_ns;
     p->time = w->options.time;
-    *ret = take_ptr(p); /* what did not fit is counted in it */
+    *ret = take_ptr(p); /* contains the count of what did not fit */
     return 0;
 }
 
-/* Which of a profile's rows are wanted is looked up once for each, not for every sample. */
+/* The filter is evaluated once per resource, not per sample. */
 static int add_to_heatmap(struct windows *w, const struct slot *slot, const struct profile_filter *filter,
                           struct heatmap *h)
 {
@@ -393,7 +393,7 @@ static int add_to_heatmap(struct windows *w, const struct slot *slot, const stru
                    to_ns = h->start_ns + h->second_count * second_ns;
     const struct profile *p = slot->profile;
     uint32_t first, end;
-    if (!part_of(w, slot, h->start_ns, to_ns, &first, &end))
+    if (!find_part(w, slot, h->start_ns, to_ns, &first, &end))
         return 0;
     const uint64_t base = slot->number * w->options.slot_ns;
     if (slot->detail.gone) {
@@ -419,7 +419,7 @@ static int add_to_heatmap(struct windows *w, const struct slot *slot, const stru
     return 0;
 }
 
-/* Of what was looked at and is kept: bounded by that, whatever is asked for. */
+/* Allocates a heatmap of the requested time, limited to the time that is kept. */
 static int heatmap_new(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct heatmap **ret)
 {
     const uint64_t second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
@@ -462,7 +462,7 @@ int windows_heatmap(struct windows *w, uint64_t from_ns, uint64_t to_ns, const s
 
 /* ---- functions over time ---- */
 
-/* So much of the slot was looked at: not before the first sample, nor after `to_ns`, nor in the future. */
+/* The monitored part of the slot: not before the first sample, nor after `to_ns`, nor in the future. */
 static void set_window(const struct windows *w, uint64_t number, uint64_t to_ns, struct hotspots_window *ret)
 {
     const uint64_t start_ns = number * w->options.slot_ns, end_ns = start_ns + w->options.slot_ns;
@@ -482,8 +482,7 @@ static int hotspots_begin(struct windows *w, uint64_t from_ns, uint64_t to_ns, c
     first = first > seen ? first : seen;
     first = first > kept ? first : kept;
     end = end < w->newest + 1 ? end : w->newest + 1;
-    const uint32_t count =
-        w->first_ns && end > first ? (uint32_t)(end - first) : 0; /* at most as many as there are slots */
+    const uint32_t count = w->first_ns && end > first ? (uint32_t)(end - first) : 0; /* at most the number of slots */
     int r = hotspots_new(options, count, ret);
     for (uint32_t i = 0; i < count && r == 0; i++)
         set_window(w, first + i, to_ns, &(*ret)->windows[i]);
@@ -514,7 +513,7 @@ int windows_hotspots(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     return 0;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 size_t windows_bytes(struct windows *w)
 {
@@ -527,11 +526,11 @@ size_t windows_bytes(struct windows *w)
     return bytes;
 }
 
-struct figures {
+struct window_stats {
     uint64_t bytes, slots, stacks, on_time, late, dropped, details_dropped;
 };
 
-static void add_stats(struct windows *w, struct figures *f)
+static void add_stats(struct windows *w, struct window_stats *f)
 {
     f->bytes += windows_bytes(w);
     pthread_mutex_lock(&w->lock);
@@ -551,14 +550,14 @@ static void add_stats(struct windows *w, struct figures *f)
 
 void windows_metrics(struct windows *const *windows, size_t count, struct metric_set *set)
 {
-    struct figures f = {0};
+    struct window_stats f = {0};
     for (size_t i = 0; i < count; i++)
         add_stats(windows[i], &f);
     metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
                "Memory held by the profiles of the last minutes.", f.bytes, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "", "Slots of the last minutes that hold samples.",
                f.slots, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.", f.stacks,
+    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, summed over slots.", f.stacks,
                METRIC_NO_LABELS);
     const char *name = "sonde_self_window_samples";
     const char *help =
@@ -567,6 +566,6 @@ void windows_metrics(struct windows *const *windows, size_t count, struct metric
     metric_add(set, name, METRIC_COUNTER, "", help, f.late, METRIC_LABELS({"result", "late"}));
     metric_add(set, name, METRIC_COUNTER, "", help, f.dropped, METRIC_LABELS({"result", "dropped"}));
     metric_add(set, "sonde_self_window_details_dropped", METRIC_COUNTER, "",
-               "Slots of the last minutes of which is no longer known when in them a sample was.", f.details_dropped,
+               "Slots of the last minutes without the 20 ms positions of their samples.", f.details_dropped,
                METRIC_NO_LABELS);
 }

@@ -1,5 +1,4 @@
-/* The rules are those of a request's waits (waits.c), and what those leave open is told by the system call; see
- * off_cpu.h. */
+/* Uses the rules of request waits (waits.c), and the system call where those give no reason; see off_cpu.h. */
 #include "diagnose/off_cpu.h"
 
 #include "diagnose/syscalls.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* What a descriptor is that is neither a file nor a socket only the kernel's functions tell. */
+/* Descriptors that are neither files nor sockets are identified by kernel functions on the stack. */
 static const char *reason_of_stack(const struct wait_frames *frames)
 {
     static const struct {
@@ -22,7 +21,7 @@ static const char *reason_of_stack(const struct wait_frames *frames)
     return "other";
 }
 
-/* What waits that no file, lock or state explains are for, by system call. */
+/* The reason by system call, for waits that neither object, lock nor state explains. */
 static const char *reason_of_call(int number, const struct wait_frames *frames)
 {
     switch (number) {
@@ -94,7 +93,7 @@ const char *off_cpu_text(const struct off_cpu_wait *wait, const struct sample *s
     return out;
 }
 
-/* ---- who ended the wait ---- */
+/* ---- the waker ---- */
 
 static bool begins_with_one_of(const struct frame *frame, const char *const *names, size_t count)
 {
@@ -104,7 +103,7 @@ static bool begins_with_one_of(const struct frame *frame, const char *const *nam
     return false;
 }
 
-/* Where the processor comes in: x86-64, arm64; since 5.10. */
+/* Interrupt entry functions of x86-64 and arm64, since 5.10. */
 static bool is_entry(const struct frame *frame)
 {
     static const char *const names[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",
@@ -114,7 +113,7 @@ static bool is_entry(const struct frame *frame)
     return begins_with_one_of(frame, names, array_size(names));
 }
 
-/* Where a thread that is about to leave the kernel's network, say, does what interrupts and itself have left to do. */
+/* Where a thread, for instance on leaving the network stack, runs pending softirqs. */
 static bool is_softirq_entry(const struct frame *frame)
 {
     static const char *const names[] = {"do_softirq.", "__local_bh_enable_ip"};
@@ -127,8 +126,8 @@ static bool serves_softirq(const struct frame *frame)
     return begins_with_one_of(frame, names, array_size(names));
 }
 
-/* The queue of packets from this very machine, on this CPU: a thread that sends one there, and so works it off, is who
- * woke. */
+/* The per-CPU backlog of loopback packets: a thread that sends such a packet and then processes the backlog is the
+ * waker. */
 static bool is_own_packet(const struct frame *frame)
 {
     static const char *const names[] = {"process_backlog", "__process_backlog"};
@@ -143,7 +142,7 @@ static size_t count_kernel(const struct sample *s)
     return n;
 }
 
-/* With the frames of `is_part` that follow one another from the first on; 0: there are none. */
+/* The index after the first run of consecutive frames for which `is_part` holds; 0: there is none. */
 static size_t end_of(const struct frame *frames, size_t count, bool (*is_part)(const struct frame *))
 {
     size_t i = 0;

@@ -1,5 +1,5 @@
-/* Why a thread did not run, as off-CPU profiles tell it: a leaf above its stack, "[disk: pread64]"; and what ended
- * that. */
+/* Explains off-CPU time for off-CPU profiles: the reason of a wait, as a leaf frame "[disk: pread64]", and its waker.
+ */
 #pragma once
 
 #include "model/sample.h"
@@ -10,25 +10,25 @@
 
 #define OFF_CPU_TEXT_BYTES 64
 
-/* Why it was: "disk", "lock", "sleep", "network", "ipc", "events", "signal", "child", "stopped", "other". `s` is the
- * wait's sample, with its stack named. */
+/* The reason of a wait: "disk", "lock", "sleep", "network", "ipc", "events", "signal", "child", "stopped", "other".
+ * `s` is the wait's sample, with resolved frames. */
 const char *off_cpu_reason(const struct off_cpu_wait *wait, const struct sample *s);
 
-/* The reason of a wait and its system call. `s` is the wait's sample, with its stack named. Returns `out`. */
+/* Writes the reason of a wait and its system call. `s` is the wait's sample, with resolved frames. Returns `out`. */
 const char *off_cpu_text(const struct off_cpu_wait *wait, const struct sample *s, char out[OFF_CPU_TEXT_BYTES]);
 
-/* Of the time in which a thread was ready to run and had no CPU. */
+/* For time in the run queue: the thread was runnable and waited for a CPU. */
 #define OFF_CPU_RUN_QUEUE        "[run queue]"
 #define OFF_CPU_RUN_QUEUE_REASON "run_queue"
 
-/* ---- who ended the wait ---- */
+/* ---- the waker ---- */
 
-/* How many frames of the waker's stack are of what woke, from the leaf on: all of a thread's; of an interrupt the
- * kernel's, down to where it came in, for what lies below was only come upon. By what the kernel half says of it (enum
- * off_cpu_waker), and the functions' names where it cannot tell. */
+/* How many frames of the waker's stack, from the leaf on, belong to the wake-up: all frames of a thread; of an
+ * interrupt only the kernel frames down to its entry, because the frames below belong to the interrupted code.
+ * Decided by the record (enum off_cpu_waker), or by function names where the BPF side cannot decide. */
 size_t off_cpu_waker_frames(unsigned waker, const struct sample *s, bool *ret_is_interrupt);
 
-/* A frame above the wait: "[woken by worker]", with the process where it is another one than `pid` (the waiter's). NULL
+/* Writes the frame above the wait: "[woken by worker]", with the process if its id is not `pid` (the waiter's). NULL
  * `s`: an interrupt. Returns `out`. */
 const char *off_cpu_waker_text(const struct sample *s, uint32_t pid, char out[OFF_CPU_TEXT_BYTES]);
 

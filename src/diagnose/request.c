@@ -1,5 +1,5 @@
-/* One request taken apart; see request.h. The kernel half gives sums that never overlap; whatever they leave of the
- * duration is CPU time, so the parts add up to it by construction. */
+/* The latency breakdown of one request; see request.h. The BPF programs record sums that never overlap; the remainder
+ * of the duration is CPU time, so the components add up to it by construction. */
 #include "diagnose/request.h"
 
 #include "base/buf.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tick of the slowest clock (100 Hz): how far behind the scheduler's accounts may be. */
+/* One tick of the slowest clock (100 Hz): the maximum lag of the scheduler's accounting. */
 #define RUNTIME_SLACK_NS 10000000
 
 #define CAUSE_MAX        (WAIT_DETAIL_MAX + 192)
@@ -22,7 +22,7 @@ struct diagnosis {
     const struct request_record *record;
     struct request request;
     struct route route;
-    uint64_t left_ns; /* of the duration, not yet in a part */
+    uint64_t left_ns; /* of the duration, not yet assigned to a component */
     char details[REQUEST_WAITS][WAIT_DETAIL_MAX];
     struct buf stacks[REQUEST_WAITS];
     char peer[64];
@@ -37,7 +37,7 @@ static void diagnosis_freep(struct diagnosis **d)
     free(*d);
 }
 
-/* Sums can pass the duration only if the record is not from the kernel half: what is too much is cut. */
+/* Sums exceed the duration only in a corrupt record; the excess is cut. */
 static void add_part_with_stack(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail,
                                 const char *stack)
 {
@@ -61,8 +61,8 @@ static void add_part(struct diagnosis *d, enum request_part_kind kind, uint64_t 
     add_part_with_stack(d, kind, ns, detail, NULL);
 }
 
-/* The kernel half gives a stack's place to another when it must, which can happen while the record is being written. */
-static bool is_the_stack_meant(const struct request_wait *w, const __u64 *addresses)
+/* A slot of the stack store may be reused while the record is being written; the hash detects that. */
+static bool stack_matches_hash(const struct request_wait *w, const __u64 *addresses)
 {
     __u64 name = REQUEST_STACK_NAME_START(w->user_end);
     for (size_t i = 0; i < w->user_frames; i++)
@@ -74,7 +74,7 @@ static void name_frames(const struct request_record *record, const struct reques
                         const struct request_names *names, struct wait_frames *ret)
 {
     struct request_wait wait = *w;
-    if (wait.user_end < REQUEST_STACK_APART && !is_the_stack_meant(w, addresses)) {
+    if (wait.user_end < REQUEST_STACK_APART && !stack_matches_hash(w, addresses)) {
         wait.user_end = REQUEST_STACK_LOST;
         wait.user_frames = 0;
     }
@@ -102,9 +102,9 @@ static void add_waits(struct diagnosis *d, const struct request_names *names)
     }
 }
 
-/* What is left is CPU time only as far as the scheduler accounted it to the thread: the hypervisor may have taken the
- * CPU away, and a switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
-static void take_what_was_no_cpu_time(struct diagnosis *d)
+/* The remainder is CPU time only as far as the scheduler accounted it to the thread: the hypervisor may have stolen
+ * the CPU, and a missed context switch must not turn a wait into CPU time. */
+static void subtract_unaccounted_time(struct diagnosis *d)
 {
     const struct request_record *record = d->record;
     uint64_t lacking_ns = d->left_ns > record->runtime_ns ? d->left_ns - record->runtime_ns : 0;
@@ -128,11 +128,11 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_UNATTRIBUTED, record->unattributed_ns,
              record->flags & REQUEST_HANDED_OVER ? "in the hands of another thread" : "");
     if (record->flags & REQUEST_ACCOUNTED)
-        take_what_was_no_cpu_time(d);
+        subtract_unaccounted_time(d);
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 
-/* Longest first. */
+/* Sorts by duration, longest first. */
 static void sort_parts(struct request *r)
 {
     for (size_t i = 1; i < r->part_count; i++) {
@@ -144,7 +144,7 @@ static void sort_parts(struct request *r)
     }
 }
 
-/* The kind with the most time in all its parts, told by its longest part. */
+/* The cause is the kind of component with the largest sum, described by its longest component. */
 static void set_cause(struct diagnosis *d)
 {
     struct request *r = &d->request;
@@ -209,6 +209,6 @@ int diagnose_request(const struct request_record *record, const struct request_n
     add_parts(d, names);
     sort_parts(&d->request);
     set_cause(d);
-    set_service(d, names); /* last: its texts hold until the next name is asked for */
+    set_service(d, names); /* last: its strings are valid until the next name is resolved */
     return request_copy(&d->request, ret);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define SEGMENT_SECRET_MIN 20 /* as long as this and with a digit: an identifier or a key, not a word */
+#define SEGMENT_SECRET_MIN 20 /* segments of at least this length with a digit are identifiers or keys, not words */
 #define SEGMENT_HEX_MIN    8
 
 struct span {
@@ -39,7 +39,7 @@ static bool is_identifier(struct span s)
            s.size >= SEGMENT_SECRET_MIN;
 }
 
-static void put(struct route *r, size_t *at, const char *data, size_t size)
+static void append_path(struct route *r, size_t *at, const char *data, size_t size)
 {
     size_t room = sizeof(r->path) - 1 - *at;
     if (size > room)
@@ -49,13 +49,13 @@ static void put(struct route *r, size_t *at, const char *data, size_t size)
     r->path[*at] = 0;
 }
 
-/* `whole`: the path's end was seen, not only where the record cuts it. */
-static void put_path(struct route *r, struct span path, bool whole)
+/* `whole`: the path is complete, not cut at the end of the record. */
+static void normalise_path(struct route *r, struct span path, bool whole)
 {
     size_t at = 0, i = 0;
     while (i < path.size) {
         if (path.data[i] == '/') {
-            put(r, &at, "/", 1);
+            append_path(r, &at, "/", 1);
             i++;
             continue;
         }
@@ -64,11 +64,11 @@ static void put_path(struct route *r, struct span path, bool whole)
             i++;
         s.size = (size_t)(path.data + i - s.data);
         if (i == path.size && !whole)
-            put(r, &at, "{cut}", 5);
+            append_path(r, &at, "{cut}", 5);
         else if (is_identifier(s))
-            put(r, &at, "{id}", 4);
+            append_path(r, &at, "{id}", 4);
         else
-            put(r, &at, s.data, s.size);
+            append_path(r, &at, s.data, s.size);
         while (i < path.size && path.data[i] != '/') /* ;jsessionid=... */
             i++;
     }
@@ -111,19 +111,19 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
     if (!parse_method(&rest, ret))
         return false;
     const char *end = memchr(rest.data, '\n', rest.size);
-    bool line_whole = end;
+    bool line_is_complete = end;
     if (end)
         rest.size = (size_t)(end - rest.data);
     struct span target = rest;
     const char *space = memchr(rest.data, ' ', rest.size);
     if (space)
         target.size = (size_t)(space - rest.data);
-    else if (line_whole && !replied)
+    else if (line_is_complete && !replied)
         return false; /* "GET /" and no more */
-    if (space && line_whole && !replied && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
+    if (space && line_is_complete && !replied && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
         return false;
-    bool sampling_rule_whole = space || line_whole;
-    while (line_whole && !space && target.size && target.data[target.size - 1] == '\r')
+    bool target_is_complete = space || line_is_complete;
+    while (line_is_complete && !space && target.size && target.data[target.size - 1] == '\r')
         target.size--;
     if (strcmp(ret->method, "CONNECT") == 0) {
         memcpy(ret->path, "{authority}", 12);
@@ -133,9 +133,9 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
     for (size_t i = 0; i < target.size; i++)
         if (target.data[i] == '?' || target.data[i] == '#') {
             target.size = i;
-            sampling_rule_whole = true;
+            target_is_complete = true;
         }
-    put_path(ret, target, sampling_rule_whole);
+    normalise_path(ret, target, target_is_complete);
     if (!ret->path[0])
         memcpy(ret->path, "/", 2);
     return true;

@@ -1,5 +1,5 @@
-/* The request line, made safe to show and to count by: identifiers become {id}, the query is dropped (it may hold
- * secrets). */
+/* Request lines, normalised for display and as metric labels: identifiers become {id}, the query is removed (it may
+ * contain secrets). */
 #pragma once
 
 #include <stdbool.h>
@@ -13,6 +13,7 @@ struct route {
     char path[ROUTE_MAX];
 };
 
-/* `line`: the first `bytes` of a request, not more than its line needs to be there. False: not a line of HTTP/1.
- * `replied`: an HTTP server answered, so that it is a request even if its line is bad (most such replies are 400). */
+/* Parses `line`, the first `bytes` of a request, which may be cut within the line. False: not an HTTP/1 request
+ * line. `replied`: an HTTP server has replied, so a malformed line counts as a request as well (most such replies
+ * are 400). */
 bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret);

@@ -18,7 +18,7 @@ static void append(char *out, size_t size, const char *text)
     snprintf(out + used, size - used, "%s", text);
 }
 
-/* `text` as far as it prints and has room; longer ones end in "...". */
+/* Copies `text` with unprintable bytes replaced; truncated ones end in "...". */
 static const char *make_printable(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -41,14 +41,13 @@ static const char *make_printable(const char *text, char *out, size_t size)
     return out;
 }
 
-static const char *name(const struct frame *f, char *out, size_t size)
+static const char *printable_frame_name(const struct frame *f, char *out, size_t size)
 {
     char text[FRAME_TEXT_BYTES];
     return make_printable(frame_text(f->kind, f->function, f->mapping, f->address, text), out, size);
 }
 
-/* Where every program waits, and what says nothing of it: the C library and the kernel's code in the process.
- */
+/* Frames that say nothing about the program: the C library and the vDSO. */
 static bool is_c_library(const struct frame *f)
 {
     static const char *const starts[] = {"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"};
@@ -59,8 +58,7 @@ static bool is_c_library(const struct frame *f)
     return strcmp(base, "[vdso]") == 0;
 }
 
-/* The C library's own function that the program called is worth a word: pthread_mutex_lock, not what lies
- * below it. */
+/* Skips the C library, except for the function that the program called, such as pthread_mutex_lock. */
 static size_t first_shown(const struct frame *frames, size_t count, const char *syscall)
 {
     size_t i = 0;
@@ -81,7 +79,7 @@ void stack_text_append_user(const struct frame *frames, size_t count, const char
         if (frames[i].kind == FRAME_TRUNCATED)
             break;
         append(out, size, shown++ ? " < " : " in ");
-        append(out, size, name(&frames[i], text, sizeof(text)));
+        append(out, size, printable_frame_name(&frames[i], text, sizeof(text)));
     }
 }
 
@@ -91,7 +89,7 @@ void stack_text_put(struct buf *out, const struct frame *frames, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct frame *f = &frames[i];
         const char *mark = f->kind == FRAME_KERNEL || f->kind == FRAME_BPF ? REQUEST_KERNEL_FRAME : "";
-        name(f, text, sizeof(text) - strlen(mark));
+        printable_frame_name(f, text, sizeof(text) - strlen(mark));
         if (out->size + strlen(text) + strlen(mark) + sizeof(STACK_TOO_LONG) + 1 > STACK_MAX) {
             buf_puts(out, "\n" STACK_TOO_LONG);
             return;

@@ -1,5 +1,5 @@
-/* The numbers of the machine that this is compiled for, which is the one that the records come from; their names are
- * those of the C library's header (see meson.build). */
+/* System call numbers of the target architecture, which is that of the records; names come from the C library's
+ * header (see meson.build). */
 #include "diagnose/syscalls.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* System calls by number: their names, and those whose number alone tells why a thread sleeps in them. */
+/* System calls by number: their names, and the reason of a wait where the number alone determines it. */
 #pragma once
 
 #include <stddef.h>
@@ -7,5 +7,5 @@ enum syscall_reason { SYSCALL_REASON_NONE, SYSCALL_REASON_LOCK, SYSCALL_REASON_S
 
 enum syscall_reason syscall_reason(int number);
 
-/* "futex", "system call 999", "page fault" for a negative number. Returns `out`. */
+/* Writes "futex", "system call 999", or "page fault" for a negative number. Returns `out`. */
 const char *syscall_name(int number, char *out, size_t size);

@@ -1,5 +1,5 @@
-/* From a system call, its object, the task's state and the kernel's stack to a reason. The stack is asked last: names
- * of kernel functions change between versions, numbers of system calls do not. */
+/* Derives the reason of a wait from the system call, its object, the task's state and the kernel stack. The stack is
+ * used last: kernel function names change between versions, system call numbers do not. */
 #include "diagnose/waits.h"
 
 #include "diagnose/stack_text.h"
@@ -15,7 +15,7 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Names that every sleeping thread has, and that say nothing. */
+/* Functions on the stack of every sleeping thread, which carry no information. */
 static bool is_scheduler(const char *function)
 {
     static const char *const names[] = {"__schedule",     "schedule",           "io_schedule",      "preempt_schedule",
@@ -51,7 +51,7 @@ static bool is_kernel_lock(const struct frame *frames, size_t count)
            on_stack(frames, count, "__break_lease");
 }
 
-/* A freezer's mark is its function alone on older kernels, and where cgroups v2 freeze. */
+/* On older kernels, and with the cgroup v2 freezer, only a function on the stack identifies a frozen task. */
 static bool is_stopped(const struct request_wait *w, const struct wait_frames *frames)
 {
     return w->state & REQUEST_WAIT_STOPPED || on_stack(frames->kernel, frames->kernel_count, "__refrigerator") ||
@@ -66,7 +66,7 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
     case SYSCALL_REASON_SLEEP:
         return REQUEST_PART_SLEEP;
     case SYSCALL_REASON_DISK:
-        if (on_stack(frames, count, "fifo_open")) /* for somebody at its other end */
+        if (on_stack(frames, count, "fifo_open")) /* waits for a process to open the other end */
             return REQUEST_PART_OTHER;
         return is_kernel_lock(frames, count) && !(w->state & REQUEST_WAIT_IO) ? REQUEST_PART_LOCK : REQUEST_PART_DISK;
     case SYSCALL_REASON_NONE:
@@ -78,7 +78,8 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
         return REQUEST_PART_LOCK;
     if (on_stack(frames, count, "timerfd_read"))
         return REQUEST_PART_SLEEP;
-    /* Uninterruptible and no lock: page faults without stack, and journals that do not count as I/O. */
+    /* Uninterruptible without a lock: page faults without a stack, and file system journals that do not count as I/O.
+     */
     if (w->state & REQUEST_WAIT_UNINTERRUPTIBLE &&
         (on_stack(frames, count, "jbd2") || on_stack(frames, count, "xfs_") || on_stack(frames, count, "btrfs_") ||
          on_stack(frames, count, "blk_")))
@@ -91,9 +92,9 @@ enum request_part_kind wait_kind(const struct request_wait *w, const struct wait
     if (is_stopped(w, frames))
         return REQUEST_PART_OTHER;
     if (syscall_reason(w->syscall) == SYSCALL_REASON_LOCK)
-        return REQUEST_PART_LOCK; /* flock has a file, and waits for no disk */
+        return REQUEST_PART_LOCK; /* flock has a file but does not wait for a disk */
     if (w->state & REQUEST_WAIT_IO)
-        return REQUEST_PART_DISK; /* sendfile to the client waits for the file, too */
+        return REQUEST_PART_DISK; /* also sendfile to the client, which waits for the file */
     switch (w->object) {
     case REQUEST_OBJECT_CLIENT:
         return REQUEST_PART_NETWORK;
@@ -126,7 +127,7 @@ static void append(char *out, size_t size, const char *text)
     snprintf(out + used, size - used, "%s", text);
 }
 
-/* File names are bytes that somebody chose: what is not printable is shown as '?'. */
+/* File names are untrusted bytes: unprintable ones are shown as '?'. */
 static void append_printable(char *out, size_t size, const char *text)
 {
     for (size_t used = strlen(out); *text && used + 1 < size; text++, used++) {
@@ -144,7 +145,8 @@ static void append_object(const struct request_wait *w, char *out, size_t size)
         break;
     case REQUEST_OBJECT_SOCKET:
         wait_peer(w->peer_family, w->peer_address, w->peer_port, peer, sizeof(peer));
-        append(out, size, peer[0] ? " on the connection to " : " on a connection"); /* not connected yet, or no more */
+        append(out, size,
+               peer[0] ? " on the connection to " : " on a connection"); /* not connected yet, or disconnected */
         append(out, size, peer);
         break;
     case REQUEST_OBJECT_UNIX:

@@ -1,4 +1,4 @@
-/* Spans out of OTLP/JSON; see otlp_file.h. */
+/* Reads spans from OTLP/JSON; see otlp_file.h. */
 #include "import/otlp_file.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ static void json_freep(json_t **j)
     json_decref(*j);
 }
 
-/* OTLP writes 64-bit numbers as strings, and takes both. */
+/* OTLP writes 64-bit numbers as strings, and accepts both. */
 static uint64_t number_of(const json_t *j)
 {
     if (json_is_integer(j))
@@ -65,7 +65,7 @@ static uint64_t tokens_of(const json_t *event)
     return tokens;
 }
 
-/* A code is a number, or its name as protobuf writes it in JSON. */
+/* A code is a number, or the enum name of the protobuf JSON mapping. */
 static void read_status(const json_t *status, struct otlp_spans *spans)
 {
     const json_t *code = json_object_get(status, "code"), *message = json_object_get(status, "message");
@@ -130,6 +130,6 @@ int otlp_json_read(const char *data, size_t size, struct otlp_spans *spans, size
         int r = read_object(object, spans);
         if (r < 0)
             return r;
-        at += (size_t)error.position; /* where it ended, when nothing was wrong */
+        at += (size_t)error.position; /* length of the parsed object, on success */
     }
 }

@@ -1,4 +1,4 @@
-/* Spans out of OTLP's protobuf; see otlp_file.h. */
+/* Reads spans from OTLP protobuf; see otlp_file.h. */
 #include "import/otlp_file.h"
 
 #include "base/protobuf_fields.h"
@@ -11,14 +11,14 @@ static const char *text_of(const struct protobuf_field *f)
     return f->inside.data ? (const char *)f->inside.data : "";
 }
 
-/* Of the length that it must have. */
+/* Copies an id; ids of the wrong length are ignored. */
 static void take_id(const struct protobuf_field *f, uint8_t *to, size_t size)
 {
     if (f->inside.size == size)
         memcpy(to, f->inside.data, size);
 }
 
-/* The first text of a list. */
+/* The first string of an ArrayValue. */
 static bool first_text(struct cursor list, struct protobuf_field *ret)
 {
     struct protobuf_field f;
@@ -32,7 +32,7 @@ static bool first_text(struct cursor list, struct protobuf_field *ret)
     return false;
 }
 
-/* A pair of a key and a value, whose fields follow. */
+/* Reads a KeyValue; the fields of its value are in *ret_value. */
 static bool read_pair(struct cursor c, struct protobuf_field *ret_key, struct cursor *ret_value)
 {
     struct protobuf_field f;
@@ -65,7 +65,7 @@ static bool read_attribute(struct cursor c, struct otlp_spans *spans)
     return good && !any.failed;
 }
 
-/* What an attribute of that name says; others are none of ours. */
+/* The value of an attribute named "tokens"; 0 for others. */
 static uint64_t tokens_of(struct cursor attribute)
 {
     struct protobuf_field key, value;
@@ -142,7 +142,7 @@ static int read_span(struct cursor c, struct otlp_spans *spans)
     return c.failed ? -EBADMSG : 0;
 }
 
-/* The spans below a field: of TracesData the resource's (1), of those the scope's (2), of those the spans (2). */
+/* Reads one nesting level: resource spans (field 1 of TracesData), scope spans (2), spans (2). */
 static int read_level(struct cursor *c, int level, struct otlp_spans *spans, size_t *ret_offset)
 {
     struct protobuf_field f;

@@ -1,4 +1,4 @@
-/* Bytes of a file that may be packed with gzip or zstd; see packed_file.h. */
+/* Reads a file that may be compressed with gzip or zstd; see packed_file.h. */
 #include "import/packed_file.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <zstd.h>
 
 #define BUFFER_BYTES    ((size_t)256 << 10)
-#define ZSTD_WINDOW_LOG 27 /* 128 MiB: what zstd itself unpacks without being asked */
+#define ZSTD_WINDOW_LOG 27 /* 128 MiB: the limit that zstd decompresses by default */
 
 enum packing { PLAIN, GZIP, ZSTD };
 
@@ -20,8 +20,8 @@ struct packed_file {
     uint64_t position, size;
     z_stream gzip;
     ZSTD_DStream *zstd;
-    bool inside; /* of a packed part: the end must not come here */
-    int error;   /* of unpacking; what came before it was given out */
+    bool inside; /* inside a compressed stream: the file must not end here */
+    int error;   /* of decompression; the bytes before it have been returned */
     size_t at, filled;
     unsigned char buffer[BUFFER_BYTES];
 };
@@ -50,7 +50,7 @@ static ssize_t read_some(struct packed_file *f, void *to, size_t size)
     return n;
 }
 
-/* As many as fit, for the first bytes of a pipe may come one by one. */
+/* Reads until there are enough bytes for detection, because a pipe may return them one by one. */
 static int fill(struct packed_file *f)
 {
     f->at = f->filled = 0;
@@ -118,7 +118,8 @@ static ssize_t read_plain(struct packed_file *f, void *to, size_t size)
     return (ssize_t)n;
 }
 
-/* One step: 1 a packed part is over, 0, -errno. Moves `at` and says how much it gave out. */
+/* One step: 1 at the end of a compressed stream, 0, or -errno. Advances `at` and returns the number of bytes written.
+ */
 static int unpack_gzip(struct packed_file *f, void *to, size_t size, size_t *ret_given)
 {
     f->gzip.next_in = f->buffer + f->at;

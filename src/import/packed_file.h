@@ -1,6 +1,6 @@
-/* Bytes of a file that may be packed with gzip or zstd, told by its first bytes and not by its name; several packed
- * parts one after the other are read as one. Memory is a window of the packing and a buffer, whatever the file's size.
- */
+/* Reads a file that may be compressed with gzip or zstd, detected by its first bytes and not by its name.
+ * Concatenated compressed streams are read as one. Memory is the decompression window plus a buffer, independent of
+ * the file size. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,15 +11,15 @@
 
 struct packed_file;
 
-/* "-" is standard input. */
+/* Opens a file; "-" is standard input. */
 int packed_file_open(const char *path, struct packed_file **ret);
 void packed_file_free(struct packed_file *f);
 DEFINE_FREEP(packed_file)
 
-/* Up to `size` unpacked bytes, 0 at the end. -ENODATA: the packed bytes end too early (what was given out before is
- * good); -EBADMSG: they are broken; otherwise what read() gives. */
+/* Reads up to `size` decompressed bytes; 0 at the end. -ENODATA: the compressed stream is truncated (bytes returned
+ * before are valid); -EBADMSG: it is corrupt; otherwise the error of read(). */
 ssize_t packed_file_read(struct packed_file *f, void *to, size_t size);
 
-/* How much of the file itself was read, and its size (0: not known), for telling progress. */
+/* How many bytes of the file itself were read, and its size (0: unknown), for progress reports. */
 uint64_t packed_file_position(const struct packed_file *f);
 uint64_t packed_file_size(const struct packed_file *f);

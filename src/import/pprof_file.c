@@ -1,5 +1,5 @@
-/* pprof's profile.proto, read; see pprof_file.h. The whole message is in memory; its tables may stand anywhere in it
- * and in any order of their ids, so that samples are read in a pass of their own, after them. */
+/* Reads pprof's profile.proto; see pprof_file.h. The whole message is in memory. Its tables may be anywhere in it and
+ * in any order of ids, so samples are read in a second pass. */
 #include "import/pprof_file.h"
 
 #include "base/buf.h"
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAMES_MAX    4096 /* of a sample; deeper ones lose their outermost */
-#define ROW_MAX_BYTES 4096 /* of a location, a function, a mapping: numbers, a few for each inlined function */
+#define FRAMES_MAX    4096 /* per sample; deeper stacks lose their outermost frames */
+#define ROW_MAX_BYTES 4096 /* of a location, function or mapping message: numbers, a few per inlined function */
 #define PIECE         ((size_t)256 << 10)
 
-/* A row of one of the tables: its id, and the message, which is read when it is needed. */
+/* A row of one of the tables: its id, and its message, which is parsed on demand. */
 struct row {
     uint64_t id;
     struct cursor message;
@@ -30,15 +30,15 @@ struct table {
 
 struct reader {
     struct table mappings, locations, functions;
-    struct table types;   /* without ids */
-    struct cursor *texts; /* by number; not ended by NUL */
+    struct table types;   /* have no ids */
+    struct cursor *texts; /* by index; not NUL-terminated */
     size_t text_count, text_capacity;
-    struct buf ended; /* texts of the sample at hand, ended by NUL */
+    struct buf ended; /* NUL-terminated texts of the current sample */
     struct cursor period_type;
     uint64_t default_type, start_unix_ns, duration_ns, not_observed_ns, period;
-    size_t value, count; /* number of the values that are taken, and of those that count samples */
+    size_t value, count; /* index of the selected values, and of those that count samples */
     bool has_count;
-    uint64_t each; /* without such values: what a sample stands for of those that are taken; 0: not known */
+    uint64_t each; /* without sample counts: the period, as the amount of the selected value per sample; 0: unknown */
     struct frame *frames;
     size_t frame_count;
     struct profile *profile;
@@ -79,7 +79,7 @@ static int add_row(struct table *t, struct cursor message)
     if (message.size > ROW_MAX_BYTES)
         return -EBADMSG;
     for (struct protobuf_field f; protobuf_next_field(&c, &f);)
-        if (f.number == LOCATION_ID) /* all of them have it there */
+        if (f.number == LOCATION_ID) /* field number 1 in all of these messages */
             row.id = f.value;
     int r = grow((void **)&t->rows, &t->capacity, t->count, sizeof(*t->rows));
     if (r == 0)
@@ -87,28 +87,28 @@ static int add_row(struct table *t, struct cursor message)
     return r;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_row_ids(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void sort(struct table *t)
+static void sort_rows(struct table *t)
 {
     for (size_t i = 1; i < t->count; i++)
         if (t->rows[i].id < t->rows[i - 1].id) {
-            qsort(t->rows, t->count, sizeof(*t->rows), compare_rows);
+            qsort(t->rows, t->count, sizeof(*t->rows), compare_row_ids);
             return;
         }
 }
 
-/* An empty message where there is no such row. */
-static struct cursor find(const struct table *t, uint64_t id)
+/* The message of a row; empty if there is no such row. */
+static struct cursor find_row(const struct table *t, uint64_t id)
 {
     const struct row key = {.id = id};
     const struct row *found = id && id <= t->count && t->rows[id - 1].id == id
-                                  ? &t->rows[id - 1] /* most number their rows from 1 on */
-                              : t->count ? bsearch(&key, t->rows, t->count, sizeof(key), compare_rows)
+                                  ? &t->rows[id - 1] /* most writers number rows from 1 */
+                              : t->count ? bsearch(&key, t->rows, t->count, sizeof(key), compare_row_ids)
                                          : NULL;
     return found ? found->message : cursor_make(NULL, 0);
 }
@@ -159,9 +159,9 @@ static int read_tables(struct reader *r, struct cursor c)
         default:
             break;
         }
-    sort(&r->mappings);
-    sort(&r->locations);
-    sort(&r->functions);
+    sort_rows(&r->mappings);
+    sort_rows(&r->locations);
+    sort_rows(&r->functions);
     return e < 0 ? e : c.failed ? -EBADMSG : 0;
 }
 
@@ -182,8 +182,9 @@ static void copy_text(const struct reader *r, uint64_t number, char to[PPROF_TEX
     to[taken] = '\0';
 }
 
-/* A place in `ended`, which may move until all texts of a sample are there; 0: the empty text. */
-static size_t end_text(struct reader *r, uint64_t number)
+/* Appends a NUL-terminated copy to `ended` and returns its offset (not a pointer: the buffer may move); 0: the empty
+ * text. */
+static size_t add_terminated_text(struct reader *r, uint64_t number)
 {
     const size_t size = number < r->text_count ? r->texts[number].size : 0, at = r->ended.size;
     if (size == 0)
@@ -194,7 +195,7 @@ static size_t end_text(struct reader *r, uint64_t number)
 }
 
 struct value_type {
-    uint64_t type, unit; /* numbers of texts */
+    uint64_t type, unit; /* string table indices */
 };
 
 static struct value_type read_type(struct cursor c)
@@ -212,8 +213,7 @@ static struct value_type type_of(const struct reader *r, size_t i)
     return read_type(r->types.rows[i].message);
 }
 
-/* Of what is counted, and not measured as time is: how long something took is left to chance though all of it was seen.
- */
+/* Whether the unit is a count. Durations are never exact, even if every event was recorded. */
 static bool is_counted(const struct reader *r, struct value_type t)
 {
     return is_text(r, t.unit, "count") || is_text(r, t.unit, "bytes");
@@ -231,7 +231,7 @@ static int no_such_type(struct reader *r)
     return -ENOENT;
 }
 
-/* Of those whose values may be weighed by how many they are; "waits" and "events" are ours. */
+/* Whether the values of this type count samples; "waits" and "events" are written by Sonde. */
 static bool counts_samples(const struct reader *r, uint64_t type)
 {
     static const char *const names[] = {"samples", "sample", "waits", "events"};
@@ -284,41 +284,41 @@ static void read_comments(struct reader *r, struct cursor c)
 
 /* ---- samples ---- */
 
-/* Places of a frame's texts in `ended`, until it is known where that lies. */
-struct text_places {
+/* Offsets of a frame's texts in `ended`, until the buffer is complete. */
+struct text_offsets {
     size_t function, system_name, file, mapping, build_id;
 };
 
-struct sample_at_hand {
-    struct text_places *places; /* one a frame */
+struct current_sample {
+    struct text_offsets *places; /* one per frame */
     size_t count;
 };
 
-static void read_function(struct reader *r, uint64_t id, struct text_places *places)
+static void read_function(struct reader *r, uint64_t id, struct text_offsets *places)
 {
-    struct cursor c = find(&r->functions, id);
+    struct cursor c = find_row(&r->functions, id);
     for (struct protobuf_field f; protobuf_next_field(&c, &f);) {
-        places->function = f.number == FUNCTION_NAME ? end_text(r, f.value) : places->function;
-        places->system_name = f.number == FUNCTION_SYSTEM_NAME ? end_text(r, f.value) : places->system_name;
-        places->file = f.number == FUNCTION_FILENAME ? end_text(r, f.value) : places->file;
+        places->function = f.number == FUNCTION_NAME ? add_terminated_text(r, f.value) : places->function;
+        places->system_name = f.number == FUNCTION_SYSTEM_NAME ? add_terminated_text(r, f.value) : places->system_name;
+        places->file = f.number == FUNCTION_FILENAME ? add_terminated_text(r, f.value) : places->file;
     }
 }
 
-static void read_mapping(struct reader *r, uint64_t id, struct text_places *places)
+static void read_mapping(struct reader *r, uint64_t id, struct text_offsets *places)
 {
-    struct cursor c = find(&r->mappings, id);
+    struct cursor c = find_row(&r->mappings, id);
     for (struct protobuf_field f; protobuf_next_field(&c, &f);) {
-        places->mapping = f.number == MAPPING_FILENAME ? end_text(r, f.value) : places->mapping;
-        places->build_id = f.number == MAPPING_BUILD_ID ? end_text(r, f.value) : places->build_id;
+        places->mapping = f.number == MAPPING_FILENAME ? add_terminated_text(r, f.value) : places->mapping;
+        places->build_id = f.number == MAPPING_BUILD_ID ? add_terminated_text(r, f.value) : places->build_id;
     }
 }
 
-static int add_frame(struct reader *r, struct sample_at_hand *s, const struct text_places *mapping, uint64_t address,
+static int add_frame(struct reader *r, struct current_sample *s, const struct text_offsets *mapping, uint64_t address,
                      struct cursor line)
 {
     if (s->count == FRAMES_MAX)
         return 0;
-    struct text_places *places = &s->places[s->count];
+    struct text_offsets *places = &s->places[s->count];
     struct frame *frame = &r->frames[s->count++];
     *places = *mapping;
     *frame = (struct frame){.address = address};
@@ -331,11 +331,11 @@ static int add_frame(struct reader *r, struct sample_at_hand *s, const struct te
     return line.failed ? -EBADMSG : 0;
 }
 
-/* A place in the code, which is several frames where functions were inlined: the innermost stands first. */
-static int add_location(struct reader *r, struct sample_at_hand *s, uint64_t id)
+/* A location has several frames if functions were inlined: the innermost is first. */
+static int add_location(struct reader *r, struct current_sample *s, uint64_t id)
 {
-    struct cursor c = find(&r->locations, id), lines = c;
-    struct text_places mapping = {0};
+    struct cursor c = find_row(&r->locations, id), lines = c;
+    struct text_offsets mapping = {0};
     uint64_t address = 0;
     size_t count = 0;
     int e = 0;
@@ -348,12 +348,12 @@ static int add_location(struct reader *r, struct sample_at_hand *s, uint64_t id)
     for (struct protobuf_field f; e == 0 && protobuf_next_field(&lines, &f);)
         if (f.number == LOCATION_LINE)
             e = add_frame(r, s, &mapping, address, f.inside);
-    if (e == 0 && count == 0) /* nobody has named it */
+    if (e == 0 && count == 0) /* no symbols */
         e = add_frame(r, s, &mapping, address, cursor_make(NULL, 0));
     return e < 0 ? e : c.failed ? -EBADMSG : 0;
 }
 
-static int add_locations(struct reader *r, struct sample_at_hand *s, const struct protobuf_field *f)
+static int add_locations(struct reader *r, struct current_sample *s, const struct protobuf_field *f)
 {
     struct cursor packed = f->inside;
     int e = 0;
@@ -364,7 +364,7 @@ static int add_locations(struct reader *r, struct sample_at_hand *s, const struc
     return e < 0 ? e : packed.failed ? -EBADMSG : 0;
 }
 
-/* The numbers of a sample that we want, of those of all types. */
+/* The selected values of a sample. */
 struct values {
     size_t count;
     int64_t value, samples;
@@ -388,7 +388,7 @@ static void add_values(const struct reader *r, struct values *v, const struct pr
         add_value(r, v, cursor_uleb128(&packed));
 }
 
-/* The label by which whole nodes' profiles tell processes apart: ours, and that of others. */
+/* The label that distinguishes processes in system-wide profiles: that of Sonde ("process") or of others ("comm"). */
 static void read_label(struct reader *r, struct cursor c, size_t *process)
 {
     uint64_t key = 0, text = 0;
@@ -397,7 +397,7 @@ static void read_label(struct reader *r, struct cursor c, size_t *process)
         text = f.number == LABEL_STR ? f.value : text;
     }
     if (is_text(r, key, "process") || (*process == 0 && is_text(r, key, "comm")))
-        *process = end_text(r, text);
+        *process = add_terminated_text(r, text);
 }
 
 static enum frame_kind kind_of(const char *mapping, const char *function)
@@ -407,10 +407,10 @@ static enum frame_kind kind_of(const char *mapping, const char *function)
     return strncmp(function, "[truncated", 10) == 0 ? FRAME_TRUNCATED : FRAME_NATIVE;
 }
 
-static void end_frames(struct reader *r, const struct sample_at_hand *s)
+static void set_frame_texts(struct reader *r, const struct current_sample *s)
 {
     for (size_t i = 0; i < s->count; i++) {
-        const struct text_places *places = &s->places[i];
+        const struct text_offsets *places = &s->places[i];
         struct frame *frame = &r->frames[i];
         frame->function = r->ended.data + places->function;
         frame->system_name = r->ended.data + places->system_name;
@@ -421,7 +421,7 @@ static void end_frames(struct reader *r, const struct sample_at_hand *s)
     }
 }
 
-static int add_sample(struct reader *r, struct cursor c, struct sample_at_hand *s)
+static int add_sample(struct reader *r, struct cursor c, struct current_sample *s)
 {
     struct values v = {0};
     size_t process = 0;
@@ -447,9 +447,9 @@ static int add_sample(struct reader *r, struct cursor c, struct sample_at_hand *
         r->about->without++;
         return 0;
     }
-    if (r->each) /* as heaps' profiles are: bytes, of which one in so many was taken */
+    if (r->each) /* such as heap profiles: one in so many bytes was sampled */
         v.samples = (uint64_t)v.value > r->each ? (int64_t)((uint64_t)v.value / r->each) : 1;
-    end_frames(r, s);
+    set_frame_texts(r, s);
     struct resource resource = resource_unknown;
     resource.command = r->ended.data + process;
     r->about->samples += (uint64_t)v.samples;
@@ -463,7 +463,7 @@ static int add_sample(struct reader *r, struct cursor c, struct sample_at_hand *
 
 static int read_samples(struct reader *r, struct cursor c)
 {
-    struct sample_at_hand s = {.places = calloc(FRAMES_MAX, sizeof(*s.places))};
+    struct current_sample s = {.places = calloc(FRAMES_MAX, sizeof(*s.places))};
     r->frames = calloc(FRAMES_MAX, sizeof(*r->frames));
     int e = s.places && r->frames ? 0 : -ENOMEM;
     for (struct protobuf_field f; e == 0 && protobuf_next_field(&c, &f);)

@@ -1,4 +1,4 @@
-/* A file of Triton's trace JSON as a source of records; see triton_file.h. */
+/* Reads a file of Triton trace JSON as a sequence of records; see triton_file.h. */
 #include "import/triton_file.h"
 
 #include "base/utf8.h"
@@ -8,23 +8,23 @@
 #include <errno.h>
 #include <string.h>
 
-#define BUFFER_BYTES ((size_t)512 << 10) /* stays in the second-level cache */
+#define BUFFER_BYTES ((size_t)512 << 10) /* fits into the L2 cache */
 
 enum place {
-    AT_START,  /* nothing but white space was seen */
-    AT_OBJECT, /* behind '[' or a comma */
-    AT_COMMA,  /* behind an object */
-    AT_END,    /* behind ']' */
-    AT_BROKEN, /* looking for what may be the next object */
+    AT_START,  /* only white space so far */
+    AT_OBJECT, /* after '[' or a comma */
+    AT_COMMA,  /* after an object */
+    AT_END,    /* after ']' */
+    AT_BROKEN, /* searching for the next object after an error */
 };
 
 struct triton_file {
     struct packed_file *packed;
-    struct triton_json json; /* `at` and `end` lie in `buffer` */
+    struct triton_json json; /* `at` and `end` point into `buffer` */
     char *buffer;
     size_t capacity;
-    uint64_t base; /* offset of the buffer's first byte */
-    bool ended;    /* nothing more to read */
+    uint64_t base; /* file offset of the buffer's first byte */
+    bool ended;    /* end of file or read error */
     enum place place;
     struct triton_report report;
 };
@@ -94,7 +94,7 @@ static int grow(struct triton_file *f)
     return 0;
 }
 
-/* More bytes behind those from `keep` on, which move to the front. 1, 0 when there are no more, -EFBIG, -ENOMEM. */
+/* Discards the bytes before `keep` and reads more. 1; 0 at the end; -EFBIG; -ENOMEM. */
 static int fill(struct triton_file *f, const char *keep)
 {
     size_t kept = (size_t)(f->json.end - keep);
@@ -122,7 +122,7 @@ static int fill(struct triton_file *f, const char *keep)
     return filled > kept;
 }
 
-/* The first byte that is no white space, or the NUL at the very end. */
+/* Advances to the first byte that is not white space, or to the end of the file. */
 static int skip_space(struct triton_file *f)
 {
     for (;;) {
@@ -135,11 +135,10 @@ static int skip_space(struct triton_file *f)
     }
 }
 
-/* ---- what is broken ---- */
+/* ---- errors ---- */
 
-/* `broke` is the place to be told; what stands before `next`, from which on the next object is looked for, is left out.
- */
-static void begin_broken(struct triton_file *f, const char *broke, const char *next, const char *why)
+/* Reports an error at `broke`, and searches for the next object from `next` on. */
+static void report_bad_object(struct triton_file *f, const char *broke, const char *next, const char *why)
 {
     struct triton_report *report = &f->report;
     if (report->bad++ == 0) {
@@ -150,7 +149,7 @@ static void begin_broken(struct triton_file *f, const char *broke, const char *n
     f->place = AT_BROKEN;
 }
 
-/* The brace before `"id"`, or NULL: records of Triton and of libsonde all begin so. */
+/* The brace before `"id"`, or NULL: all records of Triton and libsonde begin like this. */
 static const char *brace_before(const char *from, const char *id)
 {
     while (id > from && (id[-1] == ' ' || id[-1] == '\n' || id[-1] == '\t' || id[-1] == '\r'))
@@ -160,7 +159,7 @@ static const char *brace_before(const char *from, const char *id)
 
 static int find_next(struct triton_file *f)
 {
-    const size_t overlap = 32; /* of white space between brace and key that may lie across two buffers */
+    const size_t overlap = 32; /* the brace and white space before a key may be in the previous buffer */
     for (;;) {
         const char *from = f->json.at, *id = from;
         while (id < f->json.end && (id = memmem(id, (size_t)(f->json.end - id), "\"id\"", 4))) {
@@ -182,7 +181,7 @@ static int find_next(struct triton_file *f)
         if (r == 0) {
             f->report.bad_bytes += keep;
             f->json.at = f->json.end;
-            f->place = AT_COMMA; /* and the file is cut */
+            f->place = AT_COMMA; /* the file is truncated */
             return 0;
         }
     }
@@ -190,7 +189,7 @@ static int find_next(struct triton_file *f)
 
 static bool is_utf8(struct triton_text text)
 {
-    char last[8]; /* utf8_length wants a NUL, which a slice has none of */
+    char last[8]; /* utf8_length needs a NUL, which the slice lacks */
     for (size_t i = 0; i < text.size;) {
         size_t left = text.size - i, n = left < 4 ? left : 4;
         memcpy(last, text.at + i, n);
@@ -203,8 +202,8 @@ static bool is_utf8(struct triton_text text)
     return true;
 }
 
-/* Bytes that JSON does not allow: a mark that the tensor was not written as it should be. */
-static void note_odd(struct triton_file *f, const struct triton_record *r)
+/* Counts objects with bytes that JSON does not allow, a sign that the tensor was not written correctly. */
+static void count_odd(struct triton_file *f, const struct triton_record *r)
 {
     const struct triton_text *const texts[] = {&r->model_name,  &r->request_id,   &r->activity,    &r->tensor.name,
                                                &r->tensor.data, &r->tensor.shape, &r->tensor.dtype};
@@ -221,7 +220,7 @@ static void note_odd(struct triton_file *f, const struct triton_record *r)
 
 /* ---- objects ---- */
 
-/* 1 a record, 0 none here. */
+/* Returns 1 with a record, 0 if there is none here. */
 static int read_object(struct triton_file *f, struct triton_record *ret)
 {
     struct triton_json *json = &f->json;
@@ -232,7 +231,7 @@ static int read_object(struct triton_file *f, struct triton_record *ret)
         if (r == 0) {
             record.offset = offset_of(f, start);
             if (json->odd)
-                note_odd(f, &record);
+                count_odd(f, &record);
             if (json->escaped)
                 triton_json_unescape(json, &record);
             f->report.records++;
@@ -244,25 +243,25 @@ static int read_object(struct triton_file *f, struct triton_record *ret)
         if (r == -EBADMSG) {
             const char *broke = *start == '{' ? json->at : start, *next = broke > start ? broke : start + 1;
             f->report.bad_bytes += (uint64_t)(next - start);
-            begin_broken(f, broke, next, *start == '{' ? json->why : "an object is expected here");
+            report_bad_object(f, broke, next, *start == '{' ? json->why : "an object is expected here");
             return 0;
         }
         r = fill(f, start);
-        if (r == 0) { /* cut in the middle of it */
+        if (r == 0) { /* truncated within an object */
             json->at = json->end;
             f->place = AT_COMMA;
             return 0;
         }
         if (r == -EFBIG) {
             f->report.bad_bytes += (uint64_t)(json->end - json->at);
-            begin_broken(f, json->at, json->end, "an object of more than 64 MiB");
+            report_bad_object(f, json->at, json->end, "an object of more than 64 MiB");
         }
         if (r < 0)
             return r == -EFBIG ? 0 : r;
     }
 }
 
-/* One step between objects: 1 there may be an object here, 0 go on, -ENODATA at the end. */
+/* One step between objects: 1 if an object may begin here, 0 to continue, -ENODATA at the end. */
 static int step(struct triton_file *f)
 {
     int r = skip_space(f);
@@ -291,15 +290,15 @@ static int step(struct triton_file *f)
             f->json.at++;
             f->place = c == ',' ? AT_OBJECT : AT_END;
         } else {
-            begin_broken(f, f->json.at, f->json.at, "a comma or the end of the array is expected here");
+            report_bad_object(f, f->json.at, f->json.at, "a comma or the end of the array is expected here");
         }
         return 0;
     case AT_END:
-        if (c == '[') { /* arrays one after the other, as `cat trace.0 trace.1` makes them */
+        if (c == '[') { /* concatenated arrays, as of `cat trace.0 trace.1` */
             f->json.at++;
             f->place = AT_OBJECT;
         } else {
-            begin_broken(f, f->json.at, f->json.at, "this stands behind the end of the array");
+            report_bad_object(f, f->json.at, f->json.at, "this stands behind the end of the array");
         }
         return 0;
     case AT_BROKEN:
@@ -312,7 +311,7 @@ int triton_file_next(struct triton_file *f, struct triton_record *ret)
 {
     for (;;) {
         int r;
-        if (f->place == AT_COMMA && *f->json.at == ',' && f->json.at[1] == '{') { /* nearly always */
+        if (f->place == AT_COMMA && *f->json.at == ',' && f->json.at[1] == '{') { /* the common case */
             f->json.at++;
             r = 1;
         } else {

@@ -1,4 +1,4 @@
-/* One object of Triton's trace JSON; see triton_json.h. */
+/* Parses one object of Triton trace JSON; see triton_json.h. */
 #include "import/triton_json.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- tokens; each returns false and says why in `p` ---- */
+/* ---- tokens; on failure they return false and set the reason in `p` ---- */
 
 static bool fail(struct triton_json *p, const char *at, const char *why)
 {
@@ -19,7 +19,7 @@ static bool fail(struct triton_json *p, const char *at, const char *why)
     return false;
 }
 
-/* The first quote, backslash, control character or byte above 127 from `at` on, or some place at or behind `end`. */
+/* The first quote, backslash, control character or byte above 127 from `at` on, or a position at or after `end`. */
 static const char *find_special(const char *at, const char *end)
 {
 #ifdef __SSE2__
@@ -63,12 +63,12 @@ static bool parse_string(struct triton_json *p, struct triton_text *ret)
     return true;
 }
 
-/* Eight digits at once, from their bytes in one word: pairs, then fours, then eight. */
+/* Parses eight digits at once in a 64-bit word: pairs, then fours, then eight. */
 static bool parse_eight(const char *at, uint64_t *ret)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint64_t v;
-    memcpy(&v, at, sizeof(v)); /* at most TRITON_JSON_PADDING behind the end */
+    memcpy(&v, at, sizeof(v)); /* within TRITON_JSON_PADDING */
     if (((v & 0xF0F0F0F0F0F0F0F0u) | ((v + 0x0606060606060606u) & 0xF0F0F0F0F0F0F0F0u) >> 4) != 0x3333333333333333u)
         return false;
     v = (v & 0x0F0F0F0F0F0F0F0Fu) * (10 << 8 | 1) >> 8;
@@ -82,7 +82,7 @@ static bool parse_eight(const char *at, uint64_t *ret)
 #endif
 }
 
-/* The digits from `at` on, at most 19 of them, which fit. */
+/* Parses at most 19 digits, which cannot overflow. */
 static inline const char *parse_digits(const char *at, uint64_t *ret)
 {
     const char *start = at;
@@ -102,7 +102,7 @@ static bool parse_unsigned(struct triton_json *p, uint64_t *ret)
     unsigned digit = (unsigned)(*at - '0');
     if (at == p->at)
         return fail(p, at, *at == '-' ? "a number below 0 cannot stand here" : "a whole number is expected here");
-    if (digit <= 9) { /* the twentieth digit is the first that may be too much */
+    if (digit <= 9) { /* only the twentieth digit can overflow */
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value) ||
             (unsigned)(*++at - '0') <= 9)
             return fail(p, p->at, "a number beyond 64 bits");
@@ -130,7 +130,7 @@ static bool parse_signed(struct triton_json *p, int64_t *ret)
     return true;
 }
 
-/* Between the members of an object or the elements of an array: 1 go on at `p->at`, 0 it has ended, -1 failed. */
+/* Advances between members of an object or elements of an array: 1 continue at `p->at`, 0 end, -1 error. */
 static int next_member(struct triton_json *p, bool *first, char close)
 {
     const char *at = triton_json_space(p->at);
@@ -169,7 +169,7 @@ static bool parse_open(struct triton_json *p, char open, const char *why)
     return true;
 }
 
-/* ---- values that are of no interest ---- */
+/* ---- skipped values ---- */
 
 static bool skip_word(struct triton_json *p)
 {
@@ -189,7 +189,7 @@ static bool skip_scalar(struct triton_json *p)
     return *p->at == '"' ? parse_string(p, &text) : skip_word(p);
 }
 
-/* Without recursion: `arrays` has a bit for every level that is open. */
+/* Not recursive: `arrays` has a bit per open level. */
 static bool skip_value(struct triton_json *p)
 {
     uint64_t arrays = 0;
@@ -313,7 +313,7 @@ static bool parse_tensor(struct triton_json *p, struct triton_tensor *ret)
     return good;
 }
 
-/* Where they are kept; the first one of a record empties it. */
+/* The facts of the record; the first call for a record clears the storage. */
 static struct triton_facts *facts_of(struct triton_json *p, struct triton_record *r)
 {
     if (!r->facts)
@@ -367,10 +367,10 @@ static bool parse_member(struct triton_json *p, struct triton_text key, struct t
 
 #define SKIP_LITERAL(at, literal) (memcmp(at, literal, sizeof(literal) - 1) == 0 ? (at) + sizeof(literal) - 1 : NULL)
 
-/* The form in which Triton and libsonde write nearly every object of a file, byte by byte:
- * {"id":1,"timestamps":[{"name":"X","ns":2}]}; also with ,"tokens":3 behind the last number. Anything else, also one
- * that goes on behind `end` (where a NUL stands), is left to the general way. */
-static bool parse_usual(struct triton_json *p, struct triton_record *ret)
+/* Fast path for the form in which Triton and libsonde write nearly every object:
+ * {"id":1,"timestamps":[{"name":"X","ns":2}]}; also with ,"tokens":3 after the last number. Anything else, including an
+ * object that continues after `end` (where a NUL is), is left to the general parser. */
+static bool parse_common_form(struct triton_json *p, struct triton_record *ret)
 {
     uint64_t id, ns, tokens = 0;
     const char *at = SKIP_LITERAL(p->at, "{\"id\":"), *digits = at;
@@ -407,7 +407,7 @@ int triton_json_object(struct triton_json *p, struct triton_record *ret)
     bool first = true, has_id = false;
     const char *start = p->at;
     p->incomplete = p->odd = p->escaped = false;
-    if (parse_usual(p, &record)) {
+    if (parse_common_form(p, &record)) {
         *ret = record;
         return 0;
     }
@@ -464,7 +464,8 @@ static char *put_utf8(char *to, unsigned c)
     return to;
 }
 
-/* What stands behind a backslash; never longer than it was. Lone surrogates become U+FFFD; what is no escape stays. */
+/* Replaces one escape sequence; the result is never longer. Lone surrogates become U+FFFD; an invalid escape is kept.
+ */
 static const char *unescape_one(const char *at, const char *end, char **to)
 {
     static const char from[] = "\"\\/bfnrt", become[] = "\"\\/\b\f\n\r\t";
@@ -497,7 +498,7 @@ static void unescape(struct triton_text *text)
     if (!at)
         return;
     const char *end = text->at + text->size;
-    char *to = (char *)(uintptr_t)at; /* the caller's own buffer */
+    char *to = (char *)(uintptr_t)at; /* the buffer belongs to the caller and is writable */
     while (at < end)
         if (*at == '\\')
             at = unescape_one(at + 1, end, &to);

@@ -1,7 +1,7 @@
-/* One object of Triton's trace JSON out of a buffer that the caller fills: no copies, numbers as integers, every byte
- * looked at once. Strict in structure, for a record that is not understood is better reported than guessed at; lenient
- * inside strings, where Triton itself writes bytes that JSON does not allow (they are counted). Given to files of any
- * kind by triton_file.h. */
+/* Parses one object of Triton trace JSON in a buffer that the caller fills: no copies, integers only, single pass.
+ * Strict in structure, because an unknown record is better reported than guessed; lenient inside strings, where
+ * Triton itself writes bytes that JSON does not allow (they are counted). Input may be an arbitrary file
+ * (triton_file.h). */
 #pragma once
 
 #include "model/triton_trace.h"
@@ -9,30 +9,30 @@
 #include <stdlib.h>
 
 #define TRITON_JSON_PADDING                                                                                            \
-    64 /* bytes behind `end` that may be read; what stands there does not matter but for a NUL at `end` */
-#define TRITON_JSON_DEPTH      64 /* of values that are skipped */
+    64 /* bytes after `end` that may be read; their content is irrelevant, except for a NUL at `end` */
+#define TRITON_JSON_DEPTH      64 /* nesting of skipped values */
 #define TRITON_JSON_STAMPS_MAX (1u << 20)
 
 struct triton_json {
     const char *at, *end;
-    const char *why;             /* it is no good */
-    bool incomplete;             /* it goes on behind `end` */
-    bool odd;                    /* a string held bytes that JSON does not allow, or bytes above 127 */
-    bool escaped;                /* a string held a backslash */
-    struct triton_stamp *stamps; /* owned, grows */
+    const char *why;             /* reason of an error */
+    bool incomplete;             /* the object continues after `end` */
+    bool odd;                    /* a string contains bytes that JSON does not allow, or bytes above 127 */
+    bool escaped;                /* a string contains a backslash */
+    struct triton_stamp *stamps; /* owned; grows */
     size_t stamp_capacity;
-    struct triton_facts facts; /* of the record, if it has any */
+    struct triton_facts facts; /* storage for those of the record */
 };
 
-/* Parses the object at `p->at`, which must be '{', and moves there behind it. -EBADMSG: `p->why` tells why, `p->at`
- * where; -EAGAIN: incomplete, `p->at` is of no use; -ENOMEM. Texts stay as they are in the buffer:
+/* Parses the object at `p->at`, which must be '{', and advances past it. -EBADMSG: `p->why` is the reason, `p->at`
+ * the position; -EAGAIN: incomplete, `p->at` is undefined; -ENOMEM. Strings are not unescaped: see
  * triton_json_unescape. */
 int triton_json_object(struct triton_json *p, struct triton_record *ret);
 
 /* Skips any value at `p->at`; errors as above. */
 int triton_json_skip(struct triton_json *p);
 
-/* Resolves the backslashes of every text of a record, in place: the buffer's bytes change. */
+/* Unescapes all strings of a record in place, modifying the buffer. */
 void triton_json_unescape(struct triton_json *p, struct triton_record *record);
 
 static inline const char *triton_json_space(const char *at)
