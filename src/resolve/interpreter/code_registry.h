@@ -22,7 +22,7 @@ DEFINE_FREEP(code_registry)
 
 struct registered_code {
     uint64_t id;         /* unique over the registry's lifetime */
-    const uint8_t *data; /* aligned to 8 */
+    const uint8_t *data; /* aligned to 8 bytes */
 };
 
 /* Registers a code, or replaces its description. Copies `data`. Out of memory: stores nothing; the code is reported
@@ -36,6 +36,7 @@ bool code_registry_find(struct code_registry *t, const struct missing_code *key,
 /* Removes up to `max` keys from the list of missing codes and returns how many. */
 size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, size_t max);
 
+/* Memory in use. */
 size_t code_registry_bytes(const struct code_registry *t);
 /* How many codes were evicted to stay within bounds. */
 uint64_t code_registry_forgotten(const struct code_registry *t);

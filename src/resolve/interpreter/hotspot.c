@@ -68,7 +68,7 @@ static void hotspots_freep(struct hotspots **x)
     hotspots_free(*x);
 }
 
-static bool is_likely(const char *path)
+static bool is_libjvm(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return strcmp(slash ? slash + 1 : path, "libjvm.so") == 0;
@@ -80,7 +80,7 @@ static int read_file(const struct elf_file *elf, bool likely, void *ret)
     return hotspot_file_read(elf, ret);
 }
 
-static const struct interpreter_files_of files_of = {sizeof(struct hotspot_file), is_likely, read_file};
+static const struct interpreter_files_of files_of = {sizeof(struct hotspot_file), is_libjvm, read_file};
 
 static int hotspots_open(size_t max_bytes, void **ret_self)
 {
@@ -232,18 +232,18 @@ static bool hotspots_walks_code(void *self, const struct process *process)
 
 /* ---- methods ---- */
 
-static struct hotspot_text text_of(const uint8_t *data, size_t room, uint16_t whole)
+static struct hotspot_text make_text(const uint8_t *data, size_t capacity, uint16_t whole)
 {
-    return (struct hotspot_text){(const char *)data, whole < room ? whole : room, whole};
+    return (struct hotspot_text){(const char *)data, whole < capacity ? whole : capacity, whole};
 }
 
 static int write_content(const struct hotspot_method *record, struct buf *to)
 {
-    const struct hotspot_text holder = text_of(record->class_data, sizeof(record->class_data), record->class_bytes),
-                              name = text_of(record->name_data, sizeof(record->name_data), record->name_bytes),
-                              signature = text_of(record->signature_data, sizeof(record->signature_data),
-                                                  record->signature_bytes),
-                              file = text_of(record->file_data, sizeof(record->file_data), record->file_bytes),
+    const struct hotspot_text holder = make_text(record->class_data, sizeof(record->class_data), record->class_bytes),
+                              name = make_text(record->name_data, sizeof(record->name_data), record->name_bytes),
+                              signature = make_text(record->signature_data, sizeof(record->signature_data),
+                                                    record->signature_bytes),
+                              file = make_text(record->file_data, sizeof(record->file_data), record->file_bytes),
                               none = {.data = ""};
     uint32_t file_at = 0;
     buf_append(to, &file_at, sizeof(file_at));

@@ -210,8 +210,8 @@ struct reading {
     uint64_t low, high;
 };
 
-static int take_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset,
-                      uint64_t address)
+static int set_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset,
+                     uint64_t address)
 {
     const struct want *w = &wants[number];
     char *to = (char *)&x->layout + w->to;
@@ -234,7 +234,7 @@ static int take_field(struct reading *x, size_t number, const char *kind, bool i
     return 0;
 }
 
-static int take_struct(struct reading *x, const struct hotspot_image *m, const struct table *t, size_t number)
+static int read_struct_entry(struct reading *x, const struct hotspot_image *m, const struct table *t, size_t number)
 {
     const char *type = text_at(m, entry_word(m, t, number, HOTSPOT_STRUCT_TYPE));
     const char *field = text_at(m, entry_word(m, t, number, HOTSPOT_STRUCT_FIELD));
@@ -243,8 +243,8 @@ static int take_struct(struct reading *x, const struct hotspot_image *m, const s
     for (size_t i = 0; i < array_size(wants); i++) {
         if (strcmp(type, wants[i].type) != 0 || strcmp(field, wants[i].field) != 0)
             continue;
-        int r = take_field(x, i, kind, (uint32_t)entry_word(m, t, number, HOTSPOT_STRUCT_STATIC) != 0, offset,
-                           entry_word(m, t, number, HOTSPOT_STRUCT_ADDRESS));
+        int r = set_field(x, i, kind, (uint32_t)entry_word(m, t, number, HOTSPOT_STRUCT_STATIC) != 0, offset,
+                          entry_word(m, t, number, HOTSPOT_STRUCT_ADDRESS));
         if (r < 0)
             return r;
         if (wants[i].to == FIELD(blob_complete) && strcmp(kind, "int") != 0) {
@@ -265,7 +265,7 @@ static int read_structs(struct reading *x, const struct hotspot_image *m)
     struct table t;
     int r = open_table(m, HOTSPOT_STRUCTS, 6, &t);
     for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_STRUCT_TYPE); i++)
-        r = take_struct(x, m, &t, i);
+        r = read_struct_entry(x, m, &t, i);
     return r;
 }
 

@@ -60,7 +60,7 @@ static int read_file(struct interpreter_files *f, const struct process_mapping *
     return elf_error(elf);
 }
 
-static bool is_other(const struct interpreter_files *f, uint64_t object)
+static bool is_known_other(const struct interpreter_files *f, uint64_t object)
 {
     for (size_t i = 0; i < f->other_count; i++)
         if (f->others[i] == object)
@@ -68,7 +68,7 @@ static bool is_other(const struct interpreter_files *f, uint64_t object)
     return false;
 }
 
-static void put_other(struct interpreter_files *f, uint64_t object)
+static void add_other(struct interpreter_files *f, uint64_t object)
 {
     f->others[f->next_other] = object;
     f->next_other = (f->next_other + 1) % OTHERS_MAX;
@@ -78,8 +78,8 @@ static void put_other(struct interpreter_files *f, uint64_t object)
 
 /* Index of the mapping's file; reads it if necessary. FILES_MAX: not of interest, without an interpreter, or not
  * readable now. */
-static size_t number_of(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
-                        struct interpreter_files_look *look)
+static size_t find_or_read(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
+                           struct interpreter_files_look *look)
 {
     const bool is_likely = m->path && f->of->is_likely(m->path);
     if (!m->object || !m->path || (!is_program && !is_likely))
@@ -87,7 +87,7 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
     for (size_t i = 0; i < f->count; i++)
         if (f->files[i].object == m->object->id)
             return i;
-    if (is_other(f, m->object->id))
+    if (is_known_other(f, m->object->id))
         return FILES_MAX;
     if (look->reads == 0) {
         look->is_busy = true;
@@ -103,7 +103,7 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
         return FILES_MAX;
     }
     if (!file.is_readable && !is_likely) {
-        put_other(f, file.object);
+        add_other(f, file.object);
         return FILES_MAX;
     }
     f->files[at] = file;
@@ -117,7 +117,7 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
 bool interpreter_files_find(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
                             struct interpreter_files_look *look, struct interpreter_file *ret)
 {
-    const size_t at = number_of(f, m, is_program, look);
+    const size_t at = find_or_read(f, m, is_program, look);
     if (at == FILES_MAX || !f->files[at].is_readable)
         return false;
     const struct file *file = &f->files[at];

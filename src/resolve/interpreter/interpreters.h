@@ -14,6 +14,7 @@ extern const struct interpreter *const interpreters_known[INTERPRETER_COUNT];
 int interpreters_new(const struct interpreter *const *known, size_t count, size_t max_bytes, struct interpreters **ret);
 void interpreters_free(struct interpreters *x);
 DEFINE_FREEP(interpreters)
+/* See limit_cache of struct interpreter; applied to each interpreter. */
 void interpreters_limit_cache(struct interpreters *x, size_t entries);
 
 /* Sets the function by which `layout` reads process memory. `processes` is borrowed. */

@@ -113,7 +113,7 @@ static int pythons_layout(void *self, const struct process *process, struct inte
 
 /* Converts the text to NUL-terminated UTF-8; `out` must hold UTF8_MAX bytes per character of `data`, and the NUL.
  * Returns the bytes written. */
-static size_t convert(const struct python_text *text, const uint8_t *data, size_t data_bytes, char *out)
+static size_t text_to_utf8(const struct python_text *text, const uint8_t *data, size_t data_bytes, char *out)
 {
     const unsigned width = python_text_width(text);
     size_t count = width ? data_bytes / width : 0, used = 0;
@@ -134,9 +134,9 @@ static size_t write_description(struct pythons *p, const struct python_code *rec
     uint8_t *at = p->description.data;
     memcpy(at, record->lines, record->lines_bytes);
     at += record->lines_bytes;
-    const size_t file_bytes = convert(&record->file, record->file_data, sizeof(record->file_data), (char *)at);
+    const size_t file_bytes = text_to_utf8(&record->file, record->file_data, sizeof(record->file_data), (char *)at);
     at += file_bytes;
-    at += convert(&record->name, record->name_data, sizeof(record->name_data), (char *)at);
+    at += text_to_utf8(&record->name, record->name_data, sizeof(record->name_data), (char *)at);
     p->description.head = (struct content_head){.first_line = record->first_line,
                                                 .lines_bytes = record->lines_bytes,
                                                 .file_bytes = (uint32_t)file_bytes,
@@ -159,7 +159,7 @@ static int pythons_take(void *self, const struct record_header *header)
 }
 
 /* Cached, because the same instructions recur in many samples. */
-static uint32_t line_of(struct pythons *p, const struct registered_code *c, uint32_t instruction)
+static uint32_t lookup_line(struct pythons *p, const struct registered_code *c, uint32_t instruction)
 {
     const struct content_head *head = (const struct content_head *)c->data;
     struct known_line *known = &p->lines[(c->id * 0x9e3779b9u + instruction) % p->max_lines];
@@ -185,7 +185,7 @@ static int pythons_find(void *self, uint32_t pid, const struct python_entry *ent
         return -ENOENT;
     const struct content_head *head = (const struct content_head *)content.data;
     const char *file = (const char *)(head + 1) + head->lines_bytes;
-    *ret = (struct interpreted_name){file + head->file_bytes, file, line_of(p, &content, entry->instruction)};
+    *ret = (struct interpreted_name){file + head->file_bytes, file, lookup_line(p, &content, entry->instruction)};
     return 0;
 }
 

@@ -36,7 +36,7 @@ static uint32_t as_line(int64_t line)
     return line <= 0 || line > UINT32_MAX ? 0 : (uint32_t)line;
 }
 
-static uint32_t by_locations(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
+static uint32_t line_by_locations(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
 {
     int64_t line = first_line, end = 0;
     for (size_t at = 0; at < bytes;) {
@@ -56,7 +56,7 @@ static uint32_t by_locations(const uint8_t *table, size_t bytes, int32_t first_l
 }
 
 /* 3.10: pairs of a range's size in bytes and its line delta; -128: the range has no line. */
-static uint32_t by_ranges(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
+static uint32_t line_by_ranges(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
 {
     int64_t line = first_line, end = 0;
     for (size_t at = 0; at + 1 < bytes; at += 2) {
@@ -72,7 +72,7 @@ static uint32_t by_ranges(const uint8_t *table, size_t bytes, int32_t first_line
 
 /* Before 3.10: pairs of an instruction delta and a line delta; a delta that does not fit in a byte takes several pairs.
  */
-static uint32_t by_lnotab(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
+static uint32_t line_by_lnotab(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
 {
     int64_t line = first_line, begin = 0;
     for (size_t at = 0; at + 1 < bytes; at += 2) {
@@ -90,11 +90,11 @@ uint32_t python_line(enum python_lines kind, const uint8_t *table, size_t bytes,
         return as_line(first_line);
     switch (kind) {
     case PYTHON_LINES_LOCATIONS:
-        return by_locations(table, bytes, first_line, offset);
+        return line_by_locations(table, bytes, first_line, offset);
     case PYTHON_LINES_RANGES:
-        return by_ranges(table, bytes, first_line, offset);
+        return line_by_ranges(table, bytes, first_line, offset);
     case PYTHON_LINES_LNOTAB:
-        return by_lnotab(table, bytes, first_line, offset);
+        return line_by_lnotab(table, bytes, first_line, offset);
     default:
         return 0;
     }

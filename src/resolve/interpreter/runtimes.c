@@ -18,7 +18,7 @@
 
 #define CHILDREN_MAX_BYTES 16 /* one PID is enough */
 
-static bool has(const struct maps_line *line, const char *part)
+static bool path_contains(const struct maps_line *line, const char *part)
 {
     return memmem(line->path, line->path_bytes, part, strlen(part));
 }
@@ -26,7 +26,7 @@ static bool has(const struct maps_line *line, const char *part)
 /* A mapping with the name of a runtime (also when the program is ld.so), or a program as large as one. */
 static bool is_runtime(const struct maps_line *line, const char *program)
 {
-    if (has(line, "/libjvm.so") || has(line, "/libnode") || has(line, "/node"))
+    if (path_contains(line, "/libjvm.so") || path_contains(line, "/libnode") || path_contains(line, "/node"))
         return true;
     const size_t bytes = maps_path_without_deleted(line->path, line->path_bytes);
     return line->file_offset + line->end - line->start >= V8_FILE_MIN_BYTES && bytes == strlen(program) &&

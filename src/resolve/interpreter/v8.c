@@ -84,19 +84,19 @@ static int v8s_layout(void *self, const struct process *process, struct interpre
 
 /* ---- functions ---- */
 
-static uint32_t character(const uint8_t *data, size_t i, unsigned width)
+static uint32_t code_unit_at(const uint8_t *data, size_t i, unsigned width)
 {
     return width == 1 ? data[i] : (uint32_t)data[2 * i] | (uint32_t)data[2 * i + 1] << 8;
 }
 
 /* Converts the text to NUL-terminated UTF-8; `out` must be large enough. Returns the bytes written. */
-static size_t convert(const struct v8_text *text, const uint8_t *data, char *out)
+static size_t text_to_utf8(const struct v8_text *text, const uint8_t *data, char *out)
 {
     size_t used = 0;
     for (size_t i = 0; i < text->length && text->width; i++) {
-        uint32_t c = character(data, i, text->width);
+        uint32_t c = code_unit_at(data, i, text->width);
         const uint32_t low =
-            c >= 0xd800 && c < 0xdc00 && i + 1 < text->length ? character(data, i + 1, text->width) : 0;
+            c >= 0xd800 && c < 0xdc00 && i + 1 < text->length ? code_unit_at(data, i + 1, text->width) : 0;
         if (low >= 0xdc00 && low < 0xe000) {
             c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
             i++;
@@ -115,10 +115,10 @@ static int v8s_take(void *self, const struct record_header *header)
     if (!v8_code_is_sound(record))
         return -EBADMSG;
     const struct missing_code key = {.code = record->code, .pid = record->h.pid, .check = record->check};
-    v->content.file_bytes = (uint32_t)convert(&record->file, record->file_data, v->content.texts);
+    v->content.file_bytes = (uint32_t)text_to_utf8(&record->file, record->file_data, v->content.texts);
     v->content.line = v->content.texts[0] ? record->line : 0;
     char *name = v->content.texts + v->content.file_bytes;
-    size_t name_bytes = convert(&record->name, record->name_data, name);
+    size_t name_bytes = text_to_utf8(&record->name, record->name_data, name);
     if (record->name.width && !name[0])
         name_bytes = (size_t)snprintf(name, V8_NAME_BYTES, "(anonymous:%" PRIu32 ")", v->content.line) + 1;
     code_registry_put(v->codes, &key, &v->content,

@@ -71,7 +71,7 @@ static void remove_block(struct code_ranges *c, size_t block)
 }
 
 /* Removes the overlapping ranges of one block. True: ranges of the next block may overlap as well. */
-static bool remove_from(struct code_ranges *c, size_t block, uint64_t start, uint64_t end)
+static bool remove_overlap(struct code_ranges *c, size_t block, uint64_t start, uint64_t end)
 {
     struct code_ranges_block *b = c->blocks[block];
     size_t first = count_up_to(b, start);
@@ -92,7 +92,7 @@ void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size)
     size_t block = find_block(c, start);
     bool may_continue = true;
     while (may_continue && block < c->block_count) {
-        may_continue = remove_from(c, block, start, start + size);
+        may_continue = remove_overlap(c, block, start, start + size);
         if (c->blocks[block]->count == 0)
             remove_block(c, block);
         else

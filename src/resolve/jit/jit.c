@@ -104,7 +104,7 @@ static void close_code_file(struct jits *j, struct code_file *t)
 }
 
 /* Updates the totals of `j`; call after every operation on the file. */
-static void account(struct jits *j, struct code_file *t)
+static void update_totals(struct jits *j, struct code_file *t)
 {
     const size_t bytes = code_ranges_bytes(&t->file.ranges);
     j->bytes += bytes - t->bytes;
@@ -120,7 +120,7 @@ static void clear_code_file(struct jits *j, struct code_file *t)
 {
     close_code_file(j, t);
     jit_file_clear(&t->file);
-    account(j, t);
+    update_totals(j, t);
     t->retry_ns = t->pause_ns = 0;
 }
 
@@ -352,7 +352,7 @@ static int open_code_file(struct jits *j, struct code_file *t, int fd)
         close_oldest(j);
     close_code_file(j, t);
     int r = jit_file_open(&t->file, fd);
-    account(j, t);
+    update_totals(j, t);
     j->open_count += t->file.fd >= 0;
     t->opened_ns = clock_monotonic_ns();
     return r;
@@ -400,7 +400,7 @@ static bool read_code_file(struct jits *j, struct code_file *t, const struct pro
     if (is_map && was_read)
         return t->file.is_whole;
     const int r = jit_file_read(&t->file, j->now_ns, range_limit(j, t), &j->budget);
-    account(j, t);
+    update_totals(j, t);
     if (r == -ETIMEDOUT || r == -ENOMEM) {
         close_code_file(j, t);
         schedule_retry(t);
@@ -416,13 +416,13 @@ static bool read_code_file(struct jits *j, struct code_file *t, const struct pro
 
 /* ---- names ---- */
 
-static struct known_name *known_place(struct jits *j, uint64_t file, uint64_t address)
+static struct known_name *name_slot(struct jits *j, uint64_t file, uint64_t address)
 {
     const uint64_t hash = (file * 0x9e3779b97f4a7c15ull ^ address) * 0xff51afd7ed558ccdull;
     return &j->known[(hash >> 32) % j->known_count];
 }
 
-static enum frame_kind kind_of(enum runtime runtime, enum frame_kind by_name)
+static enum frame_kind frame_kind_of(enum runtime runtime, enum frame_kind by_name)
 {
     if (by_name != FRAME_NATIVE)
         return by_name;
@@ -450,7 +450,7 @@ static int find_in_file(struct jits *j, struct jit_process *e, struct code_file 
     if (!code_ranges_find(&t->file.ranges, address, &range))
         return -ENOENT;
     const uint64_t key = t->file.format == JIT_DUMP ? address : range.start;
-    struct known_name *k = known_place(j, t->id, key);
+    struct known_name *k = name_slot(j, t->id, key);
     if (k->file == t->id && k->address == key && k->place == range.place &&
         string_arena_alive(&j->texts, k->generation)) {
         *ret = k->name;
@@ -464,7 +464,7 @@ static int find_in_file(struct jits *j, struct jit_process *e, struct code_file 
     if (r < 0)
         return -ENOENT;
     jit_name_parse(j->text.name, ret);
-    ret->kind = kind_of(e->runtime, ret->kind);
+    ret->kind = frame_kind_of(e->runtime, ret->kind);
     if (j->text.file[0]) {
         ret->file = j->text.file;
         ret->line = j->text.line;

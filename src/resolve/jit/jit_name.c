@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The text after V8's prefix and tier mark; NULL: not a JavaScript function. */
-static const char *function_of(const char *name)
+static const char *skip_v8_prefix(const char *name)
 {
     static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "InterpretedFunction:"};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -24,7 +24,7 @@ static const char *function_of(const char *name)
 
 bool jit_name_is_v8(const char *name)
 {
-    return function_of(name) != NULL;
+    return skip_v8_prefix(name) != NULL;
 }
 
 /* Removes ":NUMBER" from the end of `text` and returns the number; UINT32_MAX: there is none. */
@@ -86,7 +86,7 @@ void jit_name_parse(char *name, struct jit_name *ret)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
     *ret = (struct jit_name){.kind = FRAME_NATIVE, .function = name, .file = ""};
-    const char *function = function_of(name);
+    const char *function = skip_v8_prefix(name);
     if (function)
         parse_v8(name + (function - name), ret);
     else if (strncmp(name, "RegExp:", 7) == 0)

@@ -61,19 +61,19 @@ static struct prefix read_prefix(struct cursor *c)
     return p;
 }
 
-static bool is_range(uint64_t start, uint64_t size)
+static bool is_valid_range(uint64_t start, uint64_t size)
 {
     return size > 0 && size <= UINT32_MAX && start < ADDRESS_MAX;
 }
 
-static int take_load(struct code_ranges *ranges, struct jitdump_reading *reading, struct cursor *c, uint32_t place,
-                     uint64_t *bad)
+static int add_load(struct code_ranges *ranges, struct jitdump_reading *reading, struct cursor *c, uint32_t place,
+                    uint64_t *bad)
 {
     cursor_skip(c, 16); /* pid, tid, and vma, which repeats the address */
     const uint64_t start = cursor_u64(c), size = cursor_u64(c);
     const bool has_lines = reading->debug_address == start;
     reading->debug_address = UINT64_MAX;
-    if (c->failed || !is_range(start, size)) {
+    if (c->failed || !is_valid_range(start, size)) {
         ++*bad;
         return 0;
     }
@@ -81,12 +81,12 @@ static int take_load(struct code_ranges *ranges, struct jitdump_reading *reading
     return code_ranges_put(ranges, &range);
 }
 
-static int take_move(struct code_ranges *ranges, struct cursor *c, uint64_t *bad)
+static int apply_move(struct code_ranges *ranges, struct cursor *c, uint64_t *bad)
 {
     cursor_skip(c, 16);
     const uint64_t from = cursor_u64(c), to = cursor_u64(c), size = cursor_u64(c);
     struct code_range range;
-    if (c->failed || !is_range(from, size) || !is_range(to, size)) {
+    if (c->failed || !is_valid_range(from, size) || !is_valid_range(to, size)) {
         ++*bad;
         return 0;
     }
@@ -100,14 +100,14 @@ static int take_move(struct code_ranges *ranges, struct cursor *c, uint64_t *bad
     return code_ranges_put(ranges, &range);
 }
 
-static int take_record(struct code_ranges *ranges, struct jitdump_reading *reading, const struct prefix *p,
-                       struct cursor *c, uint32_t place, uint64_t *bad)
+static int apply_record(struct code_ranges *ranges, struct jitdump_reading *reading, const struct prefix *p,
+                        struct cursor *c, uint32_t place, uint64_t *bad)
 {
     switch (p->kind) {
     case CODE_LOAD:
-        return take_load(ranges, reading, c, place, bad);
+        return add_load(ranges, reading, c, place, bad);
     case CODE_MOVE:
-        return take_move(ranges, c, bad);
+        return apply_move(ranges, c, bad);
     case CODE_DEBUG_INFO:
         reading->debug_address = p->bytes <= LINES_MAX ? cursor_u64(c) : UINT64_MAX;
         reading->debug_place = place;
@@ -141,7 +141,7 @@ int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading
         }
         struct cursor body =
             cursor_sub(&c, p.bytes - PREFIX_BYTES < cursor_left(&c) ? p.bytes - PREFIX_BYTES : cursor_left(&c));
-        int r = take_record(ranges, reading, &p, &body, place + (uint32_t)at, bad);
+        int r = apply_record(ranges, reading, &p, &body, place + (uint32_t)at, bad);
         if (r < 0)
             return r;
         at += p.bytes;

@@ -16,7 +16,7 @@ static int digit_value(char c)
 
 /* Parses a hexadecimal number (HotSpot writes it with 0x) and the space after it; returns what follows. NULL:
  * malformed. */
-static const char *take_number(const char *at, const char *end, uint64_t *ret)
+static const char *parse_number(const char *at, const char *end, uint64_t *ret)
 {
     if (end - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x')
         at += 2;
@@ -37,8 +37,8 @@ bool perf_map_parse(const char *line, size_t bytes, struct perf_map_line *ret)
 {
     const char *end = line + bytes;
     uint64_t start, size;
-    const char *at = take_number(line, end, &start);
-    at = at ? take_number(at, end, &size) : NULL;
+    const char *at = parse_number(line, end, &start);
+    at = at ? parse_number(at, end, &size) : NULL;
     if (!at || size == 0 || size > UINT32_MAX || start >= ADDRESS_MAX)
         return false;
     while (at < end && *at == ' ')

@@ -19,7 +19,7 @@
 
 struct walk {
     struct bpf_holder *holders;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 uint32_t bpf_holders_parse(const char *fdinfo)
@@ -47,13 +47,13 @@ static int add_holder(struct walk *w, uint32_t program, uint32_t pid, const char
             return 0;
     if (w->count == HOLDERS_MAX)
         return 0;
-    if (w->count == w->room) {
-        const size_t room = w->room ? w->room * 2 : 64;
-        struct bpf_holder *grown = realloc(w->holders, room * sizeof(*grown));
+    if (w->count == w->capacity) {
+        const size_t capacity = w->capacity ? w->capacity * 2 : 64;
+        struct bpf_holder *grown = realloc(w->holders, capacity * sizeof(*grown));
         if (!grown)
             return -ENOMEM;
         w->holders = grown;
-        w->room = room;
+        w->capacity = capacity;
     }
     struct bpf_holder *h = &w->holders[w->count++];
     *h = (struct bpf_holder){.program = program, .pid = pid};

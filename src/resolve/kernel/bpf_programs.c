@@ -288,7 +288,7 @@ struct program_info {
     uint64_t *line_addresses;
 };
 
-static void *carve(uint8_t **at, size_t count, size_t element_bytes)
+static void *carve_array(uint8_t **at, size_t count, size_t element_bytes)
 {
     void *piece = *at;
     *at += (count * element_bytes + 7) & ~(size_t)7;
@@ -319,12 +319,12 @@ static struct program_info *read_info(int fd)
     if (!p)
         return NULL;
     uint8_t *at = (uint8_t *)(p + 1);
-    p->starts = carve(&at, functions, 8);
-    p->lengths = carve(&at, functions, 4);
-    p->tags = carve(&at, functions, BPF_TAG_SIZE);
-    p->functions = carve(&at, named, sizeof(*p->functions));
-    p->lines = carve(&at, lines, sizeof(*p->lines));
-    p->line_addresses = carve(&at, lines, 8);
+    p->starts = carve_array(&at, functions, 8);
+    p->lengths = carve_array(&at, functions, 4);
+    p->tags = carve_array(&at, functions, BPF_TAG_SIZE);
+    p->functions = carve_array(&at, named, sizeof(*p->functions));
+    p->lines = carve_array(&at, lines, sizeof(*p->lines));
+    p->line_addresses = carve_array(&at, lines, 8);
     p->info = (struct bpf_prog_info){
         .nr_jited_ksyms = functions,
         .jited_ksyms = (uintptr_t)p->starts,
@@ -381,7 +381,7 @@ static int fill_functions(struct detail *d, const struct program_info *p, const 
 }
 
 /* Adds a file name unless it is present; `*ret` is its offset. The caller skips consecutive lines of one file. */
-static int add_text(struct detail *d, const char *text, uint32_t *ret)
+static int add_file_name(struct detail *d, const char *text, uint32_t *ret)
 {
     size_t size = strlen(text) + 1;
     for (size_t at = 0; at < d->text_bytes; at += strlen(d->texts + at) + 1)
@@ -419,7 +419,7 @@ static int fill_lines(struct detail *d, const struct program_info *p, const stru
             continue;
         if (from->file_name_off != file_name_off) {
             const char *name = btf__name_by_offset(btf, from->file_name_off);
-            int r = add_text(d, name ? name : "", &file);
+            int r = add_file_name(d, name ? name : "", &file);
             if (r < 0)
                 return r;
             file_name_off = from->file_name_off;

@@ -11,6 +11,7 @@
 
 struct bpf_programs;
 
+/* Nothing is listed until the first refresh. -ENOMEM. */
 int bpf_programs_new(struct bpf_programs **ret);
 /* Limits the number of programs whose names and lines are kept. */
 void bpf_programs_limit(struct bpf_programs *p, size_t detailed);
@@ -28,4 +29,5 @@ struct bpf_place {
 /* Finds the function and line at `address`. Strings are borrowed until the next call. False: no known program. */
 bool bpf_programs_find(struct bpf_programs *p, uint64_t address, struct bpf_place *ret);
 
+/* Number of known programs, including unloaded ones that are kept. */
 size_t bpf_programs_count(const struct bpf_programs *p);

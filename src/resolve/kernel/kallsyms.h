@@ -35,5 +35,6 @@ bool kallsyms_is_core(const struct kallsyms *k, uint64_t address);
 /* Reads the first symbols of `fd`. 0, or -EPERM: their addresses read as zero; other errors of read(2). */
 int kallsyms_check(int fd);
 
+/* Memory in use, and number of symbols. */
 size_t kallsyms_bytes(const struct kallsyms *k);
 uint32_t kallsyms_count(const struct kallsyms *k);

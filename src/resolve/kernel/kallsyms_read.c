@@ -29,7 +29,7 @@ struct raw_symbol {
 struct collection {
     struct raw_symbol *symbols;
     size_t count, capacity;
-    char *names; /* NUL-terminated, end to end; the first byte is unused */
+    char *names; /* NUL-terminated, end to end */
     size_t name_bytes, name_capacity;
     struct kallsyms_region *regions;
     uint32_t region_count, region_capacity;
@@ -67,7 +67,7 @@ static int reserve(void *array_p, size_t *capacity, size_t needed, size_t elemen
 
 /* The index of the region with this name; added if new. Symbols of a module are consecutive, so the last region is
  * tried first. */
-static int region_number(struct collection *c, const char *name, size_t size)
+static int find_or_add_region(struct collection *c, const char *name, size_t size)
 {
     for (uint32_t i = c->region_count; i-- > 0;)
         if (strlen(c->regions[i].name) == size && !memcmp(c->regions[i].name, name, size))
@@ -91,7 +91,7 @@ static int region_number(struct collection *c, const char *name, size_t size)
 
 /* Rank of an alias: global before local before weak, then the fewest leading underscores, which is most likely the name
  * in the source. */
-static uint8_t rank_of(char type, const char *name)
+static uint8_t alias_rank(char type, const char *name)
 {
     uint8_t underscores = 0;
     while (underscores < 15 && name[underscores] == '_')
@@ -99,7 +99,7 @@ static uint8_t rank_of(char type, const char *name)
     return (type == 'T' ? 0 : type == 't' ? 16 : 32) + underscores;
 }
 
-static int collect(struct collection *c, uint64_t address, char type, const char *name, size_t size, int region)
+static int add_symbol(struct collection *c, uint64_t address, char type, const char *name, size_t size, int region)
 {
     bool is_padding = size > strlen(PADDING_PREFIX) && !memcmp(name, PADDING_PREFIX, strlen(PADDING_PREFIX));
     int r = reserve(&c->symbols, &c->capacity, c->count + 1, sizeof(*c->symbols), SYMBOLS_MAX);
@@ -116,7 +116,7 @@ static int collect(struct collection *c, uint64_t address, char type, const char
         c->name_bytes += size + 1;
     }
     c->symbols[c->count++] =
-        (struct raw_symbol){.address = address, .name = at, .region = region, .rank = rank_of(type, name)};
+        (struct raw_symbol){.address = address, .name = at, .region = region, .rank = alias_rank(type, name)};
     return 0;
 }
 
@@ -142,7 +142,7 @@ static bool is_data_line(const char *line, const char *end)
 
 /* Parses "ffffffff81000000 T _stext" or "ffffffffc0201000 t name\t[module]"; other lines are ignored. `line` ends in a
  * newline, which may be overwritten. */
-static int collect_line(struct collection *c, char *line, char *end)
+static int parse_kallsyms_line(struct collection *c, char *line, char *end)
 {
     *end = '\0';
     if (is_data_line(line, end))
@@ -175,17 +175,17 @@ static int collect_line(struct collection *c, char *line, char *end)
         char *module = name_end + 1, *module_end = memchr(module, ']', end - module);
         if (*module != '[' || !module_end)
             return 0;
-        region = region_number(c, module + 1, module_end - module - 1);
+        region = find_or_add_region(c, module + 1, module_end - module - 1);
         if (region < 0)
             return region;
     }
     if (size >= KALLSYMS_NAME_MAX)
         size = KALLSYMS_NAME_MAX - 1;
-    return collect(c, address, type, name, size, region);
+    return add_symbol(c, address, type, name, size, region);
 }
 
-/* Calls collect_line for every whole line of the descriptor, from its start. */
-static int collect_all(struct collection *c, int fd)
+/* Calls parse_kallsyms_line for every whole line of the descriptor, from its start. */
+static int read_all_lines(struct collection *c, int fd)
 {
     _cleanup_free_ char *piece = malloc(READ_BYTES);
     if (!piece)
@@ -204,7 +204,7 @@ static int collect_all(struct collection *c, int fd)
         held += n;
         char *line = piece, *newline;
         while ((newline = memchr(line, '\n', piece + held - line))) {
-            int r = collect_line(c, line, newline);
+            int r = parse_kallsyms_line(c, line, newline);
             if (r < 0)
                 return r;
             line = newline + 1;
@@ -328,7 +328,7 @@ static void put_name(struct kallsyms *k, const char *name)
     k->name_bytes = at + size - k->names;
 }
 
-static int pack(struct collection *c, struct kallsyms *k)
+static int pack_symbols(struct collection *c, struct kallsyms *k)
 {
     size_t blocks = 0, name_bytes = 0;
     for (size_t i = 0, first = 0; i < c->count; i++) {
@@ -377,10 +377,10 @@ static void bound_core(struct collection *c, struct kallsyms *k)
 int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret)
 {
     _cleanup_(collection_clear) struct collection c = {0};
-    int r = region_number(&c, "", 0);
+    int r = find_or_add_region(&c, "", 0);
     if (r < 0)
         return r;
-    r = collect_all(&c, fd);
+    r = read_all_lines(&c, fd);
     if (r < 0)
         return r;
     if (!c.count)
@@ -395,7 +395,7 @@ int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret)
     if (!k)
         return -ENOMEM;
     bound_core(&c, k);
-    r = pack(&c, k);
+    r = pack_symbols(&c, k);
     if (r < 0)
         return r;
     k->regions = take_ptr(c.regions);
@@ -415,9 +415,9 @@ int kallsyms_check(int fd)
     if (n < 0)
         return -errno;
     char *line = head, *newline;
-    int r = region_number(&c, "", 0);
+    int r = find_or_add_region(&c, "", 0);
     while (r >= 0 && (newline = memchr(line, '\n', head + n - line))) {
-        r = collect_line(&c, line, newline);
+        r = parse_kallsyms_line(&c, line, newline);
         line = newline + 1;
     }
     if (r >= 0)

@@ -25,7 +25,7 @@ static size_t size_without_partial_sequence(const char *text, size_t size)
 
 /* Converts to NUL-terminated UTF-8. `from` has `capacity` bytes; `bytes` is the original length. `to` must hold 3 *
  * capacity bytes and an ellipsis. */
-static void read_text(const __u8 *from, __u32 bytes, size_t capacity, char *to)
+static void copy_text(const __u8 *from, __u32 bytes, size_t capacity, char *to)
 {
     char text[GO_LABEL_VALUE_BYTES + 1];
     size_t size = bytes < capacity ? bytes : capacity;
@@ -48,8 +48,8 @@ void sample_labels_read(const struct cpu_sample *record, struct sample_labels *r
     ret->count = 0;
     for (size_t i = 0; i < record->labels; i++) {
         const struct sample_label label = {ret->keys[i], ret->values[i]};
-        read_text(labels[i].key, labels[i].key_bytes, sizeof(labels[i].key), ret->keys[i]);
-        read_text(labels[i].value, labels[i].value_bytes, sizeof(labels[i].value), ret->values[i]);
+        copy_text(labels[i].key, labels[i].key_bytes, sizeof(labels[i].key), ret->keys[i]);
+        copy_text(labels[i].value, labels[i].value_bytes, sizeof(labels[i].value), ret->values[i]);
         size_t at = ret->count;
         while (at > 0 && strcmp(ret->at[at - 1].key, label.key) > 0)
             at--;

@@ -199,7 +199,7 @@ size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresse
     return n;
 }
 
-static void add_truncated(struct sample *s, struct frame *frames, const char *reason)
+static void add_truncation_frame(struct sample *s, struct frame *frames, const char *reason)
 {
     frames[s->frame_count++] = (struct frame){
         .kind = FRAME_TRUNCATED, .function = reason, .system_name = "", .file = "", .mapping = "", .build_id = ""};
@@ -220,7 +220,7 @@ static size_t drop_retpoline_target(struct sample_resolver *r, size_t count)
 }
 
 /* Resolves the kernel stack. False: it is incomplete. */
-static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
+static bool add_kernel_frames(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
@@ -233,7 +233,7 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
     const char *cut =
         record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
     if (cut)
-        add_truncated(s, r->frames, cut);
+        add_truncation_frame(s, r->frames, cut);
     return !cut;
 }
 
@@ -273,7 +273,7 @@ static size_t settle_user_stack(struct sample_resolver *r, const struct process 
 
 /* During exec the registers are still those of the old program, but its stack has been freed with the rest of its
  * memory, shortly before its mappings are removed. There is no user part, so the stack is complete without one. */
-static bool is_executing(const struct cpu_sample *record, const struct process *process, const struct sample *s)
+static bool is_in_exec(const struct cpu_sample *record, const struct process *process, const struct sample *s)
 {
     static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
                                             "load_misc_binary"};
@@ -429,17 +429,17 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
         }
     }
     if (reason && !ended)
-        add_truncated(s, r->frames, reason);
+        add_truncation_frame(s, r->frames, reason);
     whole &= ended || interpreted_left(x) == 0;
     whole &= add_interpreted(r, record->h.pid, x->taken, interpreted_left(x), s);
     if (cut)
-        add_truncated(s, r->frames, cut);
+        add_truncation_frame(s, r->frames, cut);
     losses->count[LOSS_INTERPRETED] += !whole;
 }
 
 /* Adds the user stack. False: it is incomplete, and counted. */
-static bool add_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
-                     struct losses *losses, struct sample *s)
+static bool add_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                           struct losses *losses, struct sample *s)
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
@@ -449,7 +449,7 @@ static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
     return !reason;
 }
 
-static bool is_sound(const struct cpu_sample *record)
+static bool is_valid_record(const struct cpu_sample *record)
 {
     if (record->h.size_bytes < sizeof(*record) || record->kernel_frames > CPU_MAX_KERNEL_FRAMES ||
         record->user_frames > CPU_MAX_USER_FRAMES || record->stack_bytes > CPU_STACK_COPY_BYTES)
@@ -460,7 +460,7 @@ static bool is_sound(const struct cpu_sample *record)
 }
 
 /* The link IDs are at the very end of the record. */
-static struct trace_link link_of(const struct cpu_sample *record)
+static struct trace_link read_link(const struct cpu_sample *record)
 {
     struct link_ids ids = {0};
     if (record->flags & CPU_SAMPLE_LINKED)
@@ -488,7 +488,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     strings_reset(r);
     r->unanswered = 0;
     r->thread_name[0] = '\0';
-    if (!is_sound(record)) {
+    if (!is_valid_record(record)) {
         losses->count[LOSS_DECODE]++;
         s.resource = unknown_resource(r, record->h.pid);
         *ret = s;
@@ -497,7 +497,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     s.weight_ns = record->weight_ns;
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
-    s.link = link_of(record);
+    s.link = read_link(record);
     sample_labels_read(record, &r->labels);
     s.labels = r->labels.at;
     s.label_count = r->labels.count;
@@ -513,9 +513,9 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     if (process && record->h.kind == RECORD_CPU_SAMPLE && record->h.tid == record->h.pid) /* wait stacks may be old */
         processes_see_command(process, record->comm, record->h.time_ns);
 
-    const bool kernel_is_whole = add_kernel(r, record, &s);
+    const bool kernel_is_whole = add_kernel_frames(r, record, &s);
     const bool user_is_whole =
-        (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
+        (process && is_in_exec(record, process, &s)) || add_user_stack(r, record, process, losses, &s);
     losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* count each sample once */
     /* Last, because the walk may have read the process again and replaced its strings. */
     s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
@@ -548,7 +548,7 @@ size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *rec
                          uint64_t *ret, size_t max, unsigned *ret_end)
 {
     *ret_end = UNWIND_END_NO_USER;
-    if (!is_sound(record))
+    if (!is_valid_record(record))
         return 0;
     size_t count = walk_user(r, record, process, ret_end);
     if (count > max) {
@@ -576,6 +576,6 @@ size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_fram
 {
     struct sample s = {.frame_count = count};
     if (count < max)
-        add_truncated(&s, ret_frames, reason);
+        add_truncation_frame(&s, ret_frames, reason);
     return s.frame_count;
 }

@@ -140,7 +140,7 @@ int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
     return w ? replace_record(s, w, &w->waker, record) : -ENOSPC;
 }
 
-static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
+static bool are_equal_waits(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
 {
     return a->stack_ns == b->stack_ns && a->syscall == b->syscall && a->object == b->object && a->state == b->state &&
            a->flags == b->flags && a->waker == b->waker && a->waker_ns == b->waker_ns && a->cgroup_id == b->cgroup_id &&
@@ -190,7 +190,7 @@ void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
     }
     if (!subtract_reported(w, &wait))
         return;
-    if (!is_alike(&w->wait, &wait))
+    if (!are_equal_waits(&w->wait, &wait))
         flush_waiter(s, w);
     w->wait = wait;
     add_wait(&w->sum, &wait);

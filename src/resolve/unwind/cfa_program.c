@@ -63,30 +63,30 @@ struct program {
     size_t remembered_count;
 };
 
-static void save(struct program *p, uint64_t number, struct cfa_saved saved)
+static void set_saved(struct program *p, uint64_t number, struct cfa_saved saved)
 {
     for (int i = 0; i < CFA_TRACK_COUNT; i++)
         if (p->registers->number[i] == number)
             p->row.saved[i] = saved;
 }
 
-static void save_factored(struct program *p, uint64_t number, enum cfa_saved_kind kind, int64_t factored)
+static void set_saved_factored(struct program *p, uint64_t number, enum cfa_saved_kind kind, int64_t factored)
 {
     int64_t offset;
     if (__builtin_mul_overflow(factored, p->cie->data_align, &offset))
         p->c.failed = true;
-    save(p, number, (struct cfa_saved){.kind = kind, .offset = offset});
+    set_saved(p, number, (struct cfa_saved){.kind = kind, .offset = offset});
 }
 
-static void save_expression(struct program *p, enum cfa_saved_kind kind)
+static void set_saved_expression(struct program *p, enum cfa_saved_kind kind)
 {
     uint64_t number = cursor_uleb128(&p->c);
     size_t size = cursor_uleb128(&p->c);
     const uint8_t *data = cursor_bytes(&p->c, size);
-    save(p, number, (struct cfa_saved){.kind = kind, .expression = data, .expression_bytes = size});
+    set_saved(p, number, (struct cfa_saved){.kind = kind, .expression = data, .expression_bytes = size});
 }
 
-static void restore(struct program *p, uint64_t number)
+static void restore_register(struct program *p, uint64_t number)
 {
     for (int i = 0; i < CFA_TRACK_COUNT; i++)
         if (p->registers->number[i] == number)
@@ -94,7 +94,7 @@ static void restore(struct program *p, uint64_t number)
 }
 
 /* Advances to `address`, and emits the row that is valid up to it. */
-static void go_to(struct program *p, uint64_t address)
+static void advance_to(struct program *p, uint64_t address)
 {
     if (p->c.failed)
         return;
@@ -108,21 +108,21 @@ static void go_to(struct program *p, uint64_t address)
     p->past_end = address >= p->fde->end;
 }
 
-static void advance(struct program *p, uint64_t factored)
+static void advance_by(struct program *p, uint64_t factored)
 {
     uint64_t delta, address;
     if (__builtin_mul_overflow(factored, p->cie->code_align, &delta) ||
         __builtin_add_overflow(p->address, delta, &address))
         p->c.failed = true;
     else
-        go_to(p, address);
+        advance_to(p, address);
 }
 
 static void set_location(struct program *p)
 {
     uint64_t address;
     if (eh_frame_pointer(p->section, &p->c, p->cie->pointer_encoding, &address))
-        go_to(p, address);
+        advance_to(p, address);
     else
         p->c.failed = true;
 }
@@ -150,7 +150,7 @@ static void define_cfa_expression(struct program *p)
     p->row.expression_bytes = size;
 }
 
-static void remember(struct program *p)
+static void remember_state(struct program *p)
 {
     if (p->remembered_count == CFA_MAX_REMEMBERED)
         p->c.failed = true;
@@ -158,7 +158,7 @@ static void remember(struct program *p)
         p->remembered[p->remembered_count++] = p->row;
 }
 
-static void recall(struct program *p)
+static void restore_state(struct program *p)
 {
     if (p->remembered_count == 0)
         p->c.failed = true;
@@ -207,37 +207,38 @@ static bool step_register(struct program *p, uint8_t op)
     case CFA_OFFSET_EXTENDED:
     case CFA_VAL_OFFSET:
         number = cursor_uleb128(&p->c);
-        save_factored(p, number, op == CFA_VAL_OFFSET ? CFA_SAVED_IS_OFFSET : CFA_SAVED_AT_OFFSET,
-                      (int64_t)cursor_uleb128(&p->c));
+        set_saved_factored(p, number, op == CFA_VAL_OFFSET ? CFA_SAVED_IS_OFFSET : CFA_SAVED_AT_OFFSET,
+                           (int64_t)cursor_uleb128(&p->c));
         return true;
     case CFA_OFFSET_EXTENDED_SF:
     case CFA_VAL_OFFSET_SF:
         number = cursor_uleb128(&p->c);
-        save_factored(p, number, op == CFA_VAL_OFFSET_SF ? CFA_SAVED_IS_OFFSET : CFA_SAVED_AT_OFFSET,
-                      cursor_sleb128(&p->c));
+        set_saved_factored(p, number, op == CFA_VAL_OFFSET_SF ? CFA_SAVED_IS_OFFSET : CFA_SAVED_AT_OFFSET,
+                           cursor_sleb128(&p->c));
         return true;
     case CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
         number = cursor_uleb128(&p->c);
-        save_factored(p, number, CFA_SAVED_AT_OFFSET, (int64_t)(0 - cursor_uleb128(&p->c)));
+        set_saved_factored(p, number, CFA_SAVED_AT_OFFSET, (int64_t)(0 - cursor_uleb128(&p->c)));
         return true;
     case CFA_RESTORE_EXTENDED:
-        restore(p, cursor_uleb128(&p->c));
+        restore_register(p, cursor_uleb128(&p->c));
         return true;
     case CFA_UNDEFINED:
-        save(p, cursor_uleb128(&p->c), (struct cfa_saved){.kind = CFA_SAVED_UNDEFINED});
+        set_saved(p, cursor_uleb128(&p->c), (struct cfa_saved){.kind = CFA_SAVED_UNDEFINED});
         return true;
     case CFA_SAME_VALUE:
-        save(p, cursor_uleb128(&p->c), (struct cfa_saved){.kind = CFA_SAVED_SAME});
+        set_saved(p, cursor_uleb128(&p->c), (struct cfa_saved){.kind = CFA_SAVED_SAME});
         return true;
     case CFA_IN_REGISTER:
         number = cursor_uleb128(&p->c);
-        save(p, number, (struct cfa_saved){.kind = CFA_SAVED_IN_REGISTER, .offset = (int64_t)cursor_uleb128(&p->c)});
+        set_saved(p, number,
+                  (struct cfa_saved){.kind = CFA_SAVED_IN_REGISTER, .offset = (int64_t)cursor_uleb128(&p->c)});
         return true;
     case CFA_AT_EXPRESSION:
-        save_expression(p, CFA_SAVED_AT_EXPRESSION);
+        set_saved_expression(p, CFA_SAVED_AT_EXPRESSION);
         return true;
     case CFA_VAL_EXPRESSION:
-        save_expression(p, CFA_SAVED_IS_EXPRESSION);
+        set_saved_expression(p, CFA_SAVED_IS_EXPRESSION);
         return true;
     default:
         return false;
@@ -255,22 +256,22 @@ static void step_other(struct program *p, uint8_t op)
         set_location(p);
         break;
     case CFA_ADVANCE_LOC1:
-        advance(p, cursor_u8(&p->c));
+        advance_by(p, cursor_u8(&p->c));
         break;
     case CFA_ADVANCE_LOC2:
-        advance(p, cursor_u16(&p->c));
+        advance_by(p, cursor_u16(&p->c));
         break;
     case CFA_ADVANCE_LOC4:
-        advance(p, cursor_u32(&p->c));
+        advance_by(p, cursor_u32(&p->c));
         break;
     case CFA_MIPS_ADVANCE_LOC8:
-        advance(p, cursor_u64(&p->c));
+        advance_by(p, cursor_u64(&p->c));
         break;
     case CFA_REMEMBER_STATE:
-        remember(p);
+        remember_state(p);
         break;
     case CFA_RESTORE_STATE:
-        recall(p);
+        restore_state(p);
         break;
     case CFA_GNU_ARGS_SIZE:
         cursor_uleb128(&p->c);
@@ -285,13 +286,13 @@ static void step(struct program *p)
     uint8_t op = cursor_u8(&p->c), low = op & 0x3f;
     switch (op & 0xc0) {
     case CFA_ADVANCE_LOC:
-        advance(p, low);
+        advance_by(p, low);
         break;
     case CFA_OFFSET:
-        save_factored(p, low, CFA_SAVED_AT_OFFSET, (int64_t)cursor_uleb128(&p->c));
+        set_saved_factored(p, low, CFA_SAVED_AT_OFFSET, (int64_t)cursor_uleb128(&p->c));
         break;
     case CFA_RESTORE:
-        restore(p, low);
+        restore_register(p, low);
         break;
     default:
         /* NOPs pad every program: test for them first. */

@@ -1,6 +1,6 @@
-/* Binary search in .eh_frame_hdr, then one FDE and its CIE are read; see cfi_finder.h. Code that the search table lacks
- * has a known layout (cfi_known.c) or no rule, unless the file has a .debug_frame or Go's own table, which
- * .eh_frame_hdr does not cover. */
+/* Binary search in .eh_frame_hdr, then one FDE and its CIE are read; see cfi_finder.h. Code that the
+ * search table lacks has a known layout (cfi_known.c) or no rule, unless the file has a .debug_frame or
+ * Go's own table, which .eh_frame_hdr does not cover. */
 #include "resolve/unwind/cfi_finder.h"
 
 #include "resolve/unwind/cfi_index.h"
@@ -87,7 +87,7 @@ void cfi_finder_free(struct cfi_finder *s)
 }
 
 /* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: there is none; -EIO. */
-static int search(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
+static int search_header_table(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
 {
     uint32_t low = 0, high = s->count;
     bool found = false;
@@ -200,7 +200,8 @@ static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_
 }
 
 /* FDEs take precedence over known ranges, and truncate them. */
-static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w, struct unwind_rule *ret)
+static bool find_known_rule(const struct cfi_finder *s, uint32_t offset, const struct wanted *w,
+                            struct unwind_rule *ret)
 {
     for (size_t i = 0; i < s->known.range_count; i++) {
         const struct cfi_range *range = &s->known.ranges[i];
@@ -223,13 +224,13 @@ int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_ru
     uint64_t fde_vaddr;
     int r = elf_vaddr_from_offset(s->f, file_offset, &w.vaddr);
     if (r == 0)
-        r = search(s, w.vaddr, &fde_vaddr);
+        r = search_header_table(s, w.vaddr, &fde_vaddr);
     if (r == 0)
         r = rule_of_fde(s, fde_vaddr, &w);
     if (r == -ENOENT) {
         if (s->is_partial)
             return -ENOENT;
-        if (!find_known(s, file_offset, &w, &w.rule))
+        if (!find_known_rule(s, file_offset, &w, &w.rule))
             w.rule = (struct unwind_rule){.cfa = UNWIND_CFA_NONE};
         r = 0;
     }

@@ -86,7 +86,7 @@ static int add_plts(const struct elf_file *f, struct cfi_index *index)
 
 /* .init and .fini are one function each, assembled by the linker from pieces of crti.o and crtn.o without FDEs: on
  * x86-64 `sub $8, %rsp` first (after endbr64) and `add $8, %rsp; ret` last, on arm64 a pair of saved registers. */
-static int add_glue(const struct elf_file *f, struct cfi_index *index, const char *name)
+static int add_init_section(const struct elf_file *f, struct cfi_index *index, const char *name)
 {
     const struct elf_section *s = elf_section(f, name);
     uint8_t code[64];
@@ -118,7 +118,7 @@ static int add_glue(const struct elf_file *f, struct cfi_index *index, const cha
 
 /* The entry function first clears the frame pointer (the ABI's mark of the outermost frame) or passes on its stack
  * pointer. An entry point that does neither belongs to a shared library and is not used. */
-static bool is_start(const struct elf_file *f, uint64_t entry)
+static bool is_entry_function(const struct elf_file *f, uint64_t entry)
 {
     static const struct {
         uint16_t machine;
@@ -205,11 +205,12 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
     if (r == 0)
         r = add_go(f, index);
     if (r == 0)
-        r = add_glue(f, index, ".init");
+        r = add_init_section(f, index, ".init");
     if (r == 0)
-        r = add_glue(f, index, ".fini");
+        r = add_init_section(f, index, ".fini");
     uint64_t entry;
-    if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 || !is_start(f, entry))
+    if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 ||
+        !is_entry_function(f, entry))
         return r;
     return cfi_index_add_known(index, entry, entry + ENTRY_MAX_BYTES, &(struct unwind_rule){.cfa = UNWIND_CFA_END});
 }

@@ -24,4 +24,5 @@ struct dwarf_expression {
     uint32_t index_register;
 };
 
+/* Classifies the expression of `size` bytes; never fails. */
 struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size);

@@ -16,7 +16,7 @@
 
 #define STACK_MAX_BYTES (8u << 20) /* Linux's default limit for the main thread (RLIMIT_STACK) */
 
-static bool is_in(const struct unwind_piece *piece, uint64_t address)
+static bool piece_contains(const struct unwind_piece *piece, uint64_t address)
 {
     return address >= piece->address && piece->bytes >= 8 && address - piece->address <= piece->bytes - 8;
 }
@@ -27,7 +27,7 @@ static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret
         *copy->ret_last = address;
     for (size_t i = 0; i < array_size(copy->pieces); i++) {
         const struct unwind_piece *piece = &copy->pieces[i];
-        if (!is_in(piece, address))
+        if (!piece_contains(piece, address))
             continue;
         memcpy(ret_u64, (const char *)piece->data + (address - piece->address), 8);
         return 0;
@@ -155,7 +155,7 @@ static bool is_too_short(const struct cpu_sample *record, const struct unwind_co
  * nothing of the other one was copied. */
 static bool is_on_interrupted_stack(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
 {
-    return last_frame & CPU_FRAME_EXACT && !is_in(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
+    return last_frame & CPU_FRAME_EXACT && !piece_contains(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
 }
 
 /* Whether the walk had to continue on the goroutine's stack, which Go's runtime left for the thread's own (g0): it was
@@ -165,7 +165,7 @@ static bool is_on_goroutine_stack(const struct unwind_copy *copy, int end, uint6
     if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
         return true;
     return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) &&
-           !is_in(&copy->pieces[0], missed) && !is_in(&copy->pieces[1], missed);
+           !piece_contains(&copy->pieces[0], missed) && !piece_contains(&copy->pieces[1], missed);
 }
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,

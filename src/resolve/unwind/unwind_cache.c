@@ -131,14 +131,14 @@ static int state_result(const struct cached_table *e, const struct unwind_table 
     return 0;
 }
 
-/* Result of build: a table, or a finder of single rules while the table is deferred. */
+/* Result of build_entry: a table, or a finder of single rules while the table is deferred. */
 struct built {
     enum unwind_cache_state state;
     struct unwind_table *table;
     struct cfi_finder *finder;
 };
 
-static int build(const struct unwind_cache *c, const struct object *o, struct built *ret)
+static int build_entry(const struct unwind_cache *c, const struct object *o, struct built *ret)
 {
     _cleanup_close_ int fd = object_open(o);
     if (fd < 0)
@@ -175,7 +175,7 @@ static int get_or_build(struct unwind_cache *c, const struct object *o, struct c
         return 0;
     }
     struct built built = {0};
-    int r = build(c, o, &built);
+    int r = build_entry(c, o, &built);
     if (r < 0) {
         c->build_errors++;
         return r;

@@ -39,6 +39,7 @@ enum unwind_cache_state {
     UNWIND_CACHE_NO_RULES,
     UNWIND_CACHE_DEFERRED, /* a walk needs the table, and the publisher is to build it */
 };
+/* `*ret` is set if the state is UNWIND_CACHE_READY; borrowed until the next call. Counts as a use of the entry. */
 enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret);
 
 /* Incremented whenever the state of any object may have changed. */
@@ -49,5 +50,6 @@ void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_
 
 /* Removes all entries. */
 void unwind_cache_trim(struct unwind_cache *c);
+/* Memory in use. */
 size_t unwind_cache_bytes(const struct unwind_cache *c);
 void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set);

@@ -102,7 +102,7 @@ static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *
 }
 
 /* Ensures capacity for `count` pages. */
-static int reserve(struct unwind_table_writer *w, size_t count)
+static int reserve_pages(struct unwind_table_writer *w, size_t count)
 {
     if (count <= w->page_capacity)
         return 0;
@@ -117,11 +117,11 @@ static int reserve(struct unwind_table_writer *w, size_t count)
     return 0;
 }
 
-static int new_page(struct unwind_table_writer *w, uint32_t base)
+static int add_page(struct unwind_table_writer *w, uint32_t base)
 {
     if (w->page_count == UNWIND_MAX_PAGES + 1)
         return -EFBIG;
-    int r = reserve(w, w->page_count + 1);
+    int r = reserve_pages(w, w->page_count + 1);
     if (r < 0)
         return r;
     struct unwind_page *page = &w->pages[w->page_count++];
@@ -138,7 +138,7 @@ static int add_row(struct unwind_table_writer *w, uint32_t file_offset, uint32_t
         return 0;
     }
     if (!page || page->rows == UNWIND_PAGE_ROWS || file_offset - page->base > UINT16_MAX) {
-        int r = new_page(w, file_offset);
+        int r = add_page(w, file_offset);
         if (r < 0)
             return r;
         page = &w->pages[w->page_count - 1];
@@ -156,7 +156,7 @@ int unwind_table_writer_new(struct unwind_table_writer **ret)
     if (!w)
         return -ENOMEM;
     uint32_t number;
-    int r = reserve(w, 1);
+    int r = reserve_pages(w, 1);
     if (r == 0)
         r = rule_number(w, &(struct unwind_rule){.cfa = UNWIND_CFA_NONE}, &number);
     if (r == 0)
