@@ -30,7 +30,7 @@ bool interpreters_walk_code(const struct interpreters *x, const struct process *
 /* Registers the code that a record describes. -EBADMSG: malformed, or of no known interpreter. */
 int interpreters_take(struct interpreters *x, const struct record_header *record);
 
-/* NULL: unknown kind. */
+/* The interpreter of an enum interpreter_kind; NULL: unknown kind. */
 const struct interpreter *interpreters_get(const struct interpreters *x, unsigned kind);
 
 /* See find of struct interpreter. */

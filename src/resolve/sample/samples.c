@@ -419,9 +419,9 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
         r->frames[s->frame_count++] = natives[i];
         if (evaluates < 0)
             continue;
-        /* Otherwise the BPF side did not know the process yet, cannot read its interpreter, has walked another
-         * interpreter, or took another thread's idle state for this one's; or this evaluator is of another interpreter
-         * than the walked one. A leaf evaluator may be about to create its first frame. */
+        /* An evaluator without interpreter frames makes the stack incomplete: the BPF side did not know the process
+         * yet, cannot read its interpreter, has walked another interpreter, or took another thread's idle state for
+         * this one's. Exception: a leaf evaluator may be about to create its first frame. */
         whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
         if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
             s->frame_count--;

@@ -17,7 +17,8 @@ struct wait_sum {
     const struct cpu_sample *stack;  /* NULL: none, or no longer stored */
     const struct cpu_sample *waker;  /* the stack of the waker; NULL: likewise */
     uint64_t waits, waited_ns;       /* number and duration of waits, until the thread became runnable */
-    uint64_t queued, queued_ns;      /* of these, waits for a CPU while runnable (run queue), and their duration */
+    uint64_t queued,
+        queued_ns; /* number and duration of run-queue waits (runnable without a CPU); includes preemptions */
 };
 
 struct wait_sums;
