@@ -1,5 +1,5 @@
-/* A socket of kernel notices (NETLINK_KOBJECT_UEVENT), read once in a while; see cpu_changes.h. What others
- * may send to the same group is told apart by its sender: the kernel is number 0. */
+/* A uevent socket (NETLINK_KOBJECT_UEVENT), read periodically; see cpu_changes.h. Other processes may send to the same
+ * group; messages of the kernel have sender port 0. */
 #include "sources/attach/cpu_changes.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ int cpu_changes_parse(const char *text, size_t size, unsigned *ret_cpu)
 void cpu_changes_take(int fd, struct cpu_list *ret_gone)
 {
     struct cpu_list gone = {0};
-    char text[256]; /* the rest of a notice is of no use here */
+    char text[256]; /* the rest of a message is not needed */
     unsigned cpu;
 
     for (;;) {

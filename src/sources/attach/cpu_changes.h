@@ -1,15 +1,16 @@
-/* Which CPUs went, by the kernel's own notices (uevents): a CPU that went and came back between two looks at
- * the list of those online has lost its perf events, and nothing else tells. */
+/* Reports CPUs that went offline, from kernel uevents. A CPU that goes offline and returns between two reads of the
+ * online list has lost its perf events, and only uevents reveal that. */
 #pragma once
 
 #include "sources/attach/cpu_list.h"
 
-/* A descriptor to take from, or -errno (no network namespace of the host's user namespace, no memory). */
+/* Returns a socket for cpu_changes_take, owned by the caller, or a negative errno (no network namespace owned by the
+ * initial user namespace, out of memory). */
 int cpu_changes_open(void);
 
-/* The CPUs that went offline since the last call; all of them when notices were lost. Never waits. */
+/* The CPUs that went offline since the last call; all CPUs when the socket lost messages. Never blocks. */
 void cpu_changes_take(int fd, struct cpu_list *ret_gone);
 
-/* The CPU that a notice says went; -ENOENT: it says something else. `text` ends within `size` bytes or with
- * them. */
+/* Extracts the CPU number from an offline uevent; -ENOENT: another message. `text` ends with a NUL or after `size`
+ * bytes. */
 int cpu_changes_parse(const char *text, size_t size, unsigned *ret_cpu);

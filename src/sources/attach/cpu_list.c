@@ -1,4 +1,4 @@
-/* Read again about once a second by whoever keeps one event a CPU (perf_events.c). */
+/* Parses the kernel's list of online CPUs. perf_events.c reads it about once a second. */
 #include "sources/attach/cpu_list.h"
 
 #include "base/buf.h"

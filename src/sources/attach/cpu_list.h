@@ -1,17 +1,17 @@
-/* A set of CPUs, as the kernel writes them in /sys/devices/system/cpu/online: "0-3,5,8-11". Plain data. */
+/* A set of CPUs, parsed from /sys/devices/system/cpu/online: "0-3,5,8-11". Plain data. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define CPU_LIST_MAX 8192 /* the kernel's own bound (NR_CPUS) */
+#define CPU_LIST_MAX 8192 /* the kernel's limit (NR_CPUS) */
 
 struct cpu_list {
     uint64_t bits[CPU_LIST_MAX / 64];
 };
 
-/* -EINVAL: not such a list; -ERANGE: a number past CPU_LIST_MAX. `*ret` is untouched on failure. */
+/* -EINVAL: not a CPU list; -ERANGE: a CPU number of CPU_LIST_MAX or more. `*ret` is unchanged on failure. */
 int cpu_list_parse(const char *text, struct cpu_list *ret);
 int cpu_list_online(struct cpu_list *ret);
 

@@ -1,4 +1,4 @@
-/* As the kernel allocates them; see map_sizes.h. */
+/* Follows the kernel's allocation of each map type; see map_sizes.h. */
 #include "sources/attach/map_sizes.h"
 
 #include <bpf/libbpf.h>
@@ -26,7 +26,7 @@ size_t map_sizes_bytes(const struct bpf_map *map, int cpus)
         return entries + 3 * 4096;
     case BPF_MAP_TYPE_PERCPU_ARRAY:
         return entries * value * (size_t)cpus;
-    case BPF_MAP_TYPE_HASH: /* buckets; with their elements where those are there from the start */
+    case BPF_MAP_TYPE_HASH: /* buckets, and the elements if preallocated */
         return entries * 16 + (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC ? 0 : entries * (value + 64));
     default:
         return entries * value;

@@ -1,11 +1,11 @@
-/* What BPF maps take of the kernel's memory. */
+/* Memory use of BPF maps. */
 #pragma once
 
 #include <stddef.h>
 
 struct bpf_map;
 
-/* The largest ring of no more than `wanted` bytes: a power of two, and not too small to be of use. */
+/* The largest power of two not above `wanted`, between the useful minimum and maximum of a ring buffer. */
 size_t map_sizes_ring(size_t wanted);
-/* Bytes that the map holds whatever is in it, on so many possible CPUs. */
+/* Bytes that the map occupies regardless of its contents, with `cpus` possible CPUs. */
 size_t map_sizes_bytes(const struct bpf_map *map, int cpus);

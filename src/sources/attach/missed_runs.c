@@ -1,4 +1,4 @@
-/* Asked of the kernel, program by program; see missed_runs.h. */
+/* Sums recursion_misses over all programs of an object; see missed_runs.h. */
 #include "sources/attach/missed_runs.h"
 
 #include <bpf/bpf.h>

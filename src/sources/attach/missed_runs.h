@@ -1,6 +1,6 @@
-/* Runs of BPF programs that the kernel skipped, because the same program was at work on that CPU already: what sources
- * count as LOSS_MISSED. It counts them itself, from 5.12 on, for programs of tracepoints and functions; those of perf
- * events that it skips (from within another program, or a change to a map) it counts on no kernel. */
+/* Runs of BPF programs that the kernel skipped because the same program was already running on that CPU; sources count
+ * them as LOSS_MISSED. Since Linux 5.12 the kernel counts them for programs on tracepoints and functions. Skipped runs
+ * of perf event programs (from within another program or a map update) are counted by no kernel. */
 #pragma once
 
 #include <stdint.h>

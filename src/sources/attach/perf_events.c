@@ -1,6 +1,5 @@
-/* Events that belong to a CPU and not to a task. A CPU that goes takes its event along (the kernel does not
- * revive it), so what is left is closed and a new one is opened when the CPU is back; also when it was away
- * for so short a time that the list of those online shows nothing. */
+/* Events per CPU, not per task. A CPU that goes offline takes its event with it for good: the dead event is closed,
+ * and a new one is opened when the CPU returns, even when it was away too briefly for the online list to show it. */
 #include "sources/attach/perf_events.h"
 
 #include "sources/attach/cpu_changes.h"
@@ -19,19 +18,19 @@
 struct cpu_event {
     int fd;
     unsigned cpu;
-    struct perf_event_mmap_page *ring; /* NULL: none */
+    struct perf_event_mmap_page *ring; /* NULL: no ring */
 };
 
 struct perf_events {
     struct perf_event_attr attr;
     int program_fd;
-    int changes_fd; /* -1: none */
+    int changes_fd; /* uevent socket; -1: none */
     size_t page_bytes, ring_bytes;
     bool enabled;
-    uint64_t looked_ns;
+    uint64_t checked_ns;
     struct cpu_event *events;
     size_t count;
-    uint8_t record[UINT16_MAX + 1]; /* a record that goes over the ring's end, put together */
+    uint8_t record[UINT16_MAX + 1]; /* buffer for a record that wraps around the end of the ring */
 };
 
 static void event_close(struct perf_events *e, struct cpu_event *event)
@@ -97,7 +96,7 @@ static int open_missing(struct perf_events *e, const struct cpu_list *online)
         if (!cpu_list_has(online, cpu) || has_event(e, cpu))
             continue;
         r = event_open(e, cpu);
-        if (r < 0 && r != -ENODEV) /* it went while we came */
+        if (r < 0 && r != -ENODEV) /* -ENODEV: the CPU went offline meanwhile */
             return r;
         opened += r == 0;
     }
@@ -127,7 +126,7 @@ int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t 
     e->attr.size = sizeof(e->attr);
     e->attr.disabled = 1;
     e->program_fd = program_fd;
-    e->changes_fd = cpu_changes_open(); /* before the list is read: whatever goes later is noticed */
+    e->changes_fd = cpu_changes_open(); /* before reading the list, so that no later change is missed */
     e->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     e->ring_bytes = ring_size(e->page_bytes, ring_bytes);
     r = cpu_list_online(&online);
@@ -197,14 +196,14 @@ int perf_events_follow(struct perf_events *e, uint64_t now_ns)
     size_t kept = 0;
     int r;
 
-    if (now_ns - e->looked_ns < FOLLOW_PERIOD_NS)
+    if (now_ns - e->checked_ns < FOLLOW_PERIOD_NS)
         return 0;
-    e->looked_ns = now_ns;
+    e->checked_ns = now_ns;
     if (e->changes_fd >= 0)
         cpu_changes_take(e->changes_fd, &gone);
     r = cpu_list_online(&online);
     if (r == -EMFILE || r == -ENFILE)
-        return 0; /* no descriptor to read it by: at the next look */
+        return 0; /* no free descriptor: retried at the next check */
     if (r < 0)
         return r;
     for (size_t i = 0; i < e->count; i++) {
@@ -219,13 +218,13 @@ int perf_events_follow(struct perf_events *e, uint64_t now_ns)
     return open_missing(e, &online);
 }
 
-/* The record at `position`, in one piece. */
+/* Returns the record at `position`, copied to e->record if it wraps. NULL: its size is invalid. */
 static const struct perf_event_header *ring_record(struct perf_events *e, const uint8_t *data, uint64_t position,
                                                    uint64_t available)
 {
     size_t offset = position & (e->ring_bytes - 1), first = e->ring_bytes - offset;
     const struct perf_event_header *header =
-        (const struct perf_event_header *)(data + offset); /* never split: 8-aligned */
+        (const struct perf_event_header *)(data + offset); /* the header never wraps: records are 8-aligned */
 
     if (header->size < sizeof(*header) || header->size > available)
         return NULL;
@@ -246,7 +245,7 @@ static int ring_read(struct perf_events *e, const struct cpu_event *event, perf_
     while (tail < head) {
         const struct perf_event_header *record = ring_record(e, data, tail, head - tail);
 
-        if (!record) { /* cannot be: give the ring back to the kernel rather than read on in rubbish */
+        if (!record) { /* must not happen: discard the ring rather than interpret garbage */
             tail = head;
             r = -EBADMSG;
             break;

@@ -1,6 +1,5 @@
-/* One perf event a CPU, on every CPU that is online, followed as CPUs come and go; with a ring of records
- * each when asked for. What the cpu source samples with and the process source listens to. Pipeline thread
- * only. */
+/* One perf event per online CPU, opened and closed as CPUs come and go, optionally with a ring buffer each. The CPU
+ * source samples with it, the process source reads side-band records from it. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,9 +10,9 @@
 
 struct perf_events;
 
-/* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) is run on
- * each tick; -1: none. `ring_bytes` a CPU, rounded down to a power of two of pages; 0: no ring. The first
- * error of a CPU that is really online ends it. */
+/* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) runs on each overflow;
+ * -1: none. `ring_bytes` per CPU is rounded down to a power-of-two number of pages; 0: no ring. Fails with the first
+ * error of an online CPU, or -ENODEV. */
 int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes, struct perf_events **ret);
 void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
@@ -21,18 +20,18 @@ DEFINE_FREEP(perf_events)
 int perf_events_enable(struct perf_events *e);
 int perf_events_disable(struct perf_events *e);
 
-/* What the event of each CPU, below `count`, has counted; 0 where there is none now. */
+/* Writes the count of each CPU's event, for CPUs below `count`; 0 for a CPU without an event. */
 void perf_events_values(const struct perf_events *e, uint64_t *ret, size_t count);
 
-/* Ticks every `period` from now on, on CPUs that come later too. */
+/* Sets the sampling period, also for CPUs that come online later. */
 int perf_events_set_period(struct perf_events *e, uint64_t period);
 
-/* Opens events on CPUs that came and closes those of CPUs that went; looks at most once a second. Returns how
- * many were opened: what happened there before was not seen. */
+/* Opens events on new CPUs and closes those of CPUs that went offline; checks at most once a second. Returns how many
+ * were opened: what happened on those CPUs before was not recorded. -errno on failure. */
 int perf_events_follow(struct perf_events *e, uint64_t now_ns);
 
-/* Gives every record that is in the rings to `take`, CPU by CPU. A `take` that returns non-zero ends the
- * reading with that value and leaves its record in the ring. The record is borrowed for the call. */
+/* Passes every record in the rings to `take`, CPU by CPU. A non-zero result of `take` ends the reading with that value
+ * and leaves the record in the ring. The record is valid during the call only. */
 typedef int (*perf_events_take)(void *context, unsigned cpu, const struct perf_event_header *record);
 int perf_events_read(struct perf_events *e, perf_events_take take, void *context);
 

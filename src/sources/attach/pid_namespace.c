@@ -1,6 +1,5 @@
-/* The host's PID namespace has the same inode on every kernel (PROC_PID_INIT_INO). In any other one, numbers
- * of processes would be looked up in a /proc that calls other processes so, or none: names and stacks would
- * be wrong, not missing. */
+/* The host's PID namespace has the same inode on every kernel (PROC_PID_INIT_INO). In another namespace, /proc maps
+ * the kernel's PIDs to other processes or to none: names and stacks would be wrong, not merely missing. */
 #include "sources/attach/pid_namespace.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@ int pid_namespace_check(struct attach_report *report)
     entry = attach_report_add(report, "processes");
     snprintf(
         entry->fallback_reason, sizeof(entry->fallback_reason),
-        "runs in a PID namespace of its own, where processes have other numbers than the kernel tells: start it in the host's "
+        "runs in a PID namespace of its own, whose PIDs differ from those the kernel reports: start it in the host's "
         "(hostPID: true, docker run --pid=host, nsenter -t 1 -p)");
     snprintf(entry->limitation, sizeof(entry->limitation), "nothing is watched");
     return -EXDEV;

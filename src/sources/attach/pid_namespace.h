@@ -1,8 +1,7 @@
-/* Whether the numbers that the kernel half gives processes are those that we see in /proc: they are of the
- * host's PID namespace. */
+/* Checks that /proc shows the PIDs that BPF programs report, which are those of the host's PID namespace. */
 #pragma once
 
 #include "model/attach.h"
 
-/* -EXDEV, with an entry in `report` that says so, when we run in another PID namespace. */
+/* -EXDEV, with an explanatory entry in `report`, when this process runs in another PID namespace; else 0. */
 int pid_namespace_check(struct attach_report *report);

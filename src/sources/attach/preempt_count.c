@@ -1,12 +1,13 @@
-/* BTF lists the variables that each CPU has one of, with their places in the section that all CPUs have a copy of. The
- * count is a variable of its own, or (6.2 to 6.14) one in `pcpu_hot`. */
+/* BTF lists the per-CPU variables with their offsets in the per-CPU section. The count is a variable of its own or, in
+ * Linux 6.2 to 6.14, a member of `pcpu_hot`. */
 #include "sources/attach/preempt_count.h"
 
 #include <bpf/btf.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* In bytes; -1: none, or in no whole byte. Those of anonymous structs and unions inside are its own. */
+/* Offset in bytes; -1: no such member, or a bit field. Members of nested anonymous structs and unions count as the
+ * struct's own. */
 static int64_t offset_of_member(const struct btf *btf, const struct btf_type *type, const char *name, int depth)
 {
     const struct btf_member *members = btf_members(type);
@@ -25,11 +26,11 @@ static int64_t offset_of_member(const struct btf *btf, const struct btf_type *ty
     return -1;
 }
 
-struct places {
+struct percpu_offsets {
     int64_t run_queue, count; /* -1: not found */
 };
 
-static void look_at(const struct btf *btf, const struct btf_var_secinfo *variable, struct places *p)
+static void take_variable(const struct btf *btf, const struct btf_var_secinfo *variable, struct percpu_offsets *p)
 {
     const struct btf_type *var = btf__type_by_id(btf, variable->type);
     const char *name = var ? btf__name_by_offset(btf, var->name_off) : "";
@@ -50,9 +51,9 @@ int64_t preempt_count_distance(void)
     struct btf *btf = btf__load_vmlinux_btf();
     const int id = btf ? btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC) : -1;
     const struct btf_type *section = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
-    struct places p = {-1, -1};
+    struct percpu_offsets p = {-1, -1};
     for (unsigned i = 0; section && i < btf_vlen(section); i++)
-        look_at(btf, &btf_var_secinfos(section)[i], &p);
+        take_variable(btf, &btf_var_secinfos(section)[i], &p);
     btf__free(btf);
     return p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue : 0;
 }

@@ -1,7 +1,8 @@
-/* Where x86-64 kernels count what has come upon a thread (interrupts): for probes/common/context.bpf.h. */
+/* Locates the x86-64 preempt count, which says whether an interrupt is being handled, for probes/common/context.bpf.h.
+ */
 #pragma once
 
 #include <stdint.h>
 
-/* How far behind its run queue a CPU's count lies, by the running kernel's BTF; 0: it does not say. */
+/* Distance in bytes from a CPU's run queue to its preempt count, from the running kernel's BTF; 0: unknown. */
 int64_t preempt_count_distance(void);

@@ -1,5 +1,5 @@
-/* Names of events; see sample_event.h. Periods are fixed, so that a sample's weight is known exactly. Those of the
- * CPU's counters are such that a busy CPU gives some hundred samples a second. */
+/* Parses event names; see sample_event.h. Periods are fixed, so that the weight of a sample is exact. Periods of
+ * hardware counters yield some hundred samples a second on a busy CPU. */
 #include "sources/attach/sample_event.h"
 
 #include "base/cleanup.h"
@@ -79,7 +79,7 @@ static bool is_part_of_name(char c)
     return isalnum((unsigned char)c) || (c && strchr("_-.$", c));
 }
 
-/* Becomes part of a path, or is looked for among the names of a file. */
+/* A part becomes a path component, or is compared with names in a file. */
 static int take_part(const char *text, size_t size, char ret[SAMPLE_EVENT_NAME_MAX])
 {
     if (size == 0 || text[0] == '.')
@@ -94,7 +94,6 @@ static int take_part(const char *text, size_t size, char ret[SAMPLE_EVENT_NAME_M
     return 0;
 }
 
-/* "GROUP:MEMBER". */
 static int take_pair(const char *text, struct sample_event *ret)
 {
     const char *colon = strchr(text, ':');
@@ -108,13 +107,13 @@ static int take_pair(const char *text, struct sample_event *ret)
     return r;
 }
 
-/* A path may have colons; what stands behind it has none. */
+/* The path may contain colons; provider and probe may not. */
 static int take_path(const char *text, struct sample_event *ret, const char **ret_rest)
 {
     const char *end = strrchr(text, ':');
     while (end && end > text && end[-1] != ':')
         end--;
-    if (!end || end == text) /* no colon, or one only */
+    if (!end || end == text) /* no colon, or just one */
         return -EINVAL;
     const size_t size = (size_t)(end - 1 - text);
     if (size >= sizeof(ret->path))
@@ -160,7 +159,7 @@ void sample_event_to_record(const struct sample_event *e, struct event_record *r
     *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT},
                                  .period = e->period,
                                  .is_bytes = strcmp(e->unit, "bytes") == 0};
-    memcpy(ret->name, e->name, strlen(e->name)); /* zeros stand behind it */
+    memcpy(ret->name, e->name, strlen(e->name)); /* the rest is zeroed */
 }
 
 bool sample_event_record_is_sound(const struct event_record *record)
@@ -188,7 +187,7 @@ void sample_event_attr(const struct sample_event *e, struct perf_event_attr *ret
         .sample_id_all = 1,
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
-        .wakeup_events = UINT32_MAX, /* its ring holds notices of throttling only */
+        .wakeup_events = UINT32_MAX, /* the ring holds throttle notices only */
     };
 }
 

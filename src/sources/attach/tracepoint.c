@@ -1,4 +1,4 @@
-/* Reads tracefs's folder of events; see tracepoint.h. */
+/* Reads the events directory of tracefs; see tracepoint.h. */
 #include "sources/attach/tracepoint.h"
 
 #include "base/cleanup.h"
@@ -30,7 +30,7 @@ static int open_mounted(void)
     return -errno;
 }
 
-/* A mount that nobody sees but us and that goes with its descriptor. */
+/* A detached mount, visible to this process only, which goes away with its descriptor. */
 static int open_own(void)
 {
     _cleanup_close_ int fs = (int)syscall(SYS_fsopen, "tracefs", FSOPEN_CLOEXEC);
@@ -85,20 +85,20 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Takes `fd`. */
+/* Takes ownership of `fd`. */
 static size_t read_names(int fd, char **names, size_t max)
 {
-    DIR *folder = fdopendir(fd);
+    DIR *directory = fdopendir(fd);
     struct dirent *entry;
     size_t count = 0;
-    if (!folder) {
+    if (!directory) {
         close(fd);
         return 0;
     }
-    while (count < max && (entry = readdir(folder)))
+    while (count < max && (entry = readdir(directory)))
         if (entry->d_name[0] != '.' && entry->d_type == DT_DIR && (names[count] = strdup(entry->d_name)))
             count++;
-    closedir(folder);
+    closedir(directory);
     qsort(names, count, sizeof(*names), compare_names);
     return count;
 }
@@ -110,12 +110,12 @@ void tracepoint_list(const char *subsystem, char *ret, size_t size)
     const int events = open_events();
     if (events < 0)
         return;
-    const int folder = openat(events, subsystem ? subsystem : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int directory = openat(events, subsystem ? subsystem : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     close(events);
     _cleanup_free_ char **names = calloc(NAMES_MAX, sizeof(*names));
-    const size_t count = folder >= 0 && names ? read_names(folder, names, NAMES_MAX) : 0;
-    if (folder >= 0 && !names)
-        close(folder);
+    const size_t count = directory >= 0 && names ? read_names(directory, names, NAMES_MAX) : 0;
+    if (directory >= 0 && !names)
+        close(directory);
     size_t used = 0, i = 0;
     for (; i < count && used + strlen(names[i]) + sizeof(more) + 2 < size; i++)
         used += (size_t)snprintf(ret + used, size - used, "%s%s", i ? ", " : "", names[i]);
@@ -133,11 +133,11 @@ int tracepoint_attach(struct bpf_program *program, const char *subsystem, const 
     if (r < 0)
         return r;
     attr.config = id;
-    /* One event will do: what hangs on a tracepoint runs wherever it is hit. */
+    /* One event on one CPU suffices: programs on a tracepoint run on every CPU. */
     const int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    struct bpf_link *link = bpf_program__attach_perf_event(program, fd); /* takes it */
+    struct bpf_link *link = bpf_program__attach_perf_event(program, fd); /* owns fd on success */
     if (!link) {
         r = -errno;
         close(fd);

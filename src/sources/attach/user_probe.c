@@ -1,4 +1,4 @@
-/* The process that attaches, and who waits for its one word; see user_probe.h. */
+/* The attaching helper process, and its parent, which waits for the result; see user_probe.h. */
 #include "sources/attach/user_probe.h"
 
 #include "base/helper_process.h"
@@ -24,14 +24,14 @@ struct user_probes {
     int control;
 };
 
-/* ---- the process ---- */
+/* ---- helper process ---- */
 
 static int attach_site(struct bpf_program *program, const struct user_probe_site *site)
 {
     LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site->semaphore_offset);
     char path[40];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", site->fd);
-    /* Ends with the process, as its link does. */
+    /* The link is leaked on purpose: it goes away with the process. */
     return bpf_program__attach_uprobe_opts(program, -1, path, site->file_offset, &options) ? 0 : -errno;
 }
 
@@ -40,8 +40,8 @@ static int compare_fds(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Several places may be in one file. */
-static size_t distinct(int *fds, size_t count)
+/* Removes duplicates: several sites may share a file. */
+static size_t sort_unique(int *fds, size_t count)
 {
     size_t kept = 0;
     qsort(fds, count, sizeof(*fds), compare_fds);
@@ -51,7 +51,8 @@ static size_t distinct(int *fds, size_t count)
     return kept;
 }
 
-static _Noreturn void run(int control, struct bpf_program *program, const struct user_probe_site *sites, size_t count)
+static _Noreturn void run_helper(int control, struct bpf_program *program, const struct user_probe_site *sites,
+                                 size_t count)
 {
     int kept[USER_PROBE_SITES_MAX + 2], error = 0;
     char nothing;
@@ -59,7 +60,7 @@ static _Noreturn void run(int control, struct bpf_program *program, const struct
         kept[i] = sites[i].fd;
     kept[count] = control;
     kept[count + 1] = bpf_program__fd(program);
-    helper_process_keep_only(kept, distinct(kept, count + 2));
+    helper_process_keep_only(kept, sort_unique(kept, count + 2));
     helper_process_become("sonde-probes");
     for (size_t i = 0; i < count && error == 0; i++)
         error = attach_site(program, &sites[i]);
@@ -69,7 +70,7 @@ static _Noreturn void run(int control, struct bpf_program *program, const struct
     _exit(0);
 }
 
-/* ---- who waits ---- */
+/* ---- parent ---- */
 
 static bool has_ended(pid_t pid, unsigned max_ms)
 {
@@ -81,12 +82,12 @@ static bool has_ended(pid_t pid, unsigned max_ms)
     return true;
 }
 
-static int hear_word(int control)
+static int wait_for_result(int control)
 {
-    struct pollfd heard = {.fd = control, .events = POLLIN};
+    struct pollfd readable = {.fd = control, .events = POLLIN};
     int error, r;
     do
-        r = poll(&heard, 1, ATTACH_MS);
+        r = poll(&readable, 1, ATTACH_MS);
     while (r < 0 && errno == EINTR);
     if (r <= 0)
         return -ETIMEDOUT;
@@ -108,11 +109,11 @@ int user_probes_attach(struct bpf_program *program, const struct user_probe_site
     u->control = pair[0];
     u->pid = fork();
     if (u->pid == 0)
-        run(pair[1], program, sites, count);
+        run_helper(pair[1], program, sites, count);
     int r = u->pid < 0 ? -errno : 0;
     close(pair[1]);
     if (r == 0)
-        r = hear_word(u->control);
+        r = wait_for_result(u->control);
     if (r < 0)
         return r;
     *ret = take_ptr(u);
@@ -134,6 +135,6 @@ void user_probes_free(struct user_probes *u)
     if (u->control >= 0)
         close(u->control);
     if (u->pid > 0 && !has_ended(u->pid, DETACH_MS))
-        kill(u->pid, SIGKILL); /* init waits for it, if the kernel does not let it end */
+        kill(u->pid, SIGKILL); /* if the kernel blocks its exit, init reaps it */
     free(u);
 }

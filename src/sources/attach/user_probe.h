@@ -1,7 +1,7 @@
-/* Attaching a program to places in files that programs run, in every process that maps them, now and later. Done by a
- * process of its own: to attach, the kernel waits for the memory lock of each such process, for ever if it comes to the
- * worst (link_helper.h). Where a place has a semaphore, the kernel counts it up in each process, and down again when
- * the attaching process is gone, however that came to be. */
+/* Attaches a BPF program to code addresses in files, in every present and future process that maps them. A helper
+ * process attaches, because the kernel waits for the memory lock of each such process, possibly forever
+ * (link_helper.h). If the site has a semaphore, the kernel increments it in each process, and decrements it when the
+ * attaching process ends for any reason. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -21,10 +21,11 @@ struct user_probe_site {
 
 #define USER_PROBE_SITES_MAX 256
 
-/* Descriptors are the caller's and may be closed afterwards. -ETIMEDOUT: the kernel holds the attaching process up. */
+/* The caller keeps the descriptors and may close them afterwards; it frees `*ret`. -ETIMEDOUT: the kernel blocks the
+ * helper. */
 int user_probes_attach(struct bpf_program *program, const struct user_probe_site *sites, size_t count,
                        struct user_probes **ret);
-/* False when the process that holds them was ended by somebody. */
+/* False when the helper process has ended unexpectedly. */
 bool user_probes_are_on(struct user_probes *u);
 /* Detaches; waits for that, but not for ever. */
 void user_probes_free(struct user_probes *u);

@@ -1,5 +1,5 @@
-/* Two readings of every program's counters, and the difference; see bpf_statistics.h. What is loaded in between began
- * with nothing counted, so all that it has is of this time. */
+/* Reads every program's counters twice and reports the difference; see bpf_statistics.h. A program loaded in between
+ * started at zero, so its whole count belongs to the interval. */
 #include "sources/bpf_stats/bpf_statistics.h"
 
 #include "base/clock.h"
@@ -13,36 +13,36 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRAMS_MAX 4096 /* held at a time */
+#define PROGRAMS_MAX 4096 /* held open at a time */
 
-struct held {
+struct held_program {
     uint32_t id;
     int fd;
-    uint64_t runs, run_time_ns, missed; /* at the beginning */
+    uint64_t runs, run_time_ns, missed; /* at the start */
 };
 
 struct bpf_statistics {
     int enabled_fd; /* the kernel counts while it is open */
     uint64_t start_ns, duration_ns, left_out;
-    struct held *programs; /* by ID */
+    struct held_program *programs; /* sorted by ID */
     size_t count;
     struct bpf_program_use *uses;
 };
 
-/* Takes `fd`. */
-static int hold(struct bpf_statistics *s, uint32_t id, int fd, const struct bpf_prog_info *at_start)
+/* Takes ownership of `fd`. */
+static int hold_program(struct bpf_statistics *s, uint32_t id, int fd, const struct bpf_prog_info *at_start)
 {
-    struct held *grown = realloc(s->programs, (s->count + 1) * sizeof(*grown));
+    struct held_program *grown = realloc(s->programs, (s->count + 1) * sizeof(*grown));
     if (!grown) {
         close(fd);
         return -ENOMEM;
     }
     s->programs = grown;
-    grown[s->count++] = (struct held){.id = id,
-                                      .fd = fd,
-                                      .runs = at_start->run_cnt,
-                                      .run_time_ns = at_start->run_time_ns,
-                                      .missed = at_start->recursion_misses};
+    grown[s->count++] = (struct held_program){.id = id,
+                                              .fd = fd,
+                                              .runs = at_start->run_cnt,
+                                              .run_time_ns = at_start->run_time_ns,
+                                              .missed = at_start->recursion_misses};
     return 0;
 }
 
@@ -53,14 +53,14 @@ static int read_counters(int fd, struct bpf_prog_info *ret)
     return bpf_obj_get_info_by_fd(fd, ret, &size) ? -errno : 0;
 }
 
-/* Those behind `after`. Of programs that were `loaded_meanwhile` all runs count. */
+/* Holds the programs with an ID above `after`. All runs of programs that were `loaded_meanwhile` count. */
 static int hold_programs(struct bpf_statistics *s, uint32_t after, bool loaded_meanwhile)
 {
     uint32_t id = after;
     while (bpf_prog_get_next_id(id, &id) == 0) {
         struct bpf_prog_info info;
         int fd = s->count < PROGRAMS_MAX ? bpf_prog_get_fd_by_id(id) : -EMFILE;
-        if (fd == -ENOENT) /* it has just gone */
+        if (fd == -ENOENT) /* unloaded in the meantime */
             continue;
         if (fd < 0 || read_counters(fd, &info) < 0) {
             if (fd >= 0)
@@ -70,7 +70,7 @@ static int hold_programs(struct bpf_statistics *s, uint32_t after, bool loaded_m
         }
         if (loaded_meanwhile)
             info = (struct bpf_prog_info){0};
-        int r = hold(s, id, fd, &info);
+        int r = hold_program(s, id, fd, &info);
         if (r < 0)
             return r;
     }
@@ -106,7 +106,7 @@ void bpf_statistics_free(struct bpf_statistics *s)
     free(s);
 }
 
-/* The kernel keeps 15 bytes of a name, the program's own types all of it. */
+/* The kernel keeps 15 bytes of a program's name; its BTF has the full name. */
 static void read_name(const struct bpf_prog_info *counters, int fd, char ret[BPF_USE_NAME_BYTES])
 {
     snprintf(ret, BPF_USE_NAME_BYTES, "%s", counters->name);
@@ -138,25 +138,25 @@ static struct bpf_program_use *find_use(struct bpf_statistics *s, uint32_t id)
     return bsearch(&wanted, s->uses, s->count, sizeof(wanted), compare_ids);
 }
 
-/* "raw_tracepoint sys_enter" of one link. A place that is there already is not said again. */
-static void add_place(struct bpf_program_use *use, const struct bpf_link_info *link, const char *tracepoint)
+/* Appends the attach point of one link, such as "raw_tracepoint sys_enter", unless it is listed already. */
+static void add_attach_point(struct bpf_program_use *use, const struct bpf_link_info *link, const char *tracepoint)
 {
-    char place[96];
+    char attach_point[96];
     const char *type = libbpf_bpf_link_type_str(link->type);
     if (link->type == BPF_LINK_TYPE_RAW_TRACEPOINT && *tracepoint)
-        snprintf(place, sizeof(place), "raw_tracepoint %s", tracepoint);
+        snprintf(attach_point, sizeof(attach_point), "raw_tracepoint %s", tracepoint);
     else if (link->type == BPF_LINK_TYPE_XDP)
-        snprintf(place, sizeof(place), "xdp of interface %u", link->xdp.ifindex);
+        snprintf(attach_point, sizeof(attach_point), "xdp of interface %u", link->xdp.ifindex);
     else
-        snprintf(place, sizeof(place), "%s", type ? type : "?");
+        snprintf(attach_point, sizeof(attach_point), "%s", type ? type : "?");
     const size_t used = strlen(use->places);
-    if (strstr(use->places, place) || used + strlen(place) + 3 > sizeof(use->places))
+    if (strstr(use->places, attach_point) || used + strlen(attach_point) + 3 > sizeof(use->places))
         return;
-    snprintf(use->places + used, sizeof(use->places) - used, "%s%s", used ? ", " : "", place);
+    snprintf(use->places + used, sizeof(use->places) - used, "%s%s", used ? ", " : "", attach_point);
 }
 
-/* Where links hold programs; what is attached without one (by ioctl, or tc) does not show here. */
-static void read_places(struct bpf_statistics *s)
+/* Finds attach points by links. Programs attached without one (ioctl, tc) show none. */
+static void read_attach_points(struct bpf_statistics *s)
 {
     uint32_t id = 0;
     while (bpf_link_get_next_id(id, &id) == 0) {
@@ -175,7 +175,7 @@ static void read_places(struct bpf_statistics *s)
         }
         struct bpf_program_use *use = find_use(s, info.prog_id);
         if (use)
-            add_place(use, &info, tracepoint);
+            add_attach_point(use, &info, tracepoint);
     }
 }
 
@@ -189,7 +189,7 @@ int bpf_statistics_read(struct bpf_statistics *s, struct bpf_program_use **ret, 
         return -ENOMEM;
     s->duration_ns = clock_monotonic_ns() - s->start_ns;
     for (size_t i = 0; i < s->count; i++) {
-        const struct held *h = &s->programs[i];
+        const struct held_program *h = &s->programs[i];
         struct bpf_program_use *use = &s->uses[i];
         struct bpf_prog_info info;
         r = read_counters(h->fd, &info);
@@ -207,7 +207,7 @@ int bpf_statistics_read(struct bpf_statistics *s, struct bpf_program_use **ret, 
     }
     close(s->enabled_fd);
     s->enabled_fd = -1;
-    read_places(s);
+    read_attach_points(s);
     *ret = s->uses;
     *ret_count = s->count;
     return 0;

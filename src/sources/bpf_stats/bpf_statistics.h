@@ -1,8 +1,8 @@
-/* How often each BPF program of this machine ran, and how long, while somebody asks: the kernel counts that only as
- * long as a descriptor of BPF_ENABLE_STATS is open (Linux 5.8), so there is no cost before and after. Meanwhile a run
- * costs two readings of the clock more, which its own time has half of.
+/* Run count and run time of every BPF program on this machine, during a measurement. The kernel counts only while a
+ * descriptor of BPF_ENABLE_STATS is open (Linux 5.8), so there is no cost before and after. Meanwhile each run costs
+ * two extra clock readings, half of which its own run time includes.
  *
- * No `struct source`: nothing is put into the kernel, and there are no records. One thread. */
+ * Not a `struct source`: it loads no program and produces no records. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -15,26 +15,24 @@
 
 struct bpf_program_use {
     uint32_t id;
-    const char *type;              /* "tracepoint", "sched_cls"; static; "?" when libbpf does not know it */
-    char name[BPF_USE_NAME_BYTES]; /* as its source has it; what the kernel kept of that (15 bytes) where it has no BTF
-                                    */
-    char places[BPF_USE_PLACES_BYTES]; /* where it is attached, as far as links tell: "raw_tracepoint sys_enter, cgroup"
-                                        */
+    const char *type;                  /* "tracepoint", "sched_cls"; static string; "?" if unknown to libbpf */
+    char name[BPF_USE_NAME_BYTES];     /* as in its source; without BTF the 15 bytes that the kernel keeps */
+    char places[BPF_USE_PLACES_BYTES]; /* attach points known from links: "raw_tracepoint sys_enter, cgroup" */
     uint64_t runs, run_time_ns;        /* since bpf_statistics_new */
-    uint64_t missed; /* runs that were left out, because it was at work on that CPU already (Linux 5.12) */
+    uint64_t missed;                   /* runs skipped because it was already running on that CPU (Linux 5.12) */
 };
 
 struct bpf_statistics;
 
-/* Counting begins. Programs are held until bpf_statistics_free, so that those which are unloaded meanwhile are told
- * too. -EPERM without CAP_SYS_ADMIN; -EOPNOTSUPP: this kernel cannot. */
+/* Starts counting. Programs are held open until bpf_statistics_free, so that those unloaded meanwhile are reported,
+ * too. -EPERM: lacks CAP_SYS_ADMIN; -EOPNOTSUPP: not supported by this kernel. */
 int bpf_statistics_new(struct bpf_statistics **ret);
 void bpf_statistics_free(struct bpf_statistics *s);
 DEFINE_FREEP(bpf_statistics)
 
-/* Counting ends. The array is the statistics', by ID. Once. */
+/* Stops counting and returns an array sorted by ID, owned by `s`. May be called once. */
 int bpf_statistics_read(struct bpf_statistics *s, struct bpf_program_use **ret, size_t *ret_count);
 
-uint64_t bpf_statistics_duration_ns(const struct bpf_statistics *s); /* that was counted for */
-/* Programs that are not told of: more than can be held at a time, or refused. */
+uint64_t bpf_statistics_duration_ns(const struct bpf_statistics *s); /* length of the measurement */
+/* Programs that are not reported: beyond the limit of held programs, or refused by the kernel. */
 uint64_t bpf_statistics_left_out(const struct bpf_statistics *s);

@@ -1,4 +1,4 @@
-/* See kernel_samples.h: cpu-clock events with perf's call chains. */
+/* Samples cpu-clock events with perf's call chains; see kernel_samples.h. */
 #include "sources/bpf_stats/kernel_samples.h"
 
 #include "base/clock.h"
@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define RING_BYTES (1u << 20) /* a CPU's: at 1000 a second and 30 addresses each that is 4 s */
-#define DEPTH_MAX  127        /* the kernel's default bound */
+#define RING_BYTES (1u << 20) /* per CPU: 4 s at 1000 Hz and 30 addresses each */
+#define DEPTH_MAX  127        /* the kernel's default limit */
 
 struct kernel_samples {
     struct perf_events *events;
     uint64_t period_ns, lost, throttled;
-    kernel_samples_take take; /* during a reading, as is context */
+    kernel_samples_take take_record; /* set during a read, as is context */
     void *context;
 };
 
@@ -30,7 +30,7 @@ int kernel_samples_new(uint32_t hz, struct kernel_samples **ret)
         .sample_type = PERF_SAMPLE_CALLCHAIN,
         .exclude_user = 1,
         .exclude_callchain_user = 1,
-        .watermark = 1, /* the reader comes by itself */
+        .watermark = 1, /* the reader polls */
         .wakeup_watermark = RING_BYTES / 2,
     };
     int r = perf_events_open(&attr, -1, RING_BYTES, &s->events);
@@ -50,7 +50,7 @@ void kernel_samples_free(struct kernel_samples *s)
     free(s);
 }
 
-/* PERF_SAMPLE_CALLCHAIN: a count, then addresses, with markers of where they are from (PERF_CONTEXT_*) between. */
+/* PERF_SAMPLE_CALLCHAIN: a count, then addresses interspersed with context markers (PERF_CONTEXT_*). */
 static void take_sample(struct kernel_samples *s, const struct perf_event_header *record)
 {
     uint64_t addresses[DEPTH_MAX], in_record, address;
@@ -66,10 +66,10 @@ static void take_sample(struct kernel_samples *s, const struct perf_event_header
             addresses[count++] = address;
     }
     if (count)
-        s->take(s->context, addresses, count);
+        s->take_record(s->context, addresses, count);
 }
 
-static int take(void *context, unsigned cpu, const struct perf_event_header *record)
+static int take_record(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     struct kernel_samples *s = context;
     uint64_t lost;
@@ -78,7 +78,7 @@ static int take(void *context, unsigned cpu, const struct perf_event_header *rec
     case PERF_RECORD_SAMPLE:
         take_sample(s, record);
         break;
-    case PERF_RECORD_LOST: /* an identifier, then how many */
+    case PERF_RECORD_LOST: /* an ID, then the number lost */
         if (record->size >= sizeof(*record) + 2 * sizeof(lost)) {
             memcpy(&lost, (const char *)(record + 1) + sizeof(lost), sizeof(lost));
             s->lost += lost;
@@ -95,9 +95,9 @@ static int take(void *context, unsigned cpu, const struct perf_event_header *rec
 
 int kernel_samples_read(struct kernel_samples *s, kernel_samples_take taker, void *context)
 {
-    s->take = taker;
+    s->take_record = taker;
     s->context = context;
-    int r = perf_events_read(s->events, take, s);
+    int r = perf_events_read(s->events, take_record, s);
     if (r == 0)
         r = perf_events_follow(s->events, clock_monotonic_ns());
     return r < 0 ? r : 0;

@@ -1,7 +1,7 @@
-/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), runs it on a clock event of every CPU, or on the event that
- * somebody asked for, and brings its records to the batch. Also owns the unwinding tables that the program walks by.
- * Loses what the program counts (struct cpu_stats) and what the kernel withholds: of events that the kernel counts by
- * CPU, those for which no program ran. */
+/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), attaches it to a clock event on every CPU or to the requested
+ * event, and drains its records into the batch. Owns the unwind tables of that program. Reports as losses what the
+ * program counts (struct cpu_stats) and what the kernel withholds: for events counted per CPU, those for which the
+ * program did not run. */
 #include "sources/cpu/cpu.h"
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
@@ -27,30 +27,30 @@
 #include <string.h>
 #include <time.h>
 
-#define THROTTLE_RING 16384 /* of a CPU that is throttled in each tick, more than a second */
+#define THROTTLE_RING 16384 /* more than a second of notices from a CPU throttled at each tick */
 #define NS_PER_SECOND 1000000000ULL
 #define LIMIT_PATH    "/proc/sys/kernel/perf_event_max_sample_rate"
-#define LIMIT_HZ      100000 /* the kernel's own */
+#define LIMIT_HZ      100000 /* default of the sysctl */
 
 struct cpu_source {
     struct cpu_bpf *skeleton;
-    struct perf_events *events; /* NULL: of an event that is not counted by CPU */
-    struct bpf_link *hits[2];   /* of tracepoints; NULL: none */
+    struct perf_events *events;           /* NULL: the event is not counted per CPU */
+    struct bpf_link *tracepoint_links[2]; /* tracepoint attachments; NULL: none */
     struct user_probes *probes;
-    bool is_event, is_software; /* what is sampled: no clock; counted by the kernel */
-    uint64_t limit_hz;          /* of an event that the kernel withholds: it came so often at least */
-    uint64_t *values;           /* one a possible CPU: what its event has counted */
+    bool is_event, is_software; /* an event, not the clock; counted in software by the kernel */
+    uint64_t limit_hz;          /* lower bound for the rate of an event while it is throttled */
+    uint64_t *values;           /* per possible CPU: the count of its event */
     struct ring_buffer *ring;
     struct unwind_tables *tables;
-    struct batch *batch;               /* only during a drain */
-    struct sampling_rule_table *rules; /* NULL: all are sampled at one rate */
-    uint64_t period_ns;                /* of an event: its period; 0: none */
-    uint64_t *throttled_since_ns;      /* one a possible CPU; 0: not throttled */
-    unsigned shed_factor;              /* of every so many samples one is taken */
-    uint64_t shed_mark, shed;          /* samples when the factor last changed; samples left out before */
+    struct batch *batch;               /* set only during a drain */
+    struct sampling_rule_table *rules; /* NULL: one rate for all threads */
+    uint64_t period_ns;                /* sampling period in ns or events; 0: the value is the event's own bytes */
+    uint64_t *throttled_since_ns;      /* per possible CPU; 0: not throttled */
+    unsigned shed_factor;              /* one sample in this many is taken */
+    uint64_t shed_mark, shed;          /* samples taken when the factor last changed; samples shed before that */
     uint64_t throttled, batch_full, undecodable;
-    size_t fixed_bytes;      /* maps whose size never changes */
-    struct cpu_stats *stats; /* one a possible CPU */
+    size_t fixed_bytes;      /* memory of maps of constant size */
+    struct cpu_stats *stats; /* per possible CPU */
     int cpu_count;
 };
 
@@ -61,8 +61,8 @@ static void cpu_free(void *self)
     if (!s)
         return;
     perf_events_free(s->events);
-    for (size_t i = 0; i < array_size(s->hits); i++)
-        bpf_link__destroy(s->hits[i]);
+    for (size_t i = 0; i < array_size(s->tracepoint_links); i++)
+        bpf_link__destroy(s->tracepoint_links[i]);
     user_probes_free(s->probes);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
@@ -98,7 +98,7 @@ static int attach_counted(struct cpu_source *s, const struct sample_event *event
         .exclude_idle = 1,
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
-        .wakeup_events = UINT32_MAX, /* its ring holds notices of throttling only */
+        .wakeup_events = UINT32_MAX, /* the ring holds throttle notices only */
     };
 
     if (event)
@@ -108,20 +108,22 @@ static int attach_counted(struct cpu_source *s, const struct sample_event *event
 
 static int attach_brk(struct cpu_source *s)
 {
-    int r = tracepoint_attach(s->skeleton->progs.event_brk_enter, "syscalls", "sys_enter_brk", &s->hits[0]);
+    int r = tracepoint_attach(s->skeleton->progs.event_brk_enter, "syscalls", "sys_enter_brk", &s->tracepoint_links[0]);
 
-    return r < 0 ? r : tracepoint_attach(s->skeleton->progs.event_brk, "syscalls", "sys_exit_brk", &s->hits[1]);
+    return r < 0 ? r
+                 : tracepoint_attach(s->skeleton->progs.event_brk, "syscalls", "sys_exit_brk", &s->tracepoint_links[1]);
 }
 
 static int attach_event(struct cpu_source *s, const struct sample_event *event)
 {
     switch (event->kind) {
     case SAMPLE_EVENT_TRACEPOINT:
-        return tracepoint_attach(s->skeleton->progs.event_tracepoint, event->group, event->member, &s->hits[0]);
+        return tracepoint_attach(s->skeleton->progs.event_tracepoint, event->group, event->member,
+                                 &s->tracepoint_links[0]);
     case SAMPLE_EVENT_USER_PROBE:
         return user_probes_attach(s->skeleton->progs.event_user_probe, event->sites, event->site_count, &s->probes);
     case SAMPLE_EVENT_MMAP:
-        return tracepoint_attach(s->skeleton->progs.event_mmap, "syscalls", "sys_exit_mmap", &s->hits[0]);
+        return tracepoint_attach(s->skeleton->progs.event_mmap, "syscalls", "sys_exit_mmap", &s->tracepoint_links[0]);
     case SAMPLE_EVENT_BRK:
         return attach_brk(s);
     case SAMPLE_EVENT_SOFTWARE:
@@ -131,7 +133,7 @@ static int attach_event(struct cpu_source *s, const struct sample_event *event)
     return attach_counted(s, event);
 }
 
-static int attach(struct cpu_source *s, const struct source_options *options)
+static int attach_programs(struct cpu_source *s, const struct source_options *options)
 {
     int r = 0;
 
@@ -160,7 +162,7 @@ static int take_record(void *context, void *data, size_t size)
     return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
 }
 
-static int make_tables(struct cpu_source *s, const struct source_options *options)
+static int create_tables(struct cpu_source *s, const struct source_options *options)
 {
     s->ring = ring_buffer__new(bpf_map__fd(s->skeleton->maps.records), take_record, s, NULL);
     if (!s->ring)
@@ -174,7 +176,7 @@ static void count_fixed_bytes(struct cpu_source *s)
 
     bpf_object__for_each_map(map, s->skeleton->obj)
     {
-        if (bpf_map__fd(map) >= 0 && map != s->skeleton->maps.thread_links) /* that one is the links' */
+        if (bpf_map__fd(map) >= 0 && map != s->skeleton->maps.thread_links) /* owned by the link source */
             s->fixed_bytes += map_sizes_bytes(map, s->cpu_count);
     }
 }
@@ -190,7 +192,7 @@ static uint64_t read_limit_hz(void)
     return units_parse_integer(text.data, 1, UINT32_MAX, &hz) == 0 ? (uint64_t)hz : LIMIT_HZ;
 }
 
-static int make_room(struct cpu_source *s)
+static int allocate_per_cpu(struct cpu_source *s)
 {
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
@@ -226,14 +228,14 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     s->is_software = options->event && options->event->kind == SAMPLE_EVENT_SOFTWARE;
     s->limit_hz = read_limit_hz();
     s->shed_factor = 1;
-    r = make_room(s);
+    r = allocate_per_cpu(s);
     if (r < 0)
         return r;
     r = cpu_load(options, s->cpu_count, &s->skeleton);
     if (r == 0)
-        r = make_tables(s, options);
+        r = create_tables(s, options);
     if (r == 0)
-        r = attach(s, options);
+        r = attach_programs(s, options);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "no profile");
@@ -255,9 +257,8 @@ static int cpu_start(void *self)
     return s->events ? perf_events_enable(s->events) : 0;
 }
 
-/* A clock goes on to the end: what comes of it is worth no more than what is left out. Events may come faster than they
- * are read.
- */
+/* The clock keeps running until free: stopping it earlier gains nothing. Other events may arrive faster than they are
+ * drained. */
 static int cpu_stop(void *self)
 {
     struct cpu_source *s = self;
@@ -280,8 +281,8 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
     return 1;
 }
 
-/* Of a clock, how many ticks that is. Another event is throttled because it came as often as the limit allows, at
- * least. */
+/* Samples lost while throttled for `for_ns`: ticks of the clock. Another event is throttled because it reached the
+ * rate limit, so this is a lower bound for it. */
 static uint64_t samples_withheld(const struct cpu_source *s, uint64_t for_ns)
 {
     if (s->is_event)
@@ -289,9 +290,9 @@ static uint64_t samples_withheld(const struct cpu_source *s, uint64_t for_ns)
     return for_ns / (s->period_ns * s->shed_factor);
 }
 
-/* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between
- * are lost, if the CPU was not idle. Nobody can say how many of them the filters would have left out. */
-static int take_notice(void *context, unsigned cpu, const struct perf_event_header *record)
+/* A throttled event is silent until the kernel unthrottles it: the samples due in between are lost, if the CPU was not
+ * idle. How many of them the filters would have excluded is unknown. */
+static int take_throttle_record(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     const struct {
         struct perf_event_header header;
@@ -325,7 +326,7 @@ static int cpu_drain(void *self, struct batch *batch)
         sampling_rule_table_follow(s->rules, clock_monotonic_ns());
     if (!s->events)
         return 0;
-    (void)perf_events_read(s->events, take_notice, s);
+    (void)perf_events_read(s->events, take_throttle_record, s);
     followed = perf_events_follow(s->events, clock_monotonic_ns());
     return followed < 0 ? followed : 0;
 }
@@ -352,23 +353,24 @@ static struct cpu_stats read_stats(struct cpu_source *s)
     return sum;
 }
 
-/* Events that were counted and for which no program ran: in the middle of another program, or withheld. Of whatever
- * task: nobody can say how many of them the filters would have left out. A CPU that went away and came back counts
- * anew, and hides some. */
-static uint64_t count_unseen(struct cpu_source *s)
+/* Counted events for which the program did not run: they hit while another program ran, or the kernel withheld them.
+ * Includes tasks that the filters would have excluded. A CPU that went offline and came back starts from zero and
+ * hides some. */
+static uint64_t count_missed(struct cpu_source *s)
 {
-    uint64_t unseen = 0;
+    uint64_t uncounted = 0;
 
     if (!s->is_event || !s->events)
         return 0;
-    perf_events_values(s->events, s->values, (size_t)s->cpu_count); /* first: what is under way is no loss */
+    perf_events_values(s->events, s->values,
+                       (size_t)s->cpu_count); /* read before the stats: an event in progress must not count as lost */
     (void)read_stats(s);
     for (int i = 0; i < s->cpu_count; i++) {
         uint64_t due = s->values[i] / s->period_ns;
 
-        unseen += due > s->stats[i].seen ? due - s->stats[i].seen : 0;
+        uncounted += due > s->stats[i].seen ? due - s->stats[i].seen : 0;
     }
-    return unseen;
+    return uncounted;
 }
 
 static uint64_t count_shed(const struct cpu_source *s, const struct cpu_stats *sum)
@@ -404,7 +406,7 @@ static uint64_t cpu_run_time_ns(void *self)
 static void cpu_losses(void *self, struct losses *losses)
 {
     struct cpu_source *s = self;
-    uint64_t unseen = count_unseen(s), missed = missed_runs(s->skeleton->obj);
+    uint64_t uncounted = count_missed(s), missed = missed_runs(s->skeleton->obj);
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
@@ -413,9 +415,11 @@ static void cpu_losses(void *self, struct losses *losses)
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
-    losses->count[LOSS_MISSED] += (missed > unseen ? missed : unseen) + sum.interrupted; /* some are in both */
+    losses->count[LOSS_MISSED] +=
+        (missed > uncounted ? missed : uncounted) + sum.interrupted; /* some events are in both */
     losses->count[LOSS_THROTTLED] +=
-        s->is_software ? 0 : s->throttled; /* software goes on counting: these are unseen */
+        s->is_software ? 0
+                       : s->throttled; /* software events are counted on while throttled, so count_missed() sees them */
     losses->count[LOSS_SHED] += count_shed(s, &sum);
     losses->count[LOSS_DECODE] += s->undecodable;
 }
@@ -437,7 +441,7 @@ static void cpu_metrics(void *self, struct metric_set *set)
                METRIC_LABELS({"program", "cpu_sample"}));
     metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
                METRIC_LABELS({"program", "cpu_sample"}));
-    metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the kernel half",
+    metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the BPF programs",
                (double)sum.samples, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
                "User stacks not copied for later because the ring was half full", (double)sum.copies_refused,

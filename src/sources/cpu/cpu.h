@@ -1,4 +1,4 @@
-/* What the source of CPU samples is told beside what every source is (source.h). Pipeline thread only. */
+/* The CPU source beyond source.h: what other sources share with it. Pipeline thread only. */
 #pragma once
 
 #include <stddef.h>
@@ -8,15 +8,15 @@ struct context_tables;
 struct source_options;
 struct sampling_rule_table;
 
-/* Puts in what other sources may share with it while it is open: unwinding tables, the tables of who says what it works
- * for, and the table of who is a target. */
+/* Lets `options` of another source borrow this source's tables, while it is open: unwind tables, context tables and
+ * the sampling rule keys. */
 void cpu_source_share(void *cpu_source, struct source_options *options);
 
-/* Which processes' threads say what they work for; for as long as it is open. */
+/* The context tables (context_tables.h); valid while the source is open. */
 struct context_tables cpu_source_contexts(const void *cpu_source);
 
-/* Whom it samples at rates of their own, its own; NULL: nobody. */
+/* Its sampling rule table; NULL: no rules. */
 struct sampling_rule_table *cpu_source_sampling_rules(void *cpu_source);
-/* The table of the processes that were asked for by their numbers, and of their descendants; below 0: all are looked
- * at. Borrowed. */
+/* Borrowed descriptor of the map of monitored processes (source_options.pids and their descendants); negative: all
+ * processes are monitored. */
 int cpu_source_followed_fd(void *cpu_source);

@@ -1,4 +1,4 @@
-/* Loading of probes/cpu.bpf.c; see cpu_load.h. */
+/* Loads probes/cpu.bpf.c; see cpu_load.h. */
 #include "sources/cpu/cpu_load.h"
 
 #include "sources/attach/map_sizes.h"
@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND 1000000000ULL
-/* Kernels whose hash tables must hold all their entries from the start get fewer. */
+/* Smaller limits for kernels whose hash maps must be preallocated. */
 #define PROCESSES_MAX_PREALLOC 2048
 #define CHUNKS_MAX_PREALLOC    3072
 
-static void leave_out_map(struct bpf_map *map, bool wanted)
+static void set_map_wanted(struct bpf_map *map, bool wanted)
 {
     if (!wanted)
         (void)bpf_map__set_autocreate(map, false);
@@ -33,7 +33,7 @@ uint64_t cpu_weight(const struct source_options *options)
                           : NS_PER_SECOND / sampling_rules_clock_hz(options->rules, options->sample_hz);
 }
 
-/* Of the programs that sample, the one for this. */
+/* Of the sampling programs, loads the one that fits the event. */
 static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
 {
     const bool is_counted = !event || sample_event_is_counted(event);
@@ -47,10 +47,10 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
     bpf_program__set_autoload(k->progs.event_mmap, kind == SAMPLE_EVENT_MMAP);
     bpf_program__set_autoload(k->progs.event_brk_enter, kind == SAMPLE_EVENT_BRK);
     bpf_program__set_autoload(k->progs.event_brk, kind == SAMPLE_EVENT_BRK);
-    leave_out_map(k->maps.brk_before, kind == SAMPLE_EVENT_BRK);
+    set_map_wanted(k->maps.brk_before, kind == SAMPLE_EVENT_BRK);
 }
 
-static int set_up(struct cpu_bpf *k, const struct source_options *options, int cpu_count, bool prealloc)
+static int configure(struct cpu_bpf *k, const struct source_options *options, int cpu_count, bool prealloc)
 {
     struct bpf_map *processes = k->maps.unwind_processes, *chunks = k->maps.unwind_chunks;
     bool pids = options->pid_count > 0;
@@ -72,13 +72,13 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
     k->rodata->links = options->links;
     k->rodata->no_runtimes = options->no_runtimes;
-    leave_out_map(k->maps.thread_links, options->links);
-    leave_out_map(k->maps.followed, pids);
-    leave_out_map(k->maps.cgroups, options->cgroup_count > 0);
-    leave_out_map(k->maps.commands, options->command_count > 0);
-    leave_out_map(k->maps.users, options->user_count > 0);
-    leave_out_map(k->maps.sampling_rule_keys, options->rules);
-    leave_out_map(k->maps.sampling_rule_counts, options->rules);
+    set_map_wanted(k->maps.thread_links, options->links);
+    set_map_wanted(k->maps.followed, pids);
+    set_map_wanted(k->maps.cgroups, options->cgroup_count > 0);
+    set_map_wanted(k->maps.commands, options->command_count > 0);
+    set_map_wanted(k->maps.users, options->user_count > 0);
+    set_map_wanted(k->maps.sampling_rule_keys, options->rules);
+    set_map_wanted(k->maps.sampling_rule_counts, options->rules);
     bpf_program__set_autoload(k->progs.follow_fork, pids);
     bpf_program__set_autoload(k->progs.follow_free, pids);
 
@@ -108,7 +108,7 @@ int cpu_load(const struct source_options *options, int cpu_count, struct cpu_bpf
 
         if (!k)
             return -errno;
-        r = set_up(k, options, cpu_count, prealloc);
+        r = configure(k, options, cpu_count, prealloc);
         if (r == 0)
             r = cpu_bpf__load(k);
         if (r == 0) {

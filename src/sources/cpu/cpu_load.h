@@ -1,5 +1,4 @@
-/* The programs of CPU samples on their way into the kernel: which of them, with which constants, with maps of which
- * sizes. */
+/* Selects, configures and loads the BPF programs of the CPU source. */
 #pragma once
 
 #include <stdint.h>
@@ -7,9 +6,9 @@
 struct cpu_bpf;
 struct source_options;
 
-/* What a tick of the clock, or a hit of the event, stands for: nanoseconds, or the event's period. */
+/* Value of one clock tick or event hit: nanoseconds, or the event's period. */
 uint64_t cpu_weight(const struct source_options *options);
 
-/* The caller destroys `*ret`. Tried twice: kernels before 6.1 refuse tables that allocate as they grow in programs of
- * perf events. -EPERM and other errors of the kernel's. */
+/* Loads the programs; the caller destroys `*ret`. On failure tries again with preallocated maps, which kernels before
+ * 6.1 require in programs of perf events. -EPERM is final; other errors are the kernel's. */
 int cpu_load(const struct source_options *options, int cpu_count, struct cpu_bpf **ret);

@@ -1,5 +1,5 @@
-/* The batch's bytes lie end to end in one anonymous mapping of max_bytes, of which only the part that was
- * used is ever resident; an index of offsets beside it is what gets sorted. Records stay where they are. */
+/* The records lie back to back in one anonymous mapping of max_bytes, of which only the used part is resident. A
+ * separate index of offsets is sorted by time; the records themselves do not move. */
 #include "sources/events/batch.h"
 
 #include "sources/events/record_check.h"
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What a turn may leave resident for the next one. */
+/* Memory that may stay resident from one batch to the next. */
 #define BATCH_KEEP_BYTES ((size_t)1 << 20)
 
 struct batch_entry {
@@ -24,10 +24,10 @@ struct batch {
     size_t max_bytes, used_bytes;
     struct batch_entry *entries;
     size_t count, capacity;
-    size_t held; /* the last ones, of the next batch */
+    size_t held; /* number of entries at the end that belong to the next batch */
     uint64_t began_ns;
-    uint64_t newest_sample_ns; /* from a ring, since it began */
-    bool is_cut;               /* such a ring had more */
+    uint64_t newest_sample_ns; /* newest record from a ring since batch_begin */
+    bool is_cut;               /* a ring had more records than fit */
 };
 
 int batch_new(size_t max_bytes, struct batch **ret)
@@ -58,15 +58,14 @@ void batch_free(struct batch *b)
     free(b);
 }
 
-/* Records are aligned. */
-static size_t rounded(size_t size_bytes)
+static size_t align_record_bytes(size_t size_bytes)
 {
     return (size_bytes + 7) & ~(size_t)7;
 }
 
 void *batch_reserve(struct batch *b, size_t size_bytes)
 {
-    size_t size = rounded(size_bytes);
+    size_t size = align_record_bytes(size_bytes);
     struct record_header *header;
 
     if (size < sizeof(*header) || size > RECORD_MAX_BYTES || size > b->max_bytes - b->used_bytes)
@@ -111,7 +110,7 @@ static int compare_entries(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void sort(struct batch *b)
+static void sort_by_time(struct batch *b)
 {
     bool sorted = true;
 
@@ -136,10 +135,10 @@ static size_t record_bytes(const struct batch *b, const struct batch_entry *entr
 {
     const struct record_header *header = (const struct record_header *)(b->data + entry->offset);
 
-    return rounded(header->size_bytes);
+    return align_record_bytes(header->size_bytes);
 }
 
-/* Gives back what lies behind `used_bytes`, if it is much. */
+/* Returns the pages beyond `used_bytes` to the kernel if the batch has grown large. */
 static void shrink_to(struct batch *b, size_t used_bytes)
 {
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), from = (used_bytes + page_bytes - 1) & -page_bytes;
@@ -161,7 +160,7 @@ void batch_begin(struct batch *b, uint64_t now_ns)
         return;
     }
     memmove(b->entries, b->entries + b->count - held, held * sizeof(b->entries[0]));
-    qsort(b->entries, held, sizeof(b->entries[0]), compare_offsets); /* as they were added */
+    qsort(b->entries, held, sizeof(b->entries[0]), compare_offsets); /* back into insertion order */
     for (size_t i = 0; i < held; i++) {
         size_t size = record_bytes(b, &b->entries[i]);
 
@@ -179,7 +178,7 @@ void batch_end(struct batch *b, uint64_t now_ns)
     uint64_t end_ns = b->is_cut && b->newest_sample_ns < b->began_ns ? b->newest_sample_ns + 1 : b->began_ns;
     size_t bytes = 0;
 
-    sort(b);
+    sort_by_time(b);
     b->held = 0;
     if (b->count == 0 || b->entries[b->count - 1].time_ns > now_ns)
         return;

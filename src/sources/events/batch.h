@@ -1,10 +1,9 @@
-/* A batch of wire records from all sources, put in order of time: what one turn of the pipeline works on.
+/* A batch of event records from all sources, in time order: the unit of work of one pipeline cycle.
  *
- * Order is exact because of how it is filled: first the sources of samples are drained, then the process
- * source. Whatever happened to a process before a sample was written to its ring before that sample was, so
- * it is in the same batch or an earlier one. And what happened after a sample that was not drained yet does not
- * overtake it: all that came in since the batch began waits for the next one. Not thread-safe; owned by the pipeline.
- */
+ * The order is exact because of the drain order: sources of samples are drained first, the process source last. An
+ * event that happened to a process before a sample was written to its ring before that sample, so it is in the same
+ * batch or an earlier one. An event after a sample that is not drained yet must not overtake it: records that arrived
+ * after batch_begin are held back for the next batch. Not thread-safe; owned by the pipeline. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,41 +18,43 @@
 
 struct batch;
 
-/* Holds at most `max_bytes` of records. */
+/* Creates a batch of at most `max_bytes` of records. -ENOMEM; -EINVAL: fewer than RECORD_MAX_BYTES or 4 GiB and more.
+ */
 int batch_new(size_t max_bytes, struct batch **ret);
 void batch_free(struct batch *b);
 DEFINE_FREEP(batch)
 
-/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: header
- * makes no sense. */
+/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: record_check
+ * rejects it. */
 int batch_add(struct batch *b, const struct record_header *header);
 
-/* The same of `size` bytes from a ring of samples, which may be shorter than a record says that it is: -EBADMSG. */
+/* Like batch_add, for `size` bytes read from a ring of samples. -EBADMSG also when the header claims more than `size`
+ * bytes. */
 int batch_add_bytes(struct batch *b, const void *data, size_t size);
 
-/* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8.
- */
+/* Reserves a zeroed record that the caller fills in place, with only header->size_bytes set. `size_bytes` is rounded
+ * up to 8. NULL: full. */
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
-/* Whether sources of samples may add another record: they stop at three quarters, so that lives of processes
- * always find room; what is left comes with the next batch. */
+/* Whether sources of samples may add another record. They stop when a quarter of the batch is left, so that process
+ * lifecycle events always fit; what remains in their rings comes with the next batch. */
 bool batch_takes_samples(const struct batch *b);
 
-/* Bytes left, and in all. */
+/* Free space, and total capacity. */
 size_t batch_room_bytes(const struct batch *b);
 size_t batch_max_bytes(const struct batch *b);
 
-/* A new one, with what the last one held back. `now_ns`: CLOCK_MONOTONIC. */
+/* Starts the next batch with the records that the last one held back. `now_ns`: CLOCK_MONOTONIC. */
 void batch_begin(struct batch *b, uint64_t now_ns);
 
-/* All that it is to have is in it: sorts by time_ns, stably, and holds back what came in since it began, or is later
- * than all samples of a ring that had more than there was room for. Held back is a quarter of what it holds at most,
- * else nothing: time would stand still. Nor where a record is of a time that is yet to come, for then the clocks are
- * not the same. */
+/* Closes the batch: sorts by time_ns (stable) and holds back records that arrived after batch_begin, and records newer
+ * than every sample of a ring that was not drained completely. At most a quarter of the capacity is held back,
+ * otherwise nothing, so that the pipeline always makes progress. Nothing is held back either when a record lies in the
+ * future: its clock is then not ours. */
 void batch_end(struct batch *b, uint64_t now_ns);
 
-/* Of those that are not held back. */
+/* Records that are not held back. */
 size_t batch_count(const struct batch *b);
 const struct record_header *batch_get(const struct batch *b, size_t i);
-/* Empties it of all. */
+/* Drops all records, including those held back. */
 void batch_clear(struct batch *b);

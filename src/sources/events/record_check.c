@@ -1,5 +1,5 @@
-/* One check a kind of record. Kinds that are not listed are refused: a recording made by a newer Sonde says
- * so instead of being half understood. */
+/* One check per kind of record. Unknown kinds are rejected: a recording from a newer Sonde fails with an error instead
+ * of being misread. */
 #include "sources/events/record_check.h"
 
 #include "sources/attach/sample_event.h"

@@ -1,5 +1,5 @@
-/* Whether a record is what its header says: sizes that add up, texts that end. Asked of every record before
- * it goes into a batch, so that whatever comes after may follow lengths and strings without a second look. */
+/* Validates an event record: sizes add up, strings are terminated. Applied to every record before it enters a batch,
+ * so later stages may trust its lengths and strings. */
 #pragma once
 
 #include <linux/types.h>
@@ -8,5 +8,6 @@
 
 #include <stdbool.h>
 
-/* header->size_bytes bytes must be readable, unless it is below sizeof(struct record_header). */
+/* True when the record is valid. header->size_bytes bytes must be readable, unless it is below sizeof(struct
+ * record_header). */
 bool record_check(const struct record_header *header);

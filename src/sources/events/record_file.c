@@ -1,6 +1,5 @@
-/* Buffered by stdio: records are small and come one after another. A damaged record is remembered and told
- * only once the good ones before it have been handed on, so that a recording cut by a full disk gives all
- * that is whole in it. */
+/* Buffered by stdio, because records are small and sequential. An invalid record is reported only after all valid
+ * records before it have been returned, so a recording truncated by a full disk yields everything that is complete. */
 #include "sources/events/record_file.h"
 
 #include <errno.h>
@@ -26,7 +25,7 @@ struct record_writer {
 struct record_reader {
     FILE *file;
     uint64_t position;
-    int end; /* what every call from now on returns; 0: not there yet */
+    int end; /* result of every later call; 0: the end is not reached */
     const char *error;
     union {
         struct record_header header;
@@ -122,14 +121,14 @@ void record_reader_free(struct record_reader *r)
     free(r);
 }
 
-static int damaged(struct record_reader *r, const char *why)
+static int fail_reading(struct record_reader *r, const char *why)
 {
     r->error = why;
     r->end = -EBADMSG;
     return r->end;
 }
 
-/* The next record into r->record: 0, or what every later call returns too. */
+/* Reads the next record into r->record. Returns 0, or the error that every later call returns too. */
 static int read_record(struct record_reader *r)
 {
     struct record_header *header = &r->record.header;
@@ -140,12 +139,12 @@ static int read_record(struct record_reader *r)
         return r->end;
     }
     if (got < sizeof(*header))
-        return damaged(r, "a record's head is cut short");
+        return fail_reading(r, "a record's head is cut short");
     if (header->size_bytes < sizeof(*header) || header->size_bytes > RECORD_MAX_BYTES || header->size_bytes % 8 != 0)
-        return damaged(r, "a record's size is none that a record can have");
+        return fail_reading(r, "a record's size is none that a record can have");
     if (fread(r->record.bytes + sizeof(*header), 1, header->size_bytes - sizeof(*header), r->file) !=
         header->size_bytes - sizeof(*header))
-        return damaged(r, "a record is cut short");
+        return fail_reading(r, "a record is cut short");
     return 0;
 }
 
@@ -160,7 +159,7 @@ int record_reader_next(struct record_reader *r, struct batch *batch)
             break;
         added = batch_add(batch, &r->record.header);
         if (added == -EBADMSG) {
-            damaged(r, "a record of no known kind, or whose parts do not add up");
+            fail_reading(r, "a record of no known kind, or whose parts do not add up");
             break;
         }
         if (added < 0)

@@ -1,9 +1,8 @@
-/* Wire records in a file: what --record-events writes and --replay reads, so that everything after the kernel
- * can be tried again without it, and without rights. A file is 16 bytes of head ("SONDEWIR", a version, zero)
- * and records, each whole, little-endian, in the order in which the pipeline took them.
+/* Event records in a file: written by --record-events, read by --replay, so that everything above the kernel can be
+ * repeated without a kernel and without privileges. The file is a 16-byte head ("SONDEWIR", version, zero) and whole
+ * records, little-endian, in the order in which the pipeline took them.
  *
- * A file is somebody else's input: every record is checked (record_check.h) before it gets into a batch. Not
- * thread-safe. */
+ * A file is untrusted input: every record is validated (record_check.h) before it enters a batch. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,26 +13,26 @@
 struct record_writer;
 struct record_reader;
 
-/* Makes the file anew, readable by its owner only: records tell what a machine does. */
+/* Creates or truncates the file, mode 0600: records reveal what runs on the machine. The caller frees `*ret`. */
 int record_writer_open(const char *path, struct record_writer **ret);
 void record_writer_free(struct record_writer *w);
 DEFINE_FREEP(record_writer)
 
-/* Writes all records of the batch; on return they are the kernel's. -ENOSPC and the like stay: later calls
- * fail alike. */
+/* Writes all records of the batch; on success the kernel has them (no fsync). An error such as -ENOSPC is sticky:
+ * later calls return it too. */
 int record_writer_add(struct record_writer *w, const struct batch *batch);
 
-/* -EPROTO: not such a file, or of another version. */
+/* -EPROTO: not a Sonde recording, or of an unsupported version. The caller frees `*ret`. */
 int record_reader_open(const char *path, struct record_reader **ret);
-/* Takes `file` on success. */
+/* As record_reader_open, on an open file; takes ownership of `file` on success. */
 int record_reader_new(FILE *file, struct record_reader **ret);
 void record_reader_free(struct record_reader *r);
 DEFINE_FREEP(record_reader)
 
-/* Appends as many records as the batch has comfortable room for. -ENODATA: the end. -EBADMSG: what follows is
- * no record, or a record cut short; the records before it have been handed on by earlier calls. */
+/* Appends records until the batch takes no more samples. -ENODATA: end of file. -EBADMSG: the file continues with an
+ * invalid or truncated record; the records before it were returned by earlier calls. */
 int record_reader_next(struct record_reader *r, struct batch *batch);
 
-/* Where in the file the last record began, and what was wrong with it ("" when nothing was). */
+/* File offset of the next record, or of the invalid one, and what is wrong with it ("" if nothing). */
 uint64_t record_reader_position(const struct record_reader *r);
 const char *record_reader_error(const struct record_reader *r);

@@ -1,4 +1,4 @@
-/* Runs probes/kernel_names.bpf.c; see kernel_names.h. One system call a question, 1 to 3 us. */
+/* Runs probes/kernel_names.bpf.c; see kernel_names.h. One system call per lookup, 1 to 3 us. */
 #include "sources/kernel_names/kernel_names.h"
 
 #include <bpf/bpf.h>
@@ -26,19 +26,19 @@ void kernel_names_free(struct kernel_names *n)
     free(n);
 }
 
-/* Runs a program once: what it returned, which of its kind may be negative. */
-static int run(const struct bpf_program *program)
+/* Runs a program once. Returns its return value, which may be negative, or -errno. */
+static int run_program(const struct bpf_program *program)
 {
     LIBBPF_OPTS(bpf_test_run_opts, options);
     int r = bpf_prog_test_run_opts(bpf_program__fd(program), &options);
     return r < 0 ? r : (int)options.retval;
 }
 
-static int load(struct kernel_names *n)
+static int load_programs(struct kernel_names *n)
 {
-    libbpf_print_fn_t before = libbpf_set_print(NULL); /* that it cannot be had is told in the report */
+    libbpf_print_fn_t before = libbpf_set_print(NULL); /* a failure is in the report, not in the log */
     n->bpf = kernel_names_bpf__open_and_load();
-    int r = n->bpf ? run(n->bpf->progs.find_text) : -errno;
+    int r = n->bpf ? run_program(n->bpf->progs.find_text) : -errno;
     libbpf_set_print(before);
     if (r < 0)
         return r;
@@ -48,18 +48,18 @@ static int load(struct kernel_names *n)
 int kernel_names_open(struct attach_report *report, struct kernel_names **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "names of kernel functions");
-    static const char asked[] = "asked of the kernel";
+    static const char method[] = "asked of the kernel";
     _cleanup_(kernel_names_freep) struct kernel_names *n = calloc(1, sizeof(*n));
     if (!n)
         return -ENOMEM;
-    int r = load(n);
+    int r = load_programs(n);
     entry->attached = true;
     if (r < 0) {
-        attach_entry_refused(entry, asked, r);
+        attach_entry_refused(entry, method, r);
         snprintf(entry->method, sizeof(entry->method), "/proc/kallsyms");
         return r;
     }
-    snprintf(entry->method, sizeof(entry->method), "%s", asked);
+    snprintf(entry->method, sizeof(entry->method), "%s", method);
     *ret = take_ptr(n);
     return 0;
 }
@@ -70,13 +70,13 @@ void kernel_names_text(const struct kernel_names *n, uint64_t *ret_start, uint64
     *ret_end = n->bpf->bss->text_end;
 }
 
-const char *kernel_names_ask(void *kernel_names, uint64_t address)
+const char *kernel_names_lookup(void *kernel_names, uint64_t address)
 {
     struct kernel_names *n = kernel_names;
     if (n->bpf->bss->text_end <= address && address < n->bpf->bss->image_end)
-        return NULL; /* data, and code that is gone since boot */
+        return NULL; /* data, or init code that was freed after boot */
     n->bpf->bss->address = address;
-    if (run(n->bpf->progs.name_address) < 0)
+    if (run_program(n->bpf->progs.name_address) < 0)
         return NULL;
     return strstr(n->bpf->bss->text, "+0x") ? n->bpf->bss->text : NULL;
 }

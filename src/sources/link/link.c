@@ -1,7 +1,7 @@
-/* See link.h. By plain uprobes, not by libbpf's USDT: libsonde's objects have their arguments in the
- * registers of a call, so that no description of places has to be looked up at each firing, and no kernel is
- * too old. That threads end is heard only while something is attached. Who attaches is another process
- * (link_attachments.h): here nothing waits. */
+/* See link.h. Uses plain uprobes instead of libbpf's USDT: the probes of libsonde take their arguments in the
+ * registers of a call, so no argument descriptions are looked up at a firing, and every kernel supports it. Thread
+ * exits are traced only while something is attached. A helper process attaches (link_attachments.h): nothing here
+ * blocks. */
 #include "sources/link/link.h"
 
 #include "base/cleanup.h"
@@ -25,9 +25,9 @@
 
 struct link_source {
     struct link_bpf *bpf;
-    struct link_stats *stats; /* one a possible CPU */
+    struct link_stats *stats; /* per possible CPU */
     int cpu_count;
-    uint64_t forgotten; /* threads of processes that unmapped a file */
+    uint64_t forgotten; /* threads whose link was discarded because their process unmapped a file */
     struct link_attachments *attachments;
 };
 
@@ -36,7 +36,7 @@ static void link_free(void *self)
     struct link_source *s = self;
     if (!s)
         return;
-    link_attachments_free(s->attachments); /* which is done by the programs of: */
+    link_attachments_free(s->attachments); /* first: it uses the programs of s->bpf */
     link_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -47,7 +47,7 @@ static void link_freep(struct link_source **s)
     link_free(*s);
 }
 
-static int load(struct link_source *s)
+static int load_programs(struct link_source *s)
 {
     libbpf_set_print(NULL);
     s->cpu_count = libbpf_num_possible_cpus();
@@ -70,7 +70,7 @@ static int link_open(const struct source_options *options, struct attach_report 
     (void)options;
     if (!s)
         return -ENOMEM;
-    int r = load(s);
+    int r = load_programs(s);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "samples and requests are not linked to traces");
@@ -85,12 +85,11 @@ static int link_open(const struct source_options *options, struct attach_report 
 
 static int link_start(void *self)
 {
-    (void)self; /* nobody is there to attach to yet */
+    (void)self; /* nothing to attach to yet */
     return 0;
 }
 
-/* Nothing comes from here: what the table says goes out in the records of others. But it comes once a turn.
- */
+/* Produces no records: other sources read the table. Called once per pipeline cycle, it drives the attachments. */
 static int link_drain(void *self, struct batch *batch)
 {
     (void)batch;
@@ -121,7 +120,7 @@ bool link_source_has_new_room(void *link_source)
     return link_attachments_has_new_room(((struct link_source *)link_source)->attachments);
 }
 
-/* If it cannot be done for the process alone, all lose their links: wrong ones are worse. */
+/* If the links of one process cannot be discarded alone, those of all are: wrong links are worse than none. */
 void link_source_forget(void *link_source, uint32_t pid)
 {
     struct link_source *s = link_source;
@@ -134,15 +133,15 @@ void link_source_forget(void *link_source, uint32_t pid)
 
 static int link_shed(void *self, enum source_detail detail)
 {
-    link_attachments_sleep(((struct link_source *)self)->attachments, detail > SOURCE_DETAIL_FULL);
+    link_attachments_pause(((struct link_source *)self)->attachments, detail > SOURCE_DETAIL_FULL);
     return 0;
 }
 
 static struct link_attachments_stats attachments_stats(void *link_source)
 {
-    struct link_attachments_stats figures;
-    link_attachments_stats(((struct link_source *)link_source)->attachments, &figures);
-    return figures;
+    struct link_attachments_stats stats;
+    link_attachments_stats(((struct link_source *)link_source)->attachments, &stats);
+    return stats;
 }
 
 uint64_t link_source_helper_cpu_ns(void *link_source)
@@ -155,7 +154,7 @@ uint64_t link_source_waits_ns(void *link_source)
     return attachments_stats(link_source).waits_ns;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 static struct link_stats read_stats(struct link_source *s)
 {
@@ -213,7 +212,7 @@ static uint64_t link_run_time_ns(void *self)
 static size_t link_memory_bytes(void *self)
 {
     (void)self;
-    return (LINK_THREADS_MAX + 1) * (sizeof(struct thread_link) + 64); /* all from the start */
+    return (LINK_THREADS_MAX + 1) * (sizeof(struct thread_link) + 64); /* preallocated */
 }
 
 const struct source source_link = {

@@ -1,6 +1,6 @@
-/* Which request each thread works for (probes/link.h): loads probes/link.bpf.c, which keeps the table, and
- * attaches it to the probes of libsonde's provider sonde_trace where somebody found one. The sources of
- * samples and requests read the table (source_options.links_fd). Pipeline thread only. */
+/* Links threads to the traced requests they work for (probes/link.h): loads probes/link.bpf.c, which maintains the
+ * table, and attaches it to the probes of libsonde's provider sonde_trace. The CPU, off-CPU and request sources read
+ * the table (source_options.links_fd). Pipeline thread only. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 #define LINK_PROVIDER  "sonde_trace"
-#define LINK_FILES_MAX 256           /* that are attached to at a time: each takes descriptors */
+#define LINK_FILES_MAX 256           /* attached at a time: each takes descriptors */
 #define LINK_SITES_MAX 8             /* of one file */
-#define LINK_LATE_NS   5000000000ull /* what is not attached or detached by then is counted */
+#define LINK_LATE_NS   5000000000ull /* attach and detach operations that take longer are counted as late */
 
-struct link_attachment; /* of one file */
+struct link_attachment; /* one attached file */
 
-/* A place of a probe in a file. */
+/* A probe site in a file. */
 struct link_site {
     uint64_t file_offset, semaphore_offset; /* semaphore_offset 0: none */
     bool is_leave;                          /* thread_leave, else thread_enter */
@@ -22,22 +22,22 @@ struct link_site {
 
 int link_source_fd(void *link_source);
 
-/* Has a process of its own attach to all places, in every process that maps the file, now and later: a moment
- * after this, or never (counted). -EINVAL: not one place of entering and some of leaving. Any other error:
- * there is no room now (-ENOSPC: all places are taken, or the share of the file's owner is), which is counted;
- * see link_source_has_new_room(). */
+/* Makes the helper process attach to all sites, in every present and future process that maps the file. That happens
+ * some time after the call, or never (counted). -EINVAL: `sites` is not one thread_enter site and at least one
+ * thread_leave site. Any other error: not accepted now (-ENOSPC: all places, or the share of the file's owner, are in
+ * use), which is counted; see link_source_has_new_room(). */
 int link_source_attach(void *link_source, int fd, const struct link_site *sites, size_t count,
                        struct link_attachment **ret);
-/* Nobody maps the file any more. */
+/* Detaches; for a file that no process maps any more. */
 void link_source_detach(void *link_source, struct link_attachment *attachment);
-/* Whether a place has become free since this was asked last. */
+/* Whether a place has become free since the last call. */
 bool link_source_has_new_room(void *link_source);
-/* A process that lives on maps a file no more: its threads will not be heard to leave. What they work for is
- * known again with their next entering. */
+/* For a running process that has unmapped a file, so that its threads will not fire thread_leave: discards the links
+ * of its threads. They are linked again when they next enter. */
 void link_source_forget(void *link_source, uint32_t pid);
 
-/* CPU time of that process; 0 for NULL. */
+/* CPU time of the helper process; 0 for NULL. */
 uint64_t link_source_helper_cpu_ns(void *link_source);
-/* For how long the kernel has kept something waiting now that is to be attached or detached; what waits for
- * its next try, because it was refused, does not count. */
+/* How long the oldest pending attach or detach has been blocked in the kernel. Refused ones that wait for a retry do
+ * not count. */
 uint64_t link_source_waits_ns(void *link_source);

@@ -1,7 +1,6 @@
-/* The agent's side of the attaching process; see link_attachments.h. Every attachment is brought from how it
- * is to how it should be by one question at a time, and a bounded number of questions is under way. A process
- * that has gone took all attachments with it: what they told is believed no more, and a new one is started,
- * not too often. */
+/* The agent's side of the attaching helper process; see link_attachments.h. Each attachment moves from its actual to
+ * its desired state by one request at a time, and the number of requests in flight is limited. When the helper ends,
+ * all attachments end with it: their links are discarded, and a new helper is started, at a limited rate. */
 #include "sources/link/link_attachments.h"
 
 #include "base/clock.h"
@@ -28,48 +27,48 @@
 #include <time.h>
 #include <utlist.h>
 
-#define SECOND_NS      1000000000ull
-#define ASKED_MAX      16 /* under way at a time */
-#define TRIES_MAX      6
-#define RETRY_NS       SECOND_NS /* doubled each time */
-#define START_AGAIN_NS (10 * SECOND_NS)
-#define FIRST_WORD_MS  5000
-#define END_WAIT_MS    3000 /* for all to be detached in order */
-#define KILLED_WAIT_MS 2000
-#define FILES_SHARE    8 /* of the descriptors that we may have, one in so many is a file here */
+#define SECOND_NS       1000000000ull
+#define REQUESTS_MAX    16 /* requests in flight */
+#define TRIES_MAX       6
+#define RETRY_NS        SECOND_NS /* doubled after each failure */
+#define RESTART_NS      (10 * SECOND_NS)
+#define HELPER_START_MS 5000
+#define END_WAIT_MS     3000 /* for an orderly detach */
+#define KILLED_WAIT_MS  2000
+#define FILES_SHARE     8 /* one in this many of our descriptors is used for files here */
 
 struct link_attachment {
     struct link_attachment *prev, *next;
     uint32_t place;
-    uid_t owner; /* of the file: has a share of the places */
+    uid_t owner; /* owner of the file: each owner gets a share of the places */
     int fd;      /* of the file, to attach again */
     struct link_site sites[LINK_SITES_MAX];
     size_t count;
-    bool is_removed; /* nobody wants it any more */
+    bool is_removed; /* to be detached and freed */
     bool is_on;
-    bool is_asked; /* to be switched, which is not answered yet */
-    bool is_late;  /* counted as such */
+    bool is_in_flight; /* a request is in flight */
+    bool is_late;      /* already counted as late */
     unsigned tries;
     uint64_t retry_ns;
-    uint64_t due_ns; /* since when it has been to be switched; 0: it is not, or pauses */
+    uint64_t due_ns; /* since when a change is pending; 0: none, or waiting for a retry */
 };
 
 struct link_attachments {
     struct link_bpf *bpf;
-    int control; /* -1: no process runs */
+    int control; /* -1: no helper runs */
     pid_t pid;
-    pid_t slow_pid; /* of one that had not ended when it was last waited for; 0: none */
+    pid_t slow_pid; /* a helper that had not ended when last waited for; 0: none */
     uint64_t started_ns;
     struct link_attachment *all;
     struct link_attachment *places[LINK_FILES_MAX];
-    size_t asked;
+    size_t in_flight;
     size_t max; /* files */
-    bool asleep;
+    bool paused;
     bool has_new_room;
-    struct link_attachments_stats figures;
+    struct link_attachments_stats stats;
 };
 
-/* ---- the process ---- */
+/* ---- helper process ---- */
 
 static bool has_ended(pid_t pid, unsigned max_ms)
 {
@@ -90,13 +89,13 @@ static uint64_t process_cpu_ns(const struct link_attachments *l)
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-/* One that does not end, because the kernel does not let it, is left to the next turns, or to init: it holds
- * nothing of ours. */
-static void stop(struct link_attachments *l, unsigned patience_ms, unsigned killed_patience_ms)
+/* A helper blocked in the kernel does not end: it is reaped by a later cycle or by init. It holds no resources of the
+ * agent. */
+static void stop_helper(struct link_attachments *l, unsigned patience_ms, unsigned killed_patience_ms)
 {
     if (l->control < 0)
         return;
-    l->figures.cpu_ns += process_cpu_ns(l);
+    l->stats.cpu_ns += process_cpu_ns(l);
     close(l->control);
     l->control = -1;
     if (has_ended(l->pid, patience_ms))
@@ -106,19 +105,19 @@ static void stop(struct link_attachments *l, unsigned patience_ms, unsigned kill
         l->slow_pid = l->pid;
 }
 
-static int hear_first_word(struct link_attachments *l)
+static int wait_for_helper(struct link_attachments *l)
 {
-    struct pollfd heard = {.fd = l->control, .events = POLLIN};
-    struct link_answer said;
-    if (poll(&heard, 1, FIRST_WORD_MS) <= 0)
+    struct pollfd readable = {.fd = l->control, .events = POLLIN};
+    struct link_answer answer;
+    if (poll(&readable, 1, HELPER_START_MS) <= 0)
         return -ETIMEDOUT;
-    if (recv(l->control, &said, sizeof(said), MSG_DONTWAIT) != sizeof(said))
+    if (recv(l->control, &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
         return -ECHILD;
-    l->asked = 0;
-    return said.error;
+    l->in_flight = 0;
+    return answer.error;
 }
 
-static int start(struct link_attachments *l)
+static int start_helper(struct link_attachments *l)
 {
     int pair[2];
     l->started_ns = clock_monotonic_ns();
@@ -135,34 +134,34 @@ static int start(struct link_attachments *l)
     }
     l->control = pair[0];
     l->pid = pid;
-    l->asked = 1; /* for its first word */
-    l->figures.starts++;
+    l->in_flight = 1; /* for its initial message */
+    l->stats.starts++;
     return 0;
 }
 
-static void lose_process(struct link_attachments *l)
+static void drop_helper(struct link_attachments *l)
 {
     struct link_attachment *a;
     uint64_t count;
-    stop(l, 0, 0);
-    /* They may be heard to enter, not to leave. */
+    stop_helper(l, 0, 0);
+    /* thread_enter may have fired, thread_leave no longer fires. */
     if (link_table_forget_all(bpf_map__fd(l->bpf->maps.thread_links), true, &count) == 0)
-        l->figures.forgotten += count;
+        l->stats.forgotten += count;
     DL_FOREACH(l->all, a)
     {
-        a->is_on = a->is_asked = false;
+        a->is_on = a->is_in_flight = false;
     }
-    l->asked = 0;
+    l->in_flight = 0;
 }
 
-/* ---- how things are, and how they should be ---- */
+/* ---- actual and desired state ---- */
 
 static bool is_to_be_on(const struct link_attachments *l, const struct link_attachment *a)
 {
-    return !a->is_removed && !l->asleep && a->tries < TRIES_MAX;
+    return !a->is_removed && !l->paused && a->tries < TRIES_MAX;
 }
 
-static int ask_to_switch(struct link_attachments *l, const struct link_attachment *a, bool on)
+static int send_request(struct link_attachments *l, const struct link_attachment *a, bool on)
 {
     struct link_ask ask = {.kind = on              ? LINK_ASK_ATTACH
                                    : a->is_removed ? LINK_ASK_DETACH
@@ -172,31 +171,32 @@ static int ask_to_switch(struct link_attachments *l, const struct link_attachmen
     memcpy(ask.sites, a->sites, sizeof(ask.sites));
     const struct descriptors with = {.fds = {on ? a->fd : -1, -1}};
     const int r = descriptors_send(l->control, &ask, sizeof(ask), &with, MSG_DONTWAIT);
-    l->asked += r == 0;
+    l->in_flight += r == 0;
     return r;
 }
 
 static bool is_settled(const struct link_attachments *l, const struct link_attachment *a)
 {
-    return !a->is_asked && a->is_on == is_to_be_on(l, a);
+    return !a->is_in_flight && a->is_on == is_to_be_on(l, a);
 }
 
-/* What was refused waits for its next try, and all for a process that can be asked, by our own will: nothing
- * holds them up. */
+/* Refused attachments wait for a retry, and all wait while no helper runs: nothing blocks them, so they are not late.
+ */
 static bool is_due(const struct link_attachments *l, const struct link_attachment *a, uint64_t now_ns)
 {
-    const bool pauses = !a->is_asked && !a->is_on && now_ns < a->retry_ns;
+    const bool pauses = !a->is_in_flight && !a->is_on && now_ns < a->retry_ns;
     return l->control >= 0 && !is_settled(l, a) && !pauses;
 }
 
-/* 0: there is nothing to do, or it is being done. */
-static int bring_on(struct link_attachments *l, struct link_attachment *a, uint64_t now_ns)
+/* Sends the request that moves `a` towards its desired state. Returns 0 also when nothing is to be done or a request
+ * is in flight. */
+static int request_change(struct link_attachments *l, struct link_attachment *a, uint64_t now_ns)
 {
     const bool on = is_to_be_on(l, a);
-    if (!is_due(l, a, now_ns) || a->is_asked || l->asked == ASKED_MAX)
+    if (!is_due(l, a, now_ns) || a->is_in_flight || l->in_flight == REQUESTS_MAX)
         return 0;
-    int r = ask_to_switch(l, a, on);
-    a->is_asked = r == 0;
+    int r = send_request(l, a, on);
+    a->is_in_flight = r == 0;
     return r == -EAGAIN ? 0 : r;
 }
 
@@ -210,12 +210,12 @@ static void count_late(struct link_attachments *l, struct link_attachment *a, ui
     if (!a->due_ns)
         a->due_ns = now_ns;
     const uint64_t waits_ns = now_ns - a->due_ns;
-    if (waits_ns > l->figures.waits_ns)
-        l->figures.waits_ns = waits_ns;
+    if (waits_ns > l->stats.waits_ns)
+        l->stats.waits_ns = waits_ns;
     if (waits_ns < LINK_LATE_NS || a->is_late)
         return;
     a->is_late = true;
-    l->figures.late++;
+    l->stats.late++;
 }
 
 static void attachment_free(struct link_attachments *l, struct link_attachment *a)
@@ -227,37 +227,37 @@ static void attachment_free(struct link_attachments *l, struct link_attachment *
     free(a);
 }
 
-static void take_answer(struct link_attachments *l, const struct link_answer *said, uint64_t now_ns)
+static void take_answer(struct link_attachments *l, const struct link_answer *answer, uint64_t now_ns)
 {
-    struct link_attachment *a = said->place < LINK_FILES_MAX ? l->places[said->place] : NULL;
-    l->asked--;
-    l->figures.forgotten += said->forgotten;
-    if (!a || !a->is_asked)
+    struct link_attachment *a = answer->place < LINK_FILES_MAX ? l->places[answer->place] : NULL;
+    l->in_flight--;
+    l->stats.forgotten += answer->forgotten;
+    if (!a || !a->is_in_flight)
         return;
-    a->is_asked = false;
-    a->is_on = !a->is_on && said->error == 0;
-    if (said->error == 0) {
+    a->is_in_flight = false;
+    a->is_on = !a->is_on && answer->error == 0;
+    if (answer->error == 0) {
         a->tries = 0;
         return;
     }
     a->retry_ns = now_ns + (RETRY_NS << a->tries++);
-    l->figures.refused++;
+    l->stats.refused++;
 }
 
-/* False: the process has gone. */
+/* False: the helper has ended. */
 static bool take_answers(struct link_attachments *l, uint64_t now_ns)
 {
-    struct link_answer said;
+    struct link_answer answer;
     ssize_t n;
-    while ((n = recv(l->control, &said, sizeof(said), MSG_DONTWAIT)) == sizeof(said))
-        take_answer(l, &said, now_ns);
+    while ((n = recv(l->control, &answer, sizeof(answer), MSG_DONTWAIT)) == sizeof(answer))
+        take_answer(l, &answer, now_ns);
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static void revive(struct link_attachments *l, uint64_t now_ns)
+static void restart_helper(struct link_attachments *l, uint64_t now_ns)
 {
-    if (l->all && now_ns - l->started_ns >= START_AGAIN_NS)
-        (void)start(l);
+    if (l->all && now_ns - l->started_ns >= RESTART_NS)
+        (void)start_helper(l);
 }
 
 void link_attachments_turn(struct link_attachments *l)
@@ -265,25 +265,25 @@ void link_attachments_turn(struct link_attachments *l)
     const uint64_t now_ns = clock_monotonic_ns();
     struct link_attachment *a, *next;
     if (l->control >= 0 && !take_answers(l, now_ns))
-        lose_process(l);
+        drop_helper(l);
     if (l->slow_pid && has_ended(l->slow_pid, 0))
         l->slow_pid = 0;
     if (l->control < 0)
-        revive(l, now_ns);
-    l->figures.attached = l->figures.waiting = l->figures.waits_ns = 0;
+        restart_helper(l, now_ns);
+    l->stats.attached = l->stats.waiting = l->stats.waits_ns = 0;
     DL_FOREACH_SAFE(l->all, a, next)
     {
-        if (bring_on(l, a, now_ns) < 0)
-            lose_process(l);
+        if (request_change(l, a, now_ns) < 0)
+            drop_helper(l);
         count_late(l, a, now_ns);
-        l->figures.waiting += !is_settled(l, a);
-        l->figures.attached += a->is_on;
-        if (a->is_removed && !a->is_on && !a->is_asked)
+        l->stats.waiting += !is_settled(l, a);
+        l->stats.attached += a->is_on;
+        if (a->is_removed && !a->is_on && !a->is_in_flight)
             attachment_free(l, a);
     }
 }
 
-/* ---- what is wanted ---- */
+/* ---- requested attachments ---- */
 
 static size_t files_max(void)
 {
@@ -292,7 +292,8 @@ static size_t files_max(void)
     return share < LINK_FILES_MAX ? share : LINK_FILES_MAX;
 }
 
-/* False: none, or the owner has its share: half of what the others leave, so that nobody can take all. */
+/* False: no place is free, or the owner has its share: half of what other owners leave, so that no owner can take all.
+ */
 static bool find_place(const struct link_attachments *l, uid_t owner, uint32_t *ret)
 {
     size_t own = 0, others = 0;
@@ -310,7 +311,7 @@ static bool find_place(const struct link_attachments *l, uid_t owner, uint32_t *
     return true;
 }
 
-/* As libsonde's objects have them; see attach() in link_helper.c. */
+/* The sites of libsonde's objects; see attach_file() in link_helper.c. */
 static bool are_usable(const struct link_site *sites, size_t count)
 {
     size_t enters = 0;
@@ -319,8 +320,8 @@ static bool are_usable(const struct link_site *sites, size_t count)
     return enters == 1 && count > 1;
 }
 
-static int add(struct link_attachments *l, int fd, const struct link_site *sites, size_t count,
-               struct link_attachment **ret)
+static int add_attachment(struct link_attachments *l, int fd, const struct link_site *sites, size_t count,
+                          struct link_attachment **ret)
 {
     struct stat file;
     uint32_t place;
@@ -353,9 +354,9 @@ int link_attachments_add(struct link_attachments *l, int fd, const struct link_s
                          struct link_attachment **ret)
 {
     struct link_attachment *a = NULL;
-    int r = add(l, fd, sites, count, &a);
+    int r = add_attachment(l, fd, sites, count, &a);
     if (r < 0) {
-        l->figures.no_room += r != -EINVAL;
+        l->stats.no_room += r != -EINVAL;
         return r;
     }
     *ret = a;
@@ -376,13 +377,13 @@ bool link_attachments_has_new_room(struct link_attachments *l)
     return has_new_room;
 }
 
-void link_attachments_sleep(struct link_attachments *l, bool asleep)
+void link_attachments_pause(struct link_attachments *l, bool paused)
 {
-    l->asleep = asleep;
+    l->paused = paused;
     link_attachments_turn(l);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 int link_attachments_new(struct link_bpf *bpf, struct link_attachments **ret)
 {
@@ -392,9 +393,9 @@ int link_attachments_new(struct link_bpf *bpf, struct link_attachments **ret)
     l->bpf = bpf;
     l->control = -1;
     l->max = files_max();
-    int r = start(l);
+    int r = start_helper(l);
     if (r == 0)
-        r = hear_first_word(l);
+        r = wait_for_helper(l);
     if (r < 0)
         return r;
     *ret = take_ptr(l);
@@ -405,7 +406,7 @@ void link_attachments_free(struct link_attachments *l)
 {
     if (!l)
         return;
-    stop(l, END_WAIT_MS, KILLED_WAIT_MS);
+    stop_helper(l, END_WAIT_MS, KILLED_WAIT_MS);
     while (l->all)
         attachment_free(l, l->all);
     free(l);
@@ -413,7 +414,7 @@ void link_attachments_free(struct link_attachments *l)
 
 void link_attachments_stats(const struct link_attachments *l, struct link_attachments_stats *ret)
 {
-    *ret = l->figures;
+    *ret = l->stats;
     ret->cpu_ns += process_cpu_ns(l);
     ret->pid = l->control < 0 ? 0 : (int)l->pid;
 }

@@ -1,6 +1,6 @@
-/* The attaching process; see link_helper.h. One thread, one thing at a time. What was attached and what is
- * believed agree at every moment: leaving is heard before and after entering, and whatever was heard until
- * entering is heard no more is forgotten before leaving goes too. */
+/* The attaching helper process; see link_helper.h. Single-threaded, one request at a time. The table is consistent at
+ * every moment: leave sites are attached before and detached after the enter site, and links recorded until the enter
+ * site is detached are discarded before the leave sites are detached. */
 #include "sources/link/link_helper.h"
 
 #include "base/cleanup.h"
@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-struct attached {
+struct attached_file {
     bool is_on;
     struct link_ask ask;
     struct bpf_link *links[LINK_SITES_MAX];
@@ -32,14 +32,14 @@ struct attached {
 
 struct helper {
     struct link_bpf *bpf;
-    struct attached files[LINK_FILES_MAX];
-    size_t count;       /* of those that are on */
-    uint32_t forgotten; /* threads, since the last answer */
+    struct attached_file files[LINK_FILES_MAX];
+    size_t count;       /* attached files */
+    uint32_t forgotten; /* threads since the last response */
 };
 
 /* ---- attaching ---- */
 
-static int hear_ends(struct helper *h, bool on)
+static int trace_thread_ends(struct helper *h, bool on)
 {
     struct bpf_link **links[] = {&h->bpf->links.forget_exit, &h->bpf->links.forget_exec};
     struct bpf_program *programs[] = {h->bpf->progs.forget_exit, h->bpf->progs.forget_exec};
@@ -52,7 +52,7 @@ static int hear_ends(struct helper *h, bool on)
     return 0;
 }
 
-static void switch_off_sites(struct attached *a, bool is_leave)
+static void detach_sites(struct attached_file *a, bool is_leave)
 {
     for (size_t i = 0; i < a->ask.site_count; i++) {
         if (a->ask.sites[i].is_leave != is_leave)
@@ -62,16 +62,16 @@ static void switch_off_sites(struct attached *a, bool is_leave)
     }
 }
 
-static void switch_off(struct helper *h, struct attached *a, bool forget)
+static void detach_sites_in_order(struct helper *h, struct attached_file *a, bool forget)
 {
     uint64_t count;
-    switch_off_sites(a, false);
+    detach_sites(a, false);
     if (forget && link_table_forget_all(bpf_map__fd(h->bpf->maps.thread_links), false, &count) == 0)
         h->forgotten += (uint32_t)count;
-    switch_off_sites(a, true);
+    detach_sites(a, true);
 }
 
-static int switch_on_sites(struct helper *h, struct attached *a, const char *path, bool is_leave)
+static int attach_sites(struct helper *h, struct attached_file *a, const char *path, bool is_leave)
 {
     struct bpf_program *program = is_leave ? h->bpf->progs.thread_leave : h->bpf->progs.thread_enter;
     for (size_t i = 0; i < a->ask.site_count; i++) {
@@ -86,68 +86,68 @@ static int switch_on_sites(struct helper *h, struct attached *a, const char *pat
     return 0;
 }
 
-/* The one place of entering comes last: nobody has been heard to enter by a file that was refused, so that no
- * file can make us forget what other files' threads work for. */
-static int attach(struct helper *h, const struct link_ask *ask, int fd)
+/* Attaches the enter site last: no thread has entered through a file that is then refused, so a file cannot make us
+ * discard the links of other files' threads. */
+static int attach_file(struct helper *h, const struct link_ask *ask, int fd)
 {
-    struct attached *a = &h->files[ask->place];
+    struct attached_file *a = &h->files[ask->place];
     char path[40];
     if (a->is_on || ask->site_count == 0 || ask->site_count > LINK_SITES_MAX)
         return -EINVAL;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    *a = (struct attached){.ask = *ask};
-    int r = h->count == 0 ? hear_ends(h, true) : 0;
+    *a = (struct attached_file){.ask = *ask};
+    int r = h->count == 0 ? trace_thread_ends(h, true) : 0;
     if (r == 0)
-        r = switch_on_sites(h, a, path, true);
+        r = attach_sites(h, a, path, true);
     if (r == 0)
-        r = switch_on_sites(h, a, path, false);
+        r = attach_sites(h, a, path, false);
     a->is_on = r == 0;
     h->count += r == 0;
     if (r < 0)
-        switch_off(h, a, false);
+        detach_sites_in_order(h, a, false);
     if (r < 0 && h->count == 0)
-        (void)hear_ends(h, false);
+        (void)trace_thread_ends(h, false);
     return r;
 }
 
-static int detach(struct helper *h, uint32_t place, bool forget)
+static int detach_file(struct helper *h, uint32_t place, bool forget)
 {
-    struct attached *a = &h->files[place];
+    struct attached_file *a = &h->files[place];
     if (!a->is_on)
         return -ENOENT;
-    switch_off(h, a, forget);
+    detach_sites_in_order(h, a, forget);
     a->is_on = false;
     if (--h->count == 0) {
-        (void)hear_ends(h, false);
+        (void)trace_thread_ends(h, false);
         link_table_clear(bpf_map__fd(h->bpf->maps.thread_links));
     }
     return 0;
 }
 
-/* ---- the process ---- */
+/* ---- process ---- */
 
-/* Takes `fd`. */
-static int answer(struct helper *h, const struct link_ask *ask, int fd)
+/* Takes ownership of `fd`. */
+static int handle_request(struct helper *h, const struct link_ask *ask, int fd)
 {
     _cleanup_close_ int file = fd;
     if (ask->place >= LINK_FILES_MAX)
         return -EINVAL;
     if (ask->kind != LINK_ASK_ATTACH)
-        return detach(h, ask->place, ask->kind == LINK_ASK_DETACH_AND_FORGET);
-    return file < 0 ? -EMFILE : attach(h, ask, file);
+        return detach_file(h, ask->place, ask->kind == LINK_ASK_DETACH_AND_FORGET);
+    return file < 0 ? -EMFILE : attach_file(h, ask, file);
 }
 
-/* Takes `fd`. */
-static struct link_answer make_answer(struct helper *h, const struct link_ask *ask, int fd)
+/* Takes ownership of `fd`. */
+static struct link_answer respond(struct helper *h, const struct link_ask *ask, int fd)
 {
-    struct link_answer said = {.place = ask->place, .error = answer(h, ask, fd)};
-    said.forgotten = h->forgotten;
+    struct link_answer response = {.place = ask->place, .error = handle_request(h, ask, fd)};
+    response.forgotten = h->forgotten;
     h->forgotten = 0;
-    return said;
+    return response;
 }
 
-/* False when nobody asks any more. */
-static bool receive(int control, struct link_ask *ret, int *ret_fd)
+/* False when the agent has closed the socket. */
+static bool receive_request(int control, struct link_ask *ret, int *ret_fd)
 {
     _cleanup_(descriptors_close) struct descriptors with;
     if (descriptors_receive(control, ret, sizeof(*ret), &with, 0) != (ssize_t)sizeof(*ret))
@@ -168,8 +168,8 @@ static void keep_only(int control, const struct link_bpf *bpf)
     helper_process_keep_only(kept, array_size(kept));
 }
 
-/* Each place that is attached to takes two descriptors: as many as may be had. What goes beyond is refused,
- * and the agent itself keeps its own. */
+/* Each attached site takes two descriptors: raises the limit to the maximum. Attachments beyond it fail; the agent has
+ * its own limit. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -179,12 +179,12 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Whether it can be done is found out now, and the epoch's place taken while there is room. */
-static int try_all(struct helper *h)
+/* Finds out whether attaching works, and inserts the epoch's entry while the table has room. */
+static int check_support(struct helper *h)
 {
     uint64_t count;
-    int r = hear_ends(h, true);
-    (void)hear_ends(h, false);
+    int r = trace_thread_ends(h, true);
+    (void)trace_thread_ends(h, false);
     if (r == 0)
         r = link_table_forget_all(bpf_map__fd(h->bpf->maps.thread_links), false, &count);
     return r < 0 ? r : link_trial(h->bpf->progs.thread_leave, bpf_map__fd(h->bpf->maps.link_stats));
@@ -194,15 +194,16 @@ _Noreturn void link_helper_run(int control, struct link_bpf *bpf)
 {
     static struct helper h;
     h.bpf = bpf;
-    keep_only(control, bpf); /* while there are few that may be open */
+    keep_only(control, bpf); /* before the table of open files grows */
     helper_process_become("sonde-links");
     raise_limit();
-    struct link_answer said = {.place = LINK_FILES_MAX, .error = try_all(&h)};
+    struct link_answer response = {.place = LINK_FILES_MAX, .error = check_support(&h)};
     struct link_ask ask;
     int fd;
-    while (send(control, &said, sizeof(said), MSG_NOSIGNAL) == sizeof(said) && receive(control, &ask, &fd))
-        said = make_answer(&h, &ask, fd);
+    while (send(control, &response, sizeof(response), MSG_NOSIGNAL) == sizeof(response) &&
+           receive_request(control, &ask, &fd))
+        response = respond(&h, &ask, fd);
     for (uint32_t i = 0; i < LINK_FILES_MAX; i++)
-        (void)detach(&h, i, true);
+        (void)detach_file(&h, i, true);
     _exit(0);
 }

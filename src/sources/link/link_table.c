@@ -1,5 +1,4 @@
-/* See link_table.h. All entries are read bucket by bucket, so that threads which come and go meanwhile keep
- * nobody from being seen. */
+/* See link_table.h. Reads entries by bucket, so that threads that come and go meanwhile do not hide others. */
 #include "sources/link/link_table.h"
 
 #include "base/cleanup.h"
@@ -14,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH_ENTRIES 512 /* far more than a bucket ever has */
+#define BATCH_ENTRIES 512 /* far more than any bucket holds */
 
 struct batch_of_entries {
     uint32_t keys[BATCH_ENTRIES];
@@ -23,8 +22,8 @@ struct batch_of_entries {
 
 typedef int entry_take(void *context, uint32_t tid, const struct thread_link *link);
 
-/* Of what `take` returns for each, the sum of what is above 0; or the first error. */
-static int64_t for_each(int table_fd, entry_take *take, void *context)
+/* Calls `take` for each entry. Returns the sum of its positive results, or the first error. */
+static int64_t for_each_entry(int table_fd, entry_take *take, void *context)
 {
     _cleanup_free_ struct batch_of_entries *b = calloc(1, sizeof(*b));
     uint32_t position;
@@ -35,7 +34,7 @@ static int64_t for_each(int table_fd, entry_take *take, void *context)
         uint32_t count = BATCH_ENTRIES;
         int r = bpf_map_lookup_batch(table_fd, begun ? &position : NULL, &position, b->keys, b->links, &count, NULL);
         more = r == 0;
-        if (r < 0 && r != -ENOENT) /* that one is the end */
+        if (r < 0 && r != -ENOENT) /* -ENOENT is the end */
             return r;
         for (uint32_t i = 0; i < count; i++) {
             r = b->keys[i] == LINK_EPOCH_KEY ? 0 : take(context, b->keys[i], &b->links[i]);
@@ -49,7 +48,7 @@ static int64_t for_each(int table_fd, entry_take *take, void *context)
 
 /* ---- all ---- */
 
-static int is_believed_to_work(void *context, uint32_t tid, const struct thread_link *link)
+static int is_working(void *context, uint32_t tid, const struct thread_link *link)
 {
     const uint64_t *epoch = context;
     (void)tid;
@@ -60,8 +59,8 @@ int link_table_forget_all(int table_fd, bool for_good, uint64_t *ret_count)
 {
     const uint32_t key = LINK_EPOCH_KEY;
     struct thread_link entry = {0};
-    (void)bpf_map_lookup_elem(table_fd, &key, &entry); /* the first time there is none */
-    const int64_t count = for_each(table_fd, is_believed_to_work, &entry.epoch);
+    (void)bpf_map_lookup_elem(table_fd, &key, &entry); /* missing on the first call */
+    const int64_t count = for_each_entry(table_fd, is_working, &entry.epoch);
     entry = (struct thread_link){.epoch = for_good ? 0 : clock_monotonic_ns()};
     if (bpf_map_update_elem(table_fd, &key, &entry, BPF_ANY) < 0)
         return -errno;
@@ -71,14 +70,14 @@ int link_table_forget_all(int table_fd, bool for_good, uint64_t *ret_count)
 
 /* ---- one process ---- */
 
-struct forgetting {
+struct forget_context {
     int program_fd;
     uint32_t pid;
 };
 
 static int forget_thread(void *context, uint32_t tid, const struct thread_link *link)
 {
-    const struct forgetting *f = context;
+    const struct forget_context *f = context;
     struct link_forget which = {.tid = tid, .pid = f->pid};
     LIBBPF_OPTS(bpf_test_run_opts, run, .ctx_in = &which, .ctx_size_in = sizeof(which));
     if (link->pid != f->pid)
@@ -89,7 +88,7 @@ static int forget_thread(void *context, uint32_t tid, const struct thread_link *
 
 int link_table_forget_process(int table_fd, int program_fd, uint32_t pid, uint64_t *ret_count)
 {
-    const int64_t count = for_each(table_fd, forget_thread, &(struct forgetting){program_fd, pid});
+    const int64_t count = for_each_entry(table_fd, forget_thread, &(struct forget_context){program_fd, pid});
     if (count < 0)
         return (int)count;
     *ret_count = (uint64_t)count;

@@ -1,5 +1,5 @@
-/* See link_trial.h. What is attached to is as libsonde's objects are: code in a file in memory, mapped
- * executable, with a semaphore in the same file that the kernel counts up. */
+/* See link_trial.h. The site imitates libsonde's objects: code in a memory file, mapped executable, with a semaphore
+ * in the same file that the kernel increments. */
 #include "sources/link/link_trial.h"
 
 #include "base/cleanup.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#ifndef MFD_EXEC /* of Linux 6.3 */
+#ifndef MFD_EXEC /* since Linux 6.3 */
 #define MFD_EXEC 16U
 #endif
 
@@ -27,14 +27,14 @@ static const uint8_t code[] = {0x90, 0xc3}; /* nop; ret */
 static const uint32_t code[] = {0xd503201f, 0xd65f03c0};
 #endif
 
-struct place {
+struct trial_site {
     int fd;
     size_t page_bytes;
-    void (*go)(uint64_t, uint64_t, uint64_t);
+    void (*call)(uint64_t, uint64_t, uint64_t);
     const volatile uint16_t *semaphore;
 };
 
-static int make_file(size_t page_bytes)
+static int create_code_file(size_t page_bytes)
 {
     _cleanup_close_ int fd = memfd_create("sonde-trial", MFD_CLOEXEC | MFD_EXEC);
     if (fd < 0) /* before 6.3 */
@@ -46,17 +46,17 @@ static int make_file(size_t page_bytes)
     return take_fd(&fd);
 }
 
-static int make_place(struct place *p)
+static int create_trial_site(struct trial_site *p)
 {
     p->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    p->fd = make_file(p->page_bytes);
+    p->fd = create_code_file(p->page_bytes);
     if (p->fd < 0)
         return p->fd;
     void *text = mmap(NULL, p->page_bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, p->fd, 0);
     void *data = mmap(NULL, p->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, p->fd, (off_t)p->page_bytes);
     if (text == MAP_FAILED || data == MAP_FAILED)
         return -errno;
-    memcpy(&p->go, &text, sizeof(text));
+    memcpy(&p->call, &text, sizeof(text));
     p->semaphore = data;
     return 0;
 }
@@ -74,7 +74,7 @@ static uint64_t count_firings(int stats_fd)
     return sum;
 }
 
-static int attach_and_go(struct bpf_program *program, int stats_fd, const struct place *p)
+static int attach_and_call(struct bpf_program *program, int stats_fd, const struct trial_site *p)
 {
     char path[40];
     LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = p->page_bytes);
@@ -84,7 +84,7 @@ static int attach_and_go(struct bpf_program *program, int stats_fd, const struct
         return -errno;
     const uint64_t before = count_firings(stats_fd);
     const bool is_counted = *p->semaphore == 1;
-    p->go(0, 0, 0); /* nobody's trace */
+    p->call(0, 0, 0); /* no trace */
     const bool has_fired = count_firings(stats_fd) > before;
     bpf_link__destroy(link);
     return is_counted && has_fired ? 0 : -ENOSYS;
@@ -92,12 +92,12 @@ static int attach_and_go(struct bpf_program *program, int stats_fd, const struct
 
 int link_trial(struct bpf_program *program, int stats_fd)
 {
-    struct place p = {.fd = -1};
-    int r = make_place(&p);
+    struct trial_site p = {.fd = -1};
+    int r = create_trial_site(&p);
     if (r == 0)
-        r = attach_and_go(program, stats_fd, &p);
-    if (p.go)
-        munmap((void *)(uintptr_t)p.go, p.page_bytes); /* NOLINT: what mmap gave */
+        r = attach_and_call(program, stats_fd, &p);
+    if (p.call)
+        munmap((void *)(uintptr_t)p.call, p.page_bytes); /* NOLINT: returned by mmap */
     if (p.semaphore)
         munmap((void *)(uintptr_t)p.semaphore, p.page_bytes); /* NOLINT: likewise */
     closep(&p.fd);

@@ -1,9 +1,8 @@
-/* Whether uprobes with a semaphore really work on this machine, found out by one of our own. */
+/* Tests whether uprobes with a semaphore work on this machine, by firing one in this process. */
 #pragma once
 
 struct bpf_program;
 
-/* Attaches `program` to a place in memory of this very process, goes through it, and detaches. 0, -errno, or
- * -ENOSYS where it can be attached but nothing comes of it. `stats_fd`: of struct link_stats, in which the
- * program counts. */
+/* Attaches `program` to a site in this process's memory, calls it and detaches. Returns 0, -errno, or -ENOSYS if it
+ * attaches but does not fire. `stats_fd`: the map of struct link_stats in which the program counts. */
 int link_trial(struct bpf_program *program, int stats_fd);

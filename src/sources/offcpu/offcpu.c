@@ -1,5 +1,6 @@
-/* Waiting time: loads probes/offcpu.bpf.c onto the scheduler's tracepoints and brings its records to the batch. Owns
- * the unwinding tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
+/* Off-CPU time: attaches probes/offcpu.bpf.c to the scheduler's tracepoints and drains its records into the batch.
+ * Owns the unwind tables if no other source lends them. Reports as losses what the program counts (struct
+ * off_cpu_stats). */
 #include "sources/offcpu/offcpu.h"
 
 #include "sources/attach/map_sizes.h"
@@ -25,14 +26,14 @@
 
 struct off_cpu_source {
     struct offcpu_bpf *bpf;
-    struct sleeping_tasks *asleep; /* NULL: this kernel cannot */
+    struct sleeping_tasks *sleeping_tasks; /* NULL: not supported by this kernel */
     struct ring_buffer *ring;
-    struct unwind_tables *tables;      /* NULL: another source's */
-    struct sampling_rule_table *rules; /* NULL: another source's, or there are none */
-    bool shares_contexts;              /* their tables are another source's */
-    struct batch *batch;               /* only during a drain */
+    struct unwind_tables *tables;      /* NULL: borrowed from another source */
+    struct sampling_rule_table *rules; /* NULL: borrowed from another source, or there are no rules */
+    bool shares_contexts;              /* the context tables are borrowed from another source */
+    struct batch *batch;               /* set only during a drain */
     uint64_t batch_full, undecodable;
-    struct off_cpu_stats *stats; /* one a possible CPU */
+    struct off_cpu_stats *stats; /* per possible CPU */
     int cpu_count;
 };
 
@@ -41,7 +42,7 @@ static void off_cpu_free(void *self)
     struct off_cpu_source *s = self;
     if (!s)
         return;
-    sleeping_tasks_free(s->asleep);
+    sleeping_tasks_free(s->sleeping_tasks);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
     sampling_rule_table_free(s->rules);
@@ -55,8 +56,8 @@ static void off_cpu_freep(struct off_cpu_source **s)
     off_cpu_free(*s);
 }
 
-/* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends
- * is never left to chance: what is told later says how much of it was told. */
+/* Excluded tasks are skipped in the BPF program. A wait long enough for an OFF_CPU_SO_FAR record is never sampled at
+ * random: its later records state how much of it was recorded before. */
 static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_options *options)
 {
     (void)bpf_map__set_autocreate(k->maps.sampling_rule_counts, false);
@@ -72,7 +73,7 @@ static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_optio
                : 0;
 }
 
-/* What threads work for: by the tables of other sources where there are such. */
+/* Reuses the context tables of other sources where they exist. */
 static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *options)
 {
     int r = 0;
@@ -86,7 +87,7 @@ static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *op
                           : bpf_map__set_autocreate(k->maps.thread_links, false);
 }
 
-static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
+static int configure(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
 {
     struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
     const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0,
@@ -123,13 +124,13 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     return r ?: unwind_tables_set_up(k->obj, options->tables);
 }
 
-static int load(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
+static int load_programs(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
 {
     libbpf_set_print(NULL);
     struct offcpu_bpf *k = offcpu_bpf__open();
     if (!k)
         return -errno;
-    int r = set_up(k, options, cpu_count);
+    int r = configure(k, options, cpu_count);
     if (r == 0)
         r = offcpu_bpf__load(k);
     if (r == 0)
@@ -139,8 +140,8 @@ static int load(const struct source_options *options, int cpu_count, struct offc
     return r;
 }
 
-/* All but the walks over all tasks, which run when they are asked to. */
-static int attach(struct offcpu_bpf *k, const struct source_options *options)
+/* Attaches all programs except the task iterators, which run on demand. */
+static int attach_programs(struct offcpu_bpf *k, const struct source_options *options)
 {
     struct bpf_program *program;
     int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups),
@@ -156,7 +157,7 @@ static int attach(struct offcpu_bpf *k, const struct source_options *options)
     return r ?: offcpu_bpf__attach(k);
 }
 
-/* Runs it once for every task. */
+/* Runs the iterator once over all tasks. */
 static int walk_tasks(const struct bpf_program *program)
 {
     char nothing[64];
@@ -187,7 +188,7 @@ static int take_record(void *context, void *data, size_t size)
     return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
 }
 
-static int make_tables(struct off_cpu_source *s, const struct source_options *options)
+static int create_tables(struct off_cpu_source *s, const struct source_options *options)
 {
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
     if (!s->ring)
@@ -200,7 +201,7 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
 }
 
-static bool tells_interrupts(const struct offcpu_bpf *k)
+static bool sees_interrupts(const struct offcpu_bpf *k)
 {
 #if defined(__x86_64__)
     return k->rodata->preempt_count_distance != 0;
@@ -224,11 +225,11 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    int r = load(options, s->cpu_count, &s->bpf);
+    int r = load_programs(options, s->cpu_count, &s->bpf);
     if (r == 0)
-        r = make_tables(s, options);
+        r = create_tables(s, options);
     if (r == 0)
-        r = attach(s->bpf, options);
+        r = attach_programs(s->bpf, options);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "no waiting time");
@@ -236,11 +237,11 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     }
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
-    if (options->wakers && !tells_interrupts(s->bpf))
+    if (options->wakers && !sees_interrupts(s->bpf))
         snprintf(entry->limitation, sizeof(entry->limitation),
-                 "whether an interrupt woke a thread is told by the names of kernel functions");
+                 "whether an interrupt woke a thread is inferred from kernel function names");
     r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes),
-                           bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
+                           bpf_map__fd(s->bpf->maps.threads), report, &s->sleeping_tasks);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -253,34 +254,34 @@ static int off_cpu_start(void *self)
     s->bpf->bss->enabled = 1;
     int r = walk_tasks(s->bpf->progs.off_cpu_begin);
     if (r == 0)
-        (void)sleeping_tasks_start(s->asleep); /* else the kernel's part alone is told, as where it is not there */
+        (void)sleeping_tasks_start(s->sleeping_tasks); /* on failure those threads keep their kernel stacks only */
     return r;
 }
 
-static int end_waits(struct off_cpu_source *s, int sleeping_tasks_patience_ms)
+static int flush_waits(struct off_cpu_source *s, int sleeping_tasks_patience_ms)
 {
     s->bpf->bss->enabled = 0;
-    sleeping_tasks_end(s->asleep, sleeping_tasks_patience_ms);
+    sleeping_tasks_end(s->sleeping_tasks, sleeping_tasks_patience_ms);
     return walk_tasks(s->bpf->progs.off_cpu_end);
 }
 
 static int off_cpu_stop(void *self)
 {
-    return end_waits(self, ASLEEP_LAST_MS);
+    return flush_waits(self, SLEEPING_TASKS_LAST_MS);
 }
 
-bool off_cpu_source_is_looking(void *off_cpu_source)
+bool off_cpu_source_is_enabled(void *off_cpu_source)
 {
     return ((const struct off_cpu_source *)off_cpu_source)->bpf->bss->enabled;
 }
 
-int off_cpu_source_tell_so_far(void *off_cpu_source)
+int off_cpu_source_flush_waits(void *off_cpu_source)
 {
     struct off_cpu_source *s = off_cpu_source;
     return s->bpf->bss->enabled ? walk_tasks(s->bpf->progs.off_cpu_so_far) : 0;
 }
 
-/* What is known of threads would be wrong when they are looked at again. */
+/* Drops the state of all threads: it is stale when monitoring resumes. */
 static void forget_threads(struct off_cpu_source *s)
 {
     const int fd = bpf_map__fd(s->bpf->maps.threads);
@@ -289,7 +290,7 @@ static void forget_threads(struct off_cpu_source *s)
         ;
 }
 
-/* Every switch of a thread costs, so it is all or nothing. */
+/* The cost is per context switch, so shedding disables the source completely. */
 static int off_cpu_shed(void *self, enum source_detail detail)
 {
     struct off_cpu_source *s = self;
@@ -297,7 +298,7 @@ static int off_cpu_shed(void *self, enum source_detail detail)
     int r = 0;
     s->bpf->bss->is_shed = is_shed;
     if (is_shed && !was_shed) {
-        r = end_waits(s, 0);
+        r = flush_waits(s, 0);
         forget_threads(s);
     } else if (!is_shed && was_shed) {
         r = off_cpu_start(s);
@@ -357,8 +358,8 @@ static struct off_cpu_stats read_stats(struct off_cpu_source *s)
 struct off_cpu_totals off_cpu_source_stats(void *off_cpu_source)
 {
     const struct off_cpu_stats sum = read_stats(off_cpu_source);
-    return (struct off_cpu_totals){.told = sum.waits,
-                                   .told_ns = sum.waits_ns,
+    return (struct off_cpu_totals){.recorded = sum.waits,
+                                   .recorded_ns = sum.waits_ns,
                                    .short_count = sum.short_count,
                                    .short_ns = sum.short_ns,
                                    .left_out = sum.left_out,
@@ -373,7 +374,7 @@ static void off_cpu_losses(void *self, struct losses *losses)
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
     losses->count[LOSS_RING_FULL] +=
-        sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->asleep).lost;
+        sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->sleeping_tasks).lost;
     losses->count[LOSS_MAP_FULL] +=
         sum.threads_full + s->bpf->bss->followed_full + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
@@ -387,7 +388,8 @@ static void off_cpu_losses(void *self, struct losses *losses)
 static void off_cpu_metrics(void *self, struct metric_set *set)
 {
     const struct off_cpu_stats sum = read_stats(self);
-    const struct sleeping_tasks_stats asleep = sleeping_tasks_read_stats(((const struct off_cpu_source *)self)->asleep);
+    const struct sleeping_tasks_stats sleeping_tasks =
+        sleeping_tasks_read_stats(((const struct off_cpu_source *)self)->sleeping_tasks);
     const struct {
         const char *result;
         uint64_t count;
@@ -395,17 +397,18 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
                 {"left_out", sum.left_out},
                 {"lost", sum.lost + sum.threads_full},
                 {"shed", sum.shed}},
-      sleeping_tasks_rows[] = {
-          {"recorded", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
+      sleeping_tasks_rows[] = {{"recorded", sleeping_tasks.copied},
+                               {"ran", sleeping_tasks.ran},
+                               {"unreadable", sleeping_tasks.unreadable},
+                               {"lost", sleeping_tasks.lost}};
     for (size_t i = 0; i < array_size(rows); i++)
-        metric_add(
-            set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "",
-            "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
-            (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
+        metric_add(set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "",
+                   "Waits by result: recorded; left out by random sampling; lost; shed by the budget.",
+                   (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
     for (size_t i = 0; i < array_size(sleeping_tasks_rows); i++)
         metric_add(
             set, "sonde_self_earlier_stacks", METRIC_COUNTER, "",
-            "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
+            "User stacks of threads that were waiting at the start: recorded; not read because the thread ran; unreadable; lost.",
             (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
 }
 
@@ -414,13 +417,14 @@ static size_t off_cpu_memory_bytes(void *self)
     struct off_cpu_source *s = self;
     const struct offcpu_bpf *k = s->bpf;
     size_t sum =
-        (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->asleep, s->cpu_count);
+        (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->sleeping_tasks, s->cpu_count);
     struct bpf_map *map;
     bpf_object__for_each_map(map, k->obj)
     {
         bool is_of_tables =
             map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
-        if ((map == k->maps.sampling_rule_keys && !s->rules) || map == k->maps.thread_links) /* another source's */
+        if ((map == k->maps.sampling_rule_keys && !s->rules) ||
+            map == k->maps.thread_links) /* owned by another source */
             continue;
         if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
             continue;

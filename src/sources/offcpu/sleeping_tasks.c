@@ -1,4 +1,4 @@
-/* Loads the walk and has a process make it; see sleeping_tasks.h. */
+/* Loads the task iterator and runs it in a helper process; see sleeping_tasks.h. */
 #include "sources/offcpu/sleeping_tasks.h"
 
 #include "sources/attach/map_sizes.h"
@@ -20,15 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EMPTYING_NS 2000000 /* how long the reader of a ring that is half full is given */
+#define EMPTYING_NS 2000000 /* pause when the ring is half full, for its reader to catch up */
 
 struct sleeping_tasks {
     struct sleeping_tasks_bpf *bpf;
     struct bpf_link *link;
-    pid_t pid; /* 0: nobody walks */
+    pid_t pid; /* the helper process; 0: none */
 };
 
-static int load(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int threads_fd)
+static int load_iterator(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int threads_fd)
 {
     a->bpf = sleeping_tasks_bpf__open();
     if (!a->bpf)
@@ -38,7 +38,7 @@ static int load(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int
     k->rodata->ring_bytes = ring_bytes;
     struct bpf_map *const unused[] = {k->maps.unwind_processes, k->maps.unwind_chunks, k->maps.unwind_objects,
                                       k->maps.unwind_cache};
-    for (size_t i = 0; i < array_size(unused); i++) /* the walk is made in user space */
+    for (size_t i = 0; i < array_size(unused); i++) /* frames are unwound in user space */
         (void)bpf_map__set_autocreate(unused[i], false);
     int r = bpf_map__reuse_fd(k->maps.records, records_fd);
     if (r == 0)
@@ -59,7 +59,7 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
     _cleanup_(sleeping_tasks_freep) struct sleeping_tasks *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
-    int r = load(a, records_fd, ring_bytes, threads_fd);
+    int r = load_iterator(a, records_fd, ring_bytes, threads_fd);
     entry->attached = true;
     if (r < 0) {
         attach_entry_refused(entry, method, r);
@@ -75,7 +75,7 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
     return 0;
 }
 
-/* False while it goes on, and after a kill that does not end it yet: what it reads answers first. */
+/* False while the helper runs, and after a SIGKILL until its pending page fault returns. */
 static bool has_ended(struct sleeping_tasks *a)
 {
     if (a->pid && waitpid(a->pid, NULL, WNOHANG) != 0)
@@ -83,8 +83,8 @@ static bool has_ended(struct sleeping_tasks *a)
     return a->pid == 0;
 }
 
-/* The walk, by read(2): it ends where the timer is told of, whatever it waits for. */
-static _Noreturn void walk(int fd)
+/* Body of the helper: reads the iterator to its end. SIGALRM terminates it after SLEEPING_TASKS_MAX_S. */
+static _Noreturn void run_walk(int fd)
 {
     const struct timespec emptying = {.tv_nsec = EMPTYING_NS};
     char nothing[64];
@@ -95,7 +95,7 @@ static _Noreturn void walk(int fd)
     signal(SIGALRM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    alarm(ASLEEP_MAX_S);
+    alarm(SLEEPING_TASKS_MAX_S);
     while ((size = read(fd, nothing, sizeof(nothing))) > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)))
         if (size < 0)
             nanosleep(&emptying, NULL);
@@ -104,7 +104,7 @@ static _Noreturn void walk(int fd)
 
 int sleeping_tasks_start(struct sleeping_tasks *a)
 {
-    if (!a || !has_ended(a)) /* there is one walk at a time, and it may hang */
+    if (!a || !has_ended(a)) /* one walk at a time, and it may hang */
         return 0;
     const int fd = bpf_iter_create(bpf_link__fd(a->link));
     if (fd < 0)
@@ -112,7 +112,7 @@ int sleeping_tasks_start(struct sleeping_tasks *a)
     a->bpf->bss->is_last = 0;
     const pid_t pid = fork();
     if (pid == 0)
-        walk(fd);
+        run_walk(fd);
     const int r = pid < 0 ? -errno : 0;
     close(fd);
     a->pid = r == 0 ? pid : 0;

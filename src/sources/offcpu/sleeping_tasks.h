@@ -1,7 +1,7 @@
-/* The user stacks of threads that waited before anybody looked: the better method of the source of waits (offcpu.c). A
- * process of its own walks over all tasks (probes/sleeping_tasks.bpf.c), for what it reads may have to be swapped in,
- * and may be held up by whoever changes the mappings that it lies in; it ends by itself after ASLEEP_MAX_S. What it has
- * not come to by then keeps the kernel's part alone. Pipeline thread only. */
+/* Reads the user stacks of threads that were already waiting when the recording began, for the off-CPU source
+ * (offcpu.c). A helper process walks all tasks (probes/sleeping_tasks.bpf.c), because reading may have to swap pages
+ * in, or may wait for a lock that another process holds on the mappings. The helper ends after SLEEPING_TASKS_MAX_S at
+ * the latest; a thread it has not reached by then keeps its kernel stack only. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,23 +14,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ASLEEP_MAX_S   5
-#define ASLEEP_LAST_MS 1000 /* for what it is about, when the recording ends */
+#define SLEEPING_TASKS_MAX_S   5
+#define SLEEPING_TASKS_LAST_MS 1000 /* for the walk in progress when the recording ends */
 
 struct sleeping_tasks;
 
-/* `records`, `threads`: the maps of offcpu.bpf.c. NULL in *ret_sleeping_tasks on a kernel that cannot, which the
- * report's entry says. */
+/* `records_fd`, `threads_fd`: the maps of offcpu.bpf.c. Sets *ret_sleeping_tasks to NULL where the kernel does not
+ * support it; the entry in `report` says so. -ENOMEM. */
 int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct attach_report *report,
                        struct sleeping_tasks **ret_sleeping_tasks);
 void sleeping_tasks_free(struct sleeping_tasks *a);
 DEFINE_FREEP(sleeping_tasks)
 
-/* All below do nothing without one. */
+/* The functions below accept NULL and then do nothing. */
 
-/* Begins to read what the threads' table says was found waiting. */
+/* Starts a walk over all tasks, unless one is running. Reads the stacks of threads that the thread table marks as
+ * waiting since before the start. */
 int sleeping_tasks_start(struct sleeping_tasks *a);
-/* Waits for it so long at most, and ends it. Nobody empties the ring meanwhile. */
+/* Waits up to `patience_ms` for the walk, then kills it. The ring is not drained meanwhile. */
 void sleeping_tasks_end(struct sleeping_tasks *a, int patience_ms);
 
 struct sleeping_tasks_stats sleeping_tasks_read_stats(const struct sleeping_tasks *a);

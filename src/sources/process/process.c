@@ -1,7 +1,7 @@
-/* The lives of processes, by perf's side-band events on a dummy event a CPU: forks, programs, names,
- * mappings, exits, in the kernel's own order and with its clock. Costs nothing to any other system call. What
- * the kernel drops it says so, and the resolver is told to read /proc again; so it is when a CPU comes, which
- * runs without an event for a moment. */
+/* Process lifecycle events from perf side-band records of one dummy event per CPU: fork, exec, comm, mmap, exit, in
+ * the kernel's order and with its clock. Adds no cost to other system calls. When the kernel drops records, or when a
+ * CPU comes online and runs without an event for a moment, the source writes a LOST record, and the resolver reads
+ * /proc again. */
 #include "sources/attach/perf_events.h"
 #include "sources/source.h"
 
@@ -20,12 +20,12 @@
 
 struct process_source {
     struct perf_events *events;
-    struct batch *batch; /* only during a drain */
+    struct batch *batch; /* set only during a drain */
     uint64_t lost, undecodable, batch_full;
-    uint64_t unseen; /* CPUs that came, whose first lives nobody saw; not told yet */
+    uint64_t missed_cpus; /* CPUs that came online, whose first events were missed; not yet written to a batch */
 };
 
-/* The fields behind every record (sample_id_all) that we ask for: PERF_SAMPLE_TID | TIME | CPU. */
+/* The fields that sample_id_all appends to every record: PERF_SAMPLE_TID | TIME | CPU. */
 struct sample_id {
     uint32_t pid, tid;
     uint64_t time_ns;
@@ -42,7 +42,7 @@ static void process_free(void *self)
     free(s);
 }
 
-static size_t ring_bytes_a_cpu(const struct source_options *options)
+static size_t ring_bytes_per_cpu(const struct source_options *options)
 {
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
     size_t share = options->ring_bytes / 4 / (size_t)(cpus > 0 ? cpus : 1);
@@ -63,11 +63,11 @@ static int open_events(const struct source_options *options, bool build_id, stru
         .mmap = 1,
         .mmap2 = 1,
         .build_id = build_id,
-        .watermark = 1, /* called when half full; otherwise the reader comes by itself */
+        .watermark = 1, /* wakes the reader at a quarter of the ring; otherwise the reader polls */
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
     };
-    size_t ring_bytes = ring_bytes_a_cpu(options);
+    size_t ring_bytes = ring_bytes_per_cpu(options);
 
     attr.wakeup_watermark = (uint32_t)(ring_bytes / 4);
     return perf_events_open(&attr, -1, ring_bytes, ret);
@@ -209,7 +209,7 @@ static int take_comm(struct process_source *s, const struct perf_event_header *r
                       comm->tid);
     if (!to)
         return -ENOSPC;
-    _Static_assert(sizeof(struct process_comm) == sizeof(struct process_exec), "told apart by kind alone");
+    _Static_assert(sizeof(struct process_comm) == sizeof(struct process_exec), "the two records differ in kind only");
     snprintf(to->comm, sizeof(to->comm), "%.*s", (int)(record->size - sizeof(*comm) - sizeof(id)), comm->comm);
     return 0;
 }
@@ -262,25 +262,25 @@ static int take_lost(struct process_source *s, const struct perf_event_header *r
     return 0;
 }
 
-/* How many events were missed nobody can say: each CPU counts as one. */
-static int follow(struct process_source *s)
+/* The number of missed events is unknown: each new CPU counts as one. */
+static int follow_cpus(struct process_source *s)
 {
     int r = perf_events_follow(s->events, clock_monotonic_ns());
     struct process_lost *to;
 
-    s->unseen += r > 0 ? (uint64_t)r : 0;
-    if (s->unseen == 0)
+    s->missed_cpus += r > 0 ? (uint64_t)r : 0;
+    if (s->missed_cpus == 0)
         return r;
     to = begin_record(s, sizeof(*to), RECORD_PROCESS_LOST, clock_monotonic_ns(), 0, 0);
     if (to) {
-        to->events = s->unseen;
-        s->lost += s->unseen;
-        s->unseen = 0;
+        to->events = s->missed_cpus;
+        s->lost += s->missed_cpus;
+        s->missed_cpus = 0;
     }
     return r < 0 ? r : 0;
 }
 
-static int take(void *context, unsigned cpu, const struct perf_event_header *record)
+static int take_perf_record(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     struct process_source *s = context;
     int r = 0;
@@ -316,11 +316,11 @@ static int process_drain(void *self, struct batch *batch)
     int r;
 
     s->batch = batch;
-    r = perf_events_read(s->events, take, s);
+    r = perf_events_read(s->events, take_perf_record, s);
     if (r == -ENOSPC)
         s->batch_full++;
     if (r == 0 || r == -ENOSPC)
-        r = follow(s);
+        r = follow_cpus(s);
     s->batch = NULL;
     return r;
 }

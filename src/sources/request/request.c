@@ -1,9 +1,8 @@
-/* The source of requests: loads probes/request.bpf.c by the cheapest method that attaches, hands its records
- * on, and shows the counters that the kernel half keeps for all requests
- * (http_server_request_duration_seconds).
+/* The request source: loads probes/request.bpf.c by the cheapest method that attaches, drains its records, and exports
+ * the counters that the BPF programs keep for all requests (http_server_request_duration_seconds).
  *
- * Loses what finds the ring or a table full, requests whose end no method could see, and records of requests
- * that were fast enough to be only counted: all in losses(). */
+ * Reports as losses what finds the ring or a table full, requests whose end no method could see, and requests without
+ * a record because they were fast enough to be only counted. */
 #include "sources/source.h"
 
 #include "base/cleanup.h"
@@ -31,15 +30,15 @@ struct request_source {
     struct request_bpf *bpf;
     struct ring_buffer *ring;
     struct request_metrics *counters;
-    struct unwind_tables *tables; /* NULL: another source's, or none */
-    struct batch *batch;          /* during a drain */
+    struct unwind_tables *tables; /* NULL: borrowed from another source, or none */
+    struct batch *batch;          /* set only during a drain */
     uint64_t batch_full;
     bool attached;
 };
 
 /* ---- records ---- */
 
-static int take(void *context, void *data, size_t size)
+static int take_record(void *context, void *data, size_t size)
 {
     struct request_source *s = context;
     const struct record_header *h = data;
@@ -65,7 +64,7 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-static int make_tables(struct request_source *s, const struct source_options *options)
+static int create_tables(struct request_source *s, const struct source_options *options)
 {
     if (options->tables || s->bpf->rodata->walks == REQUEST_WALKS_NONE)
         return 0;
@@ -82,12 +81,12 @@ int request_source_open_on(const struct source_options *options, struct attach_r
     if (r < 0)
         return r;
     s->attached = true;
-    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.request_ring), take, s, NULL);
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.request_ring), take_record, s, NULL);
     if (!s->ring)
         return -errno;
     r = request_metrics_new(s->bpf, &s->counters);
     if (r == 0)
-        r = make_tables(s, options);
+        r = create_tables(s, options);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -102,7 +101,7 @@ static int request_open(const struct source_options *options, struct attach_repo
 
 static int request_start(void *self)
 {
-    (void)self; /* attached by open: that it attaches is how the method was chosen */
+    (void)self; /* attached by open: attaching is how the method was chosen */
     return 0;
 }
 
@@ -125,9 +124,9 @@ static int request_drain(void *self, struct batch *batch)
     return r < 0 ? r : 0;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
-static uint64_t lost(struct request_source *s, uint32_t reason)
+static uint64_t read_loss(struct request_source *s, uint32_t reason)
 {
     int cpus = libbpf_num_possible_cpus();
     _cleanup_free_ uint64_t *counts = cpus > 0 ? calloc((size_t)cpus, sizeof(uint64_t)) : NULL;
@@ -142,14 +141,14 @@ static uint64_t lost(struct request_source *s, uint32_t reason)
 static void request_losses(void *self, struct losses *losses)
 {
     struct request_source *s = self;
-    losses->count[LOSS_RING_FULL] += lost(s, REQUEST_LOSS_RING_FULL) + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += lost(s, REQUEST_LOSS_MAP_FULL);
-    losses->count[LOSS_REQUEST_UNMATCHED] += lost(s, REQUEST_LOSS_UNMATCHED);
-    losses->count[LOSS_REQUEST_NOT_DETAILED] += lost(s, REQUEST_LOSS_NOT_DETAILED);
+    losses->count[LOSS_RING_FULL] += read_loss(s, REQUEST_LOSS_RING_FULL) + s->batch_full;
+    losses->count[LOSS_MAP_FULL] += read_loss(s, REQUEST_LOSS_MAP_FULL);
+    losses->count[LOSS_REQUEST_UNMATCHED] += read_loss(s, REQUEST_LOSS_UNMATCHED);
+    losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
 }
 
-static struct request_timer timed(struct request_source *s, int timer)
+static struct request_timer read_timer(struct request_source *s, int timer)
 {
     struct request_timer sum = {0};
     for (int cpu = 0; cpu < REQUEST_TIMER_CPUS; cpu++) {
@@ -164,7 +163,7 @@ static uint64_t request_run_time_ns(void *self)
 {
     uint64_t sum = 0;
     for (int timer = 0; timer < REQUEST_TIMERS; timer++)
-        sum += timed(self, timer).sampled_ns * REQUEST_TIMER_EVERY;
+        sum += read_timer(self, timer).sampled_ns * REQUEST_TIMER_EVERY;
     return sum;
 }
 
@@ -175,7 +174,7 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     struct request_source *s = self;
     request_metrics_write(s->counters, set);
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
-        struct request_timer sum = timed(s, timer);
+        struct request_timer sum = read_timer(s, timer);
         metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
                    "CPU time spent in BPF programs of ours", (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
                    METRIC_LABELS({"program", names[timer]}));
@@ -184,13 +183,13 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     }
 }
 
-static bool is_of_tables(const struct request_source *s, const struct bpf_map *map)
+static bool is_unwind_map(const struct request_source *s, const struct bpf_map *map)
 {
     return map == s->bpf->maps.unwind_processes || map == s->bpf->maps.unwind_chunks ||
            map == s->bpf->maps.unwind_objects;
 }
 
-/* Of tables that grow by use, what could be in them at most. */
+/* For maps that grow with use: the maximum size. */
 static size_t request_memory_bytes(void *self)
 {
     struct request_source *s = self;
@@ -199,19 +198,19 @@ static size_t request_memory_bytes(void *self)
     bpf_object__for_each_map(map, s->bpf->obj)
     {
         size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map), key = bpf_map__key_size(map);
-        if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)) || map == s->bpf->maps.thread_links)
+        if (bpf_map__fd(map) < 0 || (!s->tables && is_unwind_map(s, map)) || map == s->bpf->maps.thread_links)
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
             sum += entries;
         else if (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
-            sum += 16 * entries; /* buckets; the entries are in the figures of who is served */
+            sum += 16 * entries; /* buckets; the entries are counted per served process */
         else
             sum += entries * (value + key + 48);
     }
     return sum;
 }
 
-/* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
+/* Requests in flight while monitoring was disabled have gaps: they are discarded rather than reported wrong. */
 static void forget_requests(struct request_source *s)
 {
     request_attach_forget(s->bpf);
@@ -226,7 +225,7 @@ static int request_shed(void *self, enum source_detail detail)
         return 0;
     s->attached = attached;
     bool by_function =
-        bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice everywhere */
+        bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice on every kernel */
     if (attached)
         forget_requests(s);
     s->bpf->bss->asleep = !attached;
@@ -251,7 +250,7 @@ void request_source_set_names(void *request_source, const struct request_service
 
 const struct source source_request = {
     .name = "request",
-    .help = "HTTP/1 requests served, each with its time taken apart",
+    .help = "HTTP/1 requests served, each with a latency breakdown",
     .open = request_open,
     .start = request_start,
     .poll_fds = request_poll_fds,

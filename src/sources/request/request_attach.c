@@ -1,4 +1,4 @@
-/* The ways to see what goes through sockets, best first; see request_attach.h. */
+/* The methods to trace socket traffic, best first; see request_attach.h. */
 #include "sources/request/request_attach.h"
 
 #include "base/cleanup.h"
@@ -23,7 +23,7 @@ enum request_programs {
     BY_SOCKET = 1,
     BY_FUNCTION = 2,
     BY_SYSCALL = 4,
-    WITH_EVERY_RUNG = 8,
+    WITH_EVERY_METHOD = 8,
     IF_SENDPAGE = 16,
     WALKS_AT_RETURN = 32,
     WALKS_AT_LEAVING = 64,
@@ -41,12 +41,12 @@ static const struct {
     {"request_inet6_send", BY_FUNCTION},
     {"request_inet_sendpage", IF_SENDPAGE},
     {"request_syscall_exit", BY_SYSCALL},
-    {"request_connection_state", WITH_EVERY_RUNG},
-    {"request_switch", WITH_EVERY_RUNG},
+    {"request_connection_state", WITH_EVERY_METHOD},
+    {"request_switch", WITH_EVERY_METHOD},
     {"request_return", WALKS_AT_RETURN},
     {"request_leave", WALKS_AT_LEAVING},
-    {"request_waking", WITH_EVERY_RUNG},
-    {"request_thread_exit", WITH_EVERY_RUNG},
+    {"request_waking", WITH_EVERY_METHOD},
+    {"request_thread_exit", WITH_EVERY_METHOD},
 };
 
 static const struct method {
@@ -79,24 +79,24 @@ static const struct walks {
     [REQUEST_WALKS_NONE] = {"", 0, "waits have no user stack"},
 };
 
-/* What is asked of one kernel: a method, and how stacks are walked on it. */
+/* One attempt: an attach method, and how stacks are unwound. */
 struct attempt {
     const struct method *method;
     enum request_walks walks;
     bool has_sendpage;
-    struct request_bpf *opened; /* for the next one; NULL: it opens its own */
+    struct request_bpf *opened; /* object for the next attempt; NULL: it opens its own */
 };
 
-/* What has to be known of a kernel before anything is chosen. Its types, which tell, are read by libbpf when the first
- * of these questions is put to an object, and again by each other object: 10 ms. */
-static bool has_sampling_rule(struct bpf_program *program, const char *name)
+/* Whether the kernel has this attach target. libbpf loads the kernel's BTF for the first such query of each object: 10
+ * ms. */
+static bool has_attach_target(struct bpf_program *program, const char *name)
 {
     return bpf_program__set_attach_target(program, 0, name) == 0;
 }
 
 static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
 {
-    unsigned used = a->method->programs | walks[a->walks].programs | WITH_EVERY_RUNG;
+    unsigned used = a->method->programs | walks[a->walks].programs | WITH_EVERY_METHOD;
     if (!a->has_sendpage)
         used &= ~(unsigned)IF_SENDPAGE;
     for (size_t i = 0; i < array_size(programs); i++) {
@@ -106,8 +106,8 @@ static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
     }
 }
 
-/* Tables that walks need: those of the CPU source, where there is one. */
-static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_options *options)
+/* Configures the maps for unwinding: those of the CPU source, if there is one. */
+static int configure_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_options *options)
 {
     struct bpf_map *own[] = {bpf->maps.unwind_scratch, bpf->maps.unwind_cache, bpf->maps.request_stacks},
                    *shared[] = {bpf->maps.unwind_processes, bpf->maps.unwind_chunks, bpf->maps.unwind_objects};
@@ -130,12 +130,12 @@ static void set_options(struct request_bpf *bpf, const struct method *method, co
 {
     bpf->rodata->links = options->links;
     if (options->links)
-        (void)bpf_map__reuse_fd(bpf->maps.thread_links, options->links_fd); /* where it fails, nothing is linked */
+        (void)bpf_map__reuse_fd(bpf->maps.thread_links, options->links_fd); /* on failure nothing is linked */
     else
         (void)bpf_map__set_autocreate(bpf->maps.thread_links, false);
     bpf->rodata->has_task_registers = method->task_registers;
     bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;
-    bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
+    bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our own page is not a service of the node */
     bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
     bpf->rodata->wanted_cgroups = (uint32_t)options->cgroup_count;
@@ -166,9 +166,9 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
     return 0;
 }
 
-static void release(struct request_bpf *bpf, uint64_t what)
+static void release(struct request_bpf *bpf, uint64_t claim)
 {
-    (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &what);
+    (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &claim);
 }
 
 void request_attach_forget(struct request_bpf *bpf)
@@ -198,8 +198,7 @@ void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
     release(bpf, REQUEST_CLAIM_NAME | name);
 }
 
-/* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is
- * served. */
+/* Loads and attaches. On success requests are traced from now on. */
 static int try_method(struct attempt *a, const struct source_options *options, struct request_bpf **ret)
 {
     struct request_bpf *bpf = a->opened ? take_ptr(a->opened) : request_bpf__open();
@@ -207,7 +206,7 @@ static int try_method(struct attempt *a, const struct source_options *options, s
         return -errno;
     choose_programs(bpf, a);
     set_options(bpf, a->method, options);
-    int r = set_up_walks(bpf, a, options);
+    int r = configure_walks(bpf, a, options);
     if (r == 0)
         r = request_bpf__load(bpf);
     if (r == 0)
@@ -222,8 +221,8 @@ static int try_method(struct attempt *a, const struct source_options *options, s
     return 0;
 }
 
-/* A method that cannot be taken is no error: why not goes into the report. */
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments)
+/* Silences libbpf: a method that fails is not an error; the reason goes into the report. */
+static int discard_libbpf_message(enum libbpf_print_level level, const char *format, va_list arguments)
 {
     (void)level;
     (void)format;
@@ -231,14 +230,14 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-static int climb(const struct source_options *options, struct attach_entry *entry, int only, struct attempt *a,
-                 struct request_bpf **ret)
+static int try_methods(const struct source_options *options, struct attach_entry *entry, int only, struct attempt *a,
+                       struct request_bpf **ret)
 {
     int r = -ENOTSUP;
     for (size_t i = 0; i < array_size(methods); i++) {
         if (only != REQUEST_METHOD_BEST && (size_t)only != i)
             continue;
-        if (!a->has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the one above */
+        if (!a->has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the previous method */
             continue;
         a->method = &methods[i];
         r = try_method(a, options, ret);
@@ -275,19 +274,19 @@ int request_attach_best(const struct source_options *options, struct attach_repo
     struct attempt a = {.opened = request_bpf__open()};
     if (!a.opened)
         return -errno;
-    libbpf_print_fn_t before = libbpf_set_print(quiet);
-    a.has_sendpage = has_sampling_rule(a.opened->progs.request_inet_sendpage, "inet_sendpage");
-    bool has_return = has_sampling_rule(a.opened->progs.request_return, "sched_exit_tp");
+    libbpf_print_fn_t before = libbpf_set_print(discard_libbpf_message);
+    a.has_sendpage = has_attach_target(a.opened->progs.request_inet_sendpage, "inet_sendpage");
+    bool has_return = has_attach_target(a.opened->progs.request_return, "sched_exit_tp");
     if (choice->walks == REQUEST_WALKS_BEST)
         way = has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
     a.walks = way;
     bool is_possible = way != REQUEST_WALKS_AT_RETURN || has_return;
-    int r = is_possible ? climb(options, entry, choice->method, &a, ret) : -ENOENT, refused = r;
-    if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
+    int r = is_possible ? try_methods(options, entry, choice->method, &a, ret) : -ENOENT, refused = r;
+    if (r < 0 && r != -EPERM) { /* maybe this kernel rejects the unwinding only */
         struct attach_entry second = {0};
         snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
         a.walks = REQUEST_WALKS_NONE;
-        r = climb(options, &second, choice->method, &a, ret);
+        r = try_methods(options, &second, choice->method, &a, ret);
         if (r == 0)
             *entry = second;
     }

@@ -1,5 +1,5 @@
-/* The ladder of the request source: tries each way of seeing sends and receives by loading and attaching it, best
- * first. Private to the request source and to the tests that take one method after the other on one kernel. */
+/* The attach methods of the request source: loads and attaches each one, best first, until one works. Private to the
+ * request source and to tests that try all methods on one kernel. */
 #pragma once
 
 #include "sources/source.h"
@@ -10,20 +10,20 @@
 struct request_bpf;
 
 struct request_choice {
-    int method; /* REQUEST_METHOD_BEST, or only this one */
+    int method; /* REQUEST_METHOD_BEST, or this one only */
     int walks;  /* REQUEST_WALKS_BEST, or enum request_walks */
 };
 
-/* Loads and attaches the best that is to be had of what was chosen; the caller destroys `*ret`. What was refused is in
- * `report`. */
+/* Loads and attaches the best method that `choice` allows; the caller destroys `*ret`. Refused methods are in
+ * `report`. Returns -errno when none works. */
 int request_attach_best(const struct source_options *options, struct attach_report *report,
                         const struct request_choice *choice, struct request_bpf **ret);
 
-/* No connection and no thread is known any more. */
+/* Discards all connections and threads. */
 void request_attach_forget(struct request_bpf *bpf);
-/* The counters at this place belong to nobody any more. */
+/* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 
-/* As source_request.open. */
+/* As source_request.open, restricted to `choice`. */
 int request_source_open_on(const struct source_options *options, struct attach_report *report,
                            const struct request_choice *choice, void **ret_self);

@@ -1,4 +1,4 @@
-/* Rate, errors and duration of requests, by service and class of status; see request_metrics.h. */
+/* Rate, errors and duration of requests per service and status class; see request_metrics.h. */
 #include "sources/request/request_metrics.h"
 
 #include "sources/request/request_attach.h"
@@ -22,20 +22,19 @@
 
 #define SWEEP_NS     (5 * 1000000000ull)
 #define PROC_TICK_NS 10000000ull
-#define SERVICES_MAX 128 /* more are "other" */
+#define SERVICES_MAX 128 /* further services count as "other" */
 #define NAME_MAX_    64
 
-/* Of the kernel's powers of two every second one, from 262 us to 69 s: each is a line for every service and
- * class. */
+/* Every second of the kernel's power-of-two bounds, from 262 us to 69 s: each is a line per service and class. */
 #define FIRST_BOUND 7
 #define LAST_BOUND  25
 #define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
 
 struct service {
     char name[NAME_MAX_];
-    uint64_t gone[REQUEST_CLASSES][BOUNDS + 1]; /* what processes that have gone had counted */
-    uint64_t gone_ns[REQUEST_CLASSES];
-    uint64_t counts[REQUEST_CLASSES][BOUNDS + 1]; /* during a write: all */
+    uint64_t ended[REQUEST_CLASSES][BOUNDS + 1]; /* sums of ended processes */
+    uint64_t ended_ns[REQUEST_CLASSES];
+    uint64_t counts[REQUEST_CLASSES][BOUNDS + 1]; /* during a write: totals */
     uint64_t sum_ns[REQUEST_CLASSES];
 };
 
@@ -43,7 +42,7 @@ struct request_metrics {
     struct request_bpf *bpf;
     struct request_service_names names;
     uint64_t swept_ns;
-    struct { /* whose counters are at a place, as far as was noticed */
+    struct { /* the process counted at each place, as of the last sweep */
         uint64_t name;
         uint32_t service;
     } places[REQUEST_PROCESSES_MAX];
@@ -91,7 +90,7 @@ static int find_service(struct request_metrics *m, const char *name, uint32_t *r
     return 0;
 }
 
-/* When a process began, in steps of /proc (10 ms since boot). -ESRCH: there is none of that PID. */
+/* Reads when a process started, in /proc's units (10 ms since boot). -ESRCH: no such process. */
 static int read_start(uint32_t pid, uint64_t *ret_ns)
 {
     char path[32], text[512];
@@ -104,7 +103,7 @@ static int read_start(uint32_t pid, uint64_t *ret_ns)
     if (n < 0)
         return -errno;
     text[n] = 0;
-    const char *at = strrchr(text, ')'); /* a command may hold one, too */
+    const char *at = strrchr(text, ')'); /* the command may contain ')' */
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     if (!at || sscanf(at, "%llu", &ticks) != 1)
@@ -113,23 +112,23 @@ static int read_start(uint32_t pid, uint64_t *ret_ns)
     return 0;
 }
 
-/* Has the PID been given to another process, which began at `start_ns`? */
-static bool is_taken_again(uint64_t name, uint64_t start_ns)
+/* Whether the PID was reused by a process that started at `start_ns`. */
+static bool is_reused_pid(uint64_t name, uint64_t start_ns)
 {
     const uint64_t tick = PROC_TICK_NS >> 10, mask = (1ull << (REQUEST_NAME_BITS - REQUEST_NAME_PID_BITS)) - 1;
     return (((name >> REQUEST_NAME_PID_BITS) - (start_ns >> 10)) & mask) > tick;
 }
 
-static bool has_gone(uint64_t name)
+static bool has_ended(uint64_t name)
 {
     uint64_t start_ns;
     int r = read_start(request_name_pid(name), &start_ns);
-    return r == 0 ? is_taken_again(name, start_ns) : r == -ESRCH;
+    return r == 0 ? is_reused_pid(name, start_ns) : r == -ESRCH;
 }
 
-/* The counters at `place` and the service that they belong to, which stays the same for as long as the
- * process lives: a series must not lose to another what it had counted. */
-static struct service *read_place(struct request_metrics *m, uint32_t place, struct request_process *ret)
+/* Reads the counters at `place` and returns their service, which is fixed for the lifetime of the process: its counts
+ * must not move to another series. */
+static struct service *read_counters(struct request_metrics *m, uint32_t place, struct request_process *ret)
 {
     uint64_t process = ((const volatile uint64_t *)m->bpf->bss->process_names)[place];
     if (!process || bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) < 0)
@@ -140,8 +139,8 @@ static struct service *read_place(struct request_metrics *m, uint32_t place, str
         uint64_t start_ns;
         if (m->names.service)
             m->names.service(m->names.context, pid, name, sizeof(name));
-        if (read_start(pid, &start_ns) == 0 && is_taken_again(process, start_ns))
-            name[0] = 0; /* the name that was given may be another's */
+        if (read_start(pid, &start_ns) == 0 && is_reused_pid(process, start_ns))
+            name[0] = 0; /* the name may be that of the new process */
         if (!name[0])
             snprintf(name, sizeof(name), "%.16s", ret->comm);
         if (find_service(m, name, &m->places[place].service) < 0)
@@ -151,7 +150,7 @@ static struct service *read_place(struct request_metrics *m, uint32_t place, str
     return m->services[m->places[place].service];
 }
 
-static void add(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
+static void add_counters(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
 {
     for (int digit = 0; digit < REQUEST_CLASSES; digit++) {
         for (int i = 0; i < REQUEST_BUCKETS; i++) {
@@ -184,14 +183,14 @@ static void write_class(struct metric_set *set, const struct service *service, i
 void request_metrics_write(struct request_metrics *m, struct metric_set *set)
 {
     for (size_t i = 0; i < m->service_count; i++) {
-        memcpy(m->services[i]->counts, m->services[i]->gone, sizeof(m->services[i]->counts));
-        memcpy(m->services[i]->sum_ns, m->services[i]->gone_ns, sizeof(m->services[i]->sum_ns));
+        memcpy(m->services[i]->counts, m->services[i]->ended, sizeof(m->services[i]->counts));
+        memcpy(m->services[i]->sum_ns, m->services[i]->ended_ns, sizeof(m->services[i]->sum_ns));
     }
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        struct service *service = read_place(m, place, &p);
+        struct service *service = read_counters(m, place, &p);
         if (service)
-            add(&p, service->counts, service->sum_ns);
+            add_counters(&p, service->counts, service->sum_ns);
     }
     for (size_t i = 0; i < m->service_count; i++)
         for (int digit = 0; digit < REQUEST_CLASSES; digit++)
@@ -205,10 +204,10 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     m->swept_ns = now_ns;
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        struct service *service = read_place(m, place, &p);
-        if (!service || now_ns < p.last_ns + SWEEP_NS || !has_gone(m->places[place].name))
+        struct service *service = read_counters(m, place, &p);
+        if (!service || now_ns < p.last_ns + SWEEP_NS || !has_ended(m->places[place].name))
             continue;
-        add(&p, service->gone, service->gone_ns);
+        add_counters(&p, service->ended, service->ended_ns);
         request_attach_forget_process(m->bpf, place);
         m->places[place].name = 0;
     }

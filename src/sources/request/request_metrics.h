@@ -1,6 +1,5 @@
-/* The counters that probes/request.bpf.c keeps for every process that serves requests, summed up by service
- * as metrics. What processes that have gone had counted stays in their service's sums. Never used by two
- * threads at a time. */
+/* Sums the counters that probes/request.bpf.c keeps per process into metrics per service. Counts of ended processes
+ * stay in the sums of their service. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -21,6 +20,5 @@ void request_metrics_set_names(struct request_metrics *m, const struct request_s
 
 void request_metrics_write(struct request_metrics *m, struct metric_set *set);
 
-/* Gives new processes to their services and takes back the places of those that have gone; looks every few
- * seconds. */
+/* Assigns new processes to services and frees the places of ended ones; works every few seconds. */
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns);

@@ -1,5 +1,4 @@
-/* Which service a process that serves requests belongs to: asked by the request source, known to whoever
- * resolves. */
+/* Maps a serving process to its service name: queried by the request source, provided by the resolver. */
 #pragma once
 
 #include <stddef.h>
@@ -7,11 +6,10 @@
 
 struct request_service_names {
     void *context;
-    /* The service's name as text ("" or unchanged: not known). Called by the pipeline's thread and by whoever
-     * asks it for metrics, never by two at a time. */
+    /* Writes the service's name ("" or unchanged: unknown). Called by the pipeline thread and by threads that request
+     * metrics, never concurrently. */
     void (*service)(void *context, uint32_t pid, char *out, size_t size);
 };
 
-/* `names` is copied; its context must outlive the source. Without names, services are called by their
- * commands. */
+/* Copies `names`; its context must outlive the source. Without names, services are named after their command. */
 void request_source_set_names(void *request_source, const struct request_service_names *names);

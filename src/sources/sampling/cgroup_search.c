@@ -22,7 +22,7 @@
 #define DEPTH_MAX           64
 #define POD_UID_MIN         32 /* of a static pod; 36 with dashes */
 #define ROOT_BYTES          512
-#define NOBODY              UINT8_MAX /* as a depth: no name is looked at */
+#define NEVER_MATCHES       UINT8_MAX /* as a depth: names are not compared with this entry */
 
 static size_t hexadecimal_digits(const char *text)
 {
@@ -37,7 +37,7 @@ int cgroup_name_matches(const char *name, const char *container_id)
     return 0;
 }
 
-/* The mount point of the hierarchy in use: of a v1 controller, or (NULL) of cgroup v2. */
+/* Finds the mount point of a v1 controller's hierarchy or, with controller NULL, of cgroup v2. */
 static int find_mount(const char *mountinfo, const char *controller, char *ret, size_t size)
 {
     struct mount m;
@@ -52,8 +52,7 @@ static int find_mount(const char *mountinfo, const char *controller, char *ret, 
     return -ENOENT;
 }
 
-/* Whether a directory's name is a pod's of this UID: "pod0b1d3c5e-1111-...",
- * "kubepods-burstable-pod0b1d3c5e_1111_....slice". */
+/* Matches directory names such as "pod0b1d3c5e-1111-..." and "kubepods-burstable-pod0b1d3c5e_1111_....slice". */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid)
 {
     for (const char *at = name; (at = strstr(at, "pod")); at++) {
@@ -69,7 +68,8 @@ int cgroup_name_is_of_pod(const char *name, const char *pod_uid)
 struct search {
     const struct cgroup_wanted *wanted;
     size_t count;
-    uint8_t *inside; /* of each wanted: the depth, from 1, of the one of its cgroups that all this is below; 0: none */
+    uint8_t *inside; /* per wanted entry: depth, from 1, of the matching cgroup that contains the current directory; 0:
+                        none */
     void (*found)(void *context, size_t wanted, uint64_t id);
     void *context;
     size_t seen;
@@ -86,12 +86,12 @@ static bool is_pod_uid(const char *text)
     return strlen(text) >= POD_UID_MIN && strspn(text, "0123456789abcdef-") == strlen(text);
 }
 
-static bool is_text_of(const struct cgroup_wanted *wanted)
+static bool is_valid_text(const struct cgroup_wanted *wanted)
 {
     return wanted->kind == CGROUP_OF_POD ? is_pod_uid(wanted->text) : is_container_id(wanted->text);
 }
 
-static bool is_of(const struct cgroup_wanted *wanted, const char *name)
+static bool name_matches(const struct cgroup_wanted *wanted, const char *name)
 {
     return wanted->kind == CGROUP_OF_POD ? cgroup_name_is_of_pod(name, wanted->text)
                                          : cgroup_name_matches(name, wanted->text);
@@ -99,15 +99,14 @@ static bool is_of(const struct cgroup_wanted *wanted, const char *name)
 
 static void search_below(struct search *s, int fd, unsigned depth);
 
-/* Below one of a pod may be one of another that is wanted: its container's. */
-static void look_at(struct search *s, int parent, const struct dirent *entry, unsigned depth)
+/* The cgroup of a pod may contain that of another wanted entry: its container. */
+static void visit_directory(struct search *s, int parent, const struct dirent *entry, unsigned depth)
 {
     size_t outside = 0;
     for (size_t i = 0; i < s->count; i++) {
-        if (!s->inside[i] && is_of(&s->wanted[i], entry->d_name)) {
-            s->found(
-                s->context, i,
-                entry->d_ino); /* a cgroup's id is its directory's inode number; what is below is asked for with it */
+        if (!s->inside[i] && name_matches(&s->wanted[i], entry->d_name)) {
+            s->found(s->context, i,
+                     entry->d_ino); /* a cgroup's ID is its directory's inode number; it includes everything below */
             s->inside[i] = (uint8_t)(depth + 1);
         }
         outside += !s->inside[i];
@@ -122,8 +121,7 @@ static void look_at(struct search *s, int parent, const struct dirent *entry, un
             s->inside[i] = 0;
 }
 
-/* Of the directory's entries only those that are directories are looked at, by what it says itself: a cgroup has dozens
- * of files. */
+/* Descends into directories only, by d_type: a cgroup has dozens of files. */
 static void search_below(struct search *s, int fd, unsigned depth)
 {
     DIR *directory = fdopendir(fd);
@@ -135,12 +133,12 @@ static void search_below(struct search *s, int fd, unsigned depth)
         if (entry->d_type != DT_DIR || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         s->seen++;
-        look_at(s, dirfd(directory), entry, depth);
+        visit_directory(s, dirfd(directory), entry, depth);
     }
     closedir(directory);
 }
 
-/* Where the hierarchy whose ids the kernel half reports is mounted. */
+/* Finds the mount point of the hierarchy whose IDs the BPF programs report. */
 static int find_root(char *ret, size_t size)
 {
     _cleanup_buf_ struct buf mountinfo = {0};
@@ -160,7 +158,7 @@ int cgroup_search(const struct cgroup_wanted *wanted, size_t count,
     if (!inside)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++)
-        inside[i] = is_text_of(&wanted[i]) ? 0 : NOBODY;
+        inside[i] = is_valid_text(&wanted[i]) ? 0 : NEVER_MATCHES;
     int r = find_root(root, sizeof(root));
     if (r < 0)
         return r;
@@ -187,7 +185,7 @@ static void take_id(void *context, size_t wanted, uint64_t id)
 static int search_one(struct cgroup_wanted wanted, uint64_t *ret_ids, size_t max)
 {
     struct ids ids = {.list = ret_ids, .max = max};
-    if (!is_text_of(&wanted))
+    if (!is_valid_text(&wanted))
         return -EINVAL;
     int r = cgroup_search(&wanted, 1, take_id, &ids);
     return r < 0 ? r : (int)ids.count;
@@ -203,7 +201,7 @@ int cgroup_search_pod(const char *pod_uid, uint64_t *ret_ids, size_t max)
     return search_one((struct cgroup_wanted){CGROUP_OF_POD, pod_uid}, ret_ids, max);
 }
 
-static bool climbs(const char *path)
+static bool has_parent_component(const char *path)
 {
     for (const char *at = path; (at = strstr(at, "..")); at += 2)
         if ((at == path || at[-1] == '/') && (!at[2] || at[2] == '/'))
@@ -215,7 +213,7 @@ int cgroup_search_path(const char *path, uint64_t *ret_id)
 {
     char root[ROOT_BYTES], whole[ROOT_BYTES + 4096];
     struct stat st;
-    if (climbs(path) || strlen(path) >= 4096)
+    if (has_parent_component(path) || strlen(path) >= 4096)
         return -EINVAL;
     int r = find_root(root, sizeof(root));
     if (r < 0)

@@ -1,5 +1,5 @@
-/* Finds the cgroups of a container by its ID, of a pod by its UID, or one by its path, in the hierarchy whose ids the
- * kernel half reports. Reads the tree once; bounded. */
+/* Finds the cgroups of a container by its ID, of a pod by its UID, or one cgroup by its path, in the hierarchy whose
+ * IDs the BPF programs report. Reads the tree once; the number of directories is limited. */
 #pragma once
 
 #include <stddef.h>
@@ -9,28 +9,29 @@ enum cgroup_kind { CGROUP_OF_CONTAINER, CGROUP_OF_POD };
 
 struct cgroup_wanted {
     enum cgroup_kind kind;
-    const char *text; /* as of the two functions below; one that is none is of nobody */
+    const char *text; /* a container ID or pod UID, as for the two functions below; an invalid one matches nothing */
 };
 
-/* Of many in one walk: `found` is called with the place in `wanted` and the id of each of its topmost cgroups. -ENOENT,
- * or what else the tree cannot be read for. */
+/* Finds the cgroups of several containers and pods in one walk: calls `found` with the index in `wanted` and the ID of
+ * each topmost cgroup. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
 int cgroup_search(const struct cgroup_wanted *wanted, size_t count,
                   void (*found)(void *context, size_t wanted, uint64_t id), void *context);
 
-/* Ids of the topmost cgroups whose name holds an ID that begins with `container_id` (4 digits or more). Returns how
- * many were put into `ret_ids`, or -errno: -EINVAL: not hexadecimal digits; -ENOENT: no hierarchy is mounted. */
+/* Writes the IDs of the topmost cgroups whose name contains an ID that begins with `container_id` (4 digits or more).
+ * Returns how many were written to `ret_ids`, or -errno: -EINVAL: not hexadecimal digits; -ENOENT: no hierarchy is
+ * mounted. */
 int cgroup_search_container(const char *container_id, uint64_t *ret_ids, size_t max);
 
-/* The same of a pod, by its whole UID, as `kubectl get pod -o yaml` has it in metadata.uid. -EINVAL: it is none. */
+/* Likewise for a pod, by its full UID as in metadata.uid of `kubectl get pod -o yaml`. -EINVAL: not a UID. */
 int cgroup_search_pod(const char *pod_uid, uint64_t *ret_ids, size_t max);
 
-/* One by its path, as /proc/PID/cgroup has it: "system.slice/nginx.service", "/" for all. -ESRCH: there is none;
- * -EINVAL: it has "..". */
+/* Finds one cgroup by its path as in /proc/PID/cgroup: "system.slice/nginx.service", or "/" for the root. -ESRCH: no
+ * such cgroup; -EINVAL: the path contains "..". */
 int cgroup_search_path(const char *path, uint64_t *ret_id);
 
-/* Whether a directory's name is a pod's of this UID. */
+/* Whether a directory's name is that of the pod with this UID. */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid);
 
-/* Whether a directory's name is a container's with an ID that begins so: "docker-ID.scope", "cri-containerd-ID.scope",
- * "ID". */
+/* Whether a directory's name is that of a container whose ID begins with `container_id`: "docker-ID.scope",
+ * "cri-containerd-ID.scope", "ID". */
 int cgroup_name_matches(const char *name, const char *container_id);

@@ -1,4 +1,4 @@
-/* Reads /proc once, at open. Children that are born later are followed by the kernel half itself. */
+/* Reads the process tree from /proc once, when a source opens. The BPF programs add later children themselves. */
 #include "sources/sampling/cpu_filters.h"
 
 #include "base/buf.h"
@@ -64,14 +64,14 @@ static int read_parent(const char *pid_text, struct kinship *ret)
     r = buf_read_file(&text, path, 4096);
     if (r < 0)
         return r;
-    after = text.data ? strrchr(text.data, ')') : NULL; /* a command may hold anything */
+    after = text.data ? strrchr(text.data, ')') : NULL; /* the command may contain any character */
     if (!after || sscanf(after, ") %*c %u", &parent) != 1)
         return -EBADMSG;
     *ret = (struct kinship){.pid = (uint32_t)strtoul(pid_text, NULL, 10), .parent = parent};
     return 0;
 }
 
-/* All processes and their parents. The caller frees. */
+/* Lists all processes with their parents. The caller frees `*ret`. */
 static int read_kinships(struct kinship **ret, size_t *ret_count)
 {
     _cleanup_free_ struct kinship *list = NULL;
@@ -93,7 +93,7 @@ static int read_kinships(struct kinship **ret, size_t *ret_count)
             list = bigger;
             capacity = grown;
         }
-        if (read_parent(entry->d_name, &list[count]) == 0) /* else it has gone */
+        if (read_parent(entry->d_name, &list[count]) == 0) /* otherwise the process has ended */
             count++;
     }
     closedir(proc);
@@ -102,14 +102,14 @@ static int read_kinships(struct kinship **ret, size_t *ret_count)
     return 0;
 }
 
-static int follow(int fd, uint32_t pid)
+static int add_process(int fd, uint32_t pid)
 {
     const uint64_t start_ns = 0;
 
     return bpf_map_update_elem(fd, &pid, &start_ns, BPF_ANY);
 }
 
-static int follow_existing_children(int fd)
+static int add_existing_children(int fd)
 {
     _cleanup_free_ struct kinship *list = NULL;
     size_t count = 0;
@@ -117,13 +117,13 @@ static int follow_existing_children(int fd)
     uint64_t value;
     int r = read_kinships(&list, &count);
 
-    while (r == 0 && more) { /* until a round finds no new child: as many rounds as the tree is deep */
+    while (r == 0 && more) { /* until a pass adds no process: one pass per level of the tree */
         more = false;
         for (size_t i = 0; i < count && r == 0; i++) {
             if (bpf_map_lookup_elem(fd, &list[i].parent, &value) < 0 ||
                 bpf_map_lookup_elem(fd, &list[i].pid, &value) == 0)
                 continue;
-            r = follow(fd, list[i].pid);
+            r = add_process(fd, list[i].pid);
             more = true;
         }
     }
@@ -137,9 +137,9 @@ int cpu_filters_fill(const struct source_options *options, int followed_fd, int 
     int r = 0;
 
     for (size_t i = 0; i < options->pid_count && r == 0; i++)
-        r = follow(followed_fd, options->pids[i]);
+        r = add_process(followed_fd, options->pids[i]);
     if (r == 0 && options->pid_count > 0)
-        r = follow_existing_children(followed_fd);
+        r = add_existing_children(followed_fd);
     for (size_t i = 0; i < options->cgroup_count && r == 0; i++)
         r = bpf_map_update_elem(cgroups_fd, &options->cgroup_ids[i], &yes, BPF_ANY);
     for (size_t i = 0; i < options->user_count && r == 0; i++)
@@ -172,7 +172,7 @@ int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
          before = &id)
         if (!is_among(ids, count, id))
             gone[gone_count++] = id;
-    for (size_t i = 0; i < gone_count; i++) /* of cgroups that are no more, or nobody wants: they make room */
+    for (size_t i = 0; i < gone_count; i++) /* obsolete IDs go first, to make room */
         (void)bpf_map_delete_elem(cgroups_fd, &gone[i]);
     for (size_t i = 0; i < count && r == 0; i++)
         r = bpf_map_update_elem(cgroups_fd, &ids[i], &yes, BPF_ANY);

@@ -1,28 +1,26 @@
-/* What the kernel half of CPU profiling is told of the world when it is loaded: whom to look at and which
- * hierarchy of cgroups names jobs. */
+/* Fills the filter maps of the BPF programs and chooses the cgroup hierarchy that identifies jobs. */
 #pragma once
 
 #include "sources/source.h"
 
 #include "probes/cpu.h"
 
-/* By what is mounted now. */
+/* Chooses by what is mounted now. */
 enum cpu_cgroups cpu_filters_cgroups(void);
 
-/* The same choice for text of /proc/self/mountinfo. */
+/* Likewise for the given text of /proc/self/mountinfo. */
 enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo);
-/* The controller's name, or NULL: cgroup v2. */
+/* The chosen controller's name, or NULL for cgroup v2. */
 const char *cpu_filters_pick_controller(const char *mountinfo);
 
-/* Puts the filters into their maps (descriptors, unused ones below 0); existing children of the processes
- * asked for are put in too. */
+/* Writes the filters to their maps (descriptors; negative where a filter is unused). Existing descendants of the
+ * processes in options->pids are added, too. */
 int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd,
                      int users_fd);
 
-/* Makes these the cgroups in the map. One that was in it stays there meanwhile. -ENOSPC: there are more than it holds.
- */
+/* Replaces the cgroups in the map. A cgroup that stays is never missing meanwhile. -ENOSPC: more than the map holds. */
 int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count);
-/* Whether the kernel half follows this process. */
+/* Whether the BPF programs monitor this process (it is in the map of `followed_fd`). */
 bool cpu_filters_is_followed(int followed_fd, uint32_t pid);
-/* The first process that the kernel half follows, or the next one behind `*pid`. False: there are no more. */
+/* Iterates over the monitored processes: with `first` the first one, else the one after `*pid`. False: no more. */
 bool cpu_filters_next_followed(int followed_fd, bool first, uint32_t *pid);

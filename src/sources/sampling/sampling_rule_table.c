@@ -1,5 +1,5 @@
-/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the rules; of two
- * that ask for the same cgroup the first stays. */
+/* See sampling_rule_table.h. Each refresh builds the desired contents from scratch, in the order of the rules; if two
+ * rules match the same cgroup, the first one keeps it. */
 #include "sources/sampling/sampling_rule_table.h"
 
 #include "base/clock.h"
@@ -15,13 +15,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOOK_EVERY_NS 5000000000ULL
-#define CGROUPS_MAX   256 /* of one target */
+#define REFRESH_NS  5000000000ULL
+#define CGROUPS_MAX 256 /* of one rule */
 
 struct row {
     struct sampling_rule_key key;
-    uint32_t target;
-    uint32_t reserved; /* no gap: rows are compared by their bytes */
+    uint32_t rule;
+    uint32_t reserved; /* no padding: rows are compared bytewise */
 };
 
 struct rows {
@@ -34,15 +34,15 @@ struct sampling_rule_table {
     int keys_fd, counts_fd;
     int cpu_count;                     /* possible */
     int processes[SAMPLING_RULES_MAX]; /* pidfds; -1: none */
-    int64_t users[SAMPLING_RULES_MAX]; /* -1: unknown */
+    int64_t users[SAMPLING_RULES_MAX]; /* user IDs; -1: unknown */
     bool found[SAMPLING_RULES_MAX];
     struct rows now, next;                       /* what the kernel has, and what it should have */
-    struct sampling_pod pods[SAMPLING_PODS_MAX]; /* by their names and labels */
+    struct sampling_pod pods[SAMPLING_PODS_MAX]; /* of rules by pod name or label */
     size_t pod_count;
-    size_t left_out; /* of next, for want of room */
+    size_t left_out; /* keys of `next` that did not fit */
     uint64_t most_left_out;
-    bool is_incomplete; /* it could not be told all of it */
-    uint64_t looked_ns;
+    bool is_incomplete; /* the last update of the kernel map failed */
+    uint64_t refreshed_ns;
 };
 
 void sampling_rule_table_free(struct sampling_rule_table *t)
@@ -63,88 +63,88 @@ static const struct row *find_row(const struct rows *rows, const struct sampling
     return NULL;
 }
 
-static void add_key(struct sampling_rule_table *t, struct sampling_rule_key key, size_t target)
+static void add_key(struct sampling_rule_table *t, struct sampling_rule_key key, size_t rule)
 {
-    t->found[target] = true;
+    t->found[rule] = true;
     if (find_row(&t->next, &key))
         return;
     if (t->next.count == SAMPLING_RULE_KEYS_MAX)
         t->left_out++;
     else
-        t->next.list[t->next.count++] = (struct row){.key = key, .target = (uint32_t)target};
+        t->next.list[t->next.count++] = (struct row){.key = key, .rule = (uint32_t)rule};
 }
 
-static void add_number(struct sampling_rule_table *t, enum sampling_rule_key_kind kind, uint64_t number, size_t target)
+static void add_number(struct sampling_rule_table *t, enum sampling_rule_key_kind kind, uint64_t number, size_t rule)
 {
     struct sampling_rule_key key = {.kind = kind};
     key.number = number;
-    add_key(t, key, target);
+    add_key(t, key, rule);
 }
 
-static void add_command(struct sampling_rule_table *t, size_t target)
+static void add_command(struct sampling_rule_table *t, size_t rule)
 {
-    const char *name = t->rules.list[target].value;
+    const char *name = t->rules.list[rule].value;
     struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_COMMAND};
-    memcpy(key.name, name, strnlen(name, sizeof(key.name) - 1)); /* the kernel cuts them there, too */
-    add_key(t, key, target);
+    memcpy(key.name, name, strnlen(name, sizeof(key.name) - 1)); /* truncated as in the kernel */
+    add_key(t, key, rule);
 }
 
-static void add_path(struct sampling_rule_table *t, size_t target)
+static void add_path(struct sampling_rule_table *t, size_t rule)
 {
     uint64_t id;
-    if (cgroup_search_path(t->rules.list[target].value, &id) == 0)
-        add_number(t, SAMPLING_RULE_KEY_CGROUP, id, target);
+    if (cgroup_search_path(t->rules.list[rule].value, &id) == 0)
+        add_number(t, SAMPLING_RULE_KEY_CGROUP, id, rule);
 }
 
-/* What containers and pods have, in one walk over the tree for all of them. */
-struct searched {
+/* The cgroups of all containers and pods, found in one walk over the tree. */
+struct cgroup_matches {
     struct cgroup_wanted wanted[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
-    uint32_t target[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
+    uint32_t rule[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
     size_t count;
     uint64_t ids[SAMPLING_RULES_MAX][CGROUPS_MAX]; /* by target */
     size_t id_count[SAMPLING_RULES_MAX];
 };
 
-static void want(struct searched *s, enum cgroup_kind kind, const char *text, uint32_t target)
+static void add_wanted(struct cgroup_matches *s, enum cgroup_kind kind, const char *text, uint32_t rule)
 {
     s->wanted[s->count] = (struct cgroup_wanted){kind, text};
-    s->target[s->count++] = target;
+    s->rule[s->count++] = rule;
 }
 
 static void take_cgroup(void *context, size_t wanted, uint64_t id)
 {
-    struct searched *s = context;
-    const uint32_t target = s->target[wanted];
-    if (s->id_count[target] < CGROUPS_MAX)
-        s->ids[target][s->id_count[target]++] = id;
+    struct cgroup_matches *s = context;
+    const uint32_t rule = s->rule[wanted];
+    if (s->id_count[rule] < CGROUPS_MAX)
+        s->ids[rule][s->id_count[rule]++] = id;
 }
 
-/* NULL: none is to be looked for, or there is no memory to. */
-static struct searched *search_cgroups(const struct sampling_rule_table *t)
+/* NULL: there is nothing to search for, or no memory. */
+static struct cgroup_matches *search_cgroups(const struct sampling_rule_table *t)
 {
-    _cleanup_free_ struct searched *s = calloc(1, sizeof(*s));
+    _cleanup_free_ struct cgroup_matches *s = calloc(1, sizeof(*s));
     for (uint32_t i = 0; s && i < t->rules.count; i++)
         if (t->rules.list[i].selector == SAMPLING_RULE_CONTAINER || t->rules.list[i].selector == SAMPLING_RULE_POD)
-            want(s, t->rules.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER,
-                 t->rules.list[i].value, i);
+            add_wanted(s, t->rules.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER,
+                       t->rules.list[i].value, i);
     for (size_t i = 0; s && i < t->pod_count; i++)
-        want(s, CGROUP_OF_POD, t->pods[i].uid, t->pods[i].target);
+        add_wanted(s, CGROUP_OF_POD, t->pods[i].uid, t->pods[i].rule);
     if (!s || !s->count)
         return NULL;
     (void)cgroup_search(s->wanted, s->count, take_cgroup, s);
     return take_ptr(s);
 }
 
-/* Its number may long be another's when it has ended. */
+/* A pidfd shows whether the process still exists; its number may have been reused. */
 static bool is_alive(int process)
 {
     struct pollfd p = {.fd = process, .events = POLLIN};
     return process >= 0 && poll(&p, 1, 0) == 0;
 }
 
-static void find_all(struct sampling_rule_table *t)
+static void resolve_rules(struct sampling_rule_table *t)
 {
-    _cleanup_free_ struct searched *searched = search_cgroups(t);
+    _cleanup_free_ struct cgroup_matches *cgroup_matches = search_cgroups(t);
     t->next.count = t->left_out = 0;
     memset(t->found, 0, sizeof(t->found));
     for (size_t i = 0; i < t->rules.count; i++)
@@ -167,35 +167,35 @@ static void find_all(struct sampling_rule_table *t)
         case SAMPLING_RULE_POD:
         case SAMPLING_RULE_POD_NAME:
         case SAMPLING_RULE_POD_LABEL:
-            for (size_t k = 0; searched && k < searched->id_count[i]; k++)
-                add_number(t, SAMPLING_RULE_KEY_CGROUP, searched->ids[i][k], i);
+            for (size_t k = 0; cgroup_matches && k < cgroup_matches->id_count[i]; k++)
+                add_number(t, SAMPLING_RULE_KEY_CGROUP, cgroup_matches->ids[i][k], i);
             break;
         case SAMPLING_RULE_SELECTOR_COUNT:
             break;
         }
 }
 
-/* What has gone first: then there is room. */
-static int tell_kernel(struct sampling_rule_table *t)
+/* Removes obsolete keys first, to make room. */
+static int update_kernel_map(struct sampling_rule_table *t)
 {
     int r = 0;
     for (size_t i = 0; i < t->now.count; i++)
         if (!find_row(&t->next, &t->now.list[i].key))
             (void)bpf_map_delete_elem(t->keys_fd, &t->now.list[i].key);
     for (size_t i = 0; i < t->next.count && r == 0; i++)
-        r = bpf_map_update_elem(t->keys_fd, &t->next.list[i].key, &t->next.list[i].target, BPF_ANY);
+        r = bpf_map_update_elem(t->keys_fd, &t->next.list[i].key, &t->next.list[i].rule, BPF_ANY);
     return r;
 }
 
-static int look(struct sampling_rule_table *t)
+static int refresh(struct sampling_rule_table *t)
 {
-    find_all(t);
+    resolve_rules(t);
     if (t->left_out > t->most_left_out)
         t->most_left_out = t->left_out;
     if (!t->is_incomplete && t->now.count == t->next.count &&
         memcmp(t->now.list, t->next.list, t->next.count * sizeof(t->next.list[0])) == 0)
         return 0;
-    int r = tell_kernel(t);
+    int r = update_kernel_map(t);
     t->now = t->next;
     t->is_incomplete = r < 0;
     return r;
@@ -212,16 +212,16 @@ int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rul
     t->counts_fd = sampling_rule_counts_fd;
     memset(t->processes, -1, sizeof(t->processes));
     for (size_t i = 0; i < rules->count; i++) {
-        const struct sampling_rule *target = &rules->list[i];
+        const struct sampling_rule *rule = &rules->list[i];
         uint32_t user;
-        if (target->selector == SAMPLING_RULE_PID)
-            t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(target->value, NULL, 10), 0);
+        if (rule->selector == SAMPLING_RULE_PID)
+            t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(rule->value, NULL, 10), 0);
         t->users[i] =
-            target->selector == SAMPLING_RULE_USER && user_name_parse(target->value, &user) == 0 ? (int64_t)user : -1;
+            rule->selector == SAMPLING_RULE_USER && user_name_parse(rule->value, &user) == 0 ? (int64_t)user : -1;
     }
     t->cpu_count = libbpf_num_possible_cpus();
-    t->looked_ns = clock_monotonic_ns();
-    int r = t->cpu_count > 0 ? look(t) : -ENODEV;
+    t->refreshed_ns = clock_monotonic_ns();
+    int r = t->cpu_count > 0 ? refresh(t) : -ENODEV;
     if (r < 0)
         return r;
     *ret = take_ptr(t);
@@ -230,10 +230,10 @@ int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rul
 
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns)
 {
-    if (now_ns - t->looked_ns < LOOK_EVERY_NS)
+    if (now_ns - t->refreshed_ns < REFRESH_NS)
         return;
-    t->looked_ns = now_ns;
-    (void)look(t); /* what could not be told is told at the next */
+    t->refreshed_ns = now_ns;
+    (void)refresh(t); /* a failed update is repeated at the next refresh */
 }
 
 void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sampling_pod *pods, size_t count)
@@ -243,7 +243,7 @@ void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sa
         return;
     t->pod_count = count;
     memcpy(t->pods, pods, count * sizeof(*pods));
-    (void)look(t);
+    (void)refresh(t);
 }
 
 uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t)

@@ -1,7 +1,7 @@
-/* Who the rules (sampling_rules.h) are on this machine now, kept in the table by which the kernel half finds them.
- * Processes are those that had their number at the beginning; users are looked up once; cgroups, of paths, containers
- * and pods, are looked for every few seconds, for they come and go. Owned by the source of CPU samples, or, where there
- * is none, of waits; pipeline thread only. */
+/* Resolves sampling rules (sampling_rules.h) to processes, users and cgroups of this machine, and keeps them in the
+ * BPF map of rule keys. A PID means the process that had it at the start; users are looked up once; cgroups, including
+ * those of containers and pods, are searched every few seconds, because they come and go. Owned by the CPU source or,
+ * without one, by the off-CPU source; pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,38 +11,40 @@
 
 struct sampling_rule_table;
 
-/* The descriptors are of the maps of these names, borrowed; -1 for the second: nothing is counted. That a process, a
- * user or a cgroup is not to be found is no error. */
+/* `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of the BPF maps of these names; -1
+ * for the second: ticks are not counted. A process, user or cgroup that does not exist is not an error. The caller
+ * frees `*ret`. */
 int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
                             struct sampling_rule_table **ret);
 void sampling_rule_table_free(struct sampling_rule_table *t);
 DEFINE_FREEP(sampling_rule_table)
 
-/* Looks who they are, if it is time to. */
+/* Refreshes the map if it is due. */
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns);
 
-#define SAMPLING_PODS_MAX           256 /* that rules by names and labels may mean together: more than a node has */
+#define SAMPLING_PODS_MAX           256 /* that all rules by name or label may match together: more than a node runs */
 #define SAMPLING_RULE_POD_UID_BYTES 40
 
 struct sampling_pod {
-    uint32_t target;
+    uint32_t rule;
     char uid[SAMPLING_RULE_POD_UID_BYTES];
 };
 
-/* Whom SAMPLING_RULE_POD_NAME and SAMPLING_RULE_POD_LABEL mean from now on, which only the container runtime knows;
- * looks at once who they are, if they are others than before. All bytes of `pods` are set. */
+/* Sets the pods that SAMPLING_RULE_POD_NAME and SAMPLING_RULE_POD_LABEL match, which only the container runtime knows;
+ * refreshes the map if they have changed. Pods are compared bytewise: every byte of `pods` must be set. */
 void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sampling_pod *pods, size_t count);
 
 struct sampling_rule_stats {
-    bool found;              /* on this machine, as of the last look; of a command, and of who is none, always */
-    uint64_t ticks, samples; /* of the clock that met its threads, and of which a sample was taken */
+    bool found; /* exists on this machine as of the last refresh; always true for a command and for tasks without a rule
+                 */
+    uint64_t ticks, samples; /* clock ticks that hit its threads, and how many of them were sampled */
 };
 
-/* Of the target of this number; SAMPLING_RULES_MAX: of all who are none. */
+/* Statistics of the rule with this index; SAMPLING_RULES_MAX: of tasks without a rule. */
 struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_table *t, uint32_t number);
 
-/* Cgroups and the like that found no room, at the worst look. */
+/* Largest number of keys that did not fit at any refresh. */
 uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t);
 
-/* Bits of enum sampling_rule_key_kind that these may need. */
+/* Bit set of the enum sampling_rule_key_kind values that these rules need. */
 uint32_t sampling_rule_table_kinds(const struct sampling_rules *rules);

@@ -1,4 +1,4 @@
-/* See sampling_rules.h. */
+/* Parses sampling rules and derives rates from them; see sampling_rules.h. */
 #include "sources/sampling/sampling_rules.h"
 
 #include "base/cleanup.h"
@@ -27,7 +27,8 @@ static int parse_selector(const char *word, enum sampling_rule_selector *ret)
     return -EINVAL;
 }
 
-/* "SELECTOR=VALUE:HZ", without blanks around it. A value may have colons: the rate follows the last. */
+/* Parses "SELECTOR=VALUE:HZ" without surrounding blanks. The value may contain colons: the rate follows the last one.
+ */
 static int parse_entry(const char *text, size_t bytes, struct sampling_rule *ret)
 {
     char entry[SAMPLING_RULE_NAME_BYTES + 8];
@@ -52,7 +53,7 @@ static int parse_entry(const char *text, size_t bytes, struct sampling_rule *ret
     return 0;
 }
 
-static bool is_asked_for(const struct sampling_rules *rules, const struct sampling_rule *t)
+static bool is_duplicate(const struct sampling_rules *rules, const struct sampling_rule *t)
 {
     for (size_t i = 0; i < rules->count; i++)
         if (rules->list[i].selector == t->selector && strcmp(rules->list[i].value, t->value) == 0)
@@ -72,7 +73,7 @@ int sampling_rules_parse(const char *text, struct sampling_rules *ret, const cha
         size_t bytes = text < end ? (size_t)(end - text) : 0;
         while (bytes && strchr(BLANKS, text[bytes - 1]))
             bytes--;
-        if (ret->count == SAMPLING_RULES_MAX || parse_entry(text, bytes, &t) < 0 || is_asked_for(ret, &t)) {
+        if (ret->count == SAMPLING_RULES_MAX || parse_entry(text, bytes, &t) < 0 || is_duplicate(ret, &t)) {
             *ret_bad = text < end ? text : end;
             *ret_bad_bytes = bytes;
             return -EINVAL;

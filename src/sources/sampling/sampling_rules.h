@@ -1,5 +1,5 @@
-/* Whom to sample at another rate than the rest (profile.sampling_rules): a list of selectors in words, of which a
- * thread answers to the first that fits. Plain data; whom they are now is sampling_rule_table.h's matter. */
+/* Sampling rules (profile.sampling_rules): threads matched by a selector are sampled at a rate of their own. The first
+ * matching rule applies. Plain data; sampling_rule_table.h resolves the rules on this machine. */
 #pragma once
 
 #include <linux/types.h>
@@ -18,7 +18,7 @@ enum sampling_rule_selector {
     SAMPLING_RULE_CGROUP,
     SAMPLING_RULE_CONTAINER,
     SAMPLING_RULE_POD,       /* by its UID */
-    SAMPLING_RULE_POD_NAME,  /* NAMESPACE/NAME; written as a pod, too */
+    SAMPLING_RULE_POD_NAME,  /* NAMESPACE/NAME, also written with the selector "pod" */
     SAMPLING_RULE_POD_LABEL, /* KEY=VALUE */
     SAMPLING_RULE_COMMAND,
     SAMPLING_RULE_USER,
@@ -27,8 +27,8 @@ enum sampling_rule_selector {
 
 struct sampling_rule {
     enum sampling_rule_selector selector;
-    char value[SAMPLING_RULE_VALUE_BYTES]; /* as it was written; never empty */
-    uint32_t hz;                           /* 0: never */
+    char value[SAMPLING_RULE_VALUE_BYTES]; /* as written; never empty */
+    uint32_t hz;                           /* 0: not sampled */
 };
 
 struct sampling_rules {
@@ -36,27 +36,28 @@ struct sampling_rules {
     size_t count;
 };
 
-/* "command=mlserver:99, user=backup:0"; "" is none. -EINVAL: there is an entry that is none, one too many or asks for
- * whom another one has asked for; it begins at *ret_bad, of *ret_bad_bytes. */
+/* Parses "command=mlserver:99, user=backup:0"; "" yields no rules. -EINVAL: an entry is invalid, exceeds the maximum
+ * or repeats a selector and value; `*ret_bad` points to it in `text`, `*ret_bad_bytes` long. */
 int sampling_rules_parse(const char *text, struct sampling_rules *ret, const char **ret_bad, size_t *ret_bad_bytes);
 
-/* "command=mlserver". Returns `out`. */
+/* Formats the rule as "command=mlserver". Returns `out`. */
 const char *sampling_rule_name(const struct sampling_rule *t, char out[SAMPLING_RULE_NAME_BYTES]);
 
-/* Whether there is anybody who is never to be sampled: a target, or all others. NULL: there is not. */
+/* Whether some tasks are never sampled: those of a rule, or those without a rule. `rules` may be NULL: false. */
 bool sampling_rules_leave_out(const struct sampling_rules *rules, uint32_t others_hz);
 
-/* The rate at which the clock has to tick, where those who are no target are sampled at `others_hz`. NULL: there are no
- * rules. */
+/* The rate of the sampling clock: the highest of all rules and of `others_hz`, the rate of tasks without a rule.
+ * `rules` may be NULL. */
 uint32_t sampling_rules_clock_hz(const struct sampling_rules *rules, uint32_t others_hz);
 
-/* Of SAMPLING_RULE_ALWAYS ticks of that clock, how many are taken, by target; the last: of who is none. */
+/* For each rule, how many of SAMPLING_RULE_ALWAYS clock ticks are sampled; the last element is for tasks without a
+ * rule. */
 void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz,
                            uint64_t ret_shares[SAMPLING_RULES_MAX + 1]);
 
-/* Where waits of who is no target are told by chance if they are shorter than `others_ns`, and then stand for so much:
- * what that is by target; the last: of who is none. Who is sampled half as often has half as many records for the time
- * that it waits. `max_ns`: it is no more, unless others_ns is. Where others are not sampled, others_ns is that of the
- * target that is sampled most often. */
+/* The random-sampling threshold of waits per rule. Waits of tasks without a rule that are shorter than `others_ns` are
+ * recorded at random and weighted by `others_ns`; a rule with half their rate gets twice the threshold, hence half as
+ * many records for the same time. The last element is for tasks without a rule. Thresholds are capped at `max_ns`, or
+ * at `others_ns` if that is larger. If `others_hz` is 0, `others_ns` applies to the rule with the highest rate. */
 void sampling_rules_sample_ns(const struct sampling_rules *rules, uint32_t others_hz, uint64_t others_ns,
                               uint64_t max_ns, uint64_t ret_ns[SAMPLING_RULES_MAX + 1]);

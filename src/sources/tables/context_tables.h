@@ -1,5 +1,5 @@
-/* The kernel half's tables of which processes' threads say what they work for, and where: of a source that walks
- * stacks, or of several that share them. Pipeline thread only. */
+/* BPF maps of the processes whose threads publish a context (thread contexts, Go labels), and where in memory. Belong
+ * to a source that unwinds stacks, or are shared by several. Pipeline thread only. */
 #pragma once
 
 #include <stdint.h>
@@ -8,12 +8,13 @@ struct go_labels_layout;
 struct thread_context_place;
 
 struct context_tables {
-    int thread_contexts_fd, go_labels_fd; /* borrowed from the source that made them */
+    int thread_contexts_fd, go_labels_fd; /* borrowed from the source that created them */
 };
 
-/* Where threads of this process publish what they work for (probes/thread_context.h); NULL: nowhere. -ENOSPC: there is
- * no room. */
+/* Sets where the threads of a process publish their context (probes/thread_context.h); NULL: they do not. -ENOSPC: the
+ * map is full. */
 int context_tables_set_thread_context(const struct context_tables *t, uint32_t pid,
                                       const struct thread_context_place *place);
-/* Where goroutines of this process have their labels (probes/go_labels.h); NULL: nowhere. -ENOSPC: there is no room. */
+/* Sets where the goroutines of a process have their labels (probes/go_labels.h); NULL: no labels. -ENOSPC: the map is
+ * full. */
 int context_tables_set_go_labels(const struct context_tables *t, uint32_t pid, const struct go_labels_layout *layout);

@@ -1,10 +1,10 @@
-/* The kernel puts off every change of a map of maps until no program can be reading it: milliseconds, in
- * which the pipeline must not stand still. So objects are filled here and then named in the map of maps by a
- * thread of their own, many at once; until it has done so their number leads nowhere, and a walk that meets
- * it copies the stack as for any object whose rows are not there.
+/* The kernel defers every change of a map of maps until no program can be reading it. That takes milliseconds, which
+ * must not block the pipeline. So this thread fills an object's map, and a publisher thread inserts it into the map of
+ * maps, many at once. Until then a lookup of the object's number fails, and a walk that needs it copies the stack, as
+ * for any object without an unwind table.
  *
- * Mappings need no thread: a generation's chunks are written before the process's entry names it, and the
- * ones before are taken out only after a while (GRACE_NS), when no walk can be in them any more. */
+ * Mappings need no thread: the chunks of a new generation are written before the process's entry refers to it, and the
+ * chunks of the old generation are deleted only after GRACE_NS, when no walk can use them any more. */
 #include "sources/tables/unwind_tables_private.h"
 
 #include "base/cleanup.h"
@@ -16,22 +16,22 @@
 #include <pthread.h>
 #include <string.h>
 
-#define GRACE_NS      50000000ULL /* a walk takes microseconds, with preemption off */
-#define GRAVES_MAX    4096
+#define GRACE_NS      50000000ULL /* a walk takes microseconds, with preemption disabled */
+#define RETIRED_MAX   4096
 #define PUBLISH_BATCH 64
-#define CHUNK_BYTES   1024 /* what a chunk and a process's entry take up in the kernel */
+#define CHUNK_BYTES   1024 /* kernel memory of a chunk and of a process's entry */
 #define PROCESS_BYTES 512
 
 enum slot_state { SLOT_FREE, SLOT_TO_PUT, SLOT_PUTTING, SLOT_PRESENT, SLOT_TO_REMOVE, SLOT_REMOVING };
 
 struct slot {
     enum slot_state state;
-    int fd;          /* of the object's map, until the kernel holds it */
-    uint32_t serial; /* never 0, which the kernel half's empty cache entries hold */
+    int fd;          /* of the object's map; closed once the kernel holds it */
+    uint32_t serial; /* never 0, which marks empty entries of the BPF programs' cache */
     size_t bytes;
 };
 
-struct grave {
+struct retired_generation {
     uint64_t time_ns;
     uint32_t pid, generation, chunks;
 };
@@ -42,13 +42,13 @@ struct unwind_tables {
     } maps;
     size_t max_bytes;
     uint32_t generation;
-    struct grave *graves; /* a queue */
-    size_t grave_first, grave_count;
+    struct retired_generation *retired; /* ring buffer */
+    size_t retired_first, retired_count;
     size_t mapping_bytes;
 
     pthread_t thread;
     bool thread_runs;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t work;
     bool stop;
     size_t pending;
@@ -57,7 +57,7 @@ struct unwind_tables {
     struct slot slots[UNWIND_MAX_OBJECTS];
 };
 
-/* Takes up to `max` slots in `from` and marks them `to`. Locked by the caller. */
+/* Moves up to `max` slots from state `from` to state `to`. The caller holds the lock. */
 static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slot_state to, uint32_t *ret, size_t max)
 {
     size_t n = 0;
@@ -71,7 +71,7 @@ static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slo
     return n;
 }
 
-static void publish(struct unwind_tables *t, uint32_t *slots, uint32_t count)
+static void publish_objects(struct unwind_tables *t, uint32_t *slots, uint32_t count)
 {
     uint32_t fds[PUBLISH_BATCH], done = count;
     LIBBPF_OPTS(bpf_map_batch_opts, options);
@@ -80,7 +80,7 @@ static void publish(struct unwind_tables *t, uint32_t *slots, uint32_t count)
         fds[i] = (uint32_t)t->slots[slots[i]].fd;
     if (bpf_map_update_batch(t->maps.objects_fd, slots, fds, &done, &options) == 0)
         return;
-    for (uint32_t i = 0; i < count; i++) /* before 5.14: one by one. One that fails stays without rows. */
+    for (uint32_t i = 0; i < count; i++) /* before 5.14: one by one. An object that fails stays without a table. */
         (void)bpf_map_update_elem(t->maps.objects_fd, &slots[i], &fds[i], BPF_ANY);
 }
 
@@ -100,7 +100,7 @@ static void *publish_thread(void *arg)
         puts = take_slots(t, SLOT_TO_PUT, SLOT_PUTTING, slots, PUBLISH_BATCH);
         if (puts) {
             pthread_mutex_unlock(&t->lock);
-            publish(t, slots, (uint32_t)puts);
+            publish_objects(t, slots, (uint32_t)puts);
             pthread_mutex_lock(&t->lock);
             for (size_t i = 0; i < puts; i++) {
                 struct slot *slot = &t->slots[slots[i]];
@@ -165,8 +165,8 @@ int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwi
         t->slots[i].fd = -1;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->work, NULL);
-    t->graves = calloc(GRAVES_MAX, sizeof(*t->graves));
-    if (!t->graves)
+    t->retired = calloc(RETIRED_MAX, sizeof(*t->retired));
+    if (!t->retired)
         return -ENOMEM;
     r = pthread_create(&t->thread, NULL, publish_thread, t);
     if (r)
@@ -192,7 +192,7 @@ void unwind_tables_free(struct unwind_tables *t)
         closep(&t->slots[i].fd);
     pthread_cond_destroy(&t->work);
     pthread_mutex_destroy(&t->lock);
-    free(t->graves);
+    free(t->retired);
     free(t);
 }
 
@@ -209,7 +209,7 @@ static int object_map_fill(int fd, const void *values, uint32_t count)
     return bpf_map_update_batch(fd, keys, values, &done, &options);
 }
 
-/* A free slot, reserved with its bytes, or -ENOSPC. Numbers go round, so that one is not soon used again. */
+/* Reserves a free slot with its bytes, or returns -ENOSPC. Slot numbers rotate, so that one is not reused soon. */
 static int slot_reserve(struct unwind_tables *t, size_t bytes)
 {
     int r = -ENOSPC;
@@ -311,40 +311,40 @@ static void delete_chunks(struct unwind_tables *t, uint32_t pid, uint32_t genera
     }
 }
 
-static void sweep_graves(struct unwind_tables *t, uint64_t now_ns)
+static void delete_retired(struct unwind_tables *t, uint64_t now_ns)
 {
-    while (t->grave_count > 0) {
-        struct grave *g = &t->graves[t->grave_first];
+    while (t->retired_count > 0) {
+        struct retired_generation *g = &t->retired[t->retired_first];
 
-        if (now_ns - g->time_ns < GRACE_NS && t->grave_count < GRAVES_MAX)
+        if (now_ns - g->time_ns < GRACE_NS && t->retired_count < RETIRED_MAX)
             return;
         delete_chunks(t, g->pid, g->generation, g->chunks);
-        t->grave_first = (t->grave_first + 1) % GRAVES_MAX;
-        t->grave_count--;
+        t->retired_first = (t->retired_first + 1) % RETIRED_MAX;
+        t->retired_count--;
     }
 }
 
-static void bury(struct unwind_tables *t, uint32_t pid, const struct unwind_process *process)
+static void retire_generation(struct unwind_tables *t, uint32_t pid, const struct unwind_process *process)
 {
     uint64_t now_ns = clock_monotonic_ns();
 
-    sweep_graves(t, now_ns);
-    t->graves[(t->grave_first + t->grave_count) % GRAVES_MAX] =
-        (struct grave){.time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
-    t->grave_count++;
+    delete_retired(t, now_ns);
+    t->retired[(t->retired_first + t->retired_count) % RETIRED_MAX] = (struct retired_generation){
+        .time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
+    t->retired_count++;
 }
 
 static uint32_t mapping_object(const struct unwind_mapping *m)
 {
     if (m->object == UNWIND_OBJECT_UNKNOWN)
         return UNWIND_MAPPING_NO_ROWS_YET;
-    /* Offsets in rows have 32 bits. */
+    /* Rows have 32-bit file offsets. */
     if (m->object == UNWIND_OBJECT_NO_CODE || m->file_offset + (m->end - m->start) > UINT32_MAX)
         return UNWIND_MAPPING_NO_CODE;
     return m->object;
 }
 
-/* Slots are taken and numbered by this thread alone. */
+/* Reads without the lock: only this thread assigns slots and serials. */
 static uint32_t mapping_serial(const struct unwind_tables *t, const struct unwind_mapping *m)
 {
     return m->object < UNWIND_MAX_OBJECTS ? t->slots[m->object].serial : 0;
@@ -371,8 +371,8 @@ static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key
     return r == -E2BIG ? -ENOSPC : r;
 }
 
-/* Without what lies at kernel addresses (/proc names a [vsyscall] there, which has no code): searches compare
- * as if there were none (UNWIND_SEARCH). */
+/* Excludes mappings at kernel addresses ([vsyscall], which has no code): the search in BPF compares addresses as
+ * signed numbers (UNWIND_SEARCH). */
 static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t count)
 {
     while (count > 0 && mappings[count - 1].end > INT64_MAX)
@@ -393,7 +393,7 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
         process.interpreters = *interpreters;
     count = count_user_mappings(mappings, count);
     chunks = count ? (count + UNWIND_CHUNK_MAPPINGS - 1) / UNWIND_CHUNK_MAPPINGS : 1;
-    sweep_graves(t, clock_monotonic_ns());
+    delete_retired(t, clock_monotonic_ns());
     if (chunks > UNWIND_PROCESS_CHUNKS)
         return -ENOSPC;
     for (; process.chunks < chunks && r == 0; process.chunks++) {
@@ -410,7 +410,7 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
         return r == -E2BIG ? -ENOSPC : r;
     }
     if (had)
-        bury(t, pid, &old);
+        retire_generation(t, pid, &old);
     else
         t->mapping_bytes += PROCESS_BYTES;
     return 0;
@@ -425,7 +425,7 @@ void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid)
     if (bpf_map_delete_elem(t->maps.processes_fd, &pid) < 0)
         return;
     t->mapping_bytes -= PROCESS_BYTES;
-    bury(t, pid, &old);
+    retire_generation(t, pid, &old);
 }
 
 size_t unwind_tables_bytes(const struct unwind_tables *t)
@@ -438,10 +438,10 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     return bytes + t->mapping_bytes;
 }
 
-void unwind_tables_reemit(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check)
+void unwind_tables_reemit(const struct bpf_map *emitted_codes, uint32_t pid, uint64_t code, uint32_t check)
 {
-    const uint32_t place = python_told_place(python_told_hash(pid, code, check));
-    const uint64_t nothing = 0;
+    const uint32_t index = python_told_place(python_told_hash(pid, code, check));
+    const uint64_t empty = 0;
 
-    (void)bpf_map_update_elem(bpf_map__fd(told), &place, &nothing, BPF_ANY);
+    (void)bpf_map_update_elem(bpf_map__fd(emitted_codes), &index, &empty, BPF_ANY);
 }

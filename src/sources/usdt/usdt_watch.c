@@ -1,6 +1,6 @@
-/* Loads probes/usdt.bpf.c once for each context, since which arguments are texts is the file's, and
- * attaches it to every file of that context; see usdt_watch.h. libbpf finds the probe's places in the file,
- * and has the kernel count up the semaphore in each process. */
+/* Loads probes/usdt.bpf.c once per context, because which arguments are strings depends on the file, and attaches it
+ * to every file of that context; see usdt_watch.h. libbpf finds the probe sites in the file and makes the kernel
+ * increment the semaphore in each process. */
 #include "sources/usdt/usdt_watch.h"
 
 #include "sources/attach/missed_runs.h"
@@ -27,9 +27,9 @@ struct usdt_watch {
     usdt_watch_take *take;
     void *context;
     struct ring_buffer *rings;
-    struct program programs[NATIVE_WATCH_CONTEXTS_MAX];
+    struct program programs[USDT_WATCH_CONTEXTS_MAX];
     size_t program_count;
-    struct usdt_watch_link links[NATIVE_WATCH_LINKS_MAX];
+    struct usdt_watch_link links[USDT_WATCH_LINKS_MAX];
 };
 
 static int take_firing(void *context, void *data, size_t size)
@@ -54,7 +54,7 @@ void usdt_watch_free(struct usdt_watch *w)
     if (!w)
         return;
     ring_buffer__free(w->rings);
-    for (size_t i = 0; i < NATIVE_WATCH_LINKS_MAX; i++)
+    for (size_t i = 0; i < USDT_WATCH_LINKS_MAX; i++)
         usdt_watch_remove(&w->links[i]);
     for (size_t i = 0; i < w->program_count; i++)
         usdt_bpf__destroy(w->programs[i].bpf);
@@ -70,7 +70,7 @@ static int add_ring(struct usdt_watch *w, struct program *p)
     return w->rings ? 0 : -errno;
 }
 
-static int load(struct usdt_watch *w, struct program *p, uint32_t texts)
+static int load_program(struct usdt_watch *w, struct program *p, uint32_t texts)
 {
     p->bpf = usdt_bpf__open();
     if (!p->bpf)
@@ -87,13 +87,13 @@ static int get_program(struct usdt_watch *w, const struct usdt_watch_target *of,
             *ret = &w->programs[i];
             return 0;
         }
-    if (w->program_count == NATIVE_WATCH_CONTEXTS_MAX)
+    if (w->program_count == USDT_WATCH_CONTEXTS_MAX)
         return -ENOSPC;
     if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) != 1)
         return -ENOTSUP;
     struct program *p = &w->programs[w->program_count];
     *p = (struct program){.watch = w, .context = of->context};
-    int r = load(w, p, of->texts);
+    int r = load_program(w, p, of->texts);
     if (r < 0) {
         usdt_bpf__destroy(p->bpf);
         return r;
@@ -103,7 +103,7 @@ static int get_program(struct usdt_watch *w, const struct usdt_watch_target *of,
     return 0;
 }
 
-static int attach(struct usdt_watch *w, const struct usdt_watch_target *of, struct usdt_watch_link *link)
+static int attach_probe(struct usdt_watch *w, const struct usdt_watch_target *of, struct usdt_watch_link *link)
 {
     struct program *p;
     int r = get_program(w, of, &p);
@@ -115,13 +115,13 @@ static int attach(struct usdt_watch *w, const struct usdt_watch_target *of, stru
 
 int usdt_watch_add(struct usdt_watch *w, const struct usdt_watch_target *target, struct usdt_watch_link **ret)
 {
-    struct usdt_watch_link *link = w->links, *end = w->links + NATIVE_WATCH_LINKS_MAX;
+    struct usdt_watch_link *link = w->links, *end = w->links + USDT_WATCH_LINKS_MAX;
     while (link < end && link->link)
         link++;
     if (link == end)
         return -ENOSPC;
-    libbpf_print_fn_t before = libbpf_set_print(NULL); /* who asked says what it means */
-    int r = attach(w, target, link);
+    libbpf_print_fn_t before = libbpf_set_print(NULL); /* the caller reports the error */
+    int r = attach_probe(w, target, link);
     libbpf_set_print(before);
     if (r == 0)
         *ret = link;
