@@ -1,4 +1,4 @@
-/* The helper's process; see file_helper.h. It shares no memory that changes with the agent, holds none of its
+/* The file helper's process; see file_helper.h. It shares no writable memory with the agent, holds none of its
  * descriptors, and ends with it. */
 #include "resolve/files/file_helper.h"
 
@@ -28,25 +28,24 @@
 #define STACK_BYTES ((size_t)512 << 10)
 #define IDLE_MAX    3
 
-#ifndef MFD_NOEXEC_SEAL /* of Linux 6.3 */
+#ifndef MFD_NOEXEC_SEAL /* since Linux 6.3 */
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
 struct job {
-    int socket, fd; /* fd -1: none was sent */
+    int socket, fd; /* fd -1: the request came without one */
     struct file_ask ask;
 };
 
-/* File systems of this machine's own memory and disks. All others may wait for somebody: so may overlayfs,
- * for what lies below it. */
-static bool is_near(int fd)
+/* True for file systems in this machine's memory or on its disks. All others may block; so may overlayfs, because of
+ * its lower layers. */
+static bool is_local(int fd)
 {
     static const uint32_t types[] = {
         EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC, TMPFS_MAGIC,       RAMFS_MAGIC,
         F2FS_SUPER_MAGIC, SQUASHFS_MAGIC,    0xe0f5e1e2,        ISOFS_SUPER_MAGIC, 0x2fc12fc1,
-        0xca451a4e,       MSDOS_SUPER_MAGIC, 0x2011bab0,        HUGETLBFS_MAGIC, /* erofs, zfs, bcachefs and
-                                                                                    exfat have no name in
-                                                                                    every header */
+        0xca451a4e,       MSDOS_SUPER_MAGIC, 0x2011bab0,        HUGETLBFS_MAGIC, /* erofs, zfs, bcachefs and exfat have
+                                                                                    no name in every header */
     };
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0)
@@ -74,14 +73,13 @@ static int open_by_descriptor(int fd, int flags)
 static int new_copy(void)
 {
     int copy = memfd_create("sonde-files", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-    if (copy < 0) /* before 6.3 */
+    if (copy < 0) /* Linux before 6.3 */
         copy = memfd_create("sonde-files", MFD_CLOEXEC);
     return copy < 0 ? -errno : copy;
 }
 
-/* All there is from `from` on at once, in memory of its own: who asks need not come back for every page that the kernel
- * writes. Its offset stays at the beginning. -EBADMSG: it ends before `max_bytes`, and is to be had whole or not at
- * all. */
+/* Copies everything from `from` on into a memfd, so that the requester need not come back for every page that the
+ * kernel writes. The memfd's offset stays 0. -EBADMSG: `whole` is set and the file ends before `max_bytes`. */
 static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
 {
     _cleanup_close_ int copy = new_copy();
@@ -97,7 +95,7 @@ static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
         if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
             return -ENOSPC;
     }
-    explicit_bzero(piece, FILE_READ_BYTES); /* there may be secrets in it */
+    explicit_bzero(piece, FILE_READ_BYTES); /* it may contain secrets */
     return take_fd(&copy);
 }
 
@@ -109,7 +107,7 @@ static int copy_of_buf(const struct buf *text)
     return take_fd(&copy);
 }
 
-/* Of mappings only the executable ones, where the kernel lets them be asked for. */
+/* Copies only the executable mappings. Fails where the kernel cannot select them. */
 static int copy_of_maps(int fd, uint64_t max_bytes)
 {
     _cleanup_buf_ struct buf lines = {.max_bytes = max_bytes};
@@ -139,10 +137,10 @@ static int open_copy(const struct job *job)
         return -errno;
     int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
     return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false)
-                    : copy; /* emulators and sandboxes refuse what they do not know in many ways */
+                    : copy; /* fall back on any error: emulators and sandboxes refuse unknown ioctls in many ways */
 }
 
-static int open_asked(struct job *job, struct object_identity *ret)
+static int open_requested_file(struct job *job, struct object_identity *ret)
 {
     struct file_ask *ask = &job->ask;
     int fd = -EINVAL;
@@ -177,7 +175,7 @@ static int open_asked(struct job *job, struct object_identity *ret)
     if (fd >= 0) {
         const bool is_copy =
             ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
-        ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_near(fd));
+        ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_local(fd));
         ret->mount_id = mount_of(fd);
     }
     return fd;
@@ -194,7 +192,7 @@ static int64_t size_of(int fd)
     return fstat(fd, &st) < 0 ? -errno : st.st_size;
 }
 
-static uint64_t sleeps(void)
+static uint64_t voluntary_switches(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
@@ -210,7 +208,7 @@ static int64_t read_piece(int fd, const struct file_read *asked, void *data, siz
     return n < 0 ? -errno : n;
 }
 
-/* Until the other side closes the socket. */
+/* Serves reads of a remote file until the other side closes the socket. */
 static void serve_reads(int socket, int fd)
 {
     struct {
@@ -220,10 +218,10 @@ static void serve_reads(int socket, int fd)
     struct file_read asked;
     while (answer && recv(socket, &asked, sizeof(asked), 0) == sizeof(asked)) {
         size_t size = asked.size < FILE_READ_BYTES ? asked.size : FILE_READ_BYTES;
-        const uint64_t sleeps_before = sleeps(), start_ns = clock_monotonic_ns();
+        const uint64_t switches_before = voluntary_switches(), start_ns = clock_monotonic_ns();
         int64_t n = read_piece(fd, &asked, answer->data, size);
         answer->piece.result = n;
-        answer->piece.slept_ns = sleeps() == sleeps_before ? 0 : clock_monotonic_ns() - start_ns;
+        answer->piece.slept_ns = voluntary_switches() == switches_before ? 0 : clock_monotonic_ns() - start_ns;
         size = n < 0 || asked.offset >= FILE_READER ? 0 : (size_t)n;
         if (send(socket, answer, sizeof(answer->piece) + size, MSG_NOSIGNAL) < 0)
             break;
@@ -231,12 +229,12 @@ static void serve_reads(int socket, int fd)
     free(answer);
 }
 
-static void do_job(struct job *job)
+static void serve_request(struct job *job)
 {
     struct file_answer answer = {0};
     const pid_t tid = gettid();
     send(job->socket, &tid, sizeof(tid), MSG_NOSIGNAL);
-    int fd = open_asked(job, &answer.identity);
+    int fd = open_requested_file(job, &answer.identity);
     answer.error = fd < 0 ? fd : 0;
     const bool far = fd >= 0 && answer.identity.is_far;
     if (far && job->ask.kind == FILE_ASK_SIGHT) {
@@ -247,13 +245,13 @@ static void do_job(struct job *job)
     } else if (send_answer(job->socket, &answer, far ? -1 : fd) == 0 && far) {
         serve_reads(job->socket, fd);
     }
-    close(job->socket); /* first: what follows may wait */
+    close(job->socket); /* first, because the closes below may block */
     closep(&job->fd);
     closep(&fd);
 }
 
-/* The next thing asked for; false when nobody asks any more. */
-static bool receive(int control, struct job *ret)
+/* Receives the next request; false when the agent has closed the control socket. */
+static bool receive_request(int control, struct job *ret)
 {
     struct descriptors with;
     const ssize_t n = descriptors_receive(control, &ret->ask, sizeof(ret->ask), &with, 0);
@@ -262,37 +260,37 @@ static bool receive(int control, struct job *ret)
     return n > (ssize_t)offsetof(struct file_ask, path);
 }
 
-/* All threads are alike: each takes what is asked for next, having seen to it that another one listens while
- * it waits itself. A few stay idle, the others end. */
+/* All threads run the same loop. A thread that accepts a request first makes sure that another thread is listening,
+ * since it may block itself. IDLE_MAX threads stay idle, the others end. */
 struct helper {
     int control;
     atomic_uint idle;
     pthread_attr_t detached;
 };
 
-static void *work(void *arg);
+static void *worker_main(void *arg);
 
-static void work_once(struct helper *h, struct job *job)
+static void dispatch_request(struct helper *h, struct job *job)
 {
     pthread_t thread;
-    if (job->socket < 0 || (atomic_load(&h->idle) == 0 && pthread_create(&thread, &h->detached, work, h) != 0)) {
-        closep(&job->socket); /* answer enough: not now */
+    if (job->socket < 0 || (atomic_load(&h->idle) == 0 && pthread_create(&thread, &h->detached, worker_main, h) != 0)) {
+        closep(&job->socket); /* closing the socket without a reply means: retry later */
         closep(&job->fd);
         return;
     }
-    do_job(job);
+    serve_request(job);
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
     struct helper *h = arg;
     struct job *job = malloc(sizeof(*job));
     do {
         atomic_fetch_add(&h->idle, 1);
-        if (!job || !receive(h->control, job))
+        if (!job || !receive_request(h->control, job))
             _exit(0);
         atomic_fetch_sub(&h->idle, 1);
-        work_once(h, job);
+        dispatch_request(h, job);
     } while (atomic_load(&h->idle) < IDLE_MAX);
     free(job);
     return NULL;
@@ -308,8 +306,8 @@ _Noreturn void file_helper_run(int control)
     pthread_attr_init(&h.detached);
     pthread_attr_setdetachstate(&h.detached, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&h.detached, STACK_BYTES);
-    if (send(control, "", 1, MSG_NOSIGNAL) != 1) /* we are here */
+    if (send(control, "", 1, MSG_NOSIGNAL) != 1) /* reports that the helper runs */
         _exit(1);
     for (;;)
-        work(&h);
+        worker_main(&h);
 }

@@ -1,7 +1,7 @@
-/* The helper: a process of our own that opens the files of observed processes, and reads those whose file
- * system may keep a reader waiting (NFS, FUSE, what lies over them, a process's own memory). Whoever waits in
- * a dead file system cannot be ended, not even by a signal: that is the helper's lot, in one thread for each
- * thing asked for, and never the agent's. This is what goes over its sockets; who asks is file_opener.h. */
+/* The file helper: a process of our own that opens the files of observed processes, and reads those whose file
+ * system may block (NFS, FUSE, file systems stacked on them, a process's memory). A thread that blocks in a dead
+ * file system cannot be ended, not even by SIGKILL. The helper therefore uses one thread per request, and the agent
+ * itself never blocks. This header is the protocol on its sockets; file_opener.h is the client. */
 #pragma once
 
 #include "resolve/files/object_file.h"
@@ -13,37 +13,38 @@
 #define FILE_PATH_BYTES 4096
 
 enum file_ask_kind {
-    FILE_ASK_SIGHT,    /* the file of a mapping */
-    FILE_ASK_AGAIN,    /* one that was answered to be far, by its descriptor */
-    FILE_ASK_BESIDE,   /* another file, by its path as the processes of the sight see it */
-    FILE_ASK_OURS,     /* ... as we see it */
-    FILE_ASK_PROC,     /* a file of /proc/PID, by the directory's descriptor: what is answered is a copy */
+    FILE_ASK_SIGHT,    /* the file behind a mapping */
+    FILE_ASK_AGAIN,    /* a remote file that was opened before, by its O_PATH descriptor */
+    FILE_ASK_BESIDE,   /* another file, by its path in the mount namespace of the sight's processes */
+    FILE_ASK_OURS,     /* another file, by its path in our own mount namespace */
+    FILE_ASK_PROC,     /* a file of /proc/PID, by the directory's descriptor: the reply is a copy */
     FILE_ASK_PERF_MAP, /* a process's /tmp/perf-PID.map, by the descriptor of its directory in /proc */
-    FILE_ASK_CONTEXT,  /* a process's context, by that descriptor: a copy, too (process_context_copy) */
-    FILE_ASK_MEMORY,   /* max_bytes of a process's memory, by that descriptor: a copy, too */
+    FILE_ASK_CONTEXT,  /* a copy of a process's context, by that descriptor (process_context_copy) */
+    FILE_ASK_MEMORY,   /* a copy of max_bytes of a process's memory, by that descriptor */
 };
 
-/* Sent to the helper with the socket for the answer, and after it the descriptor that some kinds have. */
+/* A request, sent to the helper with the socket for the reply and, for some kinds, a descriptor. */
 struct file_ask {
     enum file_ask_kind kind;
-    struct object_sight sight; /* its pointers mean nothing there: */
+    struct object_sight sight; /* the pointers in it are not valid in the helper; the members below replace them */
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
-    uint64_t max_bytes;                   /* of a file of /proc/PID: what is past them is left out */
-    uint64_t address;                     /* of memory */
-    uint64_t not_before_ns;               /* of a perf map: when it was written last (CLOCK_REALTIME) */
-    struct process_context_place context; /* what is known of it */
+    uint64_t max_bytes;                   /* limit for a file of /proc/PID: the rest is left out */
+    uint64_t address;                     /* for FILE_ASK_MEMORY */
+    uint64_t not_before_ns;               /* oldest acceptable mtime of a perf map (CLOCK_REALTIME) */
+    struct process_context_place context; /* the context that the requester already has */
     char path[FILE_PATH_BYTES];
 };
 
-/* Before the answer the number (pid_t) of the thread that took the question up.
+/* The reply. It is preceded by the ID (pid_t) of the thread that accepted the request.
  *
- * A file that is near comes as a descriptor to read. One that is far can be read over the socket of the
- * answer; of a sight's comes an O_PATH descriptor instead, with which it can be asked for again: to hold that
- * one and to close it keeps nobody waiting. */
+ * A local file is returned as a descriptor for reading. A remote file is read over the socket of the reply. For
+ * FILE_ASK_SIGHT a remote file is returned as an O_PATH descriptor instead, with which FILE_ASK_AGAIN requests it
+ * later: holding or closing an O_PATH descriptor never blocks. */
 struct file_answer {
     int error; /* 0 or -errno */
     struct object_identity identity;
 };
 
-/* What the new process does, with `control` as its only descriptor; ends when that is closed. */
+/* Main function of the forked process. `control` is the only descriptor it keeps; it exits when the other end
+ * closes. */
 _Noreturn void file_helper_run(int control);

@@ -1,9 +1,9 @@
-/* The agent's side of the helper; see file_opener.h.
+/* The agent's side of the file helper; see file_opener.h.
  *
- * Each question has a socket of its own, so that questions do not wait for each other. One that was not
- * answered in time keeps its socket: the late answer tells that the file system lives again. Until then no
- * second question is put to that mount, so a dead one costs one wait and one thread of the helper. Which
- * mount a file lies on is told by /proc/PID/mountinfo, without touching any file system. */
+ * Each request has its own socket, so requests do not wait for each other. A request that was not answered in time
+ * keeps its socket: a late reply means that the file system responds again. Until then no other request is sent for
+ * that mount, so a dead mount costs one wait and one helper thread. The mount of a file is found in
+ * /proc/PID/mountinfo, which touches no file system. */
 #include "resolve/files/file_opener.h"
 
 #include "base/buf.h"
@@ -28,20 +28,21 @@
 
 #define SEND_MAX_S     1
 #define TURN_WAIT_MS   5000
-#define ASK_MIN_MS     1500          /* enough to know a file system that does not answer */
-#define PAUSE_NS       1000000000ull /* of what could not be read, doubled each time */
+#define ASK_MIN_MS     1500          /* long enough to detect a file system that does not respond */
+#define PAUSE_NS       1000000000ull /* first backoff after a failed read, doubled each time */
 #define PAUSE_MAX_NS   (64 * PAUSE_NS)
-#define RESTS_MAX      32
-#define FRESH_START_NS (60 * 1000000000ull) /* between two helpers, when one is given up */
-#define PROCESS_KEY    (1ull << 63)         /* of a process; of a mount: */
+#define BACKOFFS_MAX   32
+#define FRESH_START_NS (60 * 1000000000ull) /* minimum age of a helper before it is replaced */
+#define PROCESS_KEY    (1ull << 63)         /* backoff key of a process */
 #define MOUNT_KEY      (1ull << 62)
-#define PERF_MAP_KEY   (1ull << 61) /* of a process, for that file alone */
-#define CONTEXT_KEY    (1ull << 60) /* of a process, for its context alone: that may lie in memory of its own choice */
-#define MEMORY_KEY     (1ull << 59) /* ... for other memory of it */
+#define PERF_MAP_KEY   (1ull << 61) /* of a process, for its perf map only */
+#define CONTEXT_KEY                                                                                                    \
+    (1ull << 60) /* of a process, for its context only, which may lie in memory of the process's choice */
+#define MEMORY_KEY (1ull << 59) /* of a process, for reads of its other memory */
 
-struct rest {
+struct backoff {
     uint64_t key; /* of a mount or a process; 0: free */
-    int socket;   /* of the question that is not answered yet; -1: it has been */
+    int socket;   /* of the request that is still unanswered; -1: none */
     uint64_t until_ns, pause_ns;
 };
 
@@ -49,17 +50,17 @@ struct file_opener {
     pthread_mutex_t lock;
     int control; /* -1: no helper runs */
     pid_t pid;
-    pid_t slow_pid; /* of one that had not ended when it was last waited for; 0: none */
+    pid_t slow_pid; /* a killed helper that has not been reaped yet; 0: none */
     uint64_t started_ns;
-    uint64_t ended_cpu_ns; /* of helpers before this one */
-    struct rest rests[RESTS_MAX];
-    struct {        /* what was not answered for want of CPU time */
-        int socket; /* -1: nothing */
-        pid_t tid;  /* who has taken it up; 0: nobody */
+    uint64_t ended_cpu_ns; /* of earlier helpers */
+    struct backoff backoffs[BACKOFFS_MAX];
+    struct {        /* the request that was not answered for lack of CPU time */
+        int socket; /* -1: none */
+        pid_t tid;  /* the thread that accepted it; 0: no thread yet */
     } starved;
     bool has_turns;
-    uint64_t waited_ns; /* in this turn */
-    uint64_t heard_ns;  /* the last answer */
+    uint64_t waited_ns;     /* in this turn */
+    uint64_t last_reply_ns; /* when the last reply came */
     uint64_t asked, timed_out, refused, starts;
 };
 
@@ -70,13 +71,13 @@ int file_opener_new(struct file_opener **ret)
         return -ENOMEM;
     pthread_mutex_init(&o->lock, NULL);
     o->control = o->starved.socket = -1;
-    for (size_t i = 0; i < RESTS_MAX; i++)
-        o->rests[i].socket = -1;
+    for (size_t i = 0; i < BACKOFFS_MAX; i++)
+        o->backoffs[i].socket = -1;
     *ret = o;
     return 0;
 }
 
-/* ---- the process ---- */
+/* ---- helper process ---- */
 
 static uint64_t helper_cpu_ns(const struct file_opener *o)
 {
@@ -87,8 +88,8 @@ static uint64_t helper_cpu_ns(const struct file_opener *o)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-/* Does not wait for a helper that waits itself: that is left to the next time, or to init. */
-static void stop(struct file_opener *o)
+/* Does not wait for a helper that is blocked itself: a later call, or init, reaps it. */
+static void stop_helper(struct file_opener *o)
 {
     if (o->control < 0)
         return;
@@ -104,11 +105,11 @@ static void stop(struct file_opener *o)
     o->slow_pid = waits ? o->pid : 0;
 }
 
-static void forget_rests(struct file_opener *o)
+static void clear_backoffs(struct file_opener *o)
 {
-    for (size_t i = 0; i < RESTS_MAX; i++) {
-        closep(&o->rests[i].socket);
-        o->rests[i] = (struct rest){.socket = -1};
+    for (size_t i = 0; i < BACKOFFS_MAX; i++) {
+        closep(&o->backoffs[i].socket);
+        o->backoffs[i] = (struct backoff){.socket = -1};
     }
 }
 
@@ -116,14 +117,14 @@ void file_opener_free(struct file_opener *o)
 {
     if (!o)
         return;
-    forget_rests(o);
+    clear_backoffs(o);
     closep(&o->starved.socket);
-    stop(o);
+    stop_helper(o);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }
 
-static unsigned patience_ms(const struct file_opener *o)
+static unsigned wait_budget_ms(const struct file_opener *o)
 {
     const uint64_t waited_ms = o->waited_ns / 1000000;
     if (!o->has_turns)
@@ -131,7 +132,7 @@ static unsigned patience_ms(const struct file_opener *o)
     return waited_ms < TURN_WAIT_MS ? (unsigned)(TURN_WAIT_MS - waited_ms) : 0;
 }
 
-static int start(struct file_opener *o)
+static int start_helper(struct file_opener *o)
 {
     const struct timeval send_timeout = {.tv_sec = SEND_MAX_S};
     int pair[2];
@@ -153,76 +154,77 @@ static int start(struct file_opener *o)
     o->pid = pid;
     o->started_ns = clock_monotonic_ns();
     o->starts++;
-    /* Its first word: what a question waits for is the file, never the helper's own beginning. */
+    /* Waits until the helper runs, so that the deadline of a request covers the file only, never the helper's start. */
     char word;
-    if (file_wait(o->control, 0, patience_ms(o)) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+    if (file_wait(o->control, 0, wait_budget_ms(o)) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
         return 0;
-    stop(o);
+    stop_helper(o);
     return -EAGAIN;
 }
 
 int file_opener_start(struct file_opener *o)
 {
     pthread_mutex_lock(&o->lock);
-    int r = start(o);
+    int r = start_helper(o);
     pthread_mutex_unlock(&o->lock);
     return r;
 }
 
-/* ---- what rests ---- */
+/* ---- backoff ---- */
 
-static struct rest *find_rest(struct file_opener *o, uint64_t key)
+static struct backoff *find_backoff(struct file_opener *o, uint64_t key)
 {
-    for (size_t i = 0; key && i < RESTS_MAX; i++)
-        if (o->rests[i].key == key)
-            return &o->rests[i];
+    for (size_t i = 0; key && i < BACKOFFS_MAX; i++)
+        if (o->backoffs[i].key == key)
+            return &o->backoffs[i];
     return NULL;
 }
 
-/* Looks for late answers. What rested without a question is remembered a little longer than it rests, so that
- * the next pause is a longer one. */
-static void wake(struct file_opener *o)
+/* Ends the backoffs whose late reply has come or whose time is over. A backoff without a pending request is kept for
+ * another pause_ns, so that a repeated failure doubles the pause. */
+static void expire_backoffs(struct file_opener *o)
 {
     const uint64_t now_ns = clock_monotonic_ns();
-    for (size_t i = 0; i < RESTS_MAX; i++) {
-        struct rest *r = &o->rests[i];
+    for (size_t i = 0; i < BACKOFFS_MAX; i++) {
+        struct backoff *r = &o->backoffs[i];
         struct pollfd late = {.fd = r->socket, .events = POLLIN};
         if (late.fd < 0 ? now_ns < r->until_ns + r->pause_ns : poll(&late, 1, 0) <= 0)
             continue;
         closep(&r->socket);
-        *r = (struct rest){.socket = -1};
+        *r = (struct backoff){.socket = -1};
     }
 }
 
-static bool anything_rests(const struct file_opener *o)
+static bool has_backoffs(const struct file_opener *o)
 {
-    for (size_t i = 0; i < RESTS_MAX; i++)
-        if (o->rests[i].key)
+    for (size_t i = 0; i < BACKOFFS_MAX; i++)
+        if (o->backoffs[i].key)
             return true;
     return false;
 }
 
-static bool is_resting(struct file_opener *o, uint64_t key)
+static bool is_backed_off(struct file_opener *o, uint64_t key)
 {
-    const struct rest *r = find_rest(o, key);
+    const struct backoff *r = find_backoff(o, key);
     return r && (r->socket >= 0 || clock_monotonic_ns() < r->until_ns);
 }
 
-/* Takes `socket` (-1: none). When there is no room for what does not answer, somebody makes dead file systems
- * by the dozen: the helper with all its waiting threads is given up, but not often. */
-static void add_rest(struct file_opener *o, uint64_t key, int socket)
+/* Takes `socket` (-1: none). When all BACKOFFS_MAX entries have a pending request, the file systems are failing in
+ * numbers (possibly on purpose): the helper is replaced together with its blocked threads, but at most every
+ * FRESH_START_NS. */
+static void add_backoff(struct file_opener *o, uint64_t key, int socket)
 {
-    struct rest *r = find_rest(o, key);
-    for (size_t i = 0; !r && i < RESTS_MAX; i++)
-        if (!o->rests[i].key)
-            r = &o->rests[i];
-    for (size_t i = 0; !r && i < RESTS_MAX; i++)
-        if (o->rests[i].socket < 0)
-            r = &o->rests[i];
+    struct backoff *r = find_backoff(o, key);
+    for (size_t i = 0; !r && i < BACKOFFS_MAX; i++)
+        if (!o->backoffs[i].key)
+            r = &o->backoffs[i];
+    for (size_t i = 0; !r && i < BACKOFFS_MAX; i++)
+        if (o->backoffs[i].socket < 0)
+            r = &o->backoffs[i];
     if (!r && clock_monotonic_ns() - o->started_ns > FRESH_START_NS) {
-        forget_rests(o);
-        stop(o);
-        r = &o->rests[0];
+        clear_backoffs(o);
+        stop_helper(o);
+        r = &o->backoffs[0];
     }
     if (!r) {
         closep(&socket);
@@ -238,10 +240,10 @@ static void add_rest(struct file_opener *o, uint64_t key, int socket)
     r->until_ns = clock_monotonic_ns() + r->pause_ns;
 }
 
-static bool is_full(const struct file_opener *o)
+static bool has_only_pending_backoffs(const struct file_opener *o)
 {
-    for (size_t i = 0; i < RESTS_MAX; i++)
-        if (o->rests[i].socket < 0)
+    for (size_t i = 0; i < BACKOFFS_MAX; i++)
+        if (o->backoffs[i].socket < 0)
             return false;
     return clock_monotonic_ns() - o->started_ns <= FRESH_START_NS;
 }
@@ -250,21 +252,21 @@ void file_opener_begin_turn(struct file_opener *o)
 {
     pthread_mutex_lock(&o->lock);
     o->has_turns = true;
-    o->waited_ns = o->heard_ns = 0;
+    o->waited_ns = o->last_reply_ns = 0;
     pthread_mutex_unlock(&o->lock);
 }
 
 void file_opener_blame(struct file_opener *o, uint64_t mount_id)
 {
     pthread_mutex_lock(&o->lock);
-    if (o->heard_ns) /* what came since was read in vain */
-        o->waited_ns += clock_monotonic_ns() - o->heard_ns;
-    if (mount_id && !is_resting(o, MOUNT_KEY | mount_id))
-        add_rest(o, MOUNT_KEY | mount_id, -1);
+    if (o->last_reply_ns) /* the time since the last reply was spent in the failed reads */
+        o->waited_ns += clock_monotonic_ns() - o->last_reply_ns;
+    if (mount_id && !is_backed_off(o, MOUNT_KEY | mount_id))
+        add_backoff(o, MOUNT_KEY | mount_id, -1);
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The mount that a path lies on, as the first of the processes sees it that can still be asked. */
+/* The backoff key of the mount that a path lies on, in the mount namespace of the first process that still exists. */
 static uint64_t mount_of_path(const struct object_sight *sight, const char *path)
 {
     for (size_t i = 0; i <= sight->pid_count; i++) {
@@ -278,7 +280,7 @@ static uint64_t mount_of_path(const struct object_sight *sight, const char *path
     return MOUNT_KEY;
 }
 
-/* What is to rest if this is not answered. */
+/* The backoff key if this request times out. `known`: 0 where it has to be looked up. */
 static uint64_t key_of(const struct file_ask *ask, uint64_t known)
 {
     if (known)
@@ -287,7 +289,7 @@ static uint64_t key_of(const struct file_ask *ask, uint64_t known)
     return mount_of_path(ask->kind == FILE_ASK_OURS ? &ours : &ask->sight, ask->path);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static int send_ask(const struct file_opener *o, const struct file_ask *ask, int answer_socket, int fd)
 {
@@ -295,18 +297,18 @@ static int send_ask(const struct file_opener *o, const struct file_ask *ask, int
     return descriptors_send(o->control, ask, offsetof(struct file_ask, path) + strlen(ask->path) + 1, &with, 0);
 }
 
-/* Sends the question to the helper, to a new one if it has gone. Returns the socket for the answer. */
-static int put(struct file_opener *o, const struct file_ask *ask, int fd)
+/* Sends the request to the helper, and to a new one if that has exited. Returns the socket for the reply. */
+static int send_to_helper(struct file_opener *o, const struct file_ask *ask, int fd)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
-    int r = start(o);
+    int r = start_helper(o);
     if (r == 0)
         r = send_ask(o, ask, pair[1], fd);
     if (r == -EPIPE || r == -ECONNRESET) {
-        stop(o);
-        r = start(o);
+        stop_helper(o);
+        r = start_helper(o);
         if (r == 0)
             r = send_ask(o, ask, pair[1], fd);
     }
@@ -320,12 +322,12 @@ static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
 {
     _cleanup_(descriptors_close) struct descriptors with;
     if (descriptors_receive(socket, ret, sizeof(*ret), &with, MSG_DONTWAIT) != (ssize_t)sizeof(*ret))
-        return -EAGAIN; /* the helper has gone, or has no room for another thread */
+        return -EAGAIN; /* the helper has exited, or could not start another thread */
     *ret_fd = take_fd(&with.fds[0]);
     return with.lost ? -EMFILE : 0;
 }
 
-/* Sets `*ret_tid` once somebody has taken the question up. */
+/* Sets `*ret_tid` once a helper thread has accepted the request. */
 static int wait_for_answer(int socket, unsigned max_ms, pid_t *ret_tid)
 {
     const uint64_t start_ns = clock_monotonic_ns();
@@ -340,7 +342,7 @@ static int wait_for_answer(int socket, unsigned max_ms, pid_t *ret_tid)
     return file_wait(socket, tid, waited_ms < max_ms ? max_ms - (unsigned)waited_ms : 0);
 }
 
-/* Until the helper has moved again since it got no CPU time. */
+/* True until the helper has made progress since it was found without CPU time. */
 static bool is_starved(struct file_opener *o)
 {
     struct pollfd late = {.fd = o->starved.socket, .events = POLLIN};
@@ -353,14 +355,14 @@ static bool is_starved(struct file_opener *o)
     return false;
 }
 
-/* Puts the question unless what it would touch rests. `key`: that, 0 where it is yet to be found out. */
-static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key, unsigned *ret_max_ms)
+/* Sends the request unless its mount or process is backed off. `key`: the backoff key; 0: not looked up yet. */
+static int begin_request(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key, unsigned *ret_max_ms)
 {
     pthread_mutex_lock(&o->lock);
-    wake(o);
+    expire_backoffs(o);
     int r;
-    *ret_max_ms = patience_ms(o);
-    if ((anything_rests(o) && is_resting(o, key_of(ask, key))) || is_full(o)) {
+    *ret_max_ms = wait_budget_ms(o);
+    if ((has_backoffs(o) && is_backed_off(o, key_of(ask, key))) || has_only_pending_backoffs(o)) {
         o->refused++;
         r = -ETIMEDOUT;
     } else if (*ret_max_ms < ASK_MIN_MS || is_starved(o)) {
@@ -369,22 +371,22 @@ static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint
     } else {
         const uint64_t start_ns = clock_monotonic_ns();
         o->asked++;
-        r = put(o, ask, fd);
+        r = send_to_helper(o, ask, fd);
         o->waited_ns += clock_monotonic_ns() - start_ns;
     }
     pthread_mutex_unlock(&o->lock);
     return r;
 }
 
-/* How the question that was begun then has ended; takes `socket` where it is still to be answered. */
-static void end(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, pid_t tid, int *socket)
+/* Accounts for the end `r` of a request that started at `start_ns`. Takes `socket` when the reply is still pending. */
+static void finish_request(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, pid_t tid, int *socket)
 {
     pthread_mutex_lock(&o->lock);
-    o->heard_ns = clock_monotonic_ns();
-    o->waited_ns += o->heard_ns - start_ns;
+    o->last_reply_ns = clock_monotonic_ns();
+    o->waited_ns += o->last_reply_ns - start_ns;
     if (r == -ETIMEDOUT) {
         o->timed_out++;
-        add_rest(o, key, take_fd(socket));
+        add_backoff(o, key, take_fd(socket));
     } else if (r == -EBUSY) {
         o->refused++;
         closep(&o->starved.socket);
@@ -394,18 +396,18 @@ static void end(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, p
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Returns the descriptor that came, or else the socket, on which a far file is read. */
+/* Returns the received descriptor, or else the socket over which a remote file is read. */
 static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
                       struct object_identity *ret)
 {
     unsigned max_ms;
     pid_t tid = 0;
-    _cleanup_close_ int socket = begin(o, ask, fd, key, &max_ms);
+    _cleanup_close_ int socket = begin_request(o, ask, fd, key, &max_ms);
     if (socket < 0)
         return socket;
     const uint64_t start_ns = clock_monotonic_ns();
     int r = wait_for_answer(socket, max_ms, &tid);
-    end(o, start_ns, r, r == -ETIMEDOUT ? key_of(ask, key) : 0, tid, &socket);
+    finish_request(o, start_ns, r, r == -ETIMEDOUT ? key_of(ask, key) : 0, tid, &socket);
     struct file_answer answer;
     int opened = -1;
     if (r == 0)
@@ -418,7 +420,7 @@ static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd,
     return opened >= 0 ? opened : take_fd(&socket);
 }
 
-static int fill(struct file_ask *ask, const struct object_sight *sight, const char *path)
+static int fill_request(struct file_ask *ask, const struct object_sight *sight, const char *path)
 {
     const size_t bytes = strlen(path) + 1;
     if (bytes > sizeof(ask->path))
@@ -437,7 +439,7 @@ static int fill(struct file_ask *ask, const struct object_sight *sight, const ch
 int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret)
 {
     struct file_ask ask = {.kind = FILE_ASK_SIGHT};
-    int r = fill(&ask, sight, sight->path);
+    int r = fill_request(&ask, sight, sight->path);
     return r < 0 ? r : ask_helper(o, &ask, -1, 0, ret);
 }
 
@@ -452,7 +454,7 @@ int file_opener_beside(struct file_opener *o, const struct object_sight *sight, 
 {
     struct file_ask ask = {.kind = FILE_ASK_BESIDE};
     struct object_identity unused;
-    int r = fill(&ask, sight, path);
+    int r = fill_request(&ask, sight, path);
     return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
 }
 
@@ -460,7 +462,7 @@ int file_opener_ours(struct file_opener *o, const char *path)
 {
     struct file_ask ask = {.kind = FILE_ASK_OURS};
     struct object_identity unused;
-    int r = fill(&ask, NULL, path);
+    int r = fill_request(&ask, NULL, path);
     return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
 }
 
@@ -469,7 +471,7 @@ int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, cons
 {
     struct file_ask ask = {.kind = FILE_ASK_PROC};
     struct object_identity unused;
-    int r = fill(&ask, NULL, name);
+    int r = fill_request(&ask, NULL, name);
     if (r < 0)
         return r;
     ask.max_bytes = max_bytes;
@@ -501,7 +503,7 @@ int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_
     return fd < 0 ? fd : buf_read_fd(to, fd, size);
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret)
 {
@@ -513,7 +515,7 @@ void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret)
         .starts = o->starts,
         .cpu_ns = o->ended_cpu_ns + helper_cpu_ns(o),
     };
-    for (size_t i = 0; i < RESTS_MAX; i++)
-        ret->resting += o->rests[i].key != 0;
+    for (size_t i = 0; i < BACKOFFS_MAX; i++)
+        ret->resting += o->backoffs[i].key != 0;
     pthread_mutex_unlock(&o->lock);
 }

@@ -1,10 +1,9 @@
 /* From a mapping to its file; see object_file.h.
  *
- * A path is only a hint: the file may have been deleted, replaced, or lie in another mount namespace, and the
- * process may have gone. /proc/PID/map_files leads to the very file, deleted or not, as long as the process
- * lives. Everything else is a guess, and is believed only if build id, or device, inode and generation agree.
- * What lies at a path is looked at without opening it (O_PATH) before it is opened: opening a device or a
- * FIFO that somebody put there could have effects. */
+ * A path is only a hint: the file may have been deleted or replaced, or lie in another mount namespace, and the
+ * process may have exited. /proc/PID/map_files leads to the very file, deleted or not, as long as the process runs.
+ * Every other path is a guess, accepted only if the build ID, or device, inode and generation, match. A path is
+ * first opened with O_PATH and checked: opening a device or a FIFO planted there could have side effects. */
 #include "resolve/files/object_file.h"
 
 #include "base/buf.h"
@@ -34,7 +33,7 @@ bool object_file_identify(int fd, struct object_identity *ret)
         return false;
     struct object_identity id = {.device = st.st_dev, .inode = st.st_ino};
 
-    unsigned int generation[2] = {0}; /* the ioctl's type is long, what it writes is an int: room for both */
+    unsigned int generation[2] = {0}; /* the ioctl is declared with long but writes an int: space for both */
     if (ioctl(fd, FS_IOC_GETVERSION, generation) == 0)
         id.generation = generation[0];
 
@@ -64,12 +63,12 @@ static bool is_match(const struct object_sight *sight, const struct object_ident
         return false;
     if (sight->generation && id->generation && sight->generation != id->generation)
         return false;
-    /* overlayfs and btrfs show one device to stat and another one (or that of a layer) to the memory manager;
+    /* overlayfs and btrfs report one device to stat() and another one (or that of a layer) to the memory manager;
      * theirs have no major number. */
     return sight->device == id->device || major((dev_t)id->device) == 0;
 }
 
-/* Reads through a descriptor that was opened with O_PATH, if what it stands for is a regular file. */
+/* Reopens an O_PATH descriptor for reading if it is a regular file. */
 static int reopen_regular(int path_fd)
 {
     struct stat st;
@@ -93,7 +92,7 @@ static int open_map_file(uint32_t pid, const struct object_sight *sight)
     return reopen_regular(path_fd);
 }
 
-/* `root` is taken for "/" also by symbolic links on the way: those of a container do not lead out of it. */
+/* Resolves symbolic links relative to `root`: those of a container cannot lead out of it. */
 static int open_beneath(const char *root, const char *path)
 {
     _cleanup_close_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -106,7 +105,7 @@ static int open_beneath(const char *root, const char *path)
     return reopen_regular(path_fd);
 }
 
-/* Takes `fd` (which may be an error): hands it back when it is the file, closes it otherwise. */
+/* Takes `fd` (which may be an error). Returns it when it is the file, closes it otherwise. */
 static int keep_if_match(int fd, const struct object_sight *sight, bool by_kernel, struct object_identity *ret)
 {
     struct object_identity id;
@@ -122,7 +121,7 @@ static int keep_if_match(int fd, const struct object_sight *sight, bool by_kerne
 
 int object_file_open(const struct object_sight *sight, struct object_identity *ret)
 {
-    /* The process itself, and its parent: what was inherited by fork lies at the same addresses. */
+    /* The process itself, and its parent: mappings inherited by fork have the same addresses. */
     for (size_t i = 0; i < sight->pid_count && i < 2; i++) {
         int fd = keep_if_match(open_map_file(sight->pids[i], sight), sight, i == 0 && sight->by_maps, ret);
         if (fd >= 0 || fd == -EMFILE || fd == -ENFILE)

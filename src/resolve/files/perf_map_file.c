@@ -1,4 +1,4 @@
-/* Opening a perf map; see perf_map_file.h. */
+/* Opens a perf map; see perf_map_file.h. */
 #include "resolve/files/perf_map_file.h"
 
 #include "base/cleanup.h"
@@ -19,7 +19,7 @@ static int open_beneath(int dir_fd, const char *path, uint64_t flags, uint64_t r
     return fd < 0 ? -errno : fd;
 }
 
-/* Looked at before it is opened: to open a device or a FIFO could have effects. */
+/* Checks the file with O_PATH before opening it: opening a device or a FIFO could have side effects. */
 static int open_map(int tmp_fd, const char *name, const struct proc_ids *ids, uint64_t not_before_ns)
 {
     _cleanup_close_ int path_fd =

@@ -1,12 +1,12 @@
-/* Opening a process's /tmp/perf-PID.map: another user's file, in a directory where everybody may put whatever they
- * like. Called in the helper process (file_helper.h) only, for the file system may keep one waiting. Stateless. */
+/* Opens a process's /tmp/perf-PID.map: an untrusted file in a world-writable directory. Called in the file helper
+ * (file_helper.h) only, because the file system may block. Stateless. */
 #pragma once
 
 #include <stdint.h>
 
-/* `proc_fd`: of proc_open. The file as the process sees it, by the number that it has in its own PID namespace. Only a
- * regular file of the process's user or of root, that no symbolic link leads to, and that was written at
- * `not_before_ns` (CLOCK_REALTIME) or later: what a process of the same number left behind is not of this one's code. A
- * descriptor for reading, or -errno: -ENOENT: there is none; -ESTALE: it is older; -EPERM: anything else of the above.
- */
+/* Opens the file as the process sees it, named by the PID in its own PID namespace. `proc_fd` is from proc_open. The
+ * file must be a regular file, owned by root or by the process's user, reached through no symbolic link, and
+ * modified at `not_before_ns` (CLOCK_REALTIME) or later: an older file was left by an earlier process with the same
+ * PID. Returns a descriptor for reading, or -ENOENT: there is none; -ESTALE: it is too old; -EPERM: it fails another
+ * condition; other -errno. */
 int perf_map_file_open(int proc_fd, uint64_t not_before_ns);

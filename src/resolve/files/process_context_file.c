@@ -1,5 +1,5 @@
-/* See process_context_file.h. The publisher sets the time of publication to 0, writes, and sets it again: a header that
- * is the same before and after the payload was copied belongs to it. */
+/* See process_context_file.h. The publisher sets the time of publication to 0, writes the payload, and sets the time
+ * again. The payload is consistent when the header is the same before and after it was copied. */
 #include "resolve/files/process_context_file.h"
 
 #include "base/cleanup.h"
@@ -16,7 +16,7 @@
 #define TRIES          4
 #define PAUSE_NS       1000000
 #define MAPS_MAX_BYTES (16 << 20)
-#define MAPPINGS_MAX   16 /* of the name: more than one is nobody's custom */
+#define MAPPINGS_MAX   16 /* with the context's name; a process normally has one */
 
 struct header {
     char signature[8];
@@ -38,7 +38,7 @@ static int read_header(int memory_fd, uint64_t address, struct header *ret)
                : 0;
 }
 
-/* -EAGAIN: it was being changed. */
+/* One attempt; -EAGAIN: the context was being changed. */
 static int try_copy(int memory_fd, uint64_t address, const struct process_context_place *known, struct buf *to)
 {
     struct header before, after;
@@ -64,7 +64,7 @@ static int try_copy(int memory_fd, uint64_t address, const struct process_contex
     return r < 0 ? r : buf_append(to, payload, before.payload_size);
 }
 
-static int copy(int memory_fd, uint64_t address, const struct process_context_place *known, struct buf *to)
+static int copy_with_retries(int memory_fd, uint64_t address, const struct process_context_place *known, struct buf *to)
 {
     int r = try_copy(memory_fd, address, known, to);
     for (int i = 1; r == -EAGAIN && i < TRIES; i++) {
@@ -86,7 +86,7 @@ static bool is_context(const struct maps_line *m)
             starts_with(m, "[anon:OTEL_CTX]"));
 }
 
-static int search(int proc_fd, int memory_fd, const struct process_context_place *known, struct buf *to)
+static int search_mappings(int proc_fd, int memory_fd, const struct process_context_place *known, struct buf *to)
 {
     int fd = openat(proc_fd, "maps", O_RDONLY | O_CLOEXEC);
     _cleanup_fclose_ FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -104,7 +104,7 @@ static int search(int proc_fd, int memory_fd, const struct process_context_place
         bytes += (size_t)size;
         if (!maps_next(&text, &m) || !is_context(&m))
             continue;
-        int r = copy(memory_fd, m.start, known, to);
+        int r = copy_with_retries(memory_fd, m.start, known, to);
         if (r != -ENOENT)
             return r;
         found++;
@@ -117,6 +117,6 @@ int process_context_copy(int proc_fd, const struct process_context_place *known,
     _cleanup_close_ int memory_fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC);
     if (memory_fd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    int r = known->address ? copy(memory_fd, known->address, known, to) : -ENOENT;
-    return r == -ENOENT ? search(proc_fd, memory_fd, known, to) : r;
+    int r = known->address ? copy_with_retries(memory_fd, known->address, known, to) : -ENOENT;
+    return r == -ENOENT ? search_mappings(proc_fd, memory_fd, known, to) : r;
 }

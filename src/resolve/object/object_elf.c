@@ -1,4 +1,4 @@
-/* Opening an object's file; see object_elf.h. */
+/* Opens an object's file; see object_elf.h. */
 #include "resolve/object/object_elf.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* Opening an object's file as ELF. */
+/* Opens an object's file as ELF. */
 #pragma once
 
 #include "resolve/elf/elf.h"
 #include "resolve/object/objects.h"
 
-/* Errors of object_open and elf_open. One that does not answer is known as such from then on (object_unreadable); that
- * it does not answer later on, while it is read, is for the caller to tell. */
+/* Returns 0 and a file that the caller frees, or an error of object_open or elf_open. A timeout here is recorded
+ * (object_unreadable); a caller whose later reads time out must call object_unreadable itself. */
 int object_open_elf(const struct object *o, struct elf_file **ret);

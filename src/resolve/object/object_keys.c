@@ -1,4 +1,4 @@
-/* By what an executable file is known; see object_keys.h. */
+/* Keys of executable files; see object_keys.h. */
 #include "resolve/object/object_keys.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ bool object_key_is_build_id(const uint8_t *build_id, size_t bytes)
     return false;
 }
 
-static struct object_key of_build_id(uint8_t kind, const uint8_t *build_id, size_t bytes, uint64_t check)
+static struct object_key make_build_id_key(uint8_t kind, const uint8_t *build_id, size_t bytes, uint64_t check)
 {
     struct object_key key = {.kind = kind, .bytes = (uint8_t)bytes};
     memcpy(key.build_id, build_id, bytes);
@@ -24,7 +24,7 @@ static struct object_key of_build_id(uint8_t kind, const uint8_t *build_id, size
 
 struct object_key object_key_of_content(const struct object_identity *id)
 {
-    return of_build_id(KEY_CONTENT, id->build_id, id->build_id_bytes, id->digest);
+    return make_build_id_key(KEY_CONTENT, id->build_id, id->build_id_bytes, id->digest);
 }
 
 bool object_key_is_place(const char *path)
@@ -35,12 +35,12 @@ bool object_key_is_place(const char *path)
 struct object_key object_key_of_place(const struct object_sight *sight)
 {
     const uint64_t place = XXH3_64bits_withSeed(sight->path, strlen(sight->path), sight->view);
-    return of_build_id(KEY_PLACE, sight->build_id, sight->build_id_bytes, place);
+    return make_build_id_key(KEY_PLACE, sight->build_id, sight->build_id_bytes, place);
 }
 
 struct object_key object_key_of_claim(const uint8_t *build_id, size_t bytes)
 {
-    return of_build_id(KEY_CLAIM, build_id, bytes, 0);
+    return make_build_id_key(KEY_CLAIM, build_id, bytes, 0);
 }
 
 struct object_key object_key_of_inode(uint64_t device, uint64_t inode, uint64_t generation)

@@ -1,5 +1,4 @@
-/* By what an executable file is known in the registry of objects (objects.c). Plain data, compared by bytes.
- */
+/* The keys of an executable file in the registry of objects (objects.c). Plain data, compared as bytes. */
 #pragma once
 
 #include "resolve/files/object_file.h"
@@ -10,12 +9,12 @@
 
 struct object_key {
     uint8_t kind;
-    uint8_t bytes; /* of build_id */
+    uint8_t bytes; /* length of build_id */
     uint8_t padding[6];
     union {
         struct {
             uint8_t build_id[OBJECT_BUILD_ID_MAX];
-            uint64_t check; /* the digest, or a hash of the place */
+            uint64_t check; /* the digest, or a hash of path and mount namespace */
         };
         struct {
             uint64_t device, inode, generation;
@@ -23,17 +22,17 @@ struct object_key {
     };
 };
 
-/* Linkers can be told any build id; one of zeros is what a careless build script gives to all its programs.
- */
+/* False for a build ID that identifies nothing: linkers accept any value, and careless build scripts give all zeros
+ * to every program. */
 bool object_key_is_build_id(const uint8_t *build_id, size_t bytes);
 
-/* The build id and the digest of a file that was opened. */
+/* The build ID and the digest of an opened file. */
 struct object_key object_key_of_content(const struct object_identity *id);
-/* Files in memory are all over the place: their names say nothing of which they are. */
+/* False for files in memory (memfd): unrelated files share their names. */
 bool object_key_is_place(const char *path);
-/* Where a record told of a build id: path and mount namespace. */
+/* The path and mount namespace under which a record reported a build ID. */
 struct object_key object_key_of_place(const struct object_sight *sight);
-/* A build id alone: whoever claimed it first. */
+/* A build ID alone: leads to the first object that claimed it. */
 struct object_key object_key_of_claim(const uint8_t *build_id, size_t bytes);
 struct object_key object_key_of_inode(uint64_t device, uint64_t inode, uint64_t generation);
 struct object_key object_key_of_vdso(void);

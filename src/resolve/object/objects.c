@@ -1,15 +1,15 @@
 /* Executable files by identity; see objects.h and objects_table.h.
  *
- * One object has up to OBJECT_KEYS_MAX keys in one hash table: its build id with a digest of the file's
- * headers and probes, every path and mount namespace where a record told of that build id, and every (device, inode,
- * generation) that it was seen under. A build id is what a file claims: it is believed where the same claim
- * was looked at before, so that who lies is taken for somebody else only by itself. An inode's number is one
- * only together with its generation, or while a process that maps it lives (the file system cannot give it to
- * another file as long as it is mapped): /proc/PID/maps and old kernels tell no generation, so such a key is
- * asked only then, and otherwise the file is looked at again.
+ * An object has up to OBJECT_KEYS_MAX keys in one hash table: its build ID with a digest of the file's headers and
+ * probe notes, every path and mount namespace where a record reported that build ID, and every (device, inode,
+ * generation) that it was seen under. A build ID is only a claim. It is trusted at a path and mount namespace where
+ * the file behind the same claim was opened before, so a file with a false build ID can mislead only about itself.
+ * An inode number identifies a file only together with its generation, or while a running process maps the file (the
+ * file system cannot reuse it then). /proc/PID/maps and old kernels report no generation: such a key is used only in
+ * that case; otherwise the file is opened and compared again.
  *
- * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwinding
- * rows opens files); `lock` guards reference counts and descriptors. */
+ * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwind tables
+ * opens files). `lock` guards reference counts and descriptors. */
 #include "resolve/object/objects_private.h"
 
 #include "resolve/files/file_opener.h"
@@ -87,7 +87,7 @@ bool object_path_is_file(const char *path)
 {
     if (path[0] != '/')
         return strcmp(path, "[vdso]") == 0;
-    /* "/SYSV00000000" is shared memory of System V; "/dev/zero" and "/anon_hugepage" are anonymous memory. */
+    /* "/SYSV00000000" is System V shared memory; "/dev/zero" and "/anon_hugepage" are anonymous memory. */
     return path[1] != '/' && strncmp(path, "/SYSV", 5) != 0 && strcmp(path, "/dev/zero") != 0 &&
            strcmp(path, "/anon_hugepage") != 0;
 }
@@ -99,7 +99,7 @@ static struct object_entry *find_key(struct objects *o, const struct object_key 
     return k ? k->owner : NULL;
 }
 
-static void forget_key(struct objects *o, struct object_key_entry *k)
+static void remove_key(struct objects *o, struct object_key_entry *k)
 {
     DL_DELETE(k->owner->keys, k);
     k->owner->key_count--;
@@ -108,8 +108,7 @@ static void forget_key(struct objects *o, struct object_key_entry *k)
     free(k);
 }
 
-/* A key that led elsewhere leads here from now on: the older object was of a file whose inode has been used
- * again. */
+/* Adds a key. If it led to another object, it now leads here: that object's inode has been reused. */
 static void add_key(struct objects *o, struct object_entry *e, const struct object_key *key)
 {
     struct object_key_entry *k;
@@ -117,9 +116,9 @@ static void add_key(struct objects *o, struct object_entry *e, const struct obje
     if (k && k->owner == e)
         return;
     if (k)
-        forget_key(o, k);
+        remove_key(o, k);
     if (e->key_count >= o->max_keys)
-        forget_key(o, e->keys); /* it will be found by looking at the file */
+        remove_key(o, e->keys); /* the object is then found by opening the file again */
     k = calloc(1, sizeof(*k));
     if (!k)
         return;
@@ -135,7 +134,7 @@ static void destroy_entry(struct objects *o, struct object_entry *e)
 {
     objects_files_close(o, e);
     while (e->keys)
-        forget_key(o, e->keys);
+        remove_key(o, e->keys);
     if (e->seen_path)
         o->bytes -= strlen(e->seen_path) + 1;
     free(e->seen_path);
@@ -156,11 +155,11 @@ static struct object_entry *new_entry(struct objects *o, const struct object_sig
     const size_t build_id_bytes = fd >= 0 ? id->build_id_bytes : sight->build_id_bytes;
     objects_files_set_build_id(e, build_id, build_id_bytes);
     e->object = (struct object){.id = o->next_id++, .path = e->path, .build_id = e->build_id};
-    e->home = o;
+    e->registry = o;
     e->fd = -1;
     if (fd >= 0) {
         e->identity = *id;
-    } else { /* what was told is kept, for trying again */
+    } else { /* the claimed build ID is kept for later attempts */
         e->identity.build_id_bytes = build_id_bytes <= OBJECT_BUILD_ID_MAX ? build_id_bytes : 0;
         if (build_id_bytes)
             memcpy(e->identity.build_id, build_id, e->identity.build_id_bytes);
@@ -171,8 +170,8 @@ static struct object_entry *new_entry(struct objects *o, const struct object_sig
     return e;
 }
 
-/* By what the sight itself tells, without looking at the file. */
-static struct object_entry *find_told(struct objects *o, const struct object_sight *sight)
+/* Finds an object by what the sight says, without opening the file. */
+static struct object_entry *find_by_sight(struct objects *o, const struct object_sight *sight)
 {
     if (object_key_is_build_id(sight->build_id, sight->build_id_bytes)) {
         struct object_key key = object_key_of_place(sight);
@@ -185,8 +184,8 @@ static struct object_entry *find_told(struct objects *o, const struct object_sig
     return e && (sight->generation || e->live) ? e : NULL;
 }
 
-/* By the file: the same build id and digest, or the same inode and generation. */
-static struct object_entry *find_opened(struct objects *o, const struct object_identity *id)
+/* Finds an object by its opened file: the same build ID and digest, or the same inode and generation. */
+static struct object_entry *find_by_identity(struct objects *o, const struct object_identity *id)
 {
     if (object_key_is_build_id(id->build_id, id->build_id_bytes)) {
         struct object_key key = object_key_of_content(id);
@@ -197,9 +196,9 @@ static struct object_entry *find_opened(struct objects *o, const struct object_i
     return e && (id->generation || e->live) ? e : NULL;
 }
 
-/* A file that cannot be looked at (its process has gone, say) is the one that is known by its build id,
- * unless several claim that. */
-static struct object_entry *find_claimed(struct objects *o, const struct object_sight *sight)
+/* Finds an object for a file that cannot be opened (its process has exited, say), by the build ID alone, unless
+ * files with different contents claim it. */
+static struct object_entry *find_by_build_id(struct objects *o, const struct object_sight *sight)
 {
     if (!object_key_is_build_id(sight->build_id, sight->build_id_bytes))
         return NULL;
@@ -208,7 +207,8 @@ static struct object_entry *find_claimed(struct objects *o, const struct object_
     return e && !e->disputed ? e : NULL;
 }
 
-/* The build id of an opened file, once for its contents and once, for the first that claims it, alone. */
+/* Adds the keys of an opened file's build ID: one with the digest, and one without for the first object that claims
+ * it. */
 static void add_build_id_keys(struct objects *o, struct object_entry *e)
 {
     const struct object_identity *id = &e->identity;
@@ -242,18 +242,19 @@ static void add_keys(struct objects *o, struct object_entry *e, const struct obj
     }
 }
 
-/* The object of a sight that is not known by what it tells. */
+/* The object of a sight that has no usable key: opens and identifies the file. */
 static int get_by_file(struct objects *o, const struct object_sight *sight, struct object_entry **ret)
 {
     struct object_identity id = {0};
     _cleanup_close_ int fd = objects_files_open(o, sight, false, &id);
-    if (fd == -EMFILE || fd == -ENFILE) { /* give back what can be opened again, and try once more */
+    if (fd == -EMFILE ||
+        fd == -ENFILE) { /* too many descriptors: close half of those that can be reopened, and retry */
         for (size_t n = o->open_count / 2 + 1; n > 0 && o->open; n--)
             objects_files_close(o, o->open);
         fd = objects_files_open(o, sight, false, &id);
     }
-    struct object_entry *e = fd >= 0 ? find_opened(o, &id) : find_claimed(o, sight);
-    if (e && fd < 0) { /* this time; what was not looked at is not remembered */
+    struct object_entry *e = fd >= 0 ? find_by_identity(o, &id) : find_by_build_id(o, sight);
+    if (e && fd < 0) { /* for this call only: an unverified match is not recorded as a key */
         *ret = e;
         return 0;
     }
@@ -293,7 +294,7 @@ static int get_vdso(struct objects *o, const struct object_sight *sight, struct 
 static int get_locked(struct objects *o, const struct object_sight *sight, struct object_entry **ret)
 {
     const bool is_vdso = sight->path[0] == '[';
-    struct object_entry *e = is_vdso ? NULL : find_told(o, sight);
+    struct object_entry *e = is_vdso ? NULL : find_by_sight(o, sight);
     int r = 0;
     if (!e)
         r = is_vdso ? get_vdso(o, sight, &e) : get_by_file(o, sight, &e);
@@ -313,7 +314,7 @@ static int get_locked(struct objects *o, const struct object_sight *sight, struc
 
 int objects_get(struct objects *o, const struct object_sight *sight, struct object **ret)
 {
-    /* 32-bit programs have another vdso; their code is not looked at. */
+    /* 32-bit programs have another vDSO; their code is not resolved. */
     if (!object_path_is_file(sight->path) || (sight->path[0] == '[' && sight->start < ((uint64_t)1 << 32)))
         return -ENOENT;
     pthread_mutex_lock(&o->lock);
@@ -328,16 +329,16 @@ int objects_get(struct objects *o, const struct object_sight *sight, struct obje
 struct object *objects_retain(struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
-    pthread_mutex_lock(&e->home->lock);
-    e->mapped++; /* was held before, so it is not idle */
-    pthread_mutex_unlock(&e->home->lock);
+    pthread_mutex_lock(&e->registry->lock);
+    e->mapped++; /* already mapped, so not in the idle list */
+    pthread_mutex_unlock(&e->registry->lock);
     return object;
 }
 
 void objects_release(struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
-    struct objects *o = e->home;
+    struct objects *o = e->registry;
     pthread_mutex_lock(&o->lock);
     if (--e->mapped == 0) {
         e->released_ns = o->now_ns ? o->now_ns : 1;
@@ -383,9 +384,9 @@ void objects_free(struct objects *o)
 struct object *object_ref(struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
-    pthread_mutex_lock(&e->home->lock);
+    pthread_mutex_lock(&e->registry->lock);
     object->references++;
-    pthread_mutex_unlock(&e->home->lock);
+    pthread_mutex_unlock(&e->registry->lock);
     return object;
 }
 
@@ -394,7 +395,7 @@ struct object *object_unref(struct object *object)
     if (!object)
         return NULL;
     struct object_entry *e = object_entry_of(object);
-    struct objects *o = e->home;
+    struct objects *o = e->registry;
     pthread_mutex_lock(&o->lock);
     if (--object->references == 0 && e->mapped == 0 && e->released_ns == 0)
         destroy_entry(o, e);

@@ -1,8 +1,8 @@
-/* Executable files by identity: build id, else device, inode and generation. One object for all processes
- * that map the file, wherever they see it; kept while anyone holds it. It is opened once, early (through
- * /proc/PID/root, the parents of a process that has gone, or the plain path, and checked against its
- * identity), so that deleted and replaced files come out right. A file whose file system may not answer is
- * opened and read by a helper process (file_opener.h). Pipeline thread only, but for object_*. */
+/* Executable files by identity: build ID, else device, inode and generation. All processes that map a file share one
+ * object, whatever path they use. An object exists as long as it is referenced. Its file is opened once, early (by
+ * /proc/PID/root, through the ancestors of an exited process, or by the plain path) and its identity is verified, so
+ * deleted and replaced files are resolved correctly. A file whose file system may block is opened and read by the
+ * file helper (file_opener.h). Pipeline thread only, except object_*, which any thread may call. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -20,34 +20,34 @@ struct go_labels_file;
 struct thread_context_symbol;
 
 struct object {
-    uint64_t id;          /* unique in this run; never used again */
-    const char *path;     /* as first seen; who maps it now may name it otherwise (struct process_mapping) */
+    uint64_t id;          /* unique in this run; never reused */
+    const char *path;     /* the path first seen; each mapping has its own (struct process_mapping) */
     const char *build_id; /* hexadecimal; "" when the file has none */
     bool is_vdso, is_anonymous;
-    const struct thread_context_symbol *thread_context; /* NULL: none, or the file was not opened yet */
+    const struct thread_context_symbol *thread_context; /* NULL: none, or the file was never opened */
     const struct go_labels_file *go_labels;             /* likewise */
     unsigned references;                                /* private */
 };
 
-/* A descriptor for elf_open, for the caller to close, or -errno (-ENOENT: could not be opened when it was
- * seen; -EAGAIN: too many descriptors; -ETIMEDOUT: its file system does not answer, or rests). The vdso is
- * given as a memfd. */
+/* A descriptor for elf_open, which the caller closes, or -errno. -ENOENT: the file could not be opened when it was
+ * seen; -EAGAIN: too many descriptors; -ETIMEDOUT: its file system does not respond or is backed off. For the vDSO a
+ * memfd is returned. */
 int object_open(const struct object *o);
 
-/* Whether such an error, or one of reading the file, may be gone in a moment. */
+/* True when such an error, or one of reading the file, is temporary. */
 static inline bool object_error_is_passing(int error)
 {
     return error == -EAGAIN || error == -ETIMEDOUT || error == -ENOMEM;
 }
 
-/* Its file was opened and did not answer while it was read: object_open says so for a while, longer each time that it
- * is read in vain after a rest. */
+/* Reports that the file was opened but a read timed out. object_open then fails with -ETIMEDOUT for a while; that
+ * backoff doubles each time. */
 void object_unreadable(const struct object *o);
 
-/* A descriptor of another regular file, by its path as the processes that map the object see it (in a
- * container, say); -ENOENT when none of them lives. Whose file it is, is for the caller to check. */
+/* A descriptor of another regular file, by its path in the mount namespace of the processes that map the object;
+ * -ENOENT when none of them exists. The caller verifies that it is the right file. */
 int object_open_beside(const struct object *o, const char *path);
-/* ... and as we see it. */
+/* The same, in our own mount namespace. */
 int object_open_ours(const struct object *o, const char *path);
 
 struct object *object_ref(struct object *o);

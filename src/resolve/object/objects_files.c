@@ -1,5 +1,5 @@
-/* The files of objects: opened, kept open within a bound, closed, and opened again by whatever is known of
- * where they lie; see objects_private.h. */
+/* The files of objects: opened, kept open within a bound, closed, and reopened wherever they were seen; see
+ * objects_private.h. */
 #include "resolve/object/objects_private.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ bool objects_files_is_passing(int error)
     return error == -ETIMEDOUT || error == -EAGAIN;
 }
 
-static bool is_resting(const struct object_entry *e)
+static bool is_backed_off(const struct object_entry *e)
 {
     return e->retry_ns && clock_monotonic_ns() < e->retry_ns;
 }
@@ -44,7 +44,7 @@ void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id,
     }
 }
 
-/* The file of an object that was made without it. */
+/* Sets the identity of an object that was created without its file. */
 static void learn_identity(struct object_entry *e, const struct object_identity *id)
 {
     if (e->was_open)
@@ -111,8 +111,8 @@ void objects_files_see(struct objects *o, struct object_entry *e, const struct o
     e->seen.by_maps = false;
 }
 
-/* What comes out must be what it was. */
-static int open_again(struct objects *o, struct object_entry *e, const char *path, struct object_identity *ret)
+/* The reopened file must have the identity that it had before. */
+static int reopen_at(struct objects *o, struct object_entry *e, const char *path, struct object_identity *ret)
 {
     struct object_sight sight = e->seen;
     sight.path = path;
@@ -125,19 +125,19 @@ static int open_again(struct objects *o, struct object_entry *e, const char *pat
     }
     _cleanup_close_ int fd = objects_files_open(o, &sight, e->object.is_vdso, ret);
     if (fd >= 0 && e->was_open && e->identity.digest != ret->digest)
-        return -ENOENT; /* another one that claims the same build id */
+        return -ENOENT; /* another file that claims the same build ID */
     return take_fd(&fd);
 }
 
-/* Copies of a file are one object, and any of them may have gone. */
+/* Copies of a file share one object, and any of them may have been removed. */
 int objects_files_reopen(struct objects *o, struct object_entry *e)
 {
     struct object_identity id;
-    if (is_resting(e))
+    if (is_backed_off(e))
         return -ETIMEDOUT;
-    int fd = open_again(o, e, seen_path(e), &id);
+    int fd = reopen_at(o, e, seen_path(e), &id);
     if (fd < 0 && !objects_files_is_passing(fd) && e->seen_path)
-        fd = open_again(o, e, e->path, &id);
+        fd = reopen_at(o, e, e->path, &id);
     if (fd < 0) {
         e->tries += !objects_files_is_passing(fd);
         e->retry_ns = 0;
@@ -153,23 +153,24 @@ int objects_files_reopen(struct objects *o, struct object_entry *e)
 int object_open(const struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
-    struct objects *o = e->home;
+    struct objects *o = e->registry;
     pthread_mutex_lock(&o->lock);
-    int r = is_resting(e) ? -ETIMEDOUT : e->fd < 0 ? objects_files_reopen(o, e) : 0;
+    int r = is_backed_off(e) ? -ETIMEDOUT : e->fd < 0 ? objects_files_reopen(o, e) : 0;
     const struct object_identity identity = e->identity;
     if (r == 0) {
-        DL_DELETE2(o->open, e, open_prev, open_next); /* to the end: used last */
+        DL_DELETE2(o->open, e, open_prev, open_next); /* to the end: most recently used */
         DL_APPEND2(o->open, e, open_prev, open_next);
         r = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
         if (r < 0)
             r = errno == EMFILE ? -EAGAIN : -errno;
-        if (e->mapped == 0 && e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
+        if (e->mapped == 0 &&
+            e->released_ns == 0) /* unmapped: an open descriptor of ours must not keep its file system busy */
             objects_files_close(o, e);
     }
     pthread_mutex_unlock(&o->lock);
     if (r >= 0 && identity.is_far) {
-        _cleanup_close_ int far = r;
-        r = file_opener_again(o->opener, far, &identity);
+        _cleanup_close_ int path_fd = r;
+        r = file_opener_again(o->opener, path_fd, &identity);
         if (r == -ETIMEDOUT)
             object_unreadable(object);
     }
@@ -179,9 +180,9 @@ int object_open(const struct object *object)
 void object_unreadable(const struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
-    pthread_mutex_lock(&e->home->lock);
-    if (is_resting(e)) { /* somebody else has found out */
-        pthread_mutex_unlock(&e->home->lock);
+    pthread_mutex_lock(&e->registry->lock);
+    if (is_backed_off(e)) { /* another thread has reported it already */
+        pthread_mutex_unlock(&e->registry->lock);
         return;
     }
     e->pause_ns = e->pause_ns ? e->pause_ns * 2 : PAUSE_NS;
@@ -189,22 +190,22 @@ void object_unreadable(const struct object *object)
         e->pause_ns = PAUSE_MAX_NS;
     e->retry_ns = clock_monotonic_ns() + e->pause_ns;
     const uint64_t mount_id = e->identity.mount_id;
-    pthread_mutex_unlock(&e->home->lock);
-    file_opener_blame(e->home->opener, mount_id);
+    pthread_mutex_unlock(&e->registry->lock);
+    file_opener_blame(e->registry->opener, mount_id);
 }
 
 int object_open_beside(const struct object *object, const char *path)
 {
     const struct object_entry *e = object_entry_of(object);
-    pthread_mutex_lock(&e->home->lock);
+    pthread_mutex_lock(&e->registry->lock);
     struct object_sight sight = e->seen;
-    pthread_mutex_unlock(&e->home->lock);
-    struct objects *o = e->home;
+    pthread_mutex_unlock(&e->registry->lock);
+    struct objects *o = e->registry;
     return o->is_inline ? object_file_open_beside(&sight, path) : file_opener_beside(o->opener, &sight, path);
 }
 
 int object_open_ours(const struct object *object, const char *path)
 {
-    struct objects *o = object_entry_of(object)->home;
+    struct objects *o = object_entry_of(object)->registry;
     return o->is_inline ? object_file_open_ours(path) : file_opener_ours(o->opener, path);
 }

@@ -1,5 +1,4 @@
-/* How objects.h keeps what it knows: shared by the table (objects.c) and what opens its files
- * (objects_files.c). */
+/* Internals of objects.h, shared by the table (objects.c) and the code that opens its files (objects_files.c). */
 #pragma once
 
 #include "resolve/files/object_file.h"
@@ -12,28 +11,28 @@
 struct object_key_entry {
     struct object_key key;
     struct object_entry *owner;
-    struct object_key_entry *prev, *next; /* of the owner's, oldest first */
+    struct object_key_entry *prev, *next; /* of the owner's keys, oldest first */
     UT_hash_handle hh;
 };
 
 struct object_entry {
     struct object object; /* first: callers hold a pointer to it */
-    struct objects *home;
+    struct objects *registry;
     struct object_key_entry *keys;
     unsigned key_count;
-    unsigned mapped;      /* mappings that hold it; objects_get and _retain minus objects_release */
-    unsigned live;        /* of processes that have not exited */
+    unsigned mapped;      /* references by mappings: objects_get and _retain minus objects_release */
+    unsigned live;        /* references by processes that have not exited */
     uint64_t released_ns; /* when `mapped` became 0 */
-    int fd;               /* -1: not open now; O_PATH where identity.is_far */
-    unsigned tries;       /* to open it, in vain */
+    int fd;               /* -1: not open now; O_PATH for a remote file */
+    unsigned tries;       /* failed attempts to open it */
     bool was_open;
-    bool disputed;               /* other contents claim its build id too */
-    uint64_t retry_ns, pause_ns; /* not to be tried before: it did not answer */
-    struct object_sight seen;    /* where it was seen last, for opening it again; without its path, which is: */
-    char *seen_path;             /* NULL: the object's own */
+    bool disputed;               /* files with other contents claim its build ID too */
+    uint64_t retry_ns, pause_ns; /* backoff after a timeout: no attempt before retry_ns */
+    struct object_sight seen;    /* where it was seen last, for reopening it; its path is in seen_path */
+    char *seen_path;             /* NULL: the object's own path */
     struct object_identity identity;
-    struct object_entry *prev, *next;           /* in home->idle while mapped == 0 */
-    struct object_entry *open_prev, *open_next; /* in home->open, least recently used first, while fd >= 0 */
+    struct object_entry *prev, *next;           /* in registry->idle while mapped == 0 */
+    struct object_entry *open_prev, *open_next; /* in registry->open, least recently used first, while fd >= 0 */
     char build_id[2 * OBJECT_BUILD_ID_MAX + 1];
     char path[];
 };
@@ -41,15 +40,15 @@ struct object_entry {
 struct objects {
     pthread_mutex_t lock;
     struct object_key_entry *by_key;
-    struct object_entry *idle; /* not mapped, kept a little longer: a storm of short-lived processes maps the
-                                  same files again and again */
+    struct object_entry
+        *idle; /* not mapped, but kept a little longer: short-lived processes map the same files again and again */
     struct object_entry *open;
     size_t open_count, max_open, max_keys;
     size_t count, bytes;
     uint64_t next_id, now_ns, opened, failed;
     struct file_opener *opener;
     bool is_inline;
-    bool closing; /* objects_free was called; goes when the last object does */
+    bool closing; /* objects_free was called; freed together with the last object */
 };
 
 static inline struct object_entry *object_entry_of(const struct object *o)
@@ -57,19 +56,19 @@ static inline struct object_entry *object_entry_of(const struct object *o)
     return (struct object_entry *)o;
 }
 
-/* objects_files.c; the caller holds the lock.
+/* The following are in objects_files.c; the caller holds the lock.
  *
- * A descriptor of the file of a sight, and what that says of itself; or -errno. */
+ * A descriptor of the file of a sight, and the file's identity; or -errno. */
 int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret);
-/* The object's file is there: takes `fd`. */
+/* Takes `fd`, the object's opened file. */
 void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd);
 void objects_files_close(struct objects *o, struct object_entry *e);
-/* Opens it again where it was seen last, or first. */
+/* Reopens the file where it was seen last, or else where it was seen first. Returns 0 or -errno. */
 int objects_files_reopen(struct objects *o, struct object_entry *e);
-/* From now on it was seen last there. */
+/* Records where the object was seen last. */
 void objects_files_see(struct objects *o, struct object_entry *e, const struct object_sight *sight);
-/* Not to be tried for a moment. */
+/* Starts a backoff: the file is not opened for a moment. */
 void objects_files_rest(struct object_entry *e);
-/* The file is none the worse for it. */
+/* True when the error is temporary and does not count against the file. */
 bool objects_files_is_passing(int error);
 void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id, size_t bytes);

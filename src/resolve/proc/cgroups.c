@@ -1,8 +1,8 @@
 /* Control groups; see cgroups.h and cgroups(7).
  *
- * From an id to a path: the kernel opens a cgroup by its id (a file handle of kernfs), which costs one system
- * call; without the right to do so (CAP_DAC_READ_SEARCH) the hierarchy is walked, within bounds. An id that
- * leads nowhere is that of a cgroup that has gone, and never comes back. */
+ * From an ID to a path: the kernel opens a cgroup by its ID (a kernfs file handle) with one system call. Without the
+ * privilege to do so (CAP_DAC_READ_SEARCH) the hierarchy is walked, within bounds. An ID that cannot be opened is
+ * that of a removed cgroup and is never reused. */
 #include "resolve/proc/cgroups.h"
 
 #include "base/buf.h"
@@ -20,13 +20,13 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#define KERNFS_HANDLE_TYPE 0xfe /* FILEID_KERNFS of linux/exportfs.h: 8 bytes of id */
+#define KERNFS_HANDLE_TYPE 0xfe /* FILEID_KERNFS of linux/exportfs.h: 8 bytes of ID */
 #define PATH_MAX_BYTES     4096
 #define GONE_IDS           64
 #define WALK_MAX_ENTRIES   20000
 #define WALK_MAX_DEPTH     24
 #define WALK_EVERY_NS      5000000000ULL
-#define IDS_PER_ENTRY      4 /* ids that may be remembered for every cached path */
+#define IDS_PER_ENTRY      4 /* IDs cached per cached path */
 
 struct entry {
     struct cgroup cgroup; /* first: callers hold a pointer to it */
@@ -37,15 +37,15 @@ struct entry {
 
 struct id_entry {
     uint64_t id;
-    struct cgroup *cgroup; /* held */
+    struct cgroup *cgroup; /* a reference */
     UT_hash_handle hh;
 };
 
 struct cgroups {
-    struct entry *by_path, *used;
+    struct entry *cgroup_by_path, *used;
     struct id_entry *by_id;
     size_t count, id_count, max_entries, bytes;
-    char *id_mount; /* of the hierarchy that ids are of; NULL: none */
+    char *id_mount; /* of the hierarchy that the IDs belong to; NULL: none */
     size_t id_mount_bytes;
     int id_fd;
     bool has_v1, may_not_open;
@@ -54,9 +54,8 @@ struct cgroups {
     uint64_t walked_ns;
 };
 
-/* Where ids are of: the hierarchy of the first of these controllers that is mounted as v1, else that of v2.
- * The same choice as the kernel half's (enum cpu_cgroups), since ids of different hierarchies have nothing to
- * do with one another. */
+/* The hierarchy that cgroup IDs belong to: that of the first of these controllers mounted as v1, else v2. The BPF
+ * side makes the same choice (enum cpu_cgroups), because IDs of different hierarchies are unrelated. */
 static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
 
 static unsigned rank_of(const struct mount *m)
@@ -69,9 +68,9 @@ static unsigned rank_of(const struct mount *m)
 
 static void read_mount(struct cgroups *c, const struct mount *m, unsigned *best_rank)
 {
-    unsigned rank = array_size(id_controllers); /* of v2 */
+    unsigned rank = array_size(id_controllers); /* rank of v2 */
     if (mounts_text_is(&m->type, "cgroup")) {
-        c->has_v1 = true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
+        c->has_v1 = true; /* also a named hierarchy without a controller ("name=systemd"): runtimes use its paths */
         rank = rank_of(m);
     } else if (!mounts_text_is(&m->type, "cgroup2")) {
         return;
@@ -130,7 +129,7 @@ void cgroup_unref(struct cgroup *cgroup)
         free(cgroup);
 }
 
-static void forget_id(struct cgroups *c, struct id_entry *i)
+static void evict_id(struct cgroups *c, struct id_entry *i)
 {
     HASH_DELETE(hh, c->by_id, i);
     cgroup_unref(i->cgroup);
@@ -139,9 +138,9 @@ static void forget_id(struct cgroups *c, struct id_entry *i)
     c->bytes -= sizeof(*i);
 }
 
-static void forget(struct cgroups *c, struct entry *e)
+static void evict_path(struct cgroups *c, struct entry *e)
 {
-    HASH_DELETE(hh, c->by_path, e);
+    HASH_DELETE(hh, c->cgroup_by_path, e);
     DL_DELETE(c->used, e);
     c->count--;
     c->bytes -= sizeof(*e) + strlen(e->path) + 1;
@@ -153,28 +152,28 @@ void cgroups_free(struct cgroups *c)
     if (!c)
         return;
     while (c->by_id)
-        forget_id(c, c->by_id);
+        evict_id(c, c->by_id);
     while (c->used)
-        forget(c, c->used);
+        evict_path(c, c->used);
     if (c->id_fd >= 0)
         close(c->id_fd);
     free(c->id_mount);
     free(c);
 }
 
-static struct cgroup *by_path(struct cgroups *c, const char *path, size_t size)
+static struct cgroup *cgroup_by_path(struct cgroups *c, const char *path, size_t size)
 {
     struct entry *e;
     if (size == 0 || size > PATH_MAX_BYTES)
         return NULL;
-    HASH_FIND(hh, c->by_path, path, size, e);
+    HASH_FIND(hh, c->cgroup_by_path, path, size, e);
     if (e) {
         DL_DELETE(c->used, e);
         DL_APPEND(c->used, e);
         return cgroup_ref(&e->cgroup);
     }
     while (c->count >= c->max_entries)
-        forget(c, c->used);
+        evict_path(c, c->used);
     e = calloc(1, sizeof(*e) + size + 1);
     if (!e)
         return NULL;
@@ -184,7 +183,7 @@ static struct cgroup *by_path(struct cgroups *c, const char *path, size_t size)
     identity_from_cgroup(e->path, &e->cgroup.identity);
     if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service, sizeof(e->cgroup.service)))
         e->cgroup.service[0] = '\0';
-    HASH_ADD(hh, c->by_path, path, size, e);
+    HASH_ADD(hh, c->cgroup_by_path, path, size, e);
     DL_APPEND(c->used, e);
     c->count++;
     c->bytes += sizeof(*e) + size + 1;
@@ -227,7 +226,7 @@ struct cgroup *cgroups_by_text(struct cgroups *c, const char *text, size_t size)
 {
     size_t path_size;
     const char *path = cgroup_choose_path(text, size, &path_size);
-    return path ? by_path(c, path, path_size) : NULL;
+    return path ? cgroup_by_path(c, path, path_size) : NULL;
 }
 
 bool cgroups_is_unified(const struct cgroups *c)
@@ -235,8 +234,8 @@ bool cgroups_is_unified(const struct cgroups *c)
     return c->id_mount && !c->has_v1;
 }
 
-/* The path under the mount, of a directory that is open. */
-static struct cgroup *by_fd(struct cgroups *c, int fd)
+/* The cgroup of an open directory, by its path below the mount. */
+static struct cgroup *cgroup_by_fd(struct cgroups *c, int fd)
 {
     char self[40], path[PATH_MAX_BYTES];
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
@@ -246,14 +245,14 @@ static struct cgroup *by_fd(struct cgroups *c, int fd)
     if ((size_t)n < c->id_mount_bytes || memcmp(path, c->id_mount, c->id_mount_bytes) != 0)
         return NULL;
     const size_t size = maps_path_without_deleted(path, (size_t)n) - c->id_mount_bytes;
-    return size == 0 ? by_path(c, "/", 1) : by_path(c, path + c->id_mount_bytes, size);
+    return size == 0 ? cgroup_by_path(c, "/", 1) : cgroup_by_path(c, path + c->id_mount_bytes, size);
 }
 
 static struct cgroup *open_by_id(struct cgroups *c, uint64_t id)
 {
     union {
         struct file_handle handle;
-        char room[sizeof(struct file_handle) + sizeof(id)];
+        char space[sizeof(struct file_handle) + sizeof(id)];
     } h = {.handle = {.handle_bytes = sizeof(id), .handle_type = KERNFS_HANDLE_TYPE}};
     memcpy(h.handle.f_handle, &id, sizeof(id));
     _cleanup_close_ int fd = open_by_handle_at(c->id_fd, &h.handle, O_PATH | O_CLOEXEC);
@@ -261,15 +260,15 @@ static struct cgroup *open_by_id(struct cgroups *c, uint64_t id)
         c->may_not_open = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
         return NULL;
     }
-    return by_fd(c, fd);
+    return cgroup_by_fd(c, fd);
 }
 
-/* The directory below `fd` whose inode number is the id: in kernfs they are the same. Takes `fd`. */
+/* Searches below `fd` for the directory whose inode number is the ID (equal in kernfs). Takes `fd`. */
 static struct cgroup *walk_for_id(struct cgroups *c, int fd, uint64_t id, int depth, unsigned *left)
 {
     struct stat st;
     if (fstat(fd, &st) == 0 && st.st_ino == id) {
-        struct cgroup *found = by_fd(c, fd);
+        struct cgroup *found = cgroup_by_fd(c, fd);
         close(fd);
         return found;
     }
@@ -292,7 +291,7 @@ static struct cgroup *walk_for_id(struct cgroups *c, int fd, uint64_t id, int de
     return found;
 }
 
-static struct cgroup *find_id(struct cgroups *c, uint64_t id, bool *ret_gone)
+static struct cgroup *find_cgroup_by_id(struct cgroups *c, uint64_t id, bool *ret_gone)
 {
     struct cgroup *found = c->may_not_open ? NULL : open_by_id(c, id);
     *ret_gone = !found && !c->may_not_open;
@@ -317,7 +316,7 @@ struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id)
         if (c->gone[g] == id)
             return NULL;
     bool gone;
-    struct cgroup *found = find_id(c, id, &gone);
+    struct cgroup *found = find_cgroup_by_id(c, id, &gone);
     if (gone) {
         c->gone[c->gone_next++ % GONE_IDS] = id;
         return NULL;
@@ -326,7 +325,7 @@ struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id)
     if (!i)
         return found;
     while (c->id_count >= c->max_entries * IDS_PER_ENTRY)
-        forget_id(c, c->by_id); /* the oldest: uthash keeps the order of adding */
+        evict_id(c, c->by_id); /* the oldest: uthash keeps insertion order */
     *i = (struct id_entry){.id = id, .cgroup = cgroup_ref(found)};
     HASH_ADD(hh, c->by_id, id, sizeof(i->id), i);
     c->id_count++;

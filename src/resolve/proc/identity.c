@@ -1,16 +1,16 @@
-/* Cgroup paths and environments taken apart; see identity.h.
+/* Parses cgroup paths and environments; see identity.h.
  *
- * A path is read component by component, outermost first. Each runtime has its mark on the component that is
- * a container's:
+ * A path is read component by component, outermost first. Each runtime marks the component of a container in its own
+ * way:
  *
- *     docker       docker/ID (cgroupfs)             docker-ID.scope (systemd)
- *     containerd   kubepods/.../podUID/ID           cri-containerd-ID.scope, nerdctl-ID.scope,
- * ...slice:cri-containerd:ID CRI-O        crio-ID, crio-ID.scope Podman       libpod-ID, libpod-ID.scope,
- * libpod-payload-ID
+ *   docker      docker/ID (cgroupfs), docker-ID.scope (systemd)
+ *   containerd  kubepods/.../podUID/ID, cri-containerd-ID.scope, nerdctl-ID.scope, ...slice:cri-containerd:ID
+ *   CRI-O       crio-ID, crio-ID.scope
+ *   Podman      libpod-ID, libpod-ID.scope, libpod-payload-ID
  *
- * and their monitors (crio-conmon-ID, libpod-conmon-ID) are outside of it. An ID is 64 hexadecimal digits. A
- * container inside of another comes later in the path and replaces it; the pod, the job and the node's unit
- * around it stay. */
+ * Their monitors (crio-conmon-ID, libpod-conmon-ID) are outside of the container. An ID is 64 hexadecimal digits. A
+ * nested container comes later in the path and replaces the outer one; the pod, the job and the node's unit around
+ * it stay. */
 #include "resolve/proc/identity.h"
 
 #include <stdio.h>
@@ -72,8 +72,8 @@ static bool contains(struct piece p, const char *text)
     return false;
 }
 
-/* The container's ID of a component, with the runtime that its mark tells. */
-static bool container_of_piece(struct piece p, struct piece before, struct piece *ret_id, const char **ret_runtime)
+/* The container ID in a component, and the runtime that its prefix names. */
+static bool parse_container(struct piece p, struct piece before, struct piece *ret_id, const char **ret_runtime)
 {
     static const struct {
         const char *mark, *runtime;
@@ -92,7 +92,7 @@ static bool container_of_piece(struct piece p, struct piece before, struct piece
         *ret_runtime = marks[i].runtime;
         return is_container_id(*ret_id);
     }
-    /* "SLICE:cri-containerd:ID": a systemd name that was given to a runtime with the cgroupfs driver. */
+    /* "SLICE:cri-containerd:ID": a systemd-style name given to a runtime with the cgroupfs driver. */
     const char *colon = memrchr(p.text, ':', p.size);
     if (colon) {
         *ret_id = without_prefix(p, (size_t)(colon - p.text) + 1);
@@ -110,9 +110,9 @@ static bool container_of_piece(struct piece p, struct piece before, struct piece
     return is_container_id(p);
 }
 
-/* "pod0b4c...", "kubepods-besteffort-pod0b4c_....slice": the part after "pod", as a UID has it: 36
- * characters, or the 32 digits of a static pod's checksum. */
-static bool pod_of_piece(struct piece p, char ret[40])
+/* "pod0b4c...", "kubepods-besteffort-pod0b4c_....slice": the UID after "pod", which is 36 characters, or the 32
+ * digits of a static pod's checksum. */
+static bool parse_pod(struct piece p, char ret[40])
 {
     const char *colon = memchr(p.text, ':', p.size);
     if (colon)
@@ -139,7 +139,7 @@ static bool pod_of_piece(struct piece p, char ret[40])
     return true;
 }
 
-static void job_of_piece(struct piece p, char ret[24])
+static void parse_job(struct piece p, char ret[24])
 {
     struct piece number = without_prefix(p, strlen("job_"));
     if (number.size == 0 || number.size > 20)
@@ -159,9 +159,9 @@ static int hex_value(char c)
                                   : -1;
 }
 
-/* The unit's own name, "" when it is too long. systemd writes bytes that a unit's name may not hold as \xNN,
- * and "_" before names that the kernel's own files have. */
-static void unit_of_piece(struct piece p, char *ret, size_t size)
+/* The unit's name, unescaped; "" when it is too long. systemd writes bytes that a unit name may not hold as \xNN,
+ * and prepends "_" to names that clash with the kernel's own files. */
+static void parse_unit(struct piece p, char *ret, size_t size)
 {
     size_t n = 0;
     if (p.size > 1 && p.text[0] == '_')
@@ -205,15 +205,15 @@ void identity_from_cgroup(const char *path, struct identity *ret)
         in_pods |= contains(p, "kubepods");
         in_slurm |= contains(p, "slurm");
         if (in_pods)
-            pod_of_piece(p, i.kubernetes_pod_uid);
+            parse_pod(p, i.kubernetes_pod_uid);
         if (in_slurm && starts_with(p, "job_"))
-            job_of_piece(p, i.slurm_job_id);
-        if (container_of_piece(p, before, &id, &runtime)) {
+            parse_job(p, i.slurm_job_id);
+        if (parse_container(p, before, &id, &runtime)) {
             memcpy(i.container_id, id.text, id.size);
             i.container_runtime = runtime;
             i.systemd_unit[0] = '\0'; /* that of the runtime, not the container's */
         } else if (is_unit(p)) {
-            unit_of_piece(p, i.systemd_unit, sizeof(i.systemd_unit));
+            parse_unit(p, i.systemd_unit, sizeof(i.systemd_unit));
         }
         before = p;
     }
@@ -235,7 +235,7 @@ bool identity_service_of_unit(const char *unit, char *ret, size_t size)
     return true;
 }
 
-/* Percent-decodes into `ret`; false when the encoding is broken or the result too long or empty. */
+/* Percent-decodes into `ret`; false when the encoding is broken or the result is too long or empty. */
 static bool decode_value(struct piece p, char ret[IDENTITY_SERVICE_BYTES])
 {
     size_t n = 0;
@@ -259,8 +259,7 @@ static bool decode_value(struct piece p, char ret[IDENTITY_SERVICE_BYTES])
     return true;
 }
 
-/* "key=value,key=value". After one error the whole of it is worth nothing, as OpenTelemetry's specification
- * has it. */
+/* "key=value,key=value". One error invalidates all attributes, as OpenTelemetry's specification requires. */
 static void read_attributes(struct piece p, struct identity_service *ret)
 {
     struct identity_service s = {0};
@@ -279,7 +278,7 @@ static void read_attributes(struct piece p, struct identity_service *ret)
                    : strcmp(key, "service.version") == 0   ? s.version
                                                            : NULL;
         if (!to)
-            continue; /* of no concern, and perhaps longer than we would keep */
+            continue; /* not used, and possibly longer than the buffer */
         if (!decode_value(without_prefix(pair, (size_t)(equal - pair.text) + 1), value))
             return;
         memcpy(to, value, sizeof(value));
@@ -287,8 +286,8 @@ static void read_attributes(struct piece p, struct identity_service *ret)
     *ret = s;
 }
 
-/* The first one counts, as for getenv(). */
-static void take_variable(const char *environment, size_t size, const char *name, struct piece *ret)
+/* Finds a variable; the first one counts, as in getenv(). */
+static void find_variable(const char *environment, size_t size, const char *name, struct piece *ret)
 {
     const size_t n = strlen(name);
     struct piece left = {environment, size};
@@ -307,8 +306,8 @@ void identity_from_environ(const char *environment, size_t size, struct identity
 {
     struct identity_service s = {0};
     struct piece attributes = {"", 0}, name = {"", 0};
-    take_variable(environment, size, "OTEL_RESOURCE_ATTRIBUTES", &attributes);
-    take_variable(environment, size, "OTEL_SERVICE_NAME", &name);
+    find_variable(environment, size, "OTEL_RESOURCE_ATTRIBUTES", &attributes);
+    find_variable(environment, size, "OTEL_SERVICE_NAME", &name);
     read_attributes(attributes, &s);
     if (name.size > 0 && name.size < sizeof(s.name)) {
         memcpy(s.name, name.text, name.size);

@@ -1,10 +1,9 @@
-/* Lines of /proc/PID/maps; see maps.h and proc(5):
+/* Parses lines of /proc/PID/maps; see maps.h and proc(5):
  *
- *     55d0c8a00000-55d0c8a21000 r-xp 00002000 fd:01 1835026      /usr/bin/cat
+ *     55d0c8a00000-55d0c8a21000 r-xp 00002000 fd:01 1835026   /usr/bin/cat
  *
- * A process may have tens of thousands of them and mostly the executable ones matter, so the permissions are
- * looked at before anything else is taken apart. Line feeds in paths are printed by the kernel as \012 and
- * cannot break a line. */
+ * A process may have tens of thousands of them and mostly the executable ones matter, so the permissions are checked
+ * before anything else is parsed. The kernel prints line feeds in paths as \012, so they cannot break a line. */
 #include "resolve/proc/maps.h"
 
 #include <string.h>
@@ -23,7 +22,7 @@ static int digit_value(char c)
     return 16;
 }
 
-/* A number of at least one digit, which `after` must follow (and is taken too). */
+/* Consumes a number of at least one digit and the character `after`, which must follow it. */
 static uint64_t take_number(struct text *t, int base, char after)
 {
     uint64_t value = 0;
@@ -70,7 +69,7 @@ static bool parse_line(const char *line, size_t size, bool only_executable, stru
     return true;
 }
 
-static bool next(struct cursor *text, bool only_executable, struct maps_line *ret)
+static bool next_line(struct cursor *text, bool only_executable, struct maps_line *ret)
 {
     size_t left;
     while ((left = cursor_left(text)) > 0) {
@@ -86,12 +85,12 @@ static bool next(struct cursor *text, bool only_executable, struct maps_line *re
 
 bool maps_next_executable(struct cursor *text, struct maps_line *ret)
 {
-    return next(text, true, ret);
+    return next_line(text, true, ret);
 }
 
 bool maps_next(struct cursor *text, struct maps_line *ret)
 {
-    return next(text, false, ret);
+    return next_line(text, false, ret);
 }
 
 size_t maps_path_without_deleted(const char *path, size_t bytes)

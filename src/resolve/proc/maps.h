@@ -1,4 +1,4 @@
-/* The text of /proc/PID/maps, line by line: a pure parser of what the kernel writes. Nothing is copied. */
+/* A pure parser of the text of /proc/PID/maps, line by line. Nothing is copied. */
 #pragma once
 
 #include "base/cursor.h"
@@ -15,12 +15,11 @@ struct maps_line {
     size_t path_bytes;
 };
 
-/* The next mapping that is executable (all others are skipped over quickly: they are most lines). False at
- * the end of the text. Lines that make no sense are left out. */
+/* The next executable mapping; all others (most lines) are skipped quickly. False at the end of the text. Malformed
+ * lines are skipped. */
 bool maps_next_executable(struct cursor *text, struct maps_line *ret);
 /* The next mapping of any kind. */
 bool maps_next(struct cursor *text, struct maps_line *ret);
 
-/* A path as the kernel prints it, without the " (deleted)" that it adds to names that are gone. Returns the
- * length that is left. */
+/* Length of the path without the " (deleted)" that the kernel appends to unlinked names. */
 size_t maps_path_without_deleted(const char *path, size_t bytes);

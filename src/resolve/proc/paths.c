@@ -1,4 +1,4 @@
-/* Paths of mapped files; see paths.h. */
+/* Interned paths of mapped files; see paths.h. */
 #include "resolve/proc/paths.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <uthash.h>
 
 struct path_entry {
-    struct paths *home;
+    struct paths *owner;
     UT_hash_handle hh;
     size_t references;
     char text[];
@@ -27,7 +27,7 @@ const char *paths_get(struct paths *p, const char *text)
     e = malloc(sizeof(*e) + size + 1);
     if (!e)
         return NULL;
-    e->home = p;
+    e->owner = p;
     e->references = 1;
     memcpy(e->text, text, size + 1);
     HASH_ADD(hh, p->by_text, text, size, e);
@@ -47,7 +47,7 @@ void path_release(const char *text)
     struct path_entry *e = text ? entry_of(text) : NULL;
     if (!e || --e->references > 0)
         return;
-    e->home->bytes -= sizeof(*e) + strlen(e->text) + 1;
-    HASH_DELETE(hh, e->home->by_text, e);
+    e->owner->bytes -= sizeof(*e) + strlen(e->text) + 1;
+    HASH_DELETE(hh, e->owner->by_text, e);
     free(e);
 }

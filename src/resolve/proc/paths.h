@@ -1,6 +1,6 @@
-/* Paths of mapped files, each kept once however many processes map it: one text a path, held by the mappings
- * (image.h) that have it. A path belongs to the mapping, not to the file: copies of one file share all that
- * is known of its contents (objects.h), but each process runs the one that it names. Pipeline thread only. */
+/* Paths of mapped files, interned: one reference-counted copy per path, held by the mappings (image.h) that use it.
+ * A path belongs to the mapping, not to the file: copies of one file share everything known about its contents
+ * (objects.h), but each process keeps the path that it mapped. Pipeline thread only. */
 #pragma once
 
 #include <stddef.h>
@@ -12,9 +12,9 @@ struct paths {
     size_t bytes;
 };
 
-/* The text as it is kept, held for the caller; NULL: out of memory. */
+/* A reference to the interned copy; NULL: out of memory. */
 const char *paths_get(struct paths *p, const char *text);
 
-/* For texts of paths_get, and NULL. The last one that lets go frees it. */
+/* For texts of paths_get, and NULL. Releasing the last reference frees the text. */
 const char *path_retain(const char *text);
 void path_release(const char *text);

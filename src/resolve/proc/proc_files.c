@@ -1,4 +1,4 @@
-/* Reading of /proc/PID; see proc_files.h and proc(5). */
+/* Reads and parses /proc/PID; see proc_files.h and proc(5). */
 #include "resolve/proc/proc_files.h"
 
 #include "resolve/proc/maps.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define PF_KTHREAD       0x00200000 /* of the kernel's task flags, field 9 */
-#define STATUS_MAX_BYTES (1 << 20)  /* a process may be of 65,536 groups */
+#define STATUS_MAX_BYTES (1 << 20)  /* a process may have 65,536 groups */
 
 enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, FIELD_START = 22 };
 
-/* The command stands in parentheses and may hold anything, parentheses and blanks too: it ends at the last
- * one of the line. */
+/* The command is in parentheses and may contain anything, including parentheses and blanks: it ends at the last one
+ * of the line. */
 static const char *copy_command(const char *text, size_t size, char ret[16])
 {
     const char *open = memchr(text, '(', size), *close = memrchr(text, ')', size);
@@ -64,8 +64,7 @@ int proc_stat_parse(const char *text, size_t size, struct proc_stat *ret)
         return -EBADMSG;
     s.start_boot_ns = start_ticks * PROC_START_TICK_NS;
 
-    /* Workers show what they were working on when they were asked ("kworker/0:1-events"): that is no part of
-     * the name. */
+    /* A kernel worker's name includes its current work ("kworker/0:1-events"): that suffix is removed. */
     if (s.is_kernel_thread && strncmp(s.command, "kworker/", 8) == 0)
         s.command[strcspn(s.command, "+-")] = '\0';
     *ret = s;
@@ -117,8 +116,8 @@ int proc_read_executable(int proc_fd, char *ret, size_t size)
     return 0;
 }
 
-/* The text behind "Key:\t" of a line; NULL: there is none. A command stands above all others, and has its line feeds
- * escaped. */
+/* The text after "Key:\t" of a line; NULL: there is none. The command is the first line and has its line feeds
+ * escaped, so it cannot fake a key. */
 static const char *find_value(const char *text, const char *key)
 {
     const char *at = strstr(text, key);

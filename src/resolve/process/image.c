@@ -1,5 +1,5 @@
-/* Mappings of code; see image.h. A sorted array: processes have a few dozen, they change seldom, and everyone
- * who reads them wants to search or to copy them whole. */
+/* Executable mappings; see image.h. A sorted array: a process has a few dozen mappings, they seldom change, and
+ * readers search or copy all of them. */
 #include "resolve/process/image.h"
 
 #include "resolve/proc/paths.h"
@@ -92,7 +92,7 @@ struct image *image_own(struct image *image, bool was_live)
     return own;
 }
 
-/* The first mapping that ends after `address`. */
+/* Index of the first mapping that ends after `address`. */
 static size_t first_after(const struct image *image, uint64_t address)
 {
     size_t low = 0, high = image->count;
@@ -126,7 +126,7 @@ static void insert_at(struct image *image, size_t at, const struct process_mappi
     image->count++;
 }
 
-/* Cuts [start, end) out of what is mapped. Needs room for one more mapping: a hole may leave two halves. */
+/* Removes [start, end). Needs capacity for one more mapping, because a hole may split one in two. */
 static void unmap(struct image *image, uint64_t start, uint64_t end)
 {
     size_t i = first_after(image, start);
@@ -157,7 +157,7 @@ static void unmap(struct image *image, uint64_t start, uint64_t end)
     }
 }
 
-/* Code without a file grows piece by piece (JIT compilers): what touches is one. */
+/* Anonymous code grows in adjacent pieces (JIT compilers): merges a mapping with its neighbours. */
 static bool join_anonymous(struct image *image, size_t at, const struct process_mapping *mapping)
 {
     if (mapping->object)

@@ -1,5 +1,5 @@
-/* What a process runs: its executable and where code is mapped. Shared by a process and its forks until one
- * of them changes, so that a fork costs nothing. Not thread-safe. */
+/* The code that a process runs: its executable and its executable mappings. A process and its forks share one image
+ * until one of them changes it (copy on write), so a fork costs nothing. Not thread-safe. */
 #pragma once
 
 #include "resolve/object/objects_table.h"
@@ -14,7 +14,7 @@ struct image {
     unsigned references;
     unsigned live;                    /* processes that use it and have not exited */
     bool full;                        /* mappings were left out: more than IMAGE_MAPPINGS_MAX */
-    char *executable;                 /* NULL: as the first mapping's object says; "" is unknown */
+    char *executable;                 /* NULL: the path of the first mapping's object; "": unknown */
     struct process_mapping *mappings; /* sorted by start, disjoint */
     size_t count, capacity;
 };
@@ -23,14 +23,15 @@ struct image *image_new(void);
 struct image *image_ref(struct image *image);
 void image_unref(struct image *image);
 
-/* An image for one holder alone, with the same contents; takes the reference that the caller had. NULL: out
- * of memory, and the reference is kept. `was_live`: the holder counts among the live ones. */
+/* Returns an unshared image with the same contents, and takes the caller's reference. NULL: out of memory; the
+ * caller keeps its reference. `was_live`: the holder counts among the running processes. */
 struct image *image_own(struct image *image, bool was_live);
 
-/* Counts one more (+1) or less (-1) live process. */
+/* Adjusts the number of running processes by +1 or -1. */
 void image_live(struct image *image, int change);
 
-/* Maps over whatever was there; takes the holds of mapping->object and ->path, always. */
+/* Adds a mapping, replacing whatever was mapped there. Always takes the references mapping->object and ->path.
+ * -ENOSPC, -ENOMEM or -EINVAL: the mapping was not added. */
 int image_map(struct image *image, const struct process_mapping *mapping);
 
 size_t image_bytes(const struct image *image);

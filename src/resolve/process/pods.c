@@ -1,7 +1,7 @@
 /* See pods.h, and api.proto of kubernetes' cri-api, version v1.
  *
- * Names are taken as Kubernetes makes them: letters, digits and "-._", of labels' keys "/" too. Whatever holds anything
- * else is left out, so that no line of attributes can hold two, and no text needs to be escaped anywhere. */
+ * Names are restricted to what Kubernetes allows: letters, digits and "-._", in label keys also "/". Any other name
+ * is left out. Therefore a line of attributes cannot be split in two, and no string needs escaping anywhere. */
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
@@ -14,7 +14,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-enum { LIST_ITEMS = 1 }; /* of both answers */
+enum { LIST_ITEMS = 1 }; /* in both replies */
 enum { SANDBOX_ID = 1, SANDBOX_METADATA = 2, SANDBOX_STATE = 3, SANDBOX_LABELS = 5 };
 enum { SANDBOX_METADATA_NAME = 1, SANDBOX_METADATA_UID = 2, SANDBOX_METADATA_NAMESPACE = 3 };
 enum { CONTAINER_ID = 1, CONTAINER_SANDBOX_ID = 2, CONTAINER_METADATA = 3 };
@@ -25,16 +25,16 @@ enum { STATE_READY = 0 };
 #define ID_BYTES     65 /* 64 hexadecimal digits */
 #define UID_BYTES    40
 #define NAME_BYTES   254
-#define VALUE_BYTES  64 /* of a label; names of namespaces and containers are no longer */
+#define VALUE_BYTES  64 /* of a label; names of namespaces and containers are not longer */
 #define LABEL_PREFIX "k8s.pod.label."
 
 struct pod_entry {
     struct pod pod; /* first: callers hold a pointer to it */
     UT_hash_handle hh;
-    char text[]; /* of all its texts */
+    char text[]; /* storage of all its strings */
 };
 
-struct container_entry { /* or a sandbox, whose processes are the pod's and no container's */
+struct container_entry { /* or a sandbox, whose processes belong to the pod but to no container */
     UT_hash_handle hh;
     const struct pod_entry *pod;
     char id[ID_BYTES];
@@ -54,7 +54,7 @@ struct label_keys {
     size_t count;
 };
 
-/* ---- texts ---- */
+/* ---- strings ---- */
 
 static bool is_name(const char *text, size_t size, const char *besides)
 {
@@ -66,7 +66,7 @@ static bool is_name(const char *text, size_t size, const char *besides)
     return true;
 }
 
-/* False, and "": it is none, or does not fit. */
+/* False, and an empty `to`, when the text is not a name or does not fit. */
 static bool copy_name(const struct cursor *from, char *to, size_t size, const char *besides)
 {
     to[0] = '\0';
@@ -86,7 +86,7 @@ static bool copy_id(const struct cursor *from, char to[ID_BYTES])
     return to[0];
 }
 
-/* The part before the next comma; false: that was all. */
+/* The part before the next comma; false at the end of the list. */
 static bool next_part(const char **list, struct cursor *ret)
 {
     const size_t size = strcspn(*list, ",");
@@ -117,7 +117,7 @@ bool pods_check_keys(const char *keys)
     return read_keys(keys, &read);
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 struct sandbox {
     char id[ID_BYTES], uid[UID_BYTES], namespace[VALUE_BYTES], name[NAME_BYTES];
@@ -193,9 +193,9 @@ static bool read_container(struct cursor c, struct container *ret)
     return !c.failed;
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
-static bool has_room(struct pods *pods, size_t bytes)
+static bool reserve_bytes(struct pods *pods, size_t bytes)
 {
     if (pods->bytes + bytes > PODS_MAX_BYTES)
         return false;
@@ -217,7 +217,8 @@ static struct container_entry *find_container(const struct pods *pods, const cha
     return e;
 }
 
-static int put_pod(struct pods *pods, const struct sandbox *s, const struct label_keys *wanted, struct pod_entry **ret)
+static int add_pod_entry(struct pods *pods, const struct sandbox *s, const struct label_keys *wanted,
+                         struct pod_entry **ret)
 {
     _cleanup_buf_ struct buf lines = {0};
     buf_printf(&lines, "k8s.namespace.name\t%s\nk8s.pod.name\t%s\n", s->namespace, s->name);
@@ -226,20 +227,20 @@ static int put_pod(struct pods *pods, const struct sandbox *s, const struct labe
             buf_printf(&lines, LABEL_PREFIX "%s\t%s\n", wanted->keys[i], s->values[i]);
     if (buf_error(&lines) < 0)
         return -ENOMEM;
-    const char *const texts[] = {s->uid, s->namespace, s->name, lines.data};
+    const char *const strings[] = {s->uid, s->namespace, s->name, lines.data};
     size_t bytes = 0;
-    for (size_t i = 0; i < array_size(texts); i++)
-        bytes += strlen(texts[i]) + 1;
-    if (HASH_COUNT(pods->by_uid) >= PODS_MAX || !has_room(pods, sizeof(struct pod_entry) + bytes))
+    for (size_t i = 0; i < array_size(strings); i++)
+        bytes += strlen(strings[i]) + 1;
+    if (HASH_COUNT(pods->by_uid) >= PODS_MAX || !reserve_bytes(pods, sizeof(struct pod_entry) + bytes))
         return -ENOSPC;
     struct pod_entry *e = calloc(1, sizeof(*e) + bytes);
     if (!e)
         return -ENOMEM;
     const char **const to[] = {&e->pod.uid, &e->pod.namespace, &e->pod.name, &e->pod.attributes};
     char *at = e->text;
-    for (size_t i = 0; i < array_size(texts); i++) {
+    for (size_t i = 0; i < array_size(strings); i++) {
         *to[i] = at;
-        at = stpcpy(at, texts[i]) + 1;
+        at = stpcpy(at, strings[i]) + 1;
     }
     HASH_ADD_KEYPTR(hh, pods->by_uid, e->pod.uid, strlen(e->pod.uid), e);
     if (!e->hh.tbl) {
@@ -250,12 +251,12 @@ static int put_pod(struct pods *pods, const struct sandbox *s, const struct labe
     return 0;
 }
 
-/* `name` "": of the sandbox itself. */
-static int put_container(struct pods *pods, const char *id, const struct pod_entry *pod, const char *name)
+/* `name` "": the sandbox itself. */
+static int add_container_entry(struct pods *pods, const char *id, const struct pod_entry *pod, const char *name)
 {
     const size_t bytes = sizeof(struct container_entry) + strlen(pod->pod.attributes) +
                          strlen("k8s.container.name\t\n") + strlen(name) + 1;
-    if (HASH_COUNT(pods->by_id) >= PODS_CONTAINERS_MAX || !has_room(pods, bytes))
+    if (HASH_COUNT(pods->by_id) >= PODS_CONTAINERS_MAX || !reserve_bytes(pods, bytes))
         return -ENOSPC;
     struct container_entry *e = calloc(1, bytes);
     if (!e)
@@ -274,23 +275,23 @@ static int put_container(struct pods *pods, const char *id, const struct pod_ent
 }
 
 /* A pod may have had several sandboxes, of which one is ready. */
-static int take_sandbox(struct pods *pods, const struct sandbox *s, const struct label_keys *wanted)
+static int add_sandbox(struct pods *pods, const struct sandbox *s, const struct label_keys *wanted)
 {
     struct pod_entry *pod = find_pod(pods, s->uid);
     if (!s->id[0] || !s->uid[0] || !s->namespace[0] || !s->name[0] || find_container(pods, s->id))
         return -ENOSPC;
-    int r = pod ? 0 : put_pod(pods, s, wanted, &pod);
+    int r = pod ? 0 : add_pod_entry(pods, s, wanted, &pod);
     if (r == 0)
         pod->pod.is_ready |= s->state == STATE_READY;
-    return r < 0 ? r : put_container(pods, s->id, pod, "");
+    return r < 0 ? r : add_container_entry(pods, s->id, pod, "");
 }
 
-static int take_container(struct pods *pods, const struct container *c)
+static int add_container(struct pods *pods, const struct container *c)
 {
     const struct container_entry *sandbox = find_container(pods, c->sandbox_id);
     if (!c->id[0] || !c->name[0] || !sandbox || find_container(pods, c->id))
         return -ENOSPC;
-    return put_container(pods, c->id, sandbox->pod, c->name);
+    return add_container_entry(pods, c->id, sandbox->pod, c->name);
 }
 
 static int read_sandboxes(struct pods *pods, struct cursor c, const struct label_keys *wanted)
@@ -302,7 +303,7 @@ static int read_sandboxes(struct pods *pods, struct cursor c, const struct label
             continue;
         if (!read_sandbox(f.inside, wanted, &s))
             return -EBADMSG;
-        int r = take_sandbox(pods, &s, wanted);
+        int r = add_sandbox(pods, &s, wanted);
         if (r == -ENOMEM)
             return r;
         pods->left_out += r < 0;
@@ -319,7 +320,7 @@ static int read_containers(struct pods *pods, struct cursor c)
             continue;
         if (!read_container(f.inside, &container))
             return -EBADMSG;
-        int r = take_container(pods, &container);
+        int r = add_container(pods, &container);
         if (r == -ENOMEM)
             return r;
         pods->left_out += r < 0;
@@ -370,7 +371,7 @@ void pods_unref(struct pods *pods)
     free(pods);
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 size_t pods_count(const struct pods *pods)
 {
@@ -396,9 +397,9 @@ const char *pods_find(const struct pods *pods, const char *container_id, const c
     return container ? container->attributes : pod ? pod->pod.attributes : NULL;
 }
 
-/* ---- choosing ---- */
+/* ---- selection ---- */
 
-/* "KEY=VALUE" taken apart. */
+/* Parses "KEY=VALUE". */
 static bool read_pair(const struct cursor *part, char key[PODS_KEY_BYTES], char value[VALUE_BYTES])
 {
     const char *text = (const char *)part->data, *equals = memchr(text, '=', part->size);
@@ -438,7 +439,7 @@ static bool has_label(const struct pod *pod, const char *key, const char *value)
 {
     char line[sizeof(LABEL_PREFIX) + PODS_KEY_BYTES + VALUE_BYTES + 4];
     snprintf(line, sizeof(line), "\n" LABEL_PREFIX "%s\t%s\n", key, value);
-    return strstr(pod->attributes, line); /* never the first line */
+    return strstr(pod->attributes, line); /* the leading line feed is safe: a label is never the first line */
 }
 
 bool pod_is_chosen(const struct pod *pod, enum pod_choice_kind kind, const char *text)

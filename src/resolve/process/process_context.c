@@ -1,6 +1,6 @@
-/* See process_context.h, and process_context.proto, resource.proto and common.proto of opentelemetry-proto. What the
- * node says of every process is not taken from the process; the rest is left out where it is not whole, for half of a
- * name is another name. */
+/* See process_context.h, and process_context.proto, resource.proto and common.proto of opentelemetry-proto.
+ * Attributes that the node determines for every process are not taken from the process. An attribute that is
+ * incomplete is dropped, never truncated: a truncated name would be a different name. */
 #include "resolve/process/process_context.h"
 
 #include "base/cleanup.h"
@@ -24,7 +24,7 @@ enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
 
 struct pair {
     char key[RESOURCE_KEY_BYTES];
-    char value[RESOURCE_VALUE_BYTES + 1]; /* as the line of it has it: a TAB before an integer */
+    char value[RESOURCE_VALUE_BYTES + 1]; /* as in an attribute line: a TAB before an integer */
 };
 
 struct pairs {
@@ -33,7 +33,7 @@ struct pairs {
     unsigned left_out;
 };
 
-/* A whole text without control characters, of less than `size` bytes. */
+/* Copies a complete UTF-8 string of less than `size` bytes without control characters; false otherwise. */
 static bool copy_text(const struct cursor *from, char *to, size_t size)
 {
     if (from->size >= size || !from->data || memchr(from->data, '\0', from->size))
@@ -50,7 +50,8 @@ static bool copy_text(const struct cursor *from, char *to, size_t size)
     return true;
 }
 
-/* Into the line's form. `ret_whole` false: it is nothing that is kept. */
+/* Converts to the form of an attribute line. `ret_whole` false: a type or value that is not kept. Returns false for
+ * a malformed message. */
 static bool read_value(struct cursor c, char ret[RESOURCE_VALUE_BYTES + 1], bool *ret_whole)
 {
     struct protobuf_field f;
@@ -129,7 +130,7 @@ static char *service_field(struct identity_service *s, const char *key)
                                                    : NULL;
 }
 
-static void put(struct process_context *to, const struct pair *pair, size_t *size)
+static void store_attribute(struct process_context *to, const struct pair *pair, size_t *size)
 {
     char *field = service_field(&to->service, pair->key);
     const size_t value_bytes = strlen(pair->value), bytes = strlen(pair->key) + value_bytes + 2;
@@ -154,6 +155,6 @@ int process_context_parse(const void *payload, size_t size, struct process_conte
     size_t at = 0;
     *ret = (struct process_context){.left_out = pairs->left_out};
     for (size_t i = 0; i < pairs->count; i++)
-        put(ret, &pairs->list[i], &at);
+        store_attribute(ret, &pairs->list[i], &at);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* What a process's SDK says of it: the message ProcessContext of OTEP 4719, which is the resource that its spans are
- * sent with. Pure, of bytes that a process wrote as it liked. */
+/* The resource that a process's SDK publishes about itself, the same that its spans carry: the message
+ * ProcessContext of OTEP 4719. A pure parser of bytes that the process controls. */
 #pragma once
 
 #include "resolve/proc/identity.h"
@@ -8,11 +8,11 @@
 
 struct process_context {
     struct identity_service service;
-    char attributes[PROCESS_CONTEXT_ATTRIBUTES_BYTES]; /* all others, as `attributes` of struct resource has them, by
-                                                          key */
-    unsigned
-        left_out; /* attributes: too many, too long, not UTF-8, with control characters, or neither text nor integer */
+    char attributes[PROCESS_CONTEXT_ATTRIBUTES_BYTES]; /* all other attributes, sorted by key, in the format of struct
+                                                          resource's `attributes` */
+    unsigned left_out; /* number of attributes dropped: too many, too long, not UTF-8, with control characters, or
+                          neither string nor integer */
 };
 
-/* -EBADMSG: it is no such message. */
+/* 0, -EBADMSG: malformed message, or -ENOMEM. */
 int process_context_parse(const void *payload, size_t size, struct process_context *ret);

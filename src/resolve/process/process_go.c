@@ -1,4 +1,4 @@
-/* A Go program has one file that the linker marked as Go's: see process_go.h. */
+/* Finds the one file of a Go program that the linker marked as Go's; see process_go.h. */
 #include "resolve/process/process_go.h"
 
 #include "resolve/process/processes.h"

@@ -1,10 +1,10 @@
 /* The table of processes; see processes.h.
  *
- * Most processes of a busy node are never sampled, so a record costs a hash lookup and little more: forks
- * share their parent's image, files are known by build id after the first sight, and /proc is not touched
- * before somebody asks. Entries of processes that have exited stay until they are swept, since samples of
- * theirs may still be on the way. When the table is full, the live process that was touched longest ago goes
- * first: it can be read from /proc again. */
+ * Most processes of a busy node are never sampled, so a record costs little more than a hash lookup: forks share
+ * their parent's image, files are identified by build ID once they have been seen, and /proc is not read before a
+ * sample needs it. Entries of exited processes stay until they are swept, because samples of them may still be
+ * queued. When the table is full, the least recently used running process is evicted first: it can be read from
+ * /proc again. */
 #include "resolve/process/processes.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@
 #define CGROUPS_MAX        1024
 #define IDLE_OBJECT_NS     10000000000ULL
 #define CHECKS_PER_SWEEP   64
-#define START_TOLERANCE_NS 30000000ULL /* a fork's record against the clock ticks of /proc/PID/stat */
+#define START_TOLERANCE_NS 30000000ULL /* between a fork's record and the clock ticks of /proc/PID/stat */
 
 static size_t open_files_max(void)
 {
@@ -187,7 +187,7 @@ static void mark_running(struct processes *p, struct process_entry *e)
     DL_APPEND(p->used, e);
 }
 
-static void touch(struct processes *p, struct process_entry *e)
+static void mark_used(struct processes *p, struct process_entry *e)
 {
     if (e->process.exited || !e->next)
         return;
@@ -202,7 +202,7 @@ static size_t all_bytes(const struct processes *p)
     return p->bytes + p->paths.bytes + f.bytes + cgroups_bytes(p->cgroups);
 }
 
-/* Called when a record has been taken in, so that nobody holds what goes. */
+/* Evicts processes. Called after a record was processed, when no caller holds an entry. */
 static void keep_within_bounds(struct processes *p)
 {
     while ((p->used || p->exited) && all_bytes(p) > p->max_bytes) {
@@ -211,11 +211,11 @@ static void keep_within_bounds(struct processes *p)
             p->evicted[p->evicted_count++] = e->process.pid;
         processes_remove(p, e);
         p->count.evictions++;
-        objects_trim(p->objects, p->now_ns, p->now_ns + 1); /* what only it had mapped */
+        objects_trim(p->objects, p->now_ns, p->now_ns + 1); /* the objects that only it had mapped */
     }
 }
 
-/* The namespace is a number of the kernel's: no file system is asked. */
+/* The namespace is an inode number of the kernel's nsfs: reading it touches no other file system. */
 static void find_view(struct process_entry *e)
 {
     char name[40];
@@ -244,7 +244,7 @@ void processes_viewers(struct processes *p, struct process_entry *e, struct obje
 
 void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m)
 {
-    if (objects_get(p->objects, sight, &m->object) < 0) /* code without a file */
+    if (objects_get(p->objects, sight, &m->object) < 0) /* anonymous code */
         return;
     m->path = paths_get(&p->paths, sight->path);
     if (m->path)
@@ -289,7 +289,7 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
         const uint64_t difference =
             e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns : start_boot_ns - e->start_boot_ns;
         if (!e->process.exited && difference <= START_TOLERANCE_NS)
-            return; /* read from /proc before its record came */
+            return; /* read from /proc before its record arrived */
         processes_remove(p, e);
     }
     e = processes_add(p, fork->h.pid, fork->h.time_ns, start_boot_ns);
@@ -317,7 +317,7 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
 static struct process_entry *lookup_or_add(struct processes *p, const struct record_header *h)
 {
     struct process_entry *e = processes_lookup(p, h->pid);
-    /* Older than we are; when it began, /proc will say. */
+    /* Older than the agent; its start is read from /proc later. */
     return e ? e : processes_add(p, h->pid, 0, 0);
 }
 
@@ -327,7 +327,7 @@ static void apply_exec(struct processes *p, const struct process_exec *exec)
     if (!e)
         return;
     e->process.exec_time_ns = exec->h.time_ns;
-    mark_running(p, e); /* a thread that executes takes the place of the main thread, which exits before */
+    mark_running(p, e); /* a thread that executes replaces the main thread, which exits first */
     struct image *image = image_new();
     processes_set_image(p, e, image);
     e->knowledge = image ? KNOWN_COMPLETELY : KNOWN_BY_RECORDS;
@@ -347,7 +347,7 @@ static void apply_comm(struct processes *p, const struct process_comm *comm)
         processes_set_command(e, comm->comm, comm->h.time_ns);
 }
 
-/* /proc tells more of a kernel thread: what a worker works for. */
+/* The comm in a sample is not used for kernel threads: /proc has more detail, such as a worker's work queue. */
 void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns)
 {
     struct process_entry *e = process_entry_of(process);
@@ -355,19 +355,20 @@ void processes_see_command(const struct process *process, const char comm[16], u
         processes_set_command(e, comm, time_ns);
 }
 
-/* As the process sees it, into `path` of PATH_MAX. */
+/* The path as the process sees it, into `path` of PATH_MAX bytes. */
 static bool read_path(const struct process_mmap *m, char *path)
 {
-    const size_t room = m->h.size_bytes - offsetof(struct process_mmap, path);
-    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' || m->path_bytes > PATH_MAX)
+    const size_t available = m->h.size_bytes - offsetof(struct process_mmap, path);
+    if (m->path_bytes == 0 || m->path_bytes > available || m->path[m->path_bytes - 1] != '\0' ||
+        m->path_bytes > PATH_MAX)
         return false;
     memcpy(path, m->path, m->path_bytes);
     path[maps_path_without_deleted(path, strlen(path))] = '\0';
     return true;
 }
 
-/* The first file that a new program maps is the program. */
-static bool take_program(struct processes *p, const struct process_entry *e, const char *path)
+/* The first file that a new program maps is the program. True when `path` was recorded as such. */
+static bool set_program(struct processes *p, const struct process_entry *e, const char *path)
 {
     struct image *image = e->image;
     if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 || image->executable ||
@@ -395,7 +396,7 @@ static void apply_mmap(struct processes *p, const struct process_mmap *m)
         .end = m->start + m->size_bytes,
     };
     processes_viewers(p, e, &sight);
-    take_program(p, e, path);
+    set_program(p, e, path);
     processes_map(p, e, &sight, m->file_offset);
 }
 
@@ -405,7 +406,7 @@ bool processes_foresee(struct processes *p, const struct record_header *record)
     const struct process_entry *e = processes_lookup(p, record->pid);
     char path[PATH_MAX];
     return e && record->size_bytes >= offsetof(struct process_mmap, path) && read_path(m, path) &&
-           take_program(p, e, path);
+           set_program(p, e, path);
 }
 
 static void apply_exit(struct processes *p, const struct process_exit *exit_record)
@@ -418,8 +419,7 @@ static void apply_exit(struct processes *p, const struct process_exit *exit_reco
         e->leader_exited = true;
     if (!e->leader_exited)
         return;
-    /* The main thread may leave the others behind. Where they were not counted from the beginning, /proc
-     * knows. */
+    /* The main thread may exit before the others. If they were not counted from the start, /proc decides. */
     bool others = e->threads > 0;
     const bool counted = e->threads_counted && e->generation == p->generation;
     if (!counted && !processes_is_alive(p, e, &others))
@@ -492,14 +492,14 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
         processes_complete(p, e);
     if (cgroup_id && cgroup_id != e->cgroup_id) {
         e->cgroup_id = cgroup_id;
-        e->cgroup_known = false; /* moved, or never asked for */
+        e->cgroup_known = false; /* moved, or never read */
     }
-    touch(p, e);
+    mark_used(p, e);
     return &e->process;
 }
 
-/* After a loss: processes whose exit may be among what was lost. A few a turn. In a replay nobody can be asked, and
- * they stay. */
+/* After a loss: marks processes whose exit record may have been lost. A few per sweep. In a replay /proc cannot be
+ * read, and they stay. */
 static void check_after_loss(struct processes *p, uint64_t time_ns)
 {
     if (p->is_replay)
@@ -538,37 +538,36 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         const char *name, *unit, *help;
         enum metric_type type;
         double value;
-    } figures[] = {
+    } metrics[] = {
         {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.", METRIC_GAUGE,
          HASH_COUNT(p->by_pid)},
-        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.", METRIC_GAUGE,
+        {"sonde_self_processes_bytes", "bytes", "Memory of the table of processes and their files.", METRIC_GAUGE,
          (double)all_bytes(p)},
-        {"sonde_self_processes_evicted", "", "Processes forgotten to keep within bounds.", METRIC_COUNTER,
+        {"sonde_self_processes_evicted", "", "Processes evicted to keep within the memory limit.", METRIC_COUNTER,
          (double)p->count.evictions},
         {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER, (double)p->count.proc_reads},
         {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.", METRIC_COUNTER,
          (double)p->count.mapping_reads},
-        {"sonde_process_contexts", "", "Processes that say themselves who they are (OTEP 4719).", METRIC_GAUGE,
+        {"sonde_process_contexts", "", "Processes that publish a process context (OTEP 4719).", METRIC_GAUGE,
          (double)p->count.contexts},
-        {"sonde_process_contexts_refused", "", "Times that what a process says of itself made no sense.",
-         METRIC_COUNTER, (double)p->count.contexts_refused},
-        {"sonde_process_context_attributes_left_out", "",
-         "Attributes that processes say of themselves and that are not kept.", METRIC_COUNTER,
-         (double)p->count.attributes_left_out},
+        {"sonde_process_contexts_refused", "", "Process contexts that were malformed or unreadable.", METRIC_COUNTER,
+         (double)p->count.contexts_refused},
+        {"sonde_process_context_attributes_left_out", "", "Attributes of process contexts that were dropped.",
+         METRIC_COUNTER, (double)p->count.attributes_left_out},
         {"sonde_self_objects", "", "Executable files known.", METRIC_GAUGE, (double)f.objects},
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
         {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.", METRIC_COUNTER,
          (double)f.failed},
-        {"sonde_self_files_asked", "", "Files that the helper process was asked for.", METRIC_COUNTER,
-         (double)opener.asked},
-        {"sonde_self_files_timed_out", "", "Files that did not answer within a second.", METRIC_COUNTER,
+        {"sonde_self_files_asked", "", "Requests sent to the file helper.", METRIC_COUNTER, (double)opener.asked},
+        {"sonde_self_files_timed_out", "", "File requests that timed out after one second.", METRIC_COUNTER,
          (double)opener.timed_out},
-        {"sonde_self_files_refused", "", "Files not had because something asked before was not answered.",
-         METRIC_COUNTER, (double)opener.refused},
-        {"sonde_self_files_resting", "", "Mounts and processes that do not answer now.", METRIC_GAUGE,
+        {"sonde_self_files_refused", "",
+         "File requests refused because of an earlier timeout or an exhausted wait budget.", METRIC_COUNTER,
+         (double)opener.refused},
+        {"sonde_self_files_resting", "", "Mounts and processes that are backed off after a timeout.", METRIC_GAUGE,
          (double)opener.resting},
     };
-    for (size_t i = 0; i < array_size(figures); i++)
-        metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value,
+    for (size_t i = 0; i < array_size(metrics); i++)
+        metric_add(set, metrics[i].name, metrics[i].type, metrics[i].unit, metrics[i].help, metrics[i].value,
                    METRIC_NO_LABELS);
 }

@@ -1,6 +1,6 @@
-/* All processes that matter, as they are at the moment of the record at hand: a table fed in order with the
- * records of their lives (probes/process.h), and from /proc for those that are older than we are. Bounded; a
- * process that has exited stays until its last records are through. Pipeline thread only. */
+/* The table of processes, as of the record being processed. Input is the process lifecycle events in order
+ * (probes/process.h), and /proc for processes that started before the agent. Bounded; an exited process stays until
+ * its last records have been processed. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -23,14 +23,14 @@ struct processes;
 struct process_mapping {
     uint64_t start, end, file_offset;
     struct object *object; /* NULL: anonymous code (JIT) */
-    const char *path;      /* of paths.h, as this process names the file; NULL: no object */
+    const char *path;      /* interned (paths.h), as this process names the file; NULL: no object */
 };
 
 struct process {
     uint32_t pid;
-    uint64_t start_time_ns;                 /* tells two users of one PID apart */
-    uint64_t exec_time_ns;                  /* of its program; 0: began before anybody looked */
-    uint64_t mapping_version;               /* grows whenever mappings change (exec, mmap) */
+    uint64_t start_time_ns;                 /* distinguishes two processes with the same PID */
+    uint64_t exec_time_ns;                  /* start of its program; 0: before monitoring began */
+    uint64_t mapping_version;               /* increases whenever mappings change (exec, mmap) */
     const struct process_mapping *mappings; /* sorted by start, disjoint; executable ones only */
     size_t mapping_count;
     bool exited;
@@ -40,70 +40,70 @@ int processes_new(size_t max_bytes, struct processes **ret);
 void processes_free(struct processes *p);
 DEFINE_FREEP(processes)
 
-/* For records of another day or machine: /proc and the cgroups of now say nothing of those processes. Files
- * are still looked for at their paths, and believed only by their identity. */
+/* For recordings of another time or machine: the present /proc and cgroups do not describe their processes. Files
+ * are still opened at their paths, and accepted only if their identity matches. */
 void processes_set_replay(struct processes *p);
 
-/* At most `entries` open files, keys of one file, and control groups that nobody holds. */
+/* Limits open files, keys per file and unreferenced cgroups to `entries` each. */
 void processes_limit_caches(struct processes *p, size_t entries);
 
-/* Starts the process that opens files for us (file_opener.h) now, while we are small and of one thread; else
- * it is started when it is needed first. */
+/* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise it starts at
+ * the first request. */
 int processes_start_helper(struct processes *p);
-/* Appends /proc/PID/maps, by that process too; `proc_fd` is of proc_open. */
+/* Appends /proc/PID/maps, read by the file helper; `proc_fd` is from proc_open. */
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
 uint64_t processes_helper_cpu_ns(struct processes *p);
-/* Files that are asked for from now on may together keep us waiting for a few seconds; see file_opener.h. */
+/* Starts a turn of the file helper: requests from now on may together wait a few seconds; see
+ * file_opener_begin_turn. */
 void processes_begin_turn(struct processes *p);
 
-/* Takes in any RECORD_PROCESS_* record. */
+/* Processes any RECORD_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct record_header *record);
 
-/* Told right after a process's exec what code it will map (RECORD_PROCESS_MMAP, which is taken in at its time):
- * the first file is the program, and samples of the moment in between are its own. True: this is it. */
+/* Announces a mapping right after a process's exec, before its RECORD_PROCESS_MMAP is due: the first file is the
+ * program, and samples between exec and mmap are attributed to it. True: this record named the program. */
 bool processes_foresee(struct processes *p, const struct record_header *record);
 
-/* Says what time it is in the records: what /proc shows of a process that began later is of another one with
- * the same PID. */
+/* Sets the time of the records. A process that /proc shows with a later start is another one with the same PID. */
 void processes_at(struct processes *p, uint64_t time_ns);
 
-/* The process, read from /proc if it is new to us; NULL when it is gone without a trace (the caller counts
- * LOSS_NO_PROCESS). `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer
- * be asked. Borrowed until the next call that takes a record. */
+/* The process, read from /proc if it is unknown; NULL when it has exited and left no record (the caller counts
+ * LOSS_NO_PROCESS). `cgroup_id` is that of the sample (0: unknown), used when /proc can no longer be read. Borrowed
+ * until the next call that processes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
-/* What its main thread was called at that time, as a sample of it says: should the record of its name be lost. What is
- * known of a later time stays. */
+/* Sets the name of the main thread from a sample, in case the record of its renaming was lost. A name of a later
+ * time is kept. */
 void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns);
 
-/* Its texts hold until the next call of any function here: the process may be read anew. */
+/* The strings are valid until the next call of any function here, because the process may be read again. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
-/* What the container runtime says of pods, for the resources from now on; borrowed until the next call. NULL: nothing.
- */
+/* Sets the pods for the resources from now on; borrowed until the next call. NULL: none. */
 void processes_set_pods(struct processes *p, const struct pods *pods);
-/* Whether containers of pods were met of which it does not say, and that nobody was told of before. */
+/* True when containers of unknown pods were seen that no earlier call has reported. */
 bool processes_misses_pods(struct processes *p);
 
-/* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap,
- * lost records). At most once a second a process, and never for one that has gone: false when nothing was
- * read. */
+/* Reads the mappings again, because an address lies outside all of them: code can move without a record (mremap,
+ * lost records). At most once a second per process, and never for an exited one. False when nothing changed or
+ * nothing was read. */
 bool processes_read_mappings(struct processes *p, const struct process *process);
 
-/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for remote_file.h. -ENOENT: there is
- * none; -ETIMEDOUT, -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
+/* Opens the process's /tmp/perf-PID.map if it belongs to its present program; may return a socket for remote_file.h.
+ * -ENOENT: there is none; -ETIMEDOUT, -EAGAIN: not at present; any other error: the file is not acceptable
+ * (perf_map_file.h). */
 int processes_open_perf_map(struct processes *p, const struct process *process);
-/* Appends a piece of the process's memory, all of it or nothing; -ETIMEDOUT, -EAGAIN: at present. */
+/* Appends `size` bytes of the process's memory, all or none of them; -ETIMEDOUT, -EAGAIN: not at present. */
 int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size,
                           struct buf *to);
-/* What number the process has in its own PID namespace; 0: it has gone. */
+/* The PID of the process in its own PID namespace; 0: it has exited. */
 uint32_t processes_innermost_pid(struct processes *p, const struct process *process);
 
-/* The mapping that holds `address`, or NULL. */
+/* The mapping that contains `address`, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);
 
-/* Frees what exited before `time_ns`, and tells which, so that kernel tables can be emptied too: returns how
- * many PIDs were put into `ret_pids`; call again while it returns `max`. */
+/* Frees processes that exited before `time_ns` and returns how many PIDs were stored in `ret_pids`, so that kernel
+ * tables can be emptied too; call again while it returns `max`. */
 size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max);
 
 void processes_metrics(const struct processes *p, struct metric_set *set);

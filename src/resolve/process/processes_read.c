@@ -1,9 +1,9 @@
-/* What /proc tells of a process, and what its parents tell when it has gone; see processes_table.h.
+/* Reads a process from /proc, or inherits from its ancestors when it has exited; see processes_table.h.
  *
- * Everything here happens because a sample asked, once a process (and again after records were lost). A
- * process that died before its sample was looked at has left its records: mappings since its exec, or the
- * image that it shared with its parent. Container, job and environment are then those of its parent, which is
- * true for all but the first process of a container. */
+ * All of this happens because a sample needs it, once per process (and again after records were lost). A process
+ * that exited before its sample was processed has left its records: its mappings since exec, or the image that it
+ * shared with its parent. Container, job and environment are then taken from its parent, which is correct for all
+ * but the first process of a container. */
 #include "resolve/process/processes_table.h"
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 #define CGROUP_EVERY_NS    1000000000ULL
 #define REREAD_MAX_S       256
 #define START_TOLERANCE_NS 30000000ULL
-#define DATE_TOLERANCE_NS  1000000000ULL /* files' dates lag behind by a tick of the kernel's */
+#define DATE_TOLERANCE_NS  1000000000ULL /* file timestamps lag by up to one kernel tick */
 
 uint64_t processes_boot_offset_ns(void)
 {
@@ -80,8 +80,8 @@ struct service *service_new(struct processes *p, const struct identity_service *
     return s;
 }
 
-/* Whether what /proc shows is the process of the entry: began when it did, or, where that is not known, no
- * later than the records that we are at. */
+/* True when `stat` is of the process of the entry: it has the same start or, where that is unknown, started no later
+ * than the time of the records. */
 static bool is_same(const struct processes *p, const struct process_entry *e, const struct proc_stat *stat)
 {
     if (e && e->start_boot_ns) {
@@ -142,7 +142,7 @@ void processes_begin_turn(struct processes *p)
     file_opener_begin_turn(objects_opener(p->objects));
 }
 
-/* The image as /proc shows it now; NULL when the process has none (any more). */
+/* The image that /proc shows now; NULL when the process has none (any more). */
 static struct image *read_image(struct processes *p, struct process_entry *e, int proc_fd, int *ret_error)
 {
     struct buf *text = scratch(p);
@@ -170,8 +170,7 @@ static bool is_equal(const struct image *a, const struct image *b)
            strcmp(a->executable ? a->executable : "", b->executable ? b->executable : "") == 0;
 }
 
-/* Replaces the image by what was read; takes `image`. False when that is what was known: then nothing changes
- * for anybody. */
+/* Replaces the image by the one read; takes `image`. False when they are equal: mapping_version then stays the same. */
 static bool replace_image(struct processes *p, struct process_entry *e, struct image *image)
 {
     e->mappings_read_ns = clock_monotonic_ns();
@@ -183,7 +182,7 @@ static bool replace_image(struct processes *p, struct process_entry *e, struct i
     return true;
 }
 
-/* The parent, from the table or /proc; NULL when it has gone too. */
+/* The parent, from the table or /proc; NULL when it has exited too. */
 static struct process_entry *find_parent(struct processes *p, const struct process_entry *e)
 {
     if (e->parent_pid == 0 || p->depth >= ANCESTORS_MAX)
@@ -192,7 +191,7 @@ static struct process_entry *find_parent(struct processes *p, const struct proce
     return parent ? parent : processes_read_new(p, e->parent_pid);
 }
 
-/* The process has gone before anybody asked for more than its records hold. */
+/* Completes a process that exited before /proc was read, from its parent. */
 static void inherit_image(struct processes *p, struct process_entry *e)
 {
     e->knowledge = KNOWN_INHERITED;
@@ -231,9 +230,9 @@ void processes_complete(struct processes *p, struct process_entry *e)
     if (image) {
         e->knowledge = KNOWN_COMPLETELY;
         replace_image(p, e, image);
-        e->service_known &= !again; /* whatever was lost may have been an exec */
+        e->service_known &= !again; /* the lost record may have been an exec */
         e->context_due_ns = again ? 0 : e->context_due_ns;
-    } else if (!again && error != -ETIMEDOUT && error != -EAGAIN) { /* else the next sample asks again */
+    } else if (!again && error != -ETIMEDOUT && error != -EAGAIN) { /* otherwise the next sample retries */
         inherit_image(p, e);
     }
 }
@@ -278,7 +277,7 @@ bool processes_read_mappings(struct processes *p, const struct process *process)
     return changed;
 }
 
-/* When the process began to run its present program, by the clock that files are dated with. */
+/* When the process began to run its present program, as CLOCK_REALTIME, the clock of file timestamps. */
 static uint64_t program_began_unix_ns(const struct process_entry *e, const struct proc_stat *stat)
 {
     const uint64_t offset_ns = processes_boot_offset_ns(), exec_boot_ns = e->process.exec_time_ns + offset_ns;
@@ -321,7 +320,7 @@ static void set_cgroup(struct process_entry *e, struct cgroup *cgroup)
     e->cgroup = cgroup;
 }
 
-/* False: it cannot be told at present. */
+/* False: it cannot be read at present. */
 static bool read_service(struct processes *p, struct process_entry *e, int proc_fd)
 {
     struct identity_service s = {0};
@@ -334,7 +333,7 @@ static bool read_service(struct processes *p, struct process_entry *e, int proc_
         if (text->size)
             identity_from_environ(text->data, text->size, &s);
         if (text->data)
-            explicit_bzero(text->data, text->capacity); /* there are secrets in it */
+            explicit_bzero(text->data, text->capacity); /* it contains secrets */
     }
     service_unref(p, e->service);
     e->service = service_new(p, &s, "");
@@ -349,7 +348,8 @@ static struct cgroup *read_cgroup(struct processes *p, int proc_fd)
     return cgroups_by_text(p->cgroups, text->data, text->size);
 }
 
-/* Of a process that has gone: the cgroup that its sample names, and whatever its parent has. */
+/* For an exited process: takes the cgroup of its sample, or that of its parent if more informative, and the parent's
+ * service. */
 static void inherit_identity(struct processes *p, struct process_entry *e, struct cgroup *by_id)
 {
     p->depth++;

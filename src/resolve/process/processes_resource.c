@@ -1,10 +1,10 @@
-/* What is said of a process: by the node (identity.h), by its environment, and by itself (OTEP 4719). The last is what
- * its spans are sent with and wins over its environment.
+/* The resource of a process: from the node (identity.h), from the process's environment, and from the context that
+ * it publishes itself (OTEP 4719). The context is what its spans carry and takes precedence over the environment.
  *
- * A context may be published at any time, and nothing tells of it. So the process's mappings are looked through: once
- * its program has run for a second, and then after twice as long each time, as long as samples come. Where it has been
- * found only its header is read again, and the rest when that says so. A child has none of its parent's; a program none
- * of the one before. */
+ * A context may be published at any time without notice. The process's mappings are therefore searched once its
+ * program has run for a second, and again after intervals that double each time, as long as samples arrive. Once a
+ * context is found, only its header is read again, and the payload when the header has changed. A child does not
+ * inherit its parent's context, nor a program that of the previous program. */
 #include "resolve/process/processes_table.h"
 
 #include "resolve/files/file_opener.h"
@@ -14,9 +14,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define SECOND_NS   1000000000ULL
-#define UNCHANGED_S 10 /* how long what was read holds, at most */
-#define LOOK_MAX_S  64
+#define SECOND_NS    1000000000ULL
+#define UNCHANGED_S  10 /* a context read is checked again after this time */
+#define SEARCH_MAX_S 64
 
 static void set_context(struct processes *p, struct process_entry *e, struct service *context)
 {
@@ -32,20 +32,20 @@ void processes_drop_context(struct processes *p, struct process_entry *e)
     e->context_due_ns = e->context_pause_s = 0;
 }
 
-/* What makes no sense is not asked for again before it is another one. */
-static int take_context(struct processes *p, struct process_entry *e, const struct buf *text)
+/* A malformed context is not parsed again until it changes. */
+static int apply_context(struct processes *p, struct process_entry *e, const struct buf *text)
 {
-    _cleanup_free_ struct process_context *said = malloc(sizeof(*said));
+    _cleanup_free_ struct process_context *context = malloc(sizeof(*context));
     const size_t head = sizeof(e->context_place);
-    if (!said || text->size < head)
+    if (!context || text->size < head)
         return -ENOMEM;
-    int r = process_context_parse(text->data + head, text->size - head, said);
+    int r = process_context_parse(text->data + head, text->size - head, context);
     if (r == -ENOMEM)
         return r;
     memcpy(&e->context_place, text->data, head);
-    set_context(p, e, r == 0 ? service_new(p, &said->service, said->attributes) : NULL);
+    set_context(p, e, r == 0 ? service_new(p, &context->service, context->attributes) : NULL);
     p->count.contexts_refused += r < 0;
-    p->count.attributes_left_out += r == 0 ? said->left_out : 0;
+    p->count.attributes_left_out += r == 0 ? context->left_out : 0;
     return 0;
 }
 
@@ -57,10 +57,10 @@ static int read_context(struct processes *p, struct process_entry *e)
     if (fd < 0)
         return fd;
     int r = file_opener_context(objects_opener(p->objects), fd, e->process.pid, &e->context_place, &text);
-    return r < 0 ? r : take_context(p, e, &text);
+    return r < 0 ? r : apply_context(p, e, &text);
 }
 
-static void look_for_context(struct processes *p, struct process_entry *e)
+static void refresh_context(struct processes *p, struct process_entry *e)
 {
     const uint64_t start_ns = e->process.start_time_ns, exec_ns = e->process.exec_time_ns;
     const uint64_t settled_ns = (start_ns > exec_ns ? start_ns : exec_ns) + SECOND_NS;
@@ -74,14 +74,14 @@ static void look_for_context(struct processes *p, struct process_entry *e)
         pause_s = e->context_pause_s;
         processes_drop_context(p, e); /* there is none, or none that can be read */
         p->count.contexts_refused += r == -EBADMSG;
-        pause_s = pause_s == 0 ? 1 : pause_s < LOOK_MAX_S ? 2 * pause_s : LOOK_MAX_S;
+        pause_s = pause_s == 0 ? 1 : pause_s < SEARCH_MAX_S ? 2 * pause_s : SEARCH_MAX_S;
         e->context_pause_s = (uint16_t)pause_s;
     }
     e->context_due_ns = p->now_ns + pause_s * SECOND_NS;
 }
 
-/* A later one's texts win where it has any. */
-static void take_service(struct resource *r, const struct service *s)
+/* Non-empty fields replace those set before. */
+static void apply_service(struct resource *r, const struct service *s)
 {
     if (!s)
         return;
@@ -103,8 +103,8 @@ bool processes_misses_pods(struct processes *p)
     return misses;
 }
 
-/* Told once: a runtime that does not know it now will not know it later. */
-static void miss_container(struct processes *p, const char *id)
+/* Reported once: a runtime that does not know a container now will not know it later. */
+static void report_missing_container(struct processes *p, const char *id)
 {
     uint64_t number;
     memcpy(&number, id, sizeof(number)); /* of 64 digits */
@@ -121,7 +121,7 @@ static const char *find_pod(struct processes *p, const struct identity *i)
     const char *found =
         p->pods && i->container_id[0] ? pods_find(p->pods, i->container_id, i->kubernetes_pod_uid, &is_whole) : NULL;
     if (!is_whole && i->container_id[0] && i->kubernetes_pod_uid[0])
-        miss_container(p, i->container_id);
+        report_missing_container(p, i->container_id);
     return found ? found : "";
 }
 
@@ -137,7 +137,7 @@ const struct resource *processes_resource(struct processes *p, const struct proc
     if (!e->cgroup_known || !e->service_known)
         processes_identify(p, e);
     if (p->now_ns >= e->context_due_ns)
-        look_for_context(p, e);
+        refresh_context(p, e);
     struct resource *r = e->resource;
     *r = resource_unknown;
     r->pid = e->process.pid;
@@ -155,8 +155,8 @@ const struct resource *processes_resource(struct processes *p, const struct proc
         r->cgroup_path = e->cgroup->path;
         r->pod = find_pod(p, i);
     }
-    take_service(r, e->service);
-    take_service(r, e->context);
+    apply_service(r, e->service);
+    apply_service(r, e->context);
     if (!r->service_name[0])
         r->service_name = e->cgroup && e->cgroup->service[0] ? e->cgroup->service : e->command;
     return r;

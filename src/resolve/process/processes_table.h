@@ -1,5 +1,5 @@
-/* The table behind processes.h, shared by the files that fill it: processes.c (records of lives),
- * processes_read.c (/proc, and what is inherited where /proc can no longer tell). */
+/* The table behind processes.h, shared by the files that fill it: processes.c (process lifecycle events) and
+ * processes_read.c (/proc, and inheritance where /proc is no longer available). */
 #pragma once
 
 #include "resolve/files/process_context_file.h"
@@ -12,8 +12,8 @@
 
 #include <uthash.h>
 
-/* service.name and its kin as a process's environment says, shared by a process and its children; or as it says itself,
- * with all that it says besides. */
+/* service.name, service.namespace and service.version from a process's environment, shared by a process and its
+ * children; or from the context that the process publishes itself, with all its other attributes. */
 struct service {
     unsigned references;
     const char *name, *namespace, *version, *attributes; /* in `text` */
@@ -21,69 +21,68 @@ struct service {
 };
 
 enum process_knowledge {
-    KNOWN_BY_RECORDS, /* only records have told of it, and they did not begin with its program: /proc is to be
-                         asked */
-    KNOWN_COMPLETELY, /* a record of exec and all since, or /proc and all since */
-    KNOWN_INHERITED,  /* gone before anybody asked: what its parent had */
+    KNOWN_BY_RECORDS, /* only partial records, which did not begin with its exec: /proc must be read */
+    KNOWN_COMPLETELY, /* complete: its exec or /proc, and all records since */
+    KNOWN_INHERITED,  /* exited before /proc was read: data of its parent */
 };
 
 struct process_entry {
     struct process process; /* first: callers hold a pointer to it */
     UT_hash_handle hh;
     struct process_entry *prev, *next; /* in table->used, or in table->exited */
-    struct image *image;               /* NULL: nothing known */
-    struct cgroup *cgroup;             /* held; NULL: not known yet */
-    struct service *service;           /* held; NULL: not known yet */
-    struct service *context;           /* held; NULL: it does not say itself who it is, so far */
+    struct image *image;               /* NULL: unknown */
+    struct cgroup *cgroup;             /* a reference; NULL: not known yet */
+    struct service *service;           /* a reference; NULL: not known yet */
+    struct service *context;           /* a reference; NULL: the process has published none so far */
     struct process_context_place context_place;
-    uint64_t context_due_ns;   /* CLOCK_MONOTONIC: when it is looked for, or at, next */
-    struct resource *resource; /* NULL until somebody asks */
+    uint64_t context_due_ns;   /* CLOCK_MONOTONIC: when to look for it, or to check it, next */
+    struct resource *resource; /* NULL until first requested */
     uint64_t start_boot_ns;
     uint64_t exit_time_ns;
     uint64_t mappings_read_ns, cgroup_read_ns; /* CLOCK_MONOTONIC; 0: never */
     uint64_t cgroup_id;
-    uint64_t view; /* mount namespace; 0: not known */
+    uint64_t view; /* mount namespace; 0: unknown */
     uint32_t parent_pid;
-    uint32_t generation; /* of table->generation, when last made sure of */
+    uint32_t generation; /* table->generation when the entry was last verified */
     int32_t threads;
     uint8_t knowledge;    /* enum process_knowledge */
     bool threads_counted; /* `threads` is exact */
     bool leader_exited;
-    bool view_known;                  /* since its exec; else `view` is its parent's */
-    bool cgroup_known, service_known; /* asked for; there may be none */
-    uint16_t reread_after_s;          /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
-    uint16_t context_pause_s;         /* the last one before it was looked for in vain; 0: not yet */
+    bool view_known;                  /* read since its exec; otherwise `view` is its parent's */
+    bool cgroup_known, service_known; /* has been read; there may be none */
+    uint16_t reread_after_s;          /* minimum interval after mappings_read_ns: doubled when nothing had changed */
+    uint16_t context_pause_s;         /* the last pause before a failed search; 0: none yet */
     bool is_kernel_thread;
     char command[16];
-    uint64_t command_ns; /* as of when */
+    uint64_t command_ns; /* the time of `command` */
 };
 
 #define MISSED_MAX 512
 
 struct processes {
     struct process_entry *by_pid;
-    struct process_entry *used;   /* not exited, least recently touched first */
+    struct process_entry *used;   /* running, least recently used first */
     struct process_entry *exited; /* in order of exit */
     struct objects *objects;
     struct cgroups *cgroups;
     struct paths paths;
-    const struct pods *pods;                /* NULL: nothing is known of them */
-    uint64_t missed_containers[MISSED_MAX]; /* the first digits of their ids: told of as missing */
+    const struct pods *pods;                /* NULL: none known */
+    uint64_t missed_containers[MISSED_MAX]; /* the first digits of container IDs already reported as missing */
     size_t missed_next;
     bool misses_pods;
     size_t max_bytes, bytes; /* `bytes`: entries, images, services */
     uint64_t now_ns;
-    uint64_t version;    /* the last mapping_version given */
-    uint32_t generation; /* grows when records were lost */
-    uint32_t *evicted;   /* PIDs that were forgotten to keep within max_bytes, to be told by the next sweep */
+    uint64_t version;    /* the last mapping_version assigned */
+    uint32_t generation; /* increases when records were lost */
+    uint32_t *evicted;   /* PIDs evicted to keep within max_bytes, reported by the next sweep */
     size_t evicted_count;
-    struct process_entry *check; /* next one to be made sure of after a loss; NULL: done */
+    struct process_entry *check; /* next entry to verify after a loss; NULL: done */
     struct buf scratch;
-    unsigned depth; /* of asking ancestors */
-    bool is_replay; /* /proc is not asked */
+    unsigned depth; /* recursion depth while reading ancestors */
+    bool is_replay; /* /proc is not read */
     struct {
         uint64_t evictions, proc_reads, mapping_reads, gone, lost;
-        uint64_t contexts; /* processes that have one now */
+        uint64_t contexts; /* processes that publish one now */
         uint64_t contexts_refused, attributes_left_out;
     } count;
 };
@@ -100,31 +99,31 @@ struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t 
 void processes_remove(struct processes *p, struct process_entry *e);
 void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns);
 
-/* What it is called as of that time. */
+/* Sets the name, as of `time_ns`. */
 void processes_set_command(struct process_entry *e, const char command[16], uint64_t time_ns);
 
 /* Takes `image`'s reference (NULL: none). */
 void processes_set_image(struct processes *p, struct process_entry *e, struct image *image);
-/* The object and the path of a mapping, held for it; neither where there is no file. */
+/* Sets and references the object and the path of a mapping; neither where there is no file. */
 void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m);
-/* Maps a file, or code without one; opens what is new. */
+/* Maps a file, or anonymous code; opens a file that is new. */
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset);
 /* Fills the pids of a sight: the process and its ancestors. */
 void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
 /* processes_read.c */
-uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME is so far ahead of CLOCK_MONOTONIC */
+uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC */
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
-/* The directory of `pid`, for functions of proc_files.h, if it is still the process of the entry (NULL: whichever has
- * the number). */
+/* A /proc/PID descriptor for proc_files.h if `pid` is still the process of the entry (NULL: any process with that
+ * PID); -ESRCH if not. */
 int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
                         struct proc_stat *ret_stat);
 void processes_complete(struct processes *p, struct process_entry *e);
 void processes_identify(struct processes *p, struct process_entry *e);
-/* By /proc; and whether it has other threads than the main one. */
+/* According to /proc. `ret_others`: whether threads other than the main one remain. */
 bool processes_is_alive(const struct processes *p, const struct process_entry *e, bool *ret_others);
-/* NULL when there is nothing in it. */
+/* NULL when all fields are empty, or out of memory. */
 struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes);
 struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);

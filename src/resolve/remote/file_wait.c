@@ -1,4 +1,4 @@
-/* Waiting for an answer of the helper; see file_wait.h. */
+/* Waits for a reply of the file helper; see file_wait.h. */
 #include "resolve/remote/file_wait.h"
 
 #include "base/cleanup.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS      250
-#define ASLEEP_LOOKS 4 /* in one and the same sleep */
+#define POLL_MS        250
+#define SLEEPING_POLLS 4 /* consecutive polls that find the thread in one and the same sleep */
 
 static uint64_t number_after(const char *text, const char *key)
 {
@@ -21,7 +21,8 @@ static uint64_t number_after(const char *text, const char *key)
     return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* Which sleep the thread is in, counted from 1; 0: in none, it runs or would if it were let. */
+/* An identifier of the thread's current sleep: its count of context switches, plus 1. 0 when the thread is running
+ * or runnable; UINT64_MAX when its status cannot be read. */
 static uint64_t current_sleep(pid_t tid)
 {
     char name[40], text[4096];
@@ -46,17 +47,17 @@ int file_wait(int socket, pid_t tid, unsigned max_ms)
 {
     struct pollfd answer = {.fd = socket, .events = POLLIN};
     uint64_t last = 0;
-    unsigned asleep = 0;
-    for (unsigned ms = 0; ms < max_ms && asleep < ASLEEP_LOOKS; ms += LOOK_MS) {
+    unsigned sleeping_polls = 0;
+    for (unsigned ms = 0; ms < max_ms && sleeping_polls < SLEEPING_POLLS; ms += POLL_MS) {
         int ready;
         do
-            ready = poll(&answer, 1, LOOK_MS);
+            ready = poll(&answer, 1, POLL_MS);
         while (ready < 0 && errno == EINTR);
         if (ready > 0)
             return 0;
         const uint64_t sleep = tid ? current_sleep(tid) : 0;
-        asleep = !sleep ? 0 : sleep == last ? asleep + 1 : 1;
+        sleeping_polls = !sleep ? 0 : sleep == last ? sleeping_polls + 1 : 1;
         last = sleep;
     }
-    return asleep < ASLEEP_LOOKS ? -EBUSY : -ETIMEDOUT;
+    return sleeping_polls < SLEEPING_POLLS ? -EBUSY : -ETIMEDOUT;
 }

@@ -1,17 +1,17 @@
-/* Waiting for an answer of the helper (file_helper.h): no longer than a second for a file system that does
- * not answer, but longer for a helper that gets no CPU time, which says nothing of the file. Its thread's
- * state tells the two apart, and asks no file system. */
+/* Waits for a reply of the file helper (file_helper.h). The wait ends after one second for a file system that does
+ * not respond. It is longer for a helper that gets no CPU time, because that says nothing about the file. The state
+ * of the helper's thread (/proc/TID/status) distinguishes the two cases and touches no file system. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define FILE_WAIT_MAX_MS 10000 /* where nobody waits for who asks */
+#define FILE_WAIT_MAX_MS 10000 /* limit where the caller holds up no pipeline turn */
 
-/* Until there is something to receive. `tid`: of the thread that is to answer; 0: none has taken the question
- * up, which can only be for want of CPU time. -ETIMEDOUT: the thread has slept for a second; -EBUSY: `max_ms`
- * have passed, and it has not. */
+/* Waits until `socket` is readable. `tid` is the helper thread that serves the request; 0: no thread has accepted it
+ * yet, which can only be for lack of CPU time. Returns 0; -ETIMEDOUT when the thread has slept for one second;
+ * -EBUSY when `max_ms` have passed and it has not. */
 int file_wait(int socket, pid_t tid, unsigned max_ms);
 
-/* Whether the thread has had CPU time, and waits for something else. */
+/* True when the thread has had CPU time and is now sleeping. */
 bool file_wait_sleeps(pid_t tid);

@@ -1,5 +1,5 @@
-/* Reading over a socket; see remote_file.h. Names and rows are read in small pieces that lie close together, so
- * some blocks of the file are kept. */
+/* Reads a file over a socket; see remote_file.h. Symbol names and table rows are read in small pieces that lie close
+ * together, so a few blocks of the file are cached. */
 #include "resolve/remote/remote_file.h"
 
 #include "base/clock.h"
@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#define PATIENCE_NS 2000000000ull /* that the file system lets its reader sleep, in one opening */
-#define WAIT_MAX_MS 5000
-#define BLOCK_BYTES 16384u
-#define BLOCKS      4
+#define SLEEP_MAX_NS 2000000000ull /* total time the reader may sleep in the file system, per opened file */
+#define WAIT_MAX_MS  5000
+#define BLOCK_BYTES  16384u
+#define BLOCKS       4
 
 struct block {
     uint64_t offset;
@@ -26,7 +26,7 @@ struct block {
 struct reading {
     int fd;
     int error;
-    pid_t tid; /* who answers; 0: not known yet */
+    pid_t tid; /* the helper thread that serves this file; 0: not known yet */
     uint64_t slept_ns, waited_ns;
 };
 
@@ -42,15 +42,15 @@ bool remote_file_is(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* One question; its result. */
-static int64_t ask(struct reading *r, uint64_t offset, void *data, size_t size)
+/* Sends one request and returns its result. */
+static int64_t send_request(struct reading *r, uint64_t offset, void *data, size_t size)
 {
-    const struct file_read asked = {.offset = offset, .size = size};
+    const struct file_read request = {.offset = offset, .size = size};
     struct file_piece piece;
     struct iovec parts[] = {{.iov_base = &piece, .iov_len = sizeof(piece)}, {.iov_base = data, .iov_len = size}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    if (send(r->fd, &asked, sizeof(asked), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return -ETIMEDOUT; /* the helper has gone: another one will do it */
+    if (send(r->fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return -ETIMEDOUT; /* the helper has exited: retry later with a new one */
     ssize_t n = file_wait(r->fd, r->tid, WAIT_MAX_MS) == 0 ? recvmsg(r->fd, &message, MSG_DONTWAIT) : -1;
     if (n < (ssize_t)sizeof(piece))
         return -ETIMEDOUT;
@@ -59,14 +59,15 @@ static int64_t ask(struct reading *r, uint64_t offset, void *data, size_t size)
     return offset < FILE_READER && piece.result >= 0 && piece.result != n ? -EIO : piece.result;
 }
 
-/* At most FILE_READ_BYTES; how many there were. */
-static int64_t ask_in_time(struct reading *r, uint64_t offset, void *data, size_t size)
+/* Reads at most FILE_READ_BYTES; returns the number of bytes. Applies the deadlines; once one has passed, every
+ * later call fails at once. */
+static int64_t send_request_in_time(struct reading *r, uint64_t offset, void *data, size_t size)
 {
     const uint64_t start_ns = clock_monotonic_ns();
-    int64_t n = r->tid ? r->tid : ask(r, FILE_READER, NULL, 0);
-    if (n > 0 && !r->error && r->slept_ns < PATIENCE_NS && r->waited_ns < WAIT_MAX_MS * 1000000ull) {
+    int64_t n = r->tid ? r->tid : send_request(r, FILE_READER, NULL, 0);
+    if (n > 0 && !r->error && r->slept_ns < SLEEP_MAX_NS && r->waited_ns < WAIT_MAX_MS * 1000000ull) {
         r->tid = (pid_t)n;
-        n = ask(r, offset, data, size);
+        n = send_request(r, offset, data, size);
     } else {
         n = -ETIMEDOUT;
     }
@@ -82,7 +83,7 @@ int remote_file_new(int fd, struct remote_file **ret, uint64_t *ret_size)
     if (!f)
         return -ENOMEM;
     f->reading.fd = fd;
-    int64_t size = ask_in_time(&f->reading, FILE_SIZE, NULL, 0);
+    int64_t size = send_request_in_time(&f->reading, FILE_SIZE, NULL, 0);
     if (size < 0) {
         free(f);
         return (int)size;
@@ -105,7 +106,7 @@ int remote_file_error(const struct remote_file *f)
 static int read_whole(struct remote_file *f, uint64_t offset, uint8_t *data, size_t size)
 {
     while (size) {
-        int64_t n = ask_in_time(&f->reading, offset, data, size < FILE_READ_BYTES ? size : FILE_READ_BYTES);
+        int64_t n = send_request_in_time(&f->reading, offset, data, size < FILE_READ_BYTES ? size : FILE_READ_BYTES);
         if (n <= 0)
             return n == -ETIMEDOUT ? -ETIMEDOUT : -EIO;
         offset += (uint64_t)n;
@@ -115,7 +116,7 @@ static int read_whole(struct remote_file *f, uint64_t offset, uint8_t *data, siz
     return 0;
 }
 
-/* The block that holds `offset`; NULL: not read, see f->reading.error. */
+/* The cached block that holds `offset`, read if necessary. NULL when the read fails; see f->reading.error. */
 static const struct block *block_at(struct remote_file *f, uint64_t offset)
 {
     struct block *oldest = &f->blocks[0];
@@ -130,7 +131,7 @@ static const struct block *block_at(struct remote_file *f, uint64_t offset)
             oldest = b;
     }
     uint64_t start = offset - offset % BLOCK_BYTES;
-    int64_t n = ask_in_time(&f->reading, start, oldest->data, BLOCK_BYTES);
+    int64_t n = send_request_in_time(&f->reading, start, oldest->data, BLOCK_BYTES);
     oldest->size = n > 0 ? (size_t)n : 0;
     oldest->offset = start;
     oldest->used = f->reads;

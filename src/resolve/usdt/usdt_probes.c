@@ -1,4 +1,4 @@
-/* The native probes of one ELF file; see usdt_probes.h. */
+/* The USDT probes of one ELF file; see usdt_probes.h. */
 #include "resolve/usdt/usdt_probes.h"
 
 #include "resolve/elf/probe_notes.h"
@@ -19,10 +19,10 @@ static int compare_sites(const void *a, const void *b)
 {
     const struct usdt_site *x = a, *y = b;
     const int r = compare_names(x, y);
-    return r ? r : x->operands < y->operands ? -1 : x->operands > y->operands; /* where the note stands */
+    return r ? r : x->operands < y->operands ? -1 : x->operands > y->operands; /* order of the notes in the section */
 }
 
-/* NULL and 0 bytes when there is none. */
+/* Returns 0 with NULL and 0 bytes when there is no such section. */
 static int read_notes(const struct elf_file *f, const char *section, void **ret, size_t *ret_size)
 {
     const struct elf_section *s = elf_section(f, section);
@@ -57,7 +57,7 @@ static int read_sites(struct usdt_probes *p, const struct elf_file *f)
     int r = read_notes(f, ".note.stapsdt", &p->texts[0], &size);
     if (r < 0 || size == 0)
         return r;
-    const size_t smallest = 12 + 8 + 3 * 8; /* of a note */
+    const size_t smallest = 12 + 8 + 3 * 8; /* size of the smallest note */
     const size_t most = size / smallest + 1 < SITES_MAX ? size / smallest + 1 : SITES_MAX;
     p->sites = calloc(most, sizeof(*p->sites));
     if (!p->sites)
@@ -71,7 +71,7 @@ static int read_sites(struct usdt_probes *p, const struct elf_file *f)
             continue;
         if (p->count == most)
             p->left_out++;
-        else /* a prelinker moves the file, but does not know these notes */
+        else /* a prelinker moves the file but does not adjust these notes */
             r = add_site(p, f, &note, base && note.base ? base->vaddr - note.base : 0);
     }
     if (p->count)
@@ -79,7 +79,7 @@ static int read_sites(struct usdt_probes *p, const struct elf_file *f)
     return r;
 }
 
-/* Not bsearch: of equal ones it gives any. */
+/* Not bsearch, which returns any of several equal elements. */
 static struct usdt_site *find_first(const struct usdt_probes *p, const char *provider, const char *name)
 {
     const struct usdt_site key = {.provider = provider, .name = name};
@@ -105,7 +105,7 @@ static int read_declarations(struct usdt_probes *p, const struct elf_file *f)
             continue;
         struct usdt_site *site = find_first(p, note.provider, note.name);
         if (site)
-            site->declaration = note.arguments; /* the first speaks for all of the probe's */
+            site->declaration = note.arguments; /* stored at the first site, for all sites of the probe */
     }
     return r;
 }

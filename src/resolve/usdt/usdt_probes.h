@@ -1,4 +1,4 @@
-/* The native probes of one ELF file, by its notes (probe_notes.h), bounded. Immutable once made. */
+/* The USDT probes of one ELF file, from its notes (probe_notes.h), bounded. Immutable once read. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -7,29 +7,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One place in the code; a probe that stands in inlined code has several. Addresses are the file's. */
+/* One site in the code; a probe in inlined code has several. Addresses are those of the file. */
 struct usdt_site {
     const char *provider, *name;
     const char *operands;    /* "8@%rdi -4@%rsi" */
-    const char *declaration; /* "str model, i32 n"; NULL: the file does not tell */
+    const char *declaration; /* "str model, i32 n"; NULL: the file has none */
     uint64_t vaddr, file_offset;
-    uint64_t semaphore_vaddr, semaphore_offset; /* 0: none; the offset also where it is not in the file */
-    uint8_t code;                               /* the byte there, while nobody is attached */
+    uint64_t semaphore_vaddr,
+        semaphore_offset; /* 0: none; the offset is also 0 where the semaphore is not in the file */
+    uint8_t code;         /* the original byte at the site, while nothing is attached */
 };
 
 struct usdt_probes {
-    struct usdt_site *sites; /* by provider, name and the order of notes: those of a probe stand together */
+    struct usdt_site *sites; /* sorted by provider, name and the order of notes: the sites of a probe are adjacent */
     size_t count;
-    uint64_t damaged;  /* notes that make no sense */
+    uint64_t damaged;  /* malformed notes */
     uint64_t left_out; /* sites past the bound */
-    void *texts[2];    /* the sections, which hold all texts */
+    void *texts[2];    /* the sections, which hold all strings */
 };
 
-/* -ETIMEDOUT when the file does not answer, -ENOMEM, -ENOEXEC or -EFBIG when the notes cannot be read. A file
- * without notes has no probes. */
+/* Returns 0 and probes that the caller frees; a file without notes has none. -ETIMEDOUT when the file does not
+ * respond, -ENOMEM, -ENOEXEC or -EFBIG when the notes cannot be read. */
 int usdt_probes_read(const struct elf_file *f, struct usdt_probes **ret);
 void usdt_probes_free(struct usdt_probes *p);
 DEFINE_FREEP(usdt_probes)
 
-/* How many sites from `first` on are of its probe. */
+/* Number of sites from index `first` on that belong to the same probe. */
 size_t usdt_probes_run(const struct usdt_probes *p, size_t first);

@@ -1,10 +1,10 @@
-/* The walk through processes; see usdt_processes.h.
+/* Walks the processes; see usdt_processes.h.
  *
- * Files are opened by way of the registry of objects (objects_table.h): each once however many processes map
- * it, checked to be the very file, and given up when its file system does not answer. Whether somebody is
- * attached is read in the process's memory: in the semaphore, which the kernel and debuggers count up, and in
- * the code, where a breakpoint or a call stands in place of what the file has. The first is how libsonde
- * itself knows, the second is the only sign of probes without a semaphore. */
+ * Files are opened through the registry of objects (objects_table.h): each once however many processes map it,
+ * verified, and given up when the file system does not respond. Whether a tracer is attached is read from the
+ * process's memory: from the semaphore, which the kernel and debuggers increment, and from the code, where a
+ * breakpoint or a call replaces the file's byte. libsonde itself uses the semaphore; the code is the only sign for
+ * probes without one. */
 #include "resolve/usdt/usdt_processes.h"
 
 #include "resolve/files/file_opener.h"
@@ -24,13 +24,13 @@
 #define MAPS_MAX_BYTES  ((size_t)16 << 20)
 #define LINES_MAX       65536
 #define FILES_OPEN_MAX  128
-#define LOADS_MAX       64 /* of one file in one process */
+#define LOADS_MAX       64 /* load addresses of one file in one process */
 #define FILES_KNOWN_MAX 4096
 
 struct file {
-    struct object *object; /* held; counts as alive, so that it is known by its inode */
+    struct object *object; /* a reference, counted as mapped by a running process so that its inode stays a valid key */
     uint64_t id;
-    struct usdt_probes *probes; /* NULL: no ELF file */
+    struct usdt_probes *probes; /* NULL: not an ELF file */
     UT_hash_handle hh;
 };
 
@@ -42,15 +42,15 @@ struct usdt_processes {
     struct usdt_losses losses;
     struct objects *objects;
     struct file *files;
-    struct maps_line *lines; /* of the process that is looked at */
+    struct maps_line *lines; /* of the process being scanned */
     size_t line_count;
     struct buf maps;
 };
 
-/* A process, while it is looked at. */
-struct sight {
+/* The process being scanned. */
+struct scanned_process {
     uint32_t pid;
-    int proc_fd, memory_fd; /* memory_fd < 0: refused */
+    int proc_fd, memory_fd; /* memory_fd < 0: permission denied */
     char command[16];
 };
 
@@ -93,15 +93,15 @@ static int read_probes(struct object *object, struct usdt_probes **ret)
     return usdt_probes_read(elf, ret);
 }
 
-static bool has_ended(const struct sight *s)
+static bool has_ended(const struct scanned_process *s)
 {
     struct proc_stat stat;
     return proc_read_stat(s->proc_fd, &stat) < 0 || stat.state == 'Z' || stat.state == 'X';
 }
 
-/* NULL when it cannot be read; through another process perhaps it can. What is no ELF file (of 64 bits) has
- * no probes, and is no loss. */
-static struct file *new_file(struct usdt_processes *w, const struct sight *s, struct object *object)
+/* NULL when it cannot be read; it may be readable through another process. A file that is not ELF64 has no probes,
+ * which is no loss. */
+static struct file *add_file(struct usdt_processes *w, const struct scanned_process *s, struct object *object)
 {
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     int r = read_probes(object, &probes);
@@ -122,8 +122,8 @@ static struct file *new_file(struct usdt_processes *w, const struct sight *s, st
     return f;
 }
 
-/* NULL: none. `path` becomes the line's. */
-static const struct usdt_probes *probes_of_line(struct usdt_processes *w, const struct sight *s,
+/* NULL: none. `path` receives the line's path. */
+static const struct usdt_probes *probes_of_line(struct usdt_processes *w, const struct scanned_process *s,
                                                 const struct maps_line *line, char path[PATH_MAX])
 {
     struct object_sight seen;
@@ -136,13 +136,13 @@ static const struct usdt_probes *probes_of_line(struct usdt_processes *w, const 
     struct file *f;
     HASH_FIND(hh, w->files, &object->id, sizeof(object->id), f);
     if (!f)
-        f = new_file(w, s, object);
+        f = add_file(w, s, object);
     objects_release(object);
     return f ? f->probes : NULL;
 }
 
-/* Where the file of the line lies in memory, as what is added to its addresses; false when none of its probes
- * is mapped by this line. */
+/* The load bias of the line's file: what is added to its addresses. False when this mapping contains none of its
+ * probes. */
 static bool find_load(const struct usdt_probes *p, const struct maps_line *line, uint64_t *ret)
 {
     const uint64_t size = line->end - line->start;
@@ -154,9 +154,9 @@ static bool find_load(const struct usdt_probes *p, const struct maps_line *line,
     return false;
 }
 
-/* Reads memory of the process where it still shows the file of `of`. */
-static bool read_mapped(const struct usdt_processes *w, const struct sight *s, const struct maps_line *of,
-                        uint64_t address, void *data, size_t size)
+/* Reads memory of the process if the file of `of` is mapped there. */
+static bool read_mapped(const struct usdt_processes *w, const struct scanned_process *s,
+                        const struct maps_line *file_line, uint64_t address, void *data, size_t size)
 {
     size_t low = 0, high = w->line_count;
     while (low < high) {
@@ -167,13 +167,13 @@ static bool read_mapped(const struct usdt_processes *w, const struct sight *s, c
             high = middle;
     }
     const struct maps_line *line = low < w->line_count ? &w->lines[low] : NULL;
-    return line && line->start <= address && line->end - address >= size && line->inode == of->inode &&
-           line->device_major == of->device_major && line->device_minor == of->device_minor &&
+    return line && line->start <= address && line->end - address >= size && line->inode == file_line->inode &&
+           line->device_major == file_line->device_major && line->device_minor == file_line->device_minor &&
            pread(s->memory_fd, data, size, (off_t)address) == (ssize_t)size;
 }
 
-/* Anyone at any site is enough; to say that there is nobody every site must have been looked at. */
-static enum usdt_attached find_attached(const struct usdt_processes *w, const struct sight *s,
+/* One attached site is enough; NATIVE_NOT_ATTACHED requires that every site was read. */
+static enum usdt_attached find_attached(const struct usdt_processes *w, const struct scanned_process *s,
                                         const struct maps_line *line, uint64_t load, const struct usdt_site *sites,
                                         size_t count)
 {
@@ -191,13 +191,13 @@ static enum usdt_attached find_attached(const struct usdt_processes *w, const st
     return unknown ? NATIVE_ATTACHED_UNKNOWN : NATIVE_NOT_ATTACHED;
 }
 
-static bool is_wanted(const struct usdt_filter *f, const struct usdt_site *s)
+static bool passes_filter(const struct usdt_filter *f, const struct usdt_site *s)
 {
     return (!f->provider || strcmp(f->provider, s->provider) == 0) && (!f->name || strcmp(f->name, s->name) == 0);
 }
 
-static int take_load(struct usdt_processes *w, const struct sight *s, const struct maps_line *line, const char *path,
-                     const struct usdt_probes *p, uint64_t load)
+static int report_load(struct usdt_processes *w, const struct scanned_process *s, const struct maps_line *line,
+                       const char *path, const struct usdt_probes *p, uint64_t load)
 {
     char map_file[80];
     snprintf(map_file, sizeof(map_file), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, s->pid, line->start,
@@ -206,7 +206,7 @@ static int take_load(struct usdt_processes *w, const struct sight *s, const stru
     for (size_t i = 0, run; r == 0 && i < p->count; i += run) {
         const struct usdt_site *sites = &p->sites[i];
         run = usdt_probes_run(p, i);
-        if (!is_wanted(&w->filter, sites))
+        if (!passes_filter(&w->filter, sites))
             continue;
         struct native_probe probe = {.pid = s->pid,
                                      .process = s->command,
@@ -233,7 +233,7 @@ struct loads {
     size_t count;
 };
 
-/* False when it was known, or there is no room: then it is counted. */
+/* False when it is known already, or when the table is full, which is counted. */
 static bool loads_add(struct loads *l, const struct usdt_probes *probes, uint64_t at, struct usdt_losses *losses)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -248,7 +248,7 @@ static bool loads_add(struct loads *l, const struct usdt_probes *probes, uint64_
     return true;
 }
 
-static int take_lines(struct usdt_processes *w, const struct sight *s)
+static int report_lines(struct usdt_processes *w, const struct scanned_process *s)
 {
     struct loads loads = {0};
     char path[PATH_MAX];
@@ -258,14 +258,14 @@ static int take_lines(struct usdt_processes *w, const struct sight *s)
         uint64_t load;
         const struct usdt_probes *p = line->executable ? probes_of_line(w, s, line, path) : NULL;
         if (p && find_load(p, line, &load) && loads_add(&loads, p, load, &w->losses))
-            r = take_load(w, s, line, path, p, load);
+            r = report_load(w, s, line, path, p, load);
     }
     return r;
 }
 
-/* The mappings of files into w->lines, which borrow from w->maps; also those without code, where semaphores
- * are. */
-static int read_lines(struct usdt_processes *w, const struct sight *s)
+/* Reads the file mappings into w->lines, which borrow from w->maps. Includes mappings without code, because
+ * semaphores lie there. */
+static int read_lines(struct usdt_processes *w, const struct scanned_process *s)
 {
     w->line_count = w->maps.size = 0;
     int r = file_opener_read_proc(objects_opener(w->objects), s->proc_fd, s->pid, FILE_OPENER_ALL_MAPS, MAPS_MAX_BYTES,
@@ -276,7 +276,7 @@ static int read_lines(struct usdt_processes *w, const struct sight *s)
     struct maps_line line;
     while (maps_next(&text, &line)) {
         if (line.inode == 0)
-            continue; /* no file */
+            continue; /* not a file */
         if (w->line_count < LINES_MAX)
             w->lines[w->line_count++] = line;
         else
@@ -286,25 +286,25 @@ static int read_lines(struct usdt_processes *w, const struct sight *s)
     return 0;
 }
 
-static int take_process(struct usdt_processes *w, uint32_t pid)
+static int scan_process(struct usdt_processes *w, uint32_t pid)
 {
     _cleanup_close_ int proc_fd = proc_open(pid);
-    struct sight s = {.pid = pid, .proc_fd = proc_fd};
+    struct scanned_process s = {.pid = pid, .proc_fd = proc_fd};
     struct proc_stat stat;
     int r = proc_fd < 0 ? proc_fd : proc_read_stat(proc_fd, &stat);
     if (r < 0)
         return r;
     memcpy(s.command, stat.command, sizeof(s.command));
     file_opener_begin_turn(objects_opener(w->objects));
-    r = read_lines(w, &s); /* none of a thread of the kernel */
+    r = read_lines(w, &s); /* a kernel thread has none */
     if (r < 0 || w->line_count == 0)
         return r;
     _cleanup_close_ int memory_fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC);
     s.memory_fd = memory_fd;
-    return take_lines(w, &s);
+    return report_lines(w, &s);
 }
 
-/* What went wrong with a process, unless it has just ended. */
+/* Counts a failed scan, unless the process has just exited. */
 static void count_loss(struct usdt_losses *losses, int error)
 {
     if (error == -EACCES || error == -EPERM)
@@ -319,7 +319,7 @@ static void closedirp(DIR **d)
         closedir(*d);
 }
 
-static int take_all(struct usdt_processes *w)
+static int scan_all_processes(struct usdt_processes *w)
 {
     _cleanup_(closedirp) DIR *proc = opendir("/proc");
     if (!proc)
@@ -330,7 +330,7 @@ static int take_all(struct usdt_processes *w)
         const unsigned long pid = strtoul(entry->d_name, &end, 10);
         if (*end || pid == 0 || pid > INT_MAX)
             continue;
-        const int r = take_process(w, (uint32_t)pid);
+        const int r = scan_process(w, (uint32_t)pid);
         if (r < 0 && !w->result)
             count_loss(&w->losses, r);
     }
@@ -357,7 +357,7 @@ int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void
 
 int usdt_processes_walk(struct usdt_processes *w)
 {
-    return w->filter.pid ? take_process(w, w->filter.pid) : take_all(w);
+    return w->filter.pid ? scan_process(w, w->filter.pid) : scan_all_processes(w);
 }
 
 int usdt_processes_look(struct usdt_processes *w, uint32_t pid)
@@ -366,7 +366,7 @@ int usdt_processes_look(struct usdt_processes *w, uint32_t pid)
         return 0;
     if (HASH_COUNT(w->files) > FILES_KNOWN_MAX)
         forget_files(w);
-    const int r = take_process(w, pid);
+    const int r = scan_process(w, pid);
     if (r < 0 && !w->result)
         count_loss(&w->losses, r);
     return w->result;

@@ -1,6 +1,6 @@
-/* The native probes of processes: of all that run now, in a walk through /proc, whose processes come and go
- * meanwhile, or of one that is known to have changed. A probe counts where the file that tells of it is
- * mapped, be it a program, a library or an object in memory. */
+/* The USDT probes in processes: of all running processes, in one walk through /proc while processes start and exit,
+ * or of one process that is known to have changed. A probe counts where the file with its note is mapped, be it a
+ * program, a library or a file in memory. */
 #pragma once
 
 #include "resolve/usdt/usdt_probes.h"
@@ -10,13 +10,13 @@
 
 enum usdt_attached { NATIVE_NOT_ATTACHED, NATIVE_ATTACHED, NATIVE_ATTACHED_UNKNOWN };
 
-/* A probe in a process. Borrowed until the call returns. */
+/* A probe in a process. Borrowed for the duration of the callback. */
 struct native_probe {
     uint32_t pid;
-    const char *process;    /* as /proc/PID/comm */
+    const char *process;    /* as in /proc/PID/comm */
     const char *path;       /* of the file, as the process sees it */
-    const char *map_file;   /* where it can be opened while the process lives: in /proc/PID/map_files */
-    uint64_t device, inode; /* of it: files of the same content are read once, and are several */
+    const char *map_file;   /* path in /proc/PID/map_files, valid while the process runs */
+    uint64_t device, inode; /* of the file; files with the same content are read once but remain distinct here */
     const struct usdt_site *sites;
     size_t site_count;
     bool has_semaphore;
@@ -28,15 +28,15 @@ struct usdt_filter {
     const char *provider, *name; /* NULL: any */
 };
 
-/* What the walk could not see. Processes that ended meanwhile are no loss. */
+/* What the walk could not read. Processes that exited meanwhile are not counted. */
 struct usdt_losses {
-    uint64_t refused;       /* processes that we have no right to look at */
-    uint64_t unreadable;    /* processes and files that could not be read for another reason, also in time */
+    uint64_t refused;       /* processes that we are not permitted to read */
+    uint64_t unreadable;    /* processes and files that could not be read for another reason, timeouts included */
     uint64_t damaged_notes; /* in all files */
     uint64_t left_out;      /* probes and mappings past the bounds */
 };
 
-/* A value other than 0 ends the walk and is returned by it. */
+/* Callback per probe. A value other than 0 ends the walk, which then returns it. */
 typedef int native_take(void *context, const struct native_probe *probe);
 
 struct usdt_processes;
@@ -45,9 +45,10 @@ int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void
 void usdt_processes_free(struct usdt_processes *n);
 DEFINE_FREEP(usdt_processes)
 
-/* Calls `take` for every probe, process by process. -ESRCH: there is no process filter.pid. */
+/* Calls `take` for every probe, process by process. Returns 0 or the callback's value. -ESRCH: the process
+ * filter.pid does not exist. */
 int usdt_processes_walk(struct usdt_processes *n);
-/* The same for one process, unless the filter leaves it out. That it has ended is no failure. */
+/* The same for one process, unless the filter excludes it. A process that has exited is not an error. */
 int usdt_processes_look(struct usdt_processes *n, uint32_t pid);
 
 void usdt_processes_losses(const struct usdt_processes *n, struct usdt_losses *ret);

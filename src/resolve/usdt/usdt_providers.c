@@ -1,7 +1,7 @@
-/* See usdt_providers.h. Which probes a file has is read once for each object (objects.h), however many
- * processes map it. Objects in memory of the same content are one object but several files: to attach, each
- * process's own has to be found, by its device and inode, which is done for the wanted provider alone. */
-#define HASH_NONFATAL_OOM 1 /* before anybody includes uthash.h */
+/* See usdt_providers.h. The probes of a file are read once per object (objects.h), however many processes map it.
+ * Memory files (memfd) with the same content are one object but several files: to attach, each process's own file is
+ * opened and identified by device and inode. That is done for the wanted provider only. */
+#define HASH_NONFATAL_OOM 1 /* before the first include of uthash.h */
 
 #include "resolve/usdt/usdt_providers.h"
 
@@ -16,21 +16,21 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define OBJECTS_MAX         16384
-#define PROCESSES_MAX       32768
-#define FILES_A_PROCESS_MAX 4  /* of the wanted provider */
-#define ASKS_A_LOOK_MAX     16 /* mappings whose files are asked for */
-#define GONE_LOOK_NS        1000000000ull
-#define GONE_LOOKS_MAX      256
-#define ASK_AGAIN_NS        1000000000ull
-#define ASK_AGAIN_MAX       64 /* processes */
+#define OBJECTS_MAX           16384
+#define PROCESSES_MAX         32768
+#define FILES_PER_PROCESS_MAX 4  /* files of the wanted provider per process */
+#define OPENS_PER_SCAN_MAX    16 /* mappings per scan whose file is opened */
+#define STRAYS_POLL_NS        1000000000ull
+#define STRAYS_POLL_MAX       256
+#define RETRY_NS              1000000000ull
+#define RETRY_MAX             64 /* processes */
 
-/* What is known of an object: only to save reading it again. */
+/* Cached facts about an object, so that it is not read again. */
 struct known_object {
     uint64_t id;
     uint32_t providers, probes;
     bool is_wanted;
-    uint64_t look; /* the one that counted it last */
+    uint64_t scan; /* the scan that counted it last */
     UT_hash_handle hh;
 };
 
@@ -40,20 +40,20 @@ struct file_key {
 
 struct provider_file {
     struct file_key key;
-    size_t users; /* processes */
-    void *taken;  /* NULL: nobody wanted it yet */
-    bool waits;   /* for room */
+    size_t users;    /* number of processes */
+    void *taken;     /* the caller's handle; NULL: not wanted so far */
+    bool is_waiting; /* refused for lack of capacity */
     UT_hash_handle hh;
 };
 
-/* What a process has. */
-struct provided {
+/* The providers and probes of one process. */
+struct process_probes {
     uint32_t pid;
     uint32_t providers, probes;
-    struct provider_file *files[FILES_A_PROCESS_MAX];
+    struct provider_file *files[FILES_PER_PROCESS_MAX];
     size_t file_count;
-    bool has_more; /* files of the wanted provider than these, perhaps */
-    bool is_stray; /* the table of processes does not know it any more, or may not */
+    bool has_more; /* it may map further files of the wanted provider */
+    bool is_stray; /* the table of processes no longer knows it, or may not */
     UT_hash_handle hh;
 };
 
@@ -61,19 +61,19 @@ struct usdt_providers {
     struct usdt_providers_options options;
     struct known_object *objects;
     struct provider_file *files;
-    struct provided *processes;
-    uint64_t look, read_in_look;
-    size_t asked_in_look;
+    struct process_probes *processes;
+    uint64_t scan, read_in_scan;
+    size_t opened_in_scan;
     uint64_t providers, probes; /* in all processes */
     uint64_t left_out;          /* processes and files past the bounds */
-    struct usdt_scan *looks;
-    size_t strays;   /* of `processes` */
-    size_t waiting;  /* of `files` */
-    size_t ask_left; /* processes that are still to be asked again */
-    uint64_t asked_ns;
-    uint32_t ask_from;
-    uint64_t gone_looked_ns;
-    uint32_t gone_from; /* where the next look for who has gone begins */
+    struct usdt_scan *scans;
+    size_t strays;     /* number of strays in `processes` */
+    size_t waiting;    /* number of waiting `files` */
+    size_t retry_left; /* processes still to be rescanned for refused files */
+    uint64_t retried_ns;
+    uint32_t retry_from;
+    uint64_t strays_polled_ns;
+    uint32_t poll_from; /* PID where the next poll of strays begins */
 };
 
 /* ---- objects ---- */
@@ -98,7 +98,7 @@ static int read_probes(int fd, struct usdt_probes **ret)
     return usdt_probes_read(elf, ret);
 }
 
-/* Sites stand in order of provider and name. */
+/* Sites are sorted by provider and name. */
 static void count_probes(const struct usdt_providers *n, const struct usdt_probes *p, struct known_object *o)
 {
     for (size_t i = 0; i < p->count; i += usdt_probes_run(p, i)) {
@@ -109,8 +109,8 @@ static void count_probes(const struct usdt_providers *n, const struct usdt_probe
     }
 }
 
-/* 1: there it is; -EAGAIN: there was no time to read it; any other error: it cannot be read now. What is no
- * ELF file has no probes. */
+/* Returns 1 and the object's facts; -EAGAIN: no time left to read it; any other error: it cannot be read at present.
+ * A file that is not ELF has no probes. */
 static int get_object(struct usdt_providers *n, struct object *object, uint64_t end_ns, struct known_object **ret)
 {
     struct known_object *o;
@@ -119,9 +119,9 @@ static int get_object(struct usdt_providers *n, struct object *object, uint64_t 
         *ret = o;
         return 1;
     }
-    if (n->read_in_look == n->look && clock_monotonic_ns() >= end_ns)
+    if (n->read_in_scan == n->scan && clock_monotonic_ns() >= end_ns)
         return -EAGAIN;
-    n->read_in_look = n->look; /* one in each look: it comes to its end */
+    n->read_in_scan = n->scan; /* read at least one object per scan, so that every process is completed eventually */
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     const int fd = object_open(object);
     const int r = fd < 0 ? fd : read_probes(fd, &probes);
@@ -163,10 +163,10 @@ static struct provider_file *get_file(struct usdt_providers *n, const struct fil
     return NULL;
 }
 
-static void set_waits(struct usdt_providers *n, struct provider_file *f, bool waits)
+static void set_waits(struct usdt_providers *n, struct provider_file *f, bool is_waiting)
 {
-    n->waiting += waits - (size_t)f->waits;
-    f->waits = waits;
+    n->waiting += is_waiting - (size_t)f->is_waiting;
+    f->is_waiting = is_waiting;
 }
 
 static void release_file(struct usdt_providers *n, struct provider_file *f)
@@ -180,7 +180,7 @@ static void release_file(struct usdt_providers *n, struct provider_file *f)
     free(f);
 }
 
-/* The very file of a mapping, by the process that maps it now; takes `fd`. */
+/* Offers the exact file of a mapping to the caller of this module; takes `fd`. */
 static int offer_file(struct usdt_providers *n, struct provider_file *f, const struct process *process, int fd)
 {
     _cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -193,7 +193,8 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
     return 0;
 }
 
-/* Held for the caller. An error: it is gone, or another by now, or cannot be asked for. */
+/* Finds the file of a mapping and takes a use of it for the caller. An error: it is gone or replaced, or could not
+ * be opened. */
 static int find_file(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
                      struct provider_file **ret)
 {
@@ -203,7 +204,7 @@ static int find_file(struct usdt_providers *n, const struct process *process, co
     _cleanup_close_ int fd = file_opener_sight(objects_opener(n->options.processes->objects), &sight, &id);
     if (fd < 0)
         return fd == -EAGAIN ? -EBUSY : fd;
-    if (id.is_far) /* the kernel would read it as it attaches */
+    if (id.is_far) /* the kernel would block reading it when the probe is attached */
         return -EREMOTE;
     struct provider_file *f = get_file(n, &(struct file_key){id.device, id.inode});
     if (!f)
@@ -220,20 +221,20 @@ static int find_file(struct usdt_providers *n, const struct process *process, co
 
 /* ---- processes ---- */
 
-static void set_stray(struct usdt_providers *n, struct provided *e, bool is_stray)
+static void set_stray(struct usdt_providers *n, struct process_probes *e, bool is_stray)
 {
     n->strays += is_stray - (size_t)e->is_stray;
     e->is_stray = is_stray;
 }
 
-static void release_files(struct usdt_providers *n, struct provided *e)
+static void release_files(struct usdt_providers *n, struct process_probes *e)
 {
     for (size_t i = 0; i < e->file_count; i++)
         release_file(n, e->files[i]);
     e->file_count = 0;
 }
 
-static void drop(struct usdt_providers *n, struct provided *e)
+static void remove_process(struct usdt_providers *n, struct process_probes *e)
 {
     release_files(n, e);
     set_stray(n, e, false);
@@ -243,7 +244,7 @@ static void drop(struct usdt_providers *n, struct provided *e)
     free(e);
 }
 
-/* One that nobody has waited for yet maps nothing any more. */
+/* A zombie counts as gone: it maps nothing any more. */
 static bool is_gone(uint32_t pid)
 {
     _cleanup_close_ int fd = proc_open(pid);
@@ -253,15 +254,15 @@ static bool is_gone(uint32_t pid)
 
 void usdt_providers_forget(struct usdt_providers *n, uint32_t pid)
 {
-    struct provided *e;
+    struct process_probes *e;
     HASH_FIND(hh, n->processes, &pid, sizeof(pid), e);
     if (e && is_gone(pid))
-        drop(n, e);
+        remove_process(n, e);
     else if (e)
         set_stray(n, e, true);
 }
 
-static bool has_file(const struct provided *e, const struct provider_file *f)
+static bool has_file(const struct process_probes *e, const struct provider_file *f)
 {
     for (size_t i = 0; i < e->file_count; i++)
         if (e->files[i] == f)
@@ -269,17 +270,17 @@ static bool has_file(const struct provided *e, const struct provider_file *f)
     return false;
 }
 
-/* Bounded before anything is asked of the file: one may be mapped thousands of times. */
+/* The bounds are checked before the file is opened: one file may be mapped thousands of times. */
 static int add_file(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
-                    struct provided *e)
+                    struct process_probes *e)
 {
     struct provider_file *f;
-    if (e->file_count == FILES_A_PROCESS_MAX || n->asked_in_look == ASKS_A_LOOK_MAX) {
+    if (e->file_count == FILES_PER_PROCESS_MAX || n->opened_in_scan == OPENS_PER_SCAN_MAX) {
         n->left_out += !e->has_more;
         e->has_more = true;
         return 0;
     }
-    n->asked_in_look++;
+    n->opened_in_scan++;
     int r = find_file(n, process, m, &f);
     if (r < 0)
         return r;
@@ -291,27 +292,27 @@ static int add_file(struct usdt_providers *n, const struct process *process, con
 }
 
 static int add_mapping(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
-                       struct provided *e, uint64_t end_ns)
+                       struct process_probes *e, uint64_t end_ns)
 {
     struct known_object *o;
     int r = m->object && m->path ? get_object(n, m->object, end_ns, &o) : 0;
     if (r <= 0 || !o->probes)
         return r;
-    if (o->look != n->look) {
-        o->look = n->look;
+    if (o->scan != n->scan) {
+        o->scan = n->scan;
         e->providers += o->providers;
         e->probes += o->probes;
     }
     return o->is_wanted ? add_file(n, process, m, e) : 0;
 }
 
-/* What could not be asked for now may be what was there before. */
-static void keep(const struct provided *before, struct provided *now)
+/* After an incomplete scan the previous findings are kept in addition. */
+static void merge_previous(const struct process_probes *before, struct process_probes *now)
 {
     now->providers = now->providers > before->providers ? now->providers : before->providers;
     now->probes = now->probes > before->probes ? now->probes : before->probes;
     now->has_more |= before->has_more;
-    for (size_t i = 0; i < before->file_count && now->file_count < FILES_A_PROCESS_MAX; i++) {
+    for (size_t i = 0; i < before->file_count && now->file_count < FILES_PER_PROCESS_MAX; i++) {
         if (has_file(now, before->files[i]))
             continue;
         before->files[i]->users++;
@@ -319,7 +320,7 @@ static void keep(const struct provided *before, struct provided *now)
     }
 }
 
-static bool has_unmapped(const struct provided *before, const struct provided *now)
+static bool has_unmapped(const struct process_probes *before, const struct process_probes *now)
 {
     for (size_t i = 0; i < before->file_count; i++)
         if (before->files[i]->taken && !has_file(now, before->files[i]))
@@ -327,19 +328,18 @@ static bool has_unmapped(const struct provided *before, const struct provided *n
     return before->has_more;
 }
 
-/* What was found takes the place of what was known. Only now, so that files which are still mapped stay
- * taken. */
-static int replace(struct usdt_providers *n, struct provided *now, bool is_whole)
+/* Replaces the previous findings. Files are released only now, so that those still mapped keep their handle. */
+static int replace_findings(struct usdt_providers *n, struct process_probes *now, bool is_whole)
 {
-    struct provided *before;
+    struct process_probes *before;
     HASH_FIND(hh, n->processes, &now->pid, sizeof(now->pid), before);
     if (before && !is_whole)
-        keep(before, now);
-    struct provided *e = now->probes && HASH_COUNT(n->processes) < PROCESSES_MAX ? calloc(1, sizeof(*e)) : NULL;
+        merge_previous(before, now);
+    struct process_probes *e = now->probes && HASH_COUNT(n->processes) < PROCESSES_MAX ? calloc(1, sizeof(*e)) : NULL;
     if (before && has_unmapped(before, now))
         n->options.unmapped(n->options.context, now->pid);
     if (before)
-        drop(n, before);
+        remove_process(n, before);
     if (!e) {
         n->left_out += now->probes > 0;
         release_files(n, now);
@@ -357,107 +357,106 @@ static int replace(struct usdt_providers *n, struct provided *now, bool is_whole
     return 0;
 }
 
-static int look(struct usdt_providers *n, const struct process *process, uint64_t end_ns)
+static int scan(struct usdt_providers *n, const struct process *process, uint64_t end_ns)
 {
-    struct provided now = {.pid = process->pid};
+    struct process_probes now = {.pid = process->pid};
     int r = 0;
     if (process->exited)
         return 0;
-    n->look++;
-    n->asked_in_look = 0;
+    n->scan++;
+    n->opened_in_scan = 0;
     for (size_t i = 0; i < process->mapping_count && r != -EAGAIN; i++) {
         int one = add_mapping(n, process, &process->mappings[i], &now, end_ns);
         r = one < 0 ? one : r;
     }
-    int replaced = replace(n, &now, r == 0);
+    int replaced = replace_findings(n, &now, r == 0);
     return r < 0 ? r : replaced;
 }
 
-/* ---- who is looked at, and who has gone ---- */
+/* ---- scans and exits ---- */
 
-static int look_at(void *context, uint32_t pid, uint64_t end_ns)
+static int scan_pid(void *context, uint32_t pid, uint64_t end_ns)
 {
     struct usdt_providers *n = context;
     const struct process *process = processes_find(n->options.processes, pid, 0);
     if (process)
-        return look(n, process, end_ns);
+        return scan(n, process, end_ns);
     usdt_providers_forget(n, pid);
     return 0;
 }
 
-/* The table of processes also forgets some that live on, and is not told of their end any more. */
-static void look_for_gone(struct usdt_providers *n, uint64_t now_ns)
+/* The table of processes may drop processes that still run and then misses their exit: polls for it. */
+static void poll_strays(struct usdt_providers *n, uint64_t now_ns)
 {
-    struct provided *e, *next;
-    size_t looks = 0;
-    if (n->strays == 0 || now_ns - n->gone_looked_ns < GONE_LOOK_NS)
+    struct process_probes *e, *next;
+    size_t scans = 0;
+    if (n->strays == 0 || now_ns - n->strays_polled_ns < STRAYS_POLL_NS)
         return;
-    n->gone_looked_ns = now_ns;
-    HASH_FIND(hh, n->processes, &n->gone_from, sizeof(n->gone_from), e);
-    for (e = e ? e : n->processes; e && looks < GONE_LOOKS_MAX; e = next) {
+    n->strays_polled_ns = now_ns;
+    HASH_FIND(hh, n->processes, &n->poll_from, sizeof(n->poll_from), e);
+    for (e = e ? e : n->processes; e && scans < STRAYS_POLL_MAX; e = next) {
         next = e->hh.next;
-        looks += e->is_stray;
+        scans += e->is_stray;
         if (e->is_stray && is_gone(e->pid))
-            drop(n, e);
+            remove_process(n, e);
     }
-    n->gone_from = e ? e->pid : 0;
+    n->poll_from = e ? e->pid : 0;
 }
 
-static bool has_waiting(const struct provided *e)
+static bool has_waiting(const struct process_probes *e)
 {
     for (size_t i = 0; i < e->file_count; i++)
-        if (e->files[i]->waits)
+        if (e->files[i]->is_waiting)
             return true;
     return false;
 }
 
-/* All in turn, from where it ended the last time; a few each second, so that newcomers are looked at meanwhile.
- */
-static void ask_again(struct usdt_providers *n, uint64_t now_ns)
+/* Visits all processes round-robin, a bounded number per second, so that new processes are scanned meanwhile. */
+static void retry_waiting_files(struct usdt_providers *n, uint64_t now_ns)
 {
-    struct provided *e;
-    if (n->ask_left == 0 || now_ns - n->asked_ns < ASK_AGAIN_NS)
+    struct process_probes *e;
+    if (n->retry_left == 0 || now_ns - n->retried_ns < RETRY_NS)
         return;
-    n->asked_ns = now_ns;
-    HASH_FIND(hh, n->processes, &n->ask_from, sizeof(n->ask_from), e);
-    for (size_t asked = 0; n->processes && n->ask_left > 0 && asked < ASK_AGAIN_MAX; n->ask_left--) {
+    n->retried_ns = now_ns;
+    HASH_FIND(hh, n->processes, &n->retry_from, sizeof(n->retry_from), e);
+    for (size_t retried = 0; n->processes && n->retry_left > 0 && retried < RETRY_MAX; n->retry_left--) {
         e = e ? e : n->processes;
         if (has_waiting(e)) {
-            usdt_scan_want(n->looks, e->pid);
-            asked++;
+            usdt_scan_want(n->scans, e->pid);
+            retried++;
         }
         e = e->hh.next;
     }
-    n->ask_from = e ? e->pid : 0;
+    n->retry_from = e ? e->pid : 0;
 }
 
 void usdt_providers_ask_again(struct usdt_providers *n)
 {
-    n->ask_left = HASH_COUNT(n->processes);
+    n->retry_left = HASH_COUNT(n->processes);
 }
 
 void usdt_providers_look(struct usdt_providers *n, uint32_t pid)
 {
-    usdt_scan_want(n->looks, pid);
+    usdt_scan_want(n->scans, pid);
 }
 
 void usdt_providers_look_at_all(struct usdt_providers *n)
 {
-    struct provided *e;
+    struct process_probes *e;
     for (e = n->processes; e; e = e->hh.next)
-        set_stray(n, e, true); /* until it is found again */
-    usdt_scan_want_all(n->looks);
+        set_stray(n, e, true); /* until the walk finds it again */
+    usdt_scan_want_all(n->scans);
 }
 
 void usdt_providers_turn(struct usdt_providers *n, uint64_t budget_ns)
 {
-    usdt_scan_turn(n->looks, budget_ns);
+    usdt_scan_turn(n->scans, budget_ns);
     const uint64_t now_ns = clock_monotonic_ns();
-    look_for_gone(n, now_ns);
-    ask_again(n, now_ns);
+    poll_strays(n, now_ns);
+    retry_waiting_files(n, now_ns);
 }
 
-/* ---- life, figures ---- */
+/* ---- lifecycle, statistics ---- */
 
 int usdt_providers_new(const struct usdt_providers_options *options, struct usdt_providers **ret)
 {
@@ -465,7 +464,7 @@ int usdt_providers_new(const struct usdt_providers_options *options, struct usdt
     if (!n)
         return -ENOMEM;
     n->options = *options;
-    int r = usdt_scan_new(&(struct usdt_scan_options){.context = n, .look = look_at}, &n->looks);
+    int r = usdt_scan_new(&(struct usdt_scan_options){.context = n, .scan = scan_pid}, &n->scans);
     if (r < 0)
         return r;
     *ret = take_ptr(n);
@@ -477,32 +476,32 @@ void usdt_providers_free(struct usdt_providers *n)
     if (!n)
         return;
     while (n->processes)
-        drop(n, n->processes);
+        remove_process(n, n->processes);
     forget_objects(n);
-    usdt_scan_free(n->looks);
+    usdt_scan_free(n->scans);
     free(n);
 }
 
 void usdt_providers_metrics(const struct usdt_providers *n, struct metric_set *set)
 {
-    metric_add(set, "sonde_usdt_processes", METRIC_GAUGE, "", "Processes that have native probes (USDT).",
+    metric_add(set, "sonde_usdt_processes", METRIC_GAUGE, "", "Processes that have USDT probes.",
                (double)HASH_COUNT(n->processes), METRIC_NO_LABELS);
-    metric_add(set, "sonde_usdt_providers", METRIC_GAUGE, "", "Their providers, of all processes together.",
+    metric_add(set, "sonde_usdt_providers", METRIC_GAUGE, "", "USDT providers, summed over all processes.",
                (double)n->providers, METRIC_NO_LABELS);
-    metric_add(set, "sonde_usdt_probes", METRIC_GAUGE, "", "Their probes, of all processes together.",
-               (double)n->probes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_usdt_probes", METRIC_GAUGE, "", "USDT probes, summed over all processes.", (double)n->probes,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_left_out", METRIC_COUNTER, "",
-               "Processes and files with native probes that found no room.", (double)n->left_out, METRIC_NO_LABELS);
+               "Processes and files with USDT probes that exceeded a limit.", (double)n->left_out, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_files_without_room", METRIC_GAUGE, "",
-               "Files that were to be attached to, and are offered again when there is room.", (double)n->waiting,
+               "Files not attached for lack of capacity; retried when capacity is free.", (double)n->waiting,
                METRIC_NO_LABELS);
-    struct usdt_scan_stats looks;
-    usdt_scan_stats(n->looks, &looks);
-    metric_add(set, "sonde_usdt_scans_waiting", METRIC_GAUGE, "",
-               "Processes that are still to be looked at for native probes.", (double)looks.waiting, METRIC_NO_LABELS);
+    struct usdt_scan_stats scans;
+    usdt_scan_stats(n->scans, &scans);
+    metric_add(set, "sonde_usdt_scans_waiting", METRIC_GAUGE, "", "Processes queued to be scanned for USDT probes.",
+               (double)scans.waiting, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_scans_unread", METRIC_COUNTER, "",
-               "Looks at processes in which a file could not be read; tried again a few times.", (double)looks.unread,
+               "Scans of processes in which a file could not be read; retried a few times.", (double)scans.unread,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_usdt_scans_given_up", METRIC_COUNTER, "", "Processes for which that was tried often enough.",
-               (double)looks.given_up, METRIC_NO_LABELS);
+    metric_add(set, "sonde_usdt_scans_given_up", METRIC_COUNTER, "", "Processes given up after repeated failed scans.",
+               (double)scans.given_up, METRIC_NO_LABELS);
 }

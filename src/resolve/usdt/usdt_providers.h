@@ -1,7 +1,7 @@
-/* Native probes in all processes as these come and go: fed with the table of processes (processes.h) whenever
- * one has mapped code, and by a walk through those that were there before. Counts what there is, and tells of
- * each file that holds a wanted provider from the first process that maps it to the last. Bounded. Pipeline
- * thread only. */
+/* Tracks the USDT probes of all processes as these start and exit. Input is the table of processes (processes.h),
+ * whenever a process has mapped code, and a walk through the processes that were there before. Counts providers and
+ * probes. Reports each file with the wanted provider when the first process maps it and when the last one has
+ * unmapped it. Bounded. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -23,33 +23,33 @@ struct usdt_provider_file {
 
 struct usdt_providers_options {
     struct processes *processes;
-    const char *provider; /* that is wanted */
+    const char *provider; /* the wanted provider */
     void *context;
-    /* `*ret` becomes what stands for the file from now on, handed to `gone` when nobody maps it any more. NULL:
-     * it is not wanted; asked again when a process that maps it is looked at. An error: there is no room for
-     * it; asked again then, and by usdt_providers_ask_again(). */
+    /* Called for a new file. On success `*ret` is the caller's handle, passed to `gone` when no process maps the
+     * file any more. NULL: the file is not wanted now; it is offered again when a process that maps it is scanned.
+     * An error: no capacity; it is offered again then, and after usdt_providers_ask_again(). */
     int (*appeared)(void *context, const struct usdt_provider_file *file, void **ret);
     void (*gone)(void *context, void *taken);
-    /* A process that lives on maps a file no more that it mapped when it was looked at last; or that cannot be
-     * told, because it maps more of them than are kept. */
+    /* Called when a running process no longer maps a file that it mapped at its last scan, or when that cannot be
+     * excluded because it maps more files than are tracked. */
     void (*unmapped)(void *context, uint32_t pid);
 };
 
 int usdt_providers_new(const struct usdt_providers_options *options, struct usdt_providers **ret);
-void usdt_providers_free(struct usdt_providers *n); /* tells of files that they are gone */
+void usdt_providers_free(struct usdt_providers *n); /* calls `gone` for every file */
 DEFINE_FREEP(usdt_providers)
 
-/* The process is new, or has mapped code: it is looked at in one of the next turns. */
+/* The process is new, or has mapped code: schedules a scan of it. */
 void usdt_providers_look(struct usdt_providers *n, uint32_t pid);
-/* It has left the table of processes: if it lives on, its end is looked for. (One that runs another program
- * maps it, and is looked at.) */
+/* The process has left the table of processes. If it still runs, its exit is polled for. (A process that executes
+ * another program maps it, and is scanned for that reason.) */
 void usdt_providers_forget(struct usdt_providers *n, uint32_t pid);
 
-/* All processes have to be looked at: at the start, and when it is not known who changed. */
+/* Schedules a scan of all processes: at the start, and when it is unknown which have changed. */
 void usdt_providers_look_at_all(struct usdt_providers *n);
-/* There may be room for files that found none: these are offered again, some in each second. */
+/* Capacity may have become free: files that were refused are offered again, some per second. */
 void usdt_providers_ask_again(struct usdt_providers *n);
-/* Goes on with all that for about so long. */
+/* Does the pending work for about `budget_ns`. */
 void usdt_providers_turn(struct usdt_providers *n, uint64_t budget_ns);
 
 void usdt_providers_metrics(const struct usdt_providers *n, struct metric_set *set);

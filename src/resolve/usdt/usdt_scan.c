@@ -1,5 +1,4 @@
-/* See usdt_scan.h. One who was told of and one of the walk in turns, so that neither waits for ever for
- * the other. */
+/* See usdt_scan.h. A turn alternates between the queue and the walk, so that neither starves the other. */
 #define HASH_NONFATAL_OOM 1
 
 #include "resolve/usdt/usdt_scan.h"
@@ -14,7 +13,7 @@
 
 #define WANTED_MAX    4096
 #define TRIES_MAX     6
-#define PAUSE_NS      1000000000ull /* after what could not be read, doubled each time */
+#define PAUSE_NS      1000000000ull /* pause after a failed read, doubled each time */
 #define WALK_PAUSE_NS 1000000000ull /* between two walks */
 
 struct wanted {
@@ -26,11 +25,11 @@ struct wanted {
 
 struct usdt_scan {
     struct usdt_scan_options options;
-    struct wanted *wanted; /* in order of asking */
-    DIR *walk;             /* NULL: none is under way */
+    struct wanted *wanted; /* in order of arrival */
+    DIR *walk;             /* NULL: none in progress */
     bool walk_again;
     uint64_t walk_not_before_ns;
-    struct usdt_scan_stats figures;
+    struct usdt_scan_stats stats;
 };
 
 int usdt_scan_new(const struct usdt_scan_options *options, struct usdt_scan **ret)
@@ -43,7 +42,7 @@ int usdt_scan_new(const struct usdt_scan_options *options, struct usdt_scan **re
     return 0;
 }
 
-static void drop(struct usdt_scan *l, struct wanted *w)
+static void dequeue(struct usdt_scan *l, struct wanted *w)
 {
     HASH_DEL(l->wanted, w);
     free(w);
@@ -54,15 +53,15 @@ void usdt_scan_free(struct usdt_scan *l)
     if (!l)
         return;
     while (l->wanted)
-        drop(l, l->wanted);
+        dequeue(l, l->wanted);
     if (l->walk)
         closedir(l->walk);
     free(l);
 }
 
-/* ---- asking ---- */
+/* ---- queue ---- */
 
-static struct wanted *put(struct usdt_scan *l, uint32_t pid)
+static struct wanted *enqueue(struct usdt_scan *l, uint32_t pid)
 {
     struct wanted *w = HASH_COUNT(l->wanted) < WANTED_MAX ? calloc(1, sizeof(*w)) : NULL;
     if (!w)
@@ -79,9 +78,9 @@ void usdt_scan_want(struct usdt_scan *l, uint32_t pid)
 {
     struct wanted *w;
     HASH_FIND(hh, l->wanted, &pid, sizeof(pid), w);
-    if (w) /* what it has changed to may be readable */
+    if (w) /* after the change it may be readable */
         w->tries = w->not_before_ns = 0;
-    else if (!put(l, pid))
+    else if (!enqueue(l, pid))
         usdt_scan_want_all(l);
 }
 
@@ -90,24 +89,24 @@ void usdt_scan_want_all(struct usdt_scan *l)
     l->walk_again = true;
 }
 
-/* ---- looking ---- */
+/* ---- scans ---- */
 
-/* Not the error's kind but how often it came decides: what looks passing may stay, and the other way round.
- */
+/* The number of failures decides, not the error: a temporary-looking error may persist, and a permanent-looking one
+ * may pass. */
 static void try_later(struct usdt_scan *l, uint32_t pid, unsigned tries, uint64_t now_ns)
 {
-    struct wanted *w = tries < TRIES_MAX ? put(l, pid) : NULL;
-    l->figures.unread++;
-    l->figures.given_up += !w;
+    struct wanted *w = tries < TRIES_MAX ? enqueue(l, pid) : NULL;
+    l->stats.unread++;
+    l->stats.given_up += !w;
     if (!w)
         return;
     w->tries = tries + 1;
     w->not_before_ns = now_ns + (PAUSE_NS << tries);
 }
 
-static void look(struct usdt_scan *l, uint32_t pid, unsigned tries, uint64_t now_ns, uint64_t end_ns)
+static void scan(struct usdt_scan *l, uint32_t pid, unsigned tries, uint64_t now_ns, uint64_t end_ns)
 {
-    const int r = l->options.look(l->options.context, pid, end_ns);
+    const int r = l->options.scan(l->options.context, pid, end_ns);
     if (r == -EAGAIN)
         usdt_scan_want(l, pid);
     else if (r < 0)
@@ -122,15 +121,15 @@ static struct wanted *first_due(const struct usdt_scan *l, uint64_t now_ns)
     return w;
 }
 
-static bool look_at_wanted(struct usdt_scan *l, uint64_t now_ns, uint64_t end_ns)
+static bool scan_queued(struct usdt_scan *l, uint64_t now_ns, uint64_t end_ns)
 {
     struct wanted *w = first_due(l, now_ns);
     if (!w)
         return false;
     const uint32_t pid = w->pid;
     const unsigned tries = w->tries;
-    drop(l, w);
-    look(l, pid, tries, now_ns, end_ns);
+    dequeue(l, w);
+    scan(l, pid, tries, now_ns, end_ns);
     return true;
 }
 
@@ -149,11 +148,11 @@ static void end_walk(struct usdt_scan *l, uint64_t now_ns)
     closedir(l->walk);
     l->walk = NULL;
     l->walk_not_before_ns = now_ns + WALK_PAUSE_NS;
-    l->figures.walks++;
+    l->stats.walks++;
 }
 
-/* The next one, which is looked at unless it is waited with; false where the walk is over. */
-static bool step(struct usdt_scan *l, uint64_t now_ns, uint64_t end_ns)
+/* Scans the next process of the walk unless it is queued; false at the end of the walk. */
+static bool walk_step(struct usdt_scan *l, uint64_t now_ns, uint64_t end_ns)
 {
     const struct dirent *entry;
     if (!l->walk && !begin_walk(l, now_ns))
@@ -168,7 +167,7 @@ static bool step(struct usdt_scan *l, uint64_t now_ns, uint64_t end_ns)
         HASH_FIND(hh, l->wanted, &pid, sizeof(pid), w);
         if (w)
             continue;
-        look(l, pid, 0, now_ns, end_ns);
+        scan(l, pid, 0, now_ns, end_ns);
         return true;
     }
     end_walk(l, now_ns);
@@ -180,8 +179,8 @@ void usdt_scan_turn_at(struct usdt_scan *l, uint64_t now_ns, uint64_t budget_ns)
     const uint64_t end_ns = clock_monotonic_ns() + budget_ns;
     bool more;
     do {
-        more = look_at_wanted(l, now_ns, end_ns);
-        more |= step(l, now_ns, end_ns);
+        more = scan_queued(l, now_ns, end_ns);
+        more |= walk_step(l, now_ns, end_ns);
     } while (more && clock_monotonic_ns() < end_ns);
 }
 
@@ -192,6 +191,6 @@ void usdt_scan_turn(struct usdt_scan *l, uint64_t budget_ns)
 
 void usdt_scan_stats(const struct usdt_scan *l, struct usdt_scan_stats *ret)
 {
-    *ret = l->figures;
+    *ret = l->stats;
     ret->waiting = HASH_COUNT(l->wanted);
 }

@@ -1,7 +1,6 @@
-/* Which processes are still to be looked at for their native probes (usdt_providers.h), and when: those
- * that were told of, in order, and all there are by a walk through /proc. A turn takes so long and no longer;
- * what could not be read is tried again a few times, later each time. Bounded: where too many were told of, a
- * walk finds them. Pipeline thread only. */
+/* The queue of processes to scan for USDT probes (usdt_providers.h): those reported as new or changed, in order, and
+ * all processes by a walk through /proc. A turn is limited in time. A process that could not be read is retried a
+ * few times with growing pauses. Bounded: when the queue overflows, a walk finds the rest. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,29 +12,29 @@ struct usdt_scan;
 
 struct usdt_scan_options {
     void *context;
-    /* 0: done. -EAGAIN: not all of it in the time there was (CLOCK_MONOTONIC). Any other error: something
-     * could not be read now. */
-    int (*look)(void *context, uint32_t pid, uint64_t end_ns);
+    /* Scans one process. 0: done. -EAGAIN: not finished by `end_ns` (CLOCK_MONOTONIC). Any other error: something
+     * could not be read at present. */
+    int (*scan)(void *context, uint32_t pid, uint64_t end_ns);
 };
 
 int usdt_scan_new(const struct usdt_scan_options *options, struct usdt_scan **ret);
 void usdt_scan_free(struct usdt_scan *l);
 DEFINE_FREEP(usdt_scan)
 
-/* The process is new, or has changed. */
+/* Queues a process that is new or has changed. */
 void usdt_scan_want(struct usdt_scan *l, uint32_t pid);
-/* So may all be. A walk that is under way goes on to its end before the next one begins. */
+/* Requests a walk through all processes. A walk in progress is completed before the next one begins. */
 void usdt_scan_want_all(struct usdt_scan *l);
 
-/* Looks for about so long, but at one process at least. */
+/* Scans for about `budget_ns`, but one process at least. */
 void usdt_scan_turn(struct usdt_scan *l, uint64_t budget_ns);
-/* The same, with what time it is said. */
+/* The same at a given time, for tests. */
 void usdt_scan_turn_at(struct usdt_scan *l, uint64_t now_ns, uint64_t budget_ns);
 
 struct usdt_scan_stats {
-    size_t waiting;    /* processes */
-    uint64_t unread;   /* looks in which something could not be read */
-    uint64_t given_up; /* processes for which it was tried often enough */
-    uint64_t walks;    /* that came to their end */
+    size_t waiting;    /* queued processes */
+    uint64_t unread;   /* scans in which something could not be read */
+    uint64_t given_up; /* processes given up after the last retry */
+    uint64_t walks;    /* completed walks */
 };
 void usdt_scan_stats(const struct usdt_scan *l, struct usdt_scan_stats *ret);

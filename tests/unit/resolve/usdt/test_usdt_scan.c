@@ -39,7 +39,7 @@ static struct usdt_scan *begin(void)
 {
     struct usdt_scan *l;
     memset(&seen, 0, sizeof(seen));
-    assert_int_equal(usdt_scan_new(&(struct usdt_scan_options){.context = &seen, .look = look}, &l), 0);
+    assert_int_equal(usdt_scan_new(&(struct usdt_scan_options){.context = &seen, .scan = look}, &l), 0);
     return l;
 }
 
