@@ -43,8 +43,8 @@ extern pid_t servers[4];
 extern unsigned short ports[4];
 
 /* For cmocka: once, and around each case; a case's initial state is its method, and how stacks are walked. */
-#define ON_METHOD(method)              ON_RUNG_WALKING(method, REQUEST_WALKS_BEST)
-#define ON_RUNG_WALKING(method, walks) ((void *)(long)(((walks) + 1) * 256 + (method) + 1))
+#define ON_METHOD(method)                ON_METHOD_WALKING(method, REQUEST_WALKS_BEST)
+#define ON_METHOD_WALKING(method, walks) ((void *)(long)(((walks) + 1) * 256 + (method) + 1))
 int start_servers(void **state);
 int stop_servers(void **state);
 /* Ends a server and starts it anew: another process of the same PID, and whose threads are called `command`. False:

@@ -393,9 +393,12 @@ static void test_walk_frame_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walk_runs_of_cframes),         cmocka_unit_test(test_walk_runs_of_marked_frames),
-        cmocka_unit_test(test_walk_frame_objects), cmocka_unit_test(test_walk_runs_of_two_interpreters),
-        cmocka_unit_test(test_walk_runs_of_a_waiting_thread),          cmocka_unit_test(test_inconsistent_structures_end_the_walk),
+        cmocka_unit_test(test_walk_runs_of_cframes),
+        cmocka_unit_test(test_walk_runs_of_marked_frames),
+        cmocka_unit_test(test_walk_frame_objects),
+        cmocka_unit_test(test_walk_runs_of_two_interpreters),
+        cmocka_unit_test(test_walk_runs_of_a_waiting_thread),
+        cmocka_unit_test(test_inconsistent_structures_end_the_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

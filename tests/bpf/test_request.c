@@ -37,7 +37,7 @@ static void ask_for_record(int way)
     assert_nothing_lost();
 }
 
-static void test_a_whole_record(void **state)
+static void test_record_is_complete(void **state)
 {
     (void)state;
     need_method();
@@ -90,7 +90,7 @@ static void test_causes_in_preforked_processes(void **state)
     ask_for_causes(PREFORK);
 }
 
-static void test_disk(void **state)
+static void test_disk_wait_is_a_component(void **state)
 {
     (void)state;
     need_method();
@@ -113,7 +113,7 @@ static void assert_not_explained(const struct request *r)
 }
 
 /* The thread that reads is not the one that replies: the whole duration, and no claim about what it was. */
-static void test_thread_pool_is_not_explained(void **state)
+static void test_thread_pool_request_is_not_explained(void **state)
 {
     (void)state;
     need_method();
@@ -124,7 +124,7 @@ static void test_thread_pool_is_not_explained(void **state)
 }
 
 /* A thread that no request was seen of sends the rest of a reply, as nginx's do with "aio threads". */
-static void test_reply_by_two_threads(void **state)
+static void test_reply_sent_by_two_threads(void **state)
 {
     (void)state;
     need_method();
@@ -159,7 +159,7 @@ static const struct request *await_bytes(int way, uint64_t bytes)
 
 /* The connection is reset while a send on it is under way: what that sent, and how long it took, still is of
  * the reply. */
-static void test_a_reply_that_is_broken_off(void **state)
+static void test_aborted_reply(void **state)
 {
     (void)state;
     need_method();
@@ -181,7 +181,7 @@ static void test_a_reply_that_is_broken_off(void **state)
 }
 
 /* Closed by another thread than the one that sends, which goes on. */
-static void test_closed_while_another_sends(void **state)
+static void test_close_during_send_by_another_thread(void **state)
 {
     (void)state;
     need_method();
@@ -220,7 +220,7 @@ static void test_fast_requests_have_no_false_cause(void **state)
     assert_nothing_lost();
 }
 
-static void test_keep_alive_is_not_counted(void **state)
+static void test_keep_alive_idle_time_is_not_counted(void **state)
 {
     (void)state;
     need_method();
@@ -237,7 +237,7 @@ static void test_keep_alive_is_not_counted(void **state)
     close(fd);
 }
 
-static void test_a_slow_client_is_network(void **state)
+static void test_slow_client_is_network(void **state)
 {
     (void)state;
     need_method();
@@ -255,7 +255,7 @@ static void test_a_slow_client_is_network(void **state)
 }
 
 /* The event loop never meets a full buffer: it waits until there is room. */
-static void test_a_client_that_reads_late_is_network(void **state)
+static void test_late_reading_client_is_network(void **state)
 {
     (void)state;
     need_method();
@@ -270,7 +270,7 @@ static void test_a_client_that_reads_late_is_network(void **state)
     assert_true(total(await(servers[EPOLL], "/large", 1), REQUEST_PART_NETWORK) > 0);
 }
 
-static void test_request_in_pieces(void **state)
+static void test_fragmented_request(void **state)
 {
     (void)state;
     need_method();
@@ -289,7 +289,7 @@ static void test_request_in_pieces(void **state)
     assert_int_equal(r->status, 200);
 }
 
-static void test_pipelined(void **state)
+static void test_pipelined_requests(void **state)
 {
     (void)state;
     need_method();
@@ -327,7 +327,7 @@ static void test_large_body_and_100_continue(void **state)
     assert_int_equal(r->bytes_in, BODY + n);
 }
 
-static void test_heads_errors_and_old_versions(void **state)
+static void test_head_method_errors_and_http_1_0(void **state)
 {
     (void)state;
     need_method();
@@ -349,7 +349,7 @@ static void test_heads_errors_and_old_versions(void **state)
     assert_nothing_lost();
 }
 
-static void test_no_reply(void **state)
+static void test_request_without_reply(void **state)
 {
     (void)state;
     need_method();
@@ -362,7 +362,7 @@ static void test_no_reply(void **state)
 }
 
 /* In the middle of a sleep: that it was stopped is a part of its own. */
-static void test_a_stopped_server(void **state)
+static void test_stopped_server_is_a_component(void **state)
 {
     (void)state;
     need_method();
@@ -380,7 +380,7 @@ static void test_a_stopped_server(void **state)
     assert_true(stopped->duration_ns >= CAUSE_MS * 1000000ull);
 }
 
-static void test_what_follows_an_upgrade_is_no_reply(void **state)
+static void test_data_after_upgrade_is_no_reply(void **state)
 {
     (void)state;
     need_method();
@@ -393,7 +393,7 @@ static void test_what_follows_an_upgrade_is_no_reply(void **state)
 }
 
 /* What only looks like HTTP, and a request that shows that what came before is through. */
-static void test_garbage(void **state)
+static void test_non_http_is_ignored(void **state)
 {
     (void)state;
     need_method();
@@ -415,7 +415,7 @@ static void test_garbage(void **state)
 }
 
 /* Whatever a server answers as HTTP is a request. */
-static void test_bad_line_with_a_reply(void **state)
+static void test_malformed_request_line_with_a_reply(void **state)
 {
     (void)state;
     need_method();
@@ -430,7 +430,7 @@ static void test_bad_line_with_a_reply(void **state)
 }
 
 /* Every request is in the counters, those without a record too, and the slowest has one. */
-static void test_all_are_counted(void **state)
+static void test_every_request_is_counted(void **state)
 {
     (void)state;
     need_method();
@@ -453,7 +453,7 @@ static void test_all_are_counted(void **state)
 }
 
 /* Its number says nothing about a process: the next one of that number is another service. */
-static void test_a_pid_taken_again_is_another_process(void **state)
+static void test_reused_pid_is_another_process(void **state)
 {
     static int generation;
     char first[16], second[16];
@@ -500,26 +500,29 @@ static void test_shed_counts_only(void **state)
         #name "_" #method, test, watch_begin, watch_end, ON_METHOD(method_##method)                                    \
     }
 #define CASES(method)                                                                                                  \
-    ON(method, a_whole_record, test_a_whole_record), ON(method, causes_in_threads, test_causes_in_threads),            \
+    ON(method, record_is_complete, test_record_is_complete), ON(method, causes_in_threads, test_causes_in_threads),    \
         ON(method, causes_in_an_event_loop, test_causes_in_an_event_loop),                                             \
-        ON(method, causes_in_preforked_processes, test_causes_in_preforked_processes), ON(method, disk, test_disk),    \
-        ON(method, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                                   \
-        ON(method, reply_by_two_threads, test_reply_by_two_threads),                                                   \
-        ON(method, a_reply_that_is_broken_off, test_a_reply_that_is_broken_off),                                       \
-        ON(method, closed_while_another_sends, test_closed_while_another_sends),                                       \
+        ON(method, causes_in_preforked_processes, test_causes_in_preforked_processes),                                 \
+        ON(method, disk_wait_is_a_component, test_disk_wait_is_a_component),                                           \
+        ON(method, thread_pool_request_is_not_explained, test_thread_pool_request_is_not_explained),                   \
+        ON(method, reply_sent_by_two_threads, test_reply_sent_by_two_threads),                                         \
+        ON(method, aborted_reply, test_aborted_reply),                                                                 \
+        ON(method, close_during_send_by_another_thread, test_close_during_send_by_another_thread),                     \
         ON(method, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                         \
-        ON(method, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                         \
-        ON(method, a_slow_client_is_network, test_a_slow_client_is_network),                                           \
-        ON(method, a_client_that_reads_late_is_network, test_a_client_that_reads_late_is_network),                     \
-        ON(method, request_in_pieces, test_request_in_pieces), ON(method, pipelined, test_pipelined),                  \
+        ON(method, keep_alive_idle_time_is_not_counted, test_keep_alive_idle_time_is_not_counted),                     \
+        ON(method, slow_client_is_network, test_slow_client_is_network),                                               \
+        ON(method, late_reading_client_is_network, test_late_reading_client_is_network),                               \
+        ON(method, fragmented_request, test_fragmented_request),                                                       \
+        ON(method, pipelined_requests, test_pipelined_requests),                                                       \
         ON(method, large_body_and_100_continue, test_large_body_and_100_continue),                                     \
-        ON(method, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                                 \
-        ON(method, a_stopped_server, test_a_stopped_server),                                                           \
-        ON(method, what_follows_an_upgrade_is_no_reply, test_what_follows_an_upgrade_is_no_reply),                     \
-        ON(method, no_reply, test_no_reply), ON(method, garbage, test_garbage),                                        \
-        ON(method, bad_line_with_a_reply, test_bad_line_with_a_reply),                                                 \
-        ON(method, all_are_counted, test_all_are_counted),                                                             \
-        ON(method, a_pid_taken_again, test_a_pid_taken_again_is_another_process),                                      \
+        ON(method, head_method_errors_and_http_1_0, test_head_method_errors_and_http_1_0),                             \
+        ON(method, stopped_server_is_a_component, test_stopped_server_is_a_component),                                 \
+        ON(method, data_after_upgrade_is_no_reply, test_data_after_upgrade_is_no_reply),                               \
+        ON(method, request_without_reply, test_request_without_reply),                                                 \
+        ON(method, non_http_is_ignored, test_non_http_is_ignored),                                                     \
+        ON(method, malformed_request_line_with_a_reply, test_malformed_request_line_with_a_reply),                     \
+        ON(method, every_request_is_counted, test_every_request_is_counted),                                           \
+        ON(method, reused_pid_is_another_process, test_reused_pid_is_another_process),                                 \
         ON(method, shed_counts_only, test_shed_counts_only)
 
 enum {
@@ -543,11 +546,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest best[] = {
         {"some_method_attaches", test_some_method_attaches, watch_begin, watch_end, ON_METHOD(REQUEST_METHOD_BEST)},
         CASES(best),
-        ON(socket, a_whole_record, test_a_whole_record),
-        ON(function, a_whole_record, test_a_whole_record),
-        ON(function_hash, a_whole_record, test_a_whole_record),
-        ON(syscall, a_whole_record, test_a_whole_record),
-        ON(syscall_hash, a_whole_record, test_a_whole_record),
+        ON(socket, record_is_complete, test_record_is_complete),
+        ON(function, record_is_complete, test_record_is_complete),
+        ON(function_hash, record_is_complete, test_record_is_complete),
+        ON(syscall, record_is_complete, test_record_is_complete),
+        ON(syscall_hash, record_is_complete, test_record_is_complete),
     };
     const struct CMUnitTest all[] = {CASES(socket), CASES(function), CASES(function_hash), CASES(syscall),
                                      CASES(syscall_hash)};

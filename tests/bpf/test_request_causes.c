@@ -48,7 +48,7 @@ static void test_causes_in_preforked_processes(void **state)
 }
 
 /* What syncs takes is in the accounts of its thread, unless interrupts took time of it. */
-static void test_disk_is_attributed(void **state)
+static void test_disk_wait_is_attributed(void **state)
 {
     (void)state;
     need_method();
@@ -74,7 +74,7 @@ static void test_thread_pool_is_unattributed(void **state)
 }
 
 /* Of an event loop that waits for a slow client. */
-static void test_a_client_that_reads_late_is_mostly_network(void **state)
+static void test_late_reading_client_is_mostly_network(void **state)
 {
     static char data[1 << 20];
     (void)state;
@@ -117,9 +117,9 @@ int main(void)
         BEST(causes_in_threads),
         BEST(causes_in_an_event_loop),
         BEST(causes_in_preforked_processes),
-        BEST(disk_is_attributed),
+        BEST(disk_wait_is_attributed),
         BEST(thread_pool_is_unattributed),
-        BEST(a_client_that_reads_late_is_mostly_network),
+        BEST(late_reading_client_is_mostly_network),
         BEST(fast_requests_are_attributed),
     };
     if (geteuid() != 0) {

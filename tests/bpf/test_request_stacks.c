@@ -44,14 +44,14 @@ static void ask_for_stacks(int way)
     assert_nothing_lost();
 }
 
-static void test_threads(void **state)
+static void test_stacks_of_threads(void **state)
 {
     (void)state;
     need_stacks();
     ask_for_stacks(THREADS);
 }
 
-static void test_event_loop(void **state)
+static void test_stacks_of_an_event_loop(void **state)
 {
     (void)state;
     need_stacks();
@@ -61,7 +61,7 @@ static void test_event_loop(void **state)
 /* What the thread does after the reply is no part of the request. The last chunk comes too soon after the one
  * before for a record of its own: that is made when the connection ends, when the thread has long slept
  * elsewhere. */
-static void test_stream(void **state)
+static void test_stacks_of_a_stream(void **state)
 {
     (void)state;
     need_stacks();
@@ -79,7 +79,7 @@ static void test_stream(void **state)
 }
 
 /* The prefork server's processes are not in the tables. */
-static void test_without_rows(void **state)
+static void test_stack_copy_without_unwind_table(void **state)
 {
     (void)state;
     need_stacks();
@@ -103,11 +103,15 @@ static void test_without_rows(void **state)
 }
 
 #define CASES(name, walks)                                                                                             \
-    {"threads_" name, test_threads, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},              \
-        {"event_loop_" name, test_event_loop, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},    \
-        {"stream_" name, test_stream, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},            \
+    {"stacks_of_threads_" name, test_stacks_of_threads, watch_begin, watch_end,                                        \
+     ON_METHOD_WALKING(REQUEST_METHOD_BEST, walks)},                                                                   \
+        {"stacks_of_an_event_loop_" name, test_stacks_of_an_event_loop, watch_begin, watch_end,                        \
+         ON_METHOD_WALKING(REQUEST_METHOD_BEST, walks)},                                                               \
+        {"stacks_of_a_stream_" name, test_stacks_of_a_stream, watch_begin, watch_end,                                  \
+         ON_METHOD_WALKING(REQUEST_METHOD_BEST, walks)},                                                               \
     {                                                                                                                  \
-        "without_rows_" name, test_without_rows, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)   \
+        "stack_copy_without_unwind_table_" name, test_stack_copy_without_unwind_table, watch_begin, watch_end,         \
+            ON_METHOD_WALKING(REQUEST_METHOD_BEST, walks)                                                              \
     }
 
 int main(int argc, char **argv)
