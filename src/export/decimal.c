@@ -1,4 +1,4 @@
-/* Shortest decimals and quotients rounded once; see decimal.h. */
+/* Shortest decimals and correctly rounded quotients; see decimal.h. */
 #include "export/decimal.h"
 
 #include <float.h>
@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* To `bits` of mantissa, ties to even; the smallest exponent and the largest value of the type. */
+/* Rounds to a type of `bits` mantissa bits, ties to even, with smallest exponent `min_exponent` and largest value
+ * `max`. */
 static double round_to(double value, int bits, int min_exponent, double max)
 {
     int exponent;
@@ -35,9 +36,9 @@ double decimal_round(double value, enum decimal_type type)
 
 void decimal_shortest(double value, enum decimal_type type, struct decimal *ret)
 {
-    static const int first[] = {15, 6, 1, 1}; /* digits that are always kept, so that fewer need not be tried */
+    static const int first[] = {15, 6, 1, 1}; /* digits that every type preserves: the search starts there */
     char text[40];
-    int precision = fabs(value) < DBL_MIN ? 1 : first[type]; /* of the smallest, one digit may be all there is */
+    int precision = fabs(value) < DBL_MIN ? 1 : first[type]; /* subnormals may have a single digit */
     do
         snprintf(text, sizeof(text), "%.*e", precision - 1, fabs(value));
     while (decimal_round(strtod(text, NULL), type) != fabs(value) && ++precision <= 17);
@@ -87,7 +88,8 @@ void decimal_put(struct buf *out, double value)
     }
 }
 
-/* At least 64 bits of the quotient and a last one that tells whether anything follows; then one rounding. */
+/* Computes at least 64 bits of the quotient and a sticky bit for the remainder, so that converting to double rounds
+ * once. */
 static double divide(unsigned __int128 n, uint64_t d)
 {
     int shift = 0;
@@ -104,7 +106,7 @@ static double divide(unsigned __int128 n, uint64_t d)
 void decimal_put_quotient(struct buf *out, __int128 n, uint64_t d)
 {
     unsigned __int128 distance = n < 0 ? -(unsigned __int128)n : (unsigned __int128)n;
-    if (d == 1000 && distance < (unsigned __int128)1000000000000000) { /* 15 digits at most: these are it */
+    if (d == 1000 && distance < (unsigned __int128)1000000000000000) { /* at most 15 digits: the decimal is exact */
         unsigned below = (unsigned)((uint64_t)distance % 1000);
         char digits[4];
         snprintf(digits, sizeof(digits), "%03u", below);

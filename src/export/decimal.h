@@ -1,27 +1,28 @@
-/* Numbers as the shortest decimal that reads back the same, in Python's form ("0.5", "12.0", "1e-05", "1e+16"), and
- * quotients of integers rounded once: what makes a figure the same, digit for digit, as the one that a script in Python
- * prints. */
+/* Formats numbers as the shortest decimal that parses back to the same value, in Python's form ("0.5", "12.0", "1e-05",
+ * "1e+16"), and computes quotients of integers with one rounding, so output equals that of a Python script digit by
+ * digit. */
 #pragma once
 
 #include "base/buf.h"
 
 #include <stdbool.h>
 
-/* What reads back the same: a value of which type. */
+/* The type whose values must be distinguished. */
 enum decimal_type { DECIMAL_DOUBLE, DECIMAL_FLOAT, DECIMAL_HALF, DECIMAL_BFLOAT };
 
-/* `value` as it is when kept in that type. */
+/* Rounds `value` to that type. */
 double decimal_round(double value, enum decimal_type type);
 
 struct decimal {
     bool negative;
-    char digits[24];     /* no zeros at the end, at least one digit; the first stands before the point */
-    int count, exponent; /* of ten */
+    char digits[24];     /* no trailing zeros, at least one digit; the point follows the first */
+    int count, exponent; /* exponent: power of ten */
 };
 
-/* Of a finite value. */
+/* Shortest digits of a finite `value` that identify it among the values of `type`. */
 void decimal_shortest(double value, enum decimal_type type, struct decimal *ret);
 
+/* Appends a double; also "nan", "inf", "-inf". */
 void decimal_put(struct buf *out, double value);
-/* n / d, d > 0, as Python's `/` of two integers. */
+/* Appends n / d, d > 0, as Python's `/` of two integers. */
 void decimal_put_quotient(struct buf *out, __int128 n, uint64_t d);

@@ -1,6 +1,6 @@
-/* A differential flame graph; see diff_html.h. It is the page of one profile, whose JSON has for each stack also what
- * it had before: `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.spread`, what it adds to the
- * variance of a change (profile_diff_spread); and `sonde.compared`, which says so. */
+/* Differential flame graph; see diff_html.h. Uses the page of a single profile. The JSON adds for each stack
+ * `sonde.before`, the weight before, next to `weights`, both in parts of WHOLE, and `sonde.spread`, its contribution to
+ * the variance of a change (profile_diff_spread). `sonde.compared` marks the file as a comparison. */
 #include "export/diff_html.h"
 
 #include "base/units.h"
@@ -10,7 +10,7 @@
 
 #define WHOLE 1e9
 
-/* Stacks of one process stand together: its name is the first of theirs. */
+/* Returns the end of the run of stacks of one process, whose name is the first in each stack. */
 static size_t process_end(const struct profile_diff *d, size_t first)
 {
     size_t end = first + 1;
@@ -91,7 +91,7 @@ int diff_json_write(struct buf *out, const struct profile_diff *d)
     return buf_error(out);
 }
 
-/* "": they are of several programs, or it is not told. */
+/* Name of the program that all stacks belong to; "": several, or unknown. */
 static const char *find_program(const struct profile_diff *d)
 {
     for (size_t i = 1; i < d->stack_count; i++)

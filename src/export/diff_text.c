@@ -1,4 +1,4 @@
-/* Two profiles compared, as text; see diff_text.h. */
+/* Comparison of two profiles as text; see diff_text.h. */
 #include "export/diff_text.h"
 
 #include "export/folded.h"
@@ -31,13 +31,13 @@ static void put_whole(struct buf *out, const char *word, const struct profile_di
     if (is_time && seconds > 0)
         buf_printf(out, ", %.2f s each second", (double)d->whole[side].weight / 1e9 / seconds);
     if (d->not_observed_ns[side])
-        buf_printf(out, "; for %.1f s nobody looked", (double)d->not_observed_ns[side] / 1e9);
+        buf_printf(out, "; not monitored for %.1f s", (double)d->not_observed_ns[side] / 1e9);
     buf_putc(out, '\n');
 }
 
 static void put_name(struct buf *out, const char *name)
 {
-    folded_put_text(out, name); /* control characters have no place on a terminal either */
+    folded_put_text(out, name); /* also removes control characters, for the terminal */
     buf_putc(out, '\n');
 }
 
@@ -49,7 +49,7 @@ static void put_row(struct buf *out, const struct profile_diff *d, const struct 
     put_name(out, strings_get(d->names, row->function->name));
 }
 
-/* The `count` largest changes, of either sign: rows are sorted, so that these are the first and the last ones. */
+/* Prints the `max` largest changes of either sign: those at both ends of the sorted rows. */
 static void put_rows(struct buf *out, const struct profile_diff *d, const struct row *rows, size_t count, size_t max)
 {
     size_t first = 0, last = 0;
@@ -73,7 +73,7 @@ int diff_text_write(struct buf *out, const struct profile_diff *d, const struct 
 {
     _cleanup_free_ struct row *rows = calloc(d->function_count + 1, sizeof(*rows));
     const bool is_exact = d->is_exact[DIFF_BEFORE] && d->is_exact[DIFF_AFTER];
-    size_t count = 0, untold = 0;
+    size_t count = 0, insignificant = 0;
     if (!rows)
         return -ENOMEM;
     for (size_t i = 0; i < d->function_count; i++) {
@@ -81,29 +81,26 @@ int diff_text_write(struct buf *out, const struct profile_diff *d, const struct 
         const struct row row = {f, profile_diff_change(d, options->by_total ? f->total : f->self)};
         if (diff_change_of(&row.change) == 0)
             continue;
-        if (options->all || diff_is_told(&row.change))
+        if (options->all || diff_is_significant(&row.change))
             rows[count++] = row;
         else
-            untold++;
+            insignificant++;
     }
     qsort(rows, count, sizeof(*rows), compare_rows);
     put_whole(out, "before", d, DIFF_BEFORE, options->is_time);
     put_whole(out, "after", d, DIFF_AFTER, options->is_time);
-    buf_printf(out, "\nShare of the whole in %%, of a function %s:\n%8s %8s %8s %6s\n",
-               options->by_total ? "and all that it called" : "by itself", "change", "before", "after", "+-");
+    buf_printf(out, "\nShare of the total in %%, of each function %s:\n%8s %8s %8s %6s\n",
+               options->by_total ? "with its callees (total)" : "itself (self)", "change", "before", "after", "+-");
     put_rows(out, d, rows, count, options->rows);
     if (!count)
-        buf_printf(out, "      no function's share changed%s\n",
-                   is_exact ? "" : " by more than chance among the samples may make of it");
-    if (untold)
-        buf_printf(
-            out,
-            "%8s %zu changed by less than chance among the samples may make of it (+-, three standard deviations; --all shows them)\n",
-            "...", untold);
+        buf_printf(out, "      no function's share changed%s\n", is_exact ? "" : " beyond sampling noise");
+    if (insignificant)
+        buf_printf(out, "%8s %zu changed within sampling noise (+-, three standard deviations; --all shows them)\n",
+                   "...", insignificant);
     if (is_exact)
         buf_puts(
             out,
-            "\nEvery event was counted, none sampled: these figures are exact. What other recordings would have is not known from two.\n");
+            "\nEvery event was recorded, none sampled: the values are exact. The variation between recordings is unknown.\n");
     return buf_error(out);
 }
 
@@ -113,7 +110,7 @@ int diff_folded_write(struct buf *out, const struct profile_diff *d)
     const double larger = fmax(before, after);
     for (size_t i = 0; i < d->stack_count && !buf_error(out); i++) {
         const struct diff_stack *s = &d->stacks[i];
-        const uint32_t first = d->stack_names[s->first] ? 0 : 1; /* without a process there is none in front */
+        const uint32_t first = d->stack_names[s->first] ? 0 : 1; /* 1: no process name to print */
         for (uint32_t j = first; j < s->count; j++) {
             if (j > first)
                 buf_putc(out, ';');

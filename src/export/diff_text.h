@@ -1,5 +1,5 @@
-/* Two profiles compared, as text: functions whose share of the whole changed, the largest growth first; and folded
- * stacks with the weights of both, the input of difffolded.pl's readers. */
+/* Comparison of two profiles as text: functions whose share of the total changed, largest growth first; and folded
+ * stacks with both weights, as difffolded.pl writes them. Functions return 0, or the buffer's error. */
 #pragma once
 
 #include "base/buf.h"
@@ -9,14 +9,14 @@
 #include <stddef.h>
 
 struct diff_text_options {
-    bool by_total; /* with all that a function called; else by itself */
-    bool all;      /* also what changed by less than chance may make of it */
+    bool by_total; /* total time (with callees); otherwise self time */
+    bool all;      /* also changes within sampling noise */
     bool is_time;  /* weights are nanoseconds */
-    size_t rows;   /* at most */
+    size_t rows;   /* maximum number of functions */
 };
 
 int diff_text_write(struct buf *out, const struct profile_diff *d, const struct diff_text_options *options);
 
-/* `stack before after`, one line a stack, both normalised to the larger of the two wholes, so that equal shares are
- * equal numbers. */
+/* One line per stack, `stack before after`, both normalised to the larger total, so that equal shares are equal
+ * numbers. */
 int diff_folded_write(struct buf *out, const struct profile_diff *d);

@@ -1,4 +1,4 @@
-/* The exporters there are; see export.h. */
+/* Table of exporters; see export.h. */
 #include "export/export.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@ const struct exporter *const exporters[] = {
     &exporter_pprof, &exporter_folded, &exporter_speedscope, &exporter_html, NULL,
 };
 
-/* Other endings that people give to the same formats. */
+/* Further file name suffixes in use for these formats. */
 static const struct {
     const char *suffix;
     const struct exporter *exporter;

@@ -1,5 +1,5 @@
-/* An exporter: a profile in one of the formats that others read. One file an implementation, one line in export.c's
- * literal array, one test of the same name. Pure: output depends on the profile alone. */
+/* An exporter writes a profile in one output format. Each has its own file, an entry in the array in export.c, and a
+ * test of the same name. Pure: the output depends on the profile only. */
 #pragma once
 
 #include "base/buf.h"
@@ -7,17 +7,17 @@
 
 struct exporter {
     const char *name;         /* "pprof", "folded", "html", "json" */
-    const char *suffix;       /* file name ending that picks it: ".pb.gz", ".folded", ".html", ".json" */
+    const char *suffix;       /* file name suffix that selects it: ".pb.gz", ".folded", ".html", ".json" */
     const char *content_type; /* for HTTP */
     const char *help;
-    int (*write)(const struct profile *p, struct buf *out);
+    int (*write)(const struct profile *p, struct buf *out); /* appends; 0 or -errno */
 };
 
 extern const struct exporter exporter_pprof, exporter_folded, exporter_html, exporter_speedscope;
 
-/* All of them, ended by NULL. */
+/* All exporters, NULL-terminated. */
 extern const struct exporter *const exporters[];
 
-/* By name or by the ending of a file name; NULL when none fits. */
+/* Finds an exporter by name or by the suffix of a file name; NULL: none. */
 const struct exporter *exporter_by_name(const char *name);
 const struct exporter *exporter_by_path(const char *path);

@@ -1,9 +1,8 @@
-/* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line a distinct
- * stack, in periods of the sampling clock; of waiting time microseconds instead of a count, of events what they weigh.
+/* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line per distinct stack. The
+ * count is in sampling periods for CPU time, in microseconds for off-CPU time, and the weight for events.
  *
- * Lines are ordered before they are written: every text gets its rank among all texts once, and stacks are
- * compared by the ranks of their frames. Building and sorting the lines themselves would hold the whole
- * output twice. */
+ * Lines are sorted before they are written: every text is ranked once among all texts, and stacks are compared by the
+ * ranks of their frames. Sorting the finished lines would hold the whole output twice. */
 #include "export/folded.h"
 
 #include "base/utf8.h"
@@ -17,12 +16,12 @@
 struct line {
     uint32_t process; /* rank */
     uint32_t stack;
-    uint64_t weight; /* of a profile that says no period: samples */
+    uint64_t weight; /* number of samples when the profile has no period */
 };
 
 struct folded {
     const struct profile *p;
-    struct strings *texts; /* as they are written */
+    struct strings *texts; /* output texts of frames and processes */
     uint32_t *ranks;       /* text -> rank */
     uint32_t *by_rank;     /* rank -> text */
     uint32_t *frames;      /* frame -> rank of its text */
@@ -61,7 +60,7 @@ static int add_text(struct folded *f, struct buf *scratch, const char *text, con
     if (scratch->error)
         return scratch->error;
     *ret = strings_add_n(f->texts, scratch->data, scratch->size);
-    return *ret ? 0 : -ENOMEM; /* never empty, so 0 means dropped */
+    return *ret ? 0 : -ENOMEM; /* the text is never empty, so 0 means that it was dropped */
 }
 
 static const char *base_name(const char *path)
@@ -70,8 +69,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What a line's weight is written as: samples may stand for different times (the agent samples some programs more often
- * than others, or at less detail for a while), so that their number alone says nothing. */
+/* Converts a weight to the number on the line. Samples may have different weights (the agent's sampling rate differs by
+ * rule and level of detail), so the number of samples is not used. */
 static uint64_t count_of(const struct profile *p, uint64_t weight)
 {
     if (p->time == PROFILE_OFF_CPU_TIME || p->time == PROFILE_WALL_TIME)
@@ -115,7 +114,7 @@ static int compare_texts(const void *a, const void *b, void *texts)
     return strcmp(strings_get(texts, *(const uint32_t *)a), strings_get(texts, *(const uint32_t *)b));
 }
 
-/* From texts' numbers to their ranks, everywhere. */
+/* Replaces text IDs by ranks in all frames and lines. */
 static int rank_texts(struct folded *f)
 {
     uint32_t count = strings_count(f->texts);
@@ -194,6 +193,6 @@ const struct exporter exporter_folded = {
     .name = "folded",
     .suffix = ".folded",
     .content_type = "text/plain; charset=utf-8",
-    .help = "one line a stack, for flamegraph.pl and grep",
+    .help = "one line per stack, for flamegraph.pl and grep",
     .write = folded_write,
 };

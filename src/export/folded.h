@@ -1,7 +1,8 @@
-/* Texts in folded stacks. */
+/* Escaping for folded stacks. */
 #pragma once
 
 #include "base/buf.h"
 
-/* The format has no escapes: what would end a frame or a line is replaced, as flamegraph.pl's own collapsers do. */
+/* Appends `text` with the characters that end a frame or a line replaced, as flamegraph.pl's collapsers do: the format
+ * has no escapes. */
 void folded_put_text(struct buf *b, const char *text);

@@ -1,5 +1,5 @@
-/* The heatmap as JSON; see heatmap_json.h. A second is two arrays of fifty figures; one whose samples are no longer
- * kept by slot has none, so that nobody takes it for a second without work. */
+/* The heatmap as JSON; see heatmap_json.h. A second has two arrays of fifty values. A second whose samples are no
+ * longer kept by slot has none, which distinguishes it from an idle second. */
 #include "export/heatmap_json.h"
 
 #include <inttypes.h>

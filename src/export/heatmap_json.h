@@ -1,4 +1,4 @@
-/* The heatmap as the page reads it (docs/page.md). */
+/* JSON of the heatmap, read by the page (docs/page.md). 0, or the buffer's error. */
 #pragma once
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* Functions over time as JSON; see hotspots_json.h. Every row has one figure a window; where a function's time is with
- * what it called, rows overlap, and there is no sum of others. */
+/* Functions over time as JSON; see hotspots_json.h. Every row has one value per window. With total time, rows overlap,
+ * so `others_ns` is omitted. */
 #include "export/hotspots_json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Functions over time as the page reads them (docs/page.md). */
+/* JSON of functions over time, read by the page (docs/page.md). 0, or the buffer's error. */
 #pragma once
 
 #include "base/buf.h"

@@ -1,5 +1,4 @@
-/* A profile as one HTML file that needs nothing else: the flame graph of web/flame.html with the speedscope
- * JSON put where its placeholder stands. */
+/* A profile as one self-contained HTML file: web/flame.html with the speedscope JSON in place of the placeholder. */
 #include "export/html.h"
 
 #include "base/units.h"
@@ -52,15 +51,15 @@ const char *html_title_of(const char *type)
 {
     static const struct {
         const char *type, *words;
-    } times[] = {{"cpu", "CPU time"}, {"off_cpu", "waiting time"}, {"wall", "wall-clock time"}};
+    } times[] = {{"cpu", "CPU time"}, {"off_cpu", "off-CPU time"}, {"wall", "wall-clock time"}};
     for (size_t i = 0; i < array_size(times); i++)
         if (strcmp(times[i].type, type) == 0)
             return times[i].words;
     return type;
 }
 
-/* One process, one program, or several. */
-static void put_whose(struct buf *title, const struct profile *p)
+/* Appends what the profile covers: one process, one program, or several processes. */
+static void put_scope(struct buf *title, const struct profile *p)
 {
     const struct profile_resource *first = p->resources;
     bool is_one_process = p->resource_count > 0, is_one_program = is_one_process;
@@ -81,7 +80,7 @@ static int put_titled_head(struct buf *out, const struct profile *p)
     _cleanup_buf_ struct buf title = {0};
     char duration[32];
     buf_printf(&title, "Sonde: %s", html_title_of(profile_type(p)));
-    put_whose(&title, p);
+    put_scope(&title, p);
     if (p->duration_ns)
         buf_printf(&title, ", %s", units_format_duration(p->duration_ns, duration, sizeof(duration)));
     return buf_error(&title) ? buf_error(&title) : html_put_head(out, title.data);
@@ -101,6 +100,6 @@ const struct exporter exporter_html = {
     .name = "html",
     .suffix = ".html",
     .content_type = "text/html; charset=utf-8",
-    .help = "a flame graph as one file for any browser, without a network",
+    .help = "self-contained flame graph for any browser",
     .write = html_write,
 };

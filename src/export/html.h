@@ -1,11 +1,11 @@
-/* The page that shows a profile without anything else: what comes before the profile's JSON in it, and what behind. The
- * JSON must have no `<` in it (buf_put_json_string writes \u003c), so that it cannot end the element it is in. */
+/* The self-contained flame graph page: the parts before and after the profile's JSON. The JSON must not contain `<`
+ * (buf_put_json_string writes \u003c), so that it cannot end the element it is in. Functions return 0 or -errno. */
 #pragma once
 
 #include "base/buf.h"
 
-/* What a profile of this type is of, for a title: "CPU time"; an event's is its own. */
+/* Title text for a profile type: "CPU time"; for an event, its name. */
 const char *html_title_of(const char *type);
-/* `title`: any text. */
+/* `title` is escaped. */
 int html_put_head(struct buf *out, const char *title);
 int html_put_tail(struct buf *out);

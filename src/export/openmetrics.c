@@ -1,5 +1,5 @@
-/* Metrics as text; see openmetrics.h. The two formats differ in little: where the suffix of a counter is
- * named, # UNIT and # EOF, the type "info", and an escape in help texts. */
+/* Metrics as text; see openmetrics.h. The two formats differ in the position of the counter suffix, # UNIT and # EOF,
+ * the type "info", and an escape in help texts. */
 #include "export/openmetrics.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ struct writer {
     struct buf *out;
 };
 
-/* Valid UTF-8 with \ and newline escaped, and quotes where the place asks for it. */
+/* Appends valid UTF-8 with \ and newline escaped, and quotes if `quotes`. */
 static void put_escaped(struct buf *out, const char *text, bool quotes)
 {
     _cleanup_buf_ struct buf clean = {0};
@@ -29,8 +29,8 @@ static void put_escaped(struct buf *out, const char *text, bool quotes)
     }
 }
 
-/* The shortest text that reads back as `value`; `decimal`: with a point even when it is an integer, as
- * OpenMetrics wants bounds. */
+/* Appends the shortest text that parses back to `value`. `decimal`: with a point even for integers, as OpenMetrics
+ * requires for bucket bounds. */
 static void put_number(struct buf *out, double value, bool decimal)
 {
     if (isnan(value)) {
@@ -38,7 +38,7 @@ static void put_number(struct buf *out, double value, bool decimal)
     } else if (isinf(value)) {
         buf_puts(out, value > 0 ? "+Inf" : "-Inf");
     } else if (value == floor(value) &&
-               fabs(value) < 9007199254740992.0) { /* 2^53: exact, and kinder to read than 1e+06 */
+               fabs(value) < 9007199254740992.0) { /* below 2^53 integers are exact, and easier to read than 1e+06 */
         buf_printf(out, decimal ? "%.1f" : "%.0f", value);
     } else {
         char text[32];
@@ -98,7 +98,7 @@ static void put_family(struct writer *w, const struct metric_family *family)
     static const char *const suffixes[] = {
         [METRIC_GAUGE] = "", [METRIC_COUNTER] = "_total", [METRIC_HISTOGRAM] = "", [METRIC_INFO] = "_info"};
     const char *suffix = suffixes[family->type];
-    /* The older format knows no "info" and names families as their series are named. */
+    /* The Prometheus format has no type "info", and its family names include the suffix. */
     const char *type = !w->openmetrics && family->type == METRIC_INFO ? "gauge" : types[family->type];
     const char *family_suffix = w->openmetrics ? "" : suffix;
 
@@ -175,7 +175,7 @@ static struct accept_range parse_range(const char *text, const char *end)
     return range;
 }
 
-static bool speaks_version(const char *version)
+static bool is_supported_version(const char *version)
 {
     return !version[0] || strcmp(version, "1.0.0") == 0 || strcmp(version, "0.0.1") == 0;
 }
@@ -186,7 +186,7 @@ bool openmetrics_accepted(const char *accept)
     while (accept && *accept) {
         const char *end = accept + strcspn(accept, ",");
         struct accept_range range = parse_range(accept, end);
-        if (strcasecmp(range.type, "application/openmetrics-text") == 0 && speaks_version(range.version))
+        if (strcasecmp(range.type, "application/openmetrics-text") == 0 && is_supported_version(range.version))
             openmetrics = fmax(openmetrics, range.quality);
         else if (strcasecmp(range.type, "text/plain") == 0)
             text = fmax(text, range.quality);

@@ -1,4 +1,5 @@
-/* See otlp_dictionary.h. Row 0 of links is the one exception of the format: it has identifiers, of zeros. */
+/* Dictionary of OTLP profiles; see otlp_dictionary.h. Exception of the format: row 0 of links is not empty, but has
+ * identifiers of zeros. */
 #include "export/otlp_dictionary.h"
 
 #include "export/protobuf.h"
@@ -30,7 +31,7 @@ static uint32_t put(struct otlp_dictionary *d, enum otlp_table table, const char
     struct strings *rows = d->rows[table - 1];
     if (d->error || size == 0)
         return 0;
-    const uint32_t row = strings_add_n(rows, data, size); /* which ends long before INT32_MAX rows */
+    const uint32_t row = strings_add_n(rows, data, size); /* its memory limit is reached long before INT32_MAX rows */
     if (row == 0)
         d->error = -ENOMEM;
     return row;

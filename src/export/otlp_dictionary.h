@@ -1,6 +1,6 @@
-/* The dictionary of one packet of OTLP profiles: seven tables of rows that samples refer to by number. A row
- * is the encoded message itself, so that two rows are one exactly when their bytes are equal, and row 0, of
- * no bytes, is the format's empty one by itself. A row is put after all that it refers to. */
+/* The dictionary of one OTLP profiles packet: seven tables whose rows are referenced by index. A row is the encoded
+ * message, so rows are deduplicated by comparing bytes, and row 0, without bytes, is the empty row that the format
+ * requires. A row is added after all rows that it references. */
 #pragma once
 
 #include "base/buf.h"
@@ -24,18 +24,18 @@ enum otlp_table { /* values: field numbers of ProfilesDictionary */
 struct otlp_dictionary {
     struct strings *rows[OTLP_TABLES];
     struct buf text;
-    int error; /* the first; it sticks */
+    int error; /* first error; sticky */
 };
 
-/* Empty tables; also in place of those that are there. -ENOMEM. */
+/* Empties the tables, and creates them the first time. 0 or -ENOMEM. */
 int otlp_dictionary_reset(struct otlp_dictionary *d);
 void otlp_dictionary_clear(struct otlp_dictionary *d);
 
-/* The number of the row with the contents of `row`, which is emptied for the next one. Never one past
- * INT32_MAX. */
+/* Returns the index of the row with the contents of `row`, adding it if needed; empties `row` for reuse. At most
+ * INT32_MAX. Returns 0 and sets `error` on failure. */
 uint32_t otlp_dictionary_put(struct otlp_dictionary *d, enum otlp_table table, struct buf *row);
-/* In UTF-8, whatever it was. */
+/* Returns the index of `text`, converted to valid UTF-8. */
 uint32_t otlp_dictionary_put_text(struct otlp_dictionary *d, const char *text);
 
-/* ProfilesDictionary. */
+/* Appends the ProfilesDictionary message. */
 void otlp_dictionary_write(const struct otlp_dictionary *d, struct buf *out);

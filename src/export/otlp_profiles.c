@@ -1,10 +1,10 @@
-/* See otlp_profiles.h. Entries go in order of their processes, all into one packet; where that is too large, it is made
- * anew as several, of equal parts of them. An entry whose moments are more than a packet goes in parts, too, a packet
- * each.
+/* OTLP profiles; see otlp_profiles.h. Entries are sorted by process and encoded into one packet. If it is too large,
+ * they are split into several packets of equal parts. An entry whose timestamps exceed a packet is split into several,
+ * too.
  *
- * A packet is made for gzip to find much in it, as it goes out by gzip: what is alike stands side by side. Locations go
- * by their addresses, so that these begin alike, and functions and their names, which often begin alike, too, in the
- * order of the locations; stacks by their callers (docs/decisions/0012-otlp-sending.md). */
+ * Packets are sent with gzip, so similar data is placed together: locations are sorted by address, functions and their
+ * names follow the order of the locations, and stacks are sorted by their callers
+ * (docs/decisions/0012-otlp-sending.md). */
 #include "export/otlp_profiles.h"
 
 #include "export/otlp_dictionary.h"
@@ -34,29 +34,29 @@ enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINES, LOCATION_ATTRIBUT
 enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
 enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
-enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE }; /* KeyValueAndUnit, with a number of the key's text */
+enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE }; /* KeyValueAndUnit, whose key is a string index */
 enum { RESOURCE_ATTRIBUTES = 1 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE }; /* KeyValue, with the key itself */
+enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE }; /* KeyValue, whose key is a string */
 enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
 enum { SCOPE_NAME = 1, SCOPE_VERSION };
 
 #define LABEL_PREFIX "process.context.label."
-#define ROW_NEEDED   UINT32_MAX /* of the packet, and not there yet */
+#define ROW_NEEDED   UINT32_MAX /* used by the packet, no row yet */
 
 struct writer {
     const struct profile *p;
     const struct otlp_profiles_options *o;
-    uint64_t start_ns, end_ns; /* Unix; all moments lie between */
-    uint32_t *order;           /* entries, by their resources */
+    uint64_t start_ns, end_ns; /* Unix; all timestamps lie in between */
+    uint32_t *order;           /* entries, sorted by resource */
     uint32_t *frame_order, *stack_order;
-    uint32_t *moments;            /* rows of p->moments, by their entries */
-    uint32_t *first_moment;       /* of each entry, in `moments`; one more at the end */
-    uint32_t *locations, *stacks; /* of frames and stacks: their number in the packet; 0: not of the packet */
+    uint32_t *moments;            /* indices into p->moments, sorted by entry */
+    uint32_t *first_moment;       /* start of each entry in `moments`; one more at the end */
+    uint32_t *locations, *stacks; /* frame and stack -> row in the packet; 0: not in the packet */
 
     struct otlp_dictionary dictionary;
-    struct buf packet;   /* the ResourceProfiles that are finished */
-    struct buf resource; /* Resource of the one at hand */
-    struct buf samples;  /* Profile.samples of the one at hand */
+    struct buf packet;   /* finished ResourceProfiles */
+    struct buf resource; /* Resource of the current one */
+    struct buf samples;  /* Profile.samples of the current one */
     struct buf message, part, inner, key;
     uint32_t packet_profiles;
     uint64_t packets;
@@ -100,11 +100,11 @@ static void put_any_text(struct buf *value, const char *text, struct buf *scratc
 
 static void put_any_number(struct buf *value, uint64_t number)
 {
-    protobuf_varint(value, ANY_VALUE_INT << 3); /* also when it is 0: one of several kinds of value */
+    protobuf_varint(value, ANY_VALUE_INT << 3); /* written also when 0: it is a oneof member */
     protobuf_varint(value, number);
 }
 
-/* An attribute of the dictionary with a text, or, where that is NULL, with a number. */
+/* Row of an attribute with value `text`, or `number` if `text` is NULL. */
 static uint32_t put_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
     _cleanup_buf_ struct buf row = {0};
@@ -118,7 +118,7 @@ static uint32_t put_attribute(struct writer *w, const char *key, const char *tex
     return otlp_dictionary_put(&w->dictionary, OTLP_ATTRIBUTE, &row);
 }
 
-/* Addresses of frames are those of the ELF file: there is no range of memory to tell. */
+/* Frame addresses are relative to the ELF file, so the mapping has no memory range. */
 static uint32_t put_mapping(struct writer *w, const struct profile_frame *frame)
 {
     const char *build_id = profile_text(w->p, frame->build_id);
@@ -132,7 +132,7 @@ static uint32_t put_mapping(struct writer *w, const struct profile_frame *frame)
     return otlp_dictionary_put(&w->dictionary, OTLP_MAPPING, &w->message);
 }
 
-/* 0: the frame has no name, and is left to the receiver, who may know more of the file than we do. */
+/* 0: the frame has no symbol; the receiver may be able to symbolise it. */
 static uint32_t put_function(struct writer *w, const struct profile_frame *frame)
 {
     const struct profile *p = w->p;
@@ -148,7 +148,7 @@ static uint32_t put_function(struct writer *w, const struct profile_frame *frame
     return otlp_dictionary_put(&w->dictionary, OTLP_FUNCTION, &w->message);
 }
 
-/* The first interpreter's kind has a more general name in the other outputs. */
+/* Value of profile.frame.type. For Python the other outputs use the more general "interpreted". */
 static const char *type_of(const struct profile_frame *frame)
 {
     return frame->kind == FRAME_INTERPRETED ? "cpython" : frame_kind_name(frame->kind);
@@ -197,13 +197,13 @@ static uint32_t put_link(struct writer *w, const struct trace_link *link)
 
 /* ---- samples ---- */
 
-/* Entries; of a single one perhaps some of its moments. */
+/* A range of entries; for a single entry, a range of its moments. */
 struct part {
     uint32_t first, end;               /* in w->order */
-    uint32_t first_moment, end_moment; /* in w->moments, of a single one */
+    uint32_t first_moment, end_moment; /* in w->moments, for a single entry */
 };
 
-/* Told in steps, downwards; but what was after the profile's beginning is not told of as before it. */
+/* Rounds down to time_step_ns, but not to before the start of the profile. */
 static uint64_t time_of(const struct writer *w, const struct profile_moment *moment)
 {
     const uint64_t ns = moment->unix_ns, step_ns = w->o->time_step_ns, start_ns = w->p->start_unix_ns;
@@ -232,8 +232,8 @@ static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32
     protobuf_put_message(&w->message, SAMPLE_TIMESTAMPS, &w->part);
 }
 
-/* Into `indices`. Under a prefix that others use too, as long as there is no convention: a program may name a label as
- * it likes. */
+/* Appends attribute indices of labels to `indices`. The keys are chosen by the program, so they get a prefix, which
+ * other tools use too; there is no semantic convention yet. */
 static void put_labels(struct writer *w, const struct profile_stack *set, struct buf *indices)
 {
     const struct profile *p = w->p;
@@ -244,7 +244,7 @@ static void put_labels(struct writer *w, const struct profile_stack *set, struct
     }
 }
 
-/* With its moments from the first to before the end. */
+/* Appends the sample of entry `number` with its moments [first, end). */
 static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32_t end)
 {
     const struct profile_entry *entry = &w->p->entries[number];
@@ -267,8 +267,8 @@ static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32
 
 /* ---- resources ---- */
 
-/* With its texts, which could be numbers of the dictionary's strings: OpenTelemetry's Collector takes such packets, and
- * does not look them up. */
+/* Writes keys and values as strings: the format also allows string indices here, but the OpenTelemetry Collector does
+ * not resolve them. */
 static void put_resource_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
     if (text)
@@ -305,8 +305,8 @@ static void put_value_type(struct writer *w, uint32_t field)
     protobuf_put_message(&w->message, field, &w->part);
 }
 
-/* The same for the same window and place in it, so that a receiver may know one that it was sent twice. Those of a
- * packet begin alike. */
+/* The ID depends only on the window and the position in it, so a receiver can detect duplicates. IDs of a packet share
+ * a prefix. */
 static void put_profile_id(struct writer *w)
 {
     const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, w->p->time};
@@ -318,7 +318,7 @@ static void put_profile_id(struct writer *w)
     protobuf_put_bytes(&w->message, PROFILE_PROFILE_ID, id, sizeof(id));
 }
 
-/* ResourceProfiles around the samples at hand. */
+/* Wraps the collected samples into a ResourceProfiles message. */
 static void end_resource(struct writer *w)
 {
     _cleanup_buf_ struct buf scope_profiles = {0}, resource_profiles = {0};
@@ -345,7 +345,7 @@ static void end_resource(struct writer *w)
 
 /* ---- packets ---- */
 
-/* Rows of all the frames and stacks of the packet, before its samples. */
+/* Adds rows for all frames and stacks of the packet, before its samples. */
 static void put_stacks(struct writer *w, const struct part *part)
 {
     const struct profile *p = w->p;
@@ -366,8 +366,8 @@ static void put_stacks(struct writer *w, const struct part *part)
             w->stacks[w->stack_order[i]] = put_stack(w, &p->stacks[w->stack_order[i]]);
 }
 
-/* Into w->packet. */
-static int make_packet(struct writer *w, const struct part *part)
+/* Encodes `part` into w->packet. */
+static int encode_packet(struct writer *w, const struct part *part)
 {
     const struct profile *p = w->p;
     const bool is_one = part->end - part->first == 1;
@@ -412,7 +412,7 @@ static uint64_t samples_of(const struct writer *w, const struct part *part)
 static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink,
                       uint64_t *too_large);
 
-/* Some of the moments of one entry in so many parts, or as many as there can be. */
+/* Writes a range of moments of one entry in `parts` packets, or one packet per moment if there are fewer. */
 static int write_moments(struct writer *w, const struct part *part, uint64_t parts,
                          const struct otlp_profiles_sink *sink, uint64_t *too_large)
 {
@@ -433,7 +433,7 @@ static uint32_t moments_of(const struct writer *w, uint32_t at)
     return count ? count : 1;
 }
 
-/* Entries in parts of at most one in so many of their moments, or of one entry. */
+/* Writes entries in packets of at most 1/parts of their moments, or of one entry. */
 static int write_entries(struct writer *w, const struct part *part, uint64_t parts,
                          const struct otlp_profiles_sink *sink, uint64_t *too_large)
 {
@@ -454,27 +454,27 @@ static int write_entries(struct writer *w, const struct part *part, uint64_t par
     return r;
 }
 
-/* Whether the first moment of an entry is too large by itself, for its names or its stack: then so are all others. */
-static int is_hopeless(struct writer *w, const struct part *part)
+/* Whether a single moment of the entry exceeds a packet because of its names or stack: then every moment does. */
+static int exceeds_packet(struct writer *w, const struct part *part)
 {
     if (part->end_moment - part->first_moment <= 1)
         return true;
     const struct part first = {part->first, part->end, part->first_moment, part->first_moment + 1};
-    int r = make_packet(w, &first);
+    int r = encode_packet(w, &first);
     return r < 0 ? r : w->packet.size > w->o->packet_max_bytes;
 }
 
 static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink,
                       uint64_t *too_large)
 {
-    int r = make_packet(w, part);
+    int r = encode_packet(w, part);
     if (r < 0)
         return r;
     if (w->packet.size > w->o->packet_max_bytes) {
         const uint64_t parts = w->packet.size / w->o->packet_max_bytes + 1;
         if (part->end - part->first > 1)
             return write_entries(w, part, parts, sink, too_large);
-        r = is_hopeless(w, part);
+        r = exceeds_packet(w, part);
         *too_large += r > 0 ? samples_of(w, part) : 0;
         return r == 0 ? write_moments(w, part, parts, sink, too_large) : r < 0 ? r : 0;
     }
@@ -495,7 +495,7 @@ static int compare_entries(const void *left, const void *right, void *profile)
     return of_a != of_b ? (of_a > of_b) - (of_a < of_b) : (a > b) - (a < b);
 }
 
-/* By their files, and there by their addresses. */
+/* By file, then by address. */
 static int compare_frames(const void *left, const void *right, void *profile)
 {
     const struct profile *p = profile;
@@ -508,7 +508,7 @@ static int compare_frames(const void *left, const void *right, void *profile)
     return (a > b) - (a < b);
 }
 
-/* From their callers on. */
+/* Lexicographically, outermost frame first. */
 static int compare_stacks(const void *left, const void *right, void *profile)
 {
     const struct profile *p = profile;
@@ -523,7 +523,7 @@ static int compare_stacks(const void *left, const void *right, void *profile)
     return left_of_a != left_of_b ? (left_of_a > left_of_b) - (left_of_a < left_of_b) : (a > b) - (a < b);
 }
 
-/* Moments by their entries, in the order in which they were added. */
+/* Counting sort of moments by entry; keeps their order. */
 static void sort_moments(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -531,14 +531,14 @@ static void sort_moments(struct writer *w)
         w->first_moment[p->moments[i].entry + 1]++;
     for (uint32_t i = 0; i < p->entry_count; i++)
         w->first_moment[i + 1] += w->first_moment[i];
-    for (uint32_t i = p->moment_count; i-- > 0;) /* from behind: the end of each shrinks to its beginning */
+    for (uint32_t i = p->moment_count; i-- > 0;) /* backwards: each end index becomes the start index */
         w->moments[--w->first_moment[p->moments[i].entry + 1]] = i;
     for (uint32_t i = 0; i < p->entry_count; i++)
         w->first_moment[i] = w->first_moment[i + 1];
     w->first_moment[p->entry_count] = p->moment_count;
 }
 
-/* Every moment lies in the profile's time, also of a sample that came late. */
+/* Extends the profile's time range to include all moments, also of late samples. */
 static void find_span(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -551,7 +551,7 @@ static void find_span(struct writer *w)
     }
 }
 
-/* NULL: -ENOMEM. */
+/* Returns the indices 0 to count - 1, sorted; NULL: no memory. */
 static uint32_t *sorted(const struct profile *p, uint32_t count, int (*compare)(const void *, const void *, void *))
 {
     uint32_t *numbers = calloc((size_t)count + 1, sizeof(*numbers));

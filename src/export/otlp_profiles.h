@@ -1,11 +1,11 @@
-/* A profile as packets of OTLP (ExportProfilesServiceRequest, v1development), each whole in itself: whatever
- * it refers to stands in its own dictionary, and nothing that was sent before is relied on. The message set
- * is still in development: its field numbers are all in otlp_profiles.c and otlp_dictionary.h.
+/* Encodes a profile as OTLP packets (ExportProfilesServiceRequest, v1development). Each packet is self-contained: its
+ * dictionary has all that it references. The protocol is still in development; its field numbers are in otlp_profiles.c
+ * and otlp_dictionary.h only.
  *
- * One ResourceProfiles a process, in it one Profile of what the weights are: CPU time or waiting time in nanoseconds. A
- * sample is an entry of the profile: a stack, a thread, perhaps a link to a span. A profile that kept its moments gives
- * a value and a time for each of them, in several packets where they are more than one may hold; another one a sum.
- * Pure: what is written depends on the arguments alone. */
+ * One ResourceProfiles per process, with one Profile of CPU time or off-CPU time in nanoseconds. A sample is an entry
+ * of the profile: a stack, a thread, and optionally a link to a span. If the profile kept its moments, each has a value
+ * and a timestamp, in several packets if necessary; otherwise the sample has the sum. Pure: the output depends on the
+ * arguments only. */
 #pragma once
 
 #include "model/profile.h"
@@ -15,15 +15,15 @@
 
 struct otlp_profiles_options {
     size_t packet_max_bytes; /* before compression */
-    const char *host_name;   /* of every resource; "": not said */
-    uint64_t id_seed;        /* of the profiles' identifiers, together with their times */
-    uint64_t time_step_ns;   /* times of samples are told in steps of so much; 0: as they are */
+    const char *host_name;   /* host.name of every resource; "": omitted */
+    uint64_t id_seed;        /* profile IDs are derived from this and from the times */
+    uint64_t time_step_ns;   /* timestamps are rounded down to multiples of this; 0: unrounded */
 };
 
 struct otlp_profiles_packet {
-    const void *data; /* until the next packet */
+    const void *data; /* valid until the next packet */
     size_t size;
-    uint64_t samples; /* as the profile counts them */
+    uint64_t samples; /* number of samples of the profile in this packet */
     uint32_t profiles;
 };
 
@@ -32,8 +32,7 @@ struct otlp_profiles_sink {
     void (*packet)(void *context, const struct otlp_profiles_packet *packet);
 };
 
-/* Hands packet after packet to the sink; none for a profile without entries. `*ret_too_large` samples are in
- * none of them: their names or stacks would have filled more than a packet. -ENOMEM: the packets until then
- * are good, the rest is missing. */
+/* Passes packets to the sink; none for a profile without entries. `*ret_too_large`: samples that are in no packet, as
+ * their names or stacks exceed packet_max_bytes. 0; -ENOMEM: packets passed before are valid, the rest is missing. */
 int otlp_profiles_write(const struct profile *p, const struct otlp_profiles_options *o,
                         const struct otlp_profiles_sink *sink, uint64_t *ret_too_large);

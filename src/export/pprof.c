@@ -1,14 +1,12 @@
-/* pprof's profile.proto, gzip: what `go tool pprof`, Pyroscope and Parca read.
+/* pprof's profile.proto, gzipped: read by `go tool pprof`, Pyroscope and Parca.
  *
- * Written by hand and not by protobuf-c: that would first build the whole message as a tree of heap objects
- * (some 250 bytes a location), several times the profile itself, within an agent that has 64 MiB in all.
- * Messages here are one level deep, so a scratch buffer for the message at hand is enough; the tests decode
- * the result with `go tool pprof` and with protoc.
+ * Encoded by hand instead of with protobuf-c, which builds the whole message as a tree of heap objects first (some 250
+ * bytes per location): several times the size of the profile, in an agent limited to 64 MiB. Messages are one level
+ * deep, so one scratch buffer is enough. The tests decode the result with `go tool pprof` and with protoc.
  *
- * Locations are the profile's frames, but for those of inlined functions, which are further lines of the location of
- * the frame that they were inlined into; functions and mappings are the distinct ones among them. Texts get
- * numbers of their own table, because labels and generated names come in and not all of the profile's are
- * used. */
+ * Locations are the frames of the profile. Inlined functions are further lines of the location that they were inlined
+ * into. Functions and mappings are deduplicated. The string table is separate from that of the profile, as it has
+ * labels and generated names and omits unused texts. */
 #include "export/export.h"
 
 #include "export/protobuf.h"
@@ -18,25 +16,25 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What a location refers to, by number of the text table. */
+/* What a location refers to, as string table indices. */
 struct location {
-    uint32_t name, file; /* of its function */
+    uint32_t name, file; /* of the function */
     uint32_t system_name;
     uint32_t mapping, build_id;
     uint32_t function_id;               /* from 1 */
     uint32_t mapping_id;                /* from 1; 0: none */
-    uint32_t inlined_at, inlined_count; /* in p->stack_frames: what was inlined here, innermost first */
+    uint32_t inlined_at, inlined_count; /* in p->stack_frames: functions inlined here, innermost first */
 };
 
 struct writer {
     const struct profile *p;
-    struct buf *out;    /* the message, not compressed yet */
-    struct buf message; /* the embedded message at hand */
-    struct buf part;    /* one inside of that */
+    struct buf *out;    /* the uncompressed message */
+    struct buf message; /* current embedded message */
+    struct buf part;    /* message nested in that */
     struct strings *texts;
-    struct location *locations; /* one a frame */
+    struct location *locations; /* one per frame */
     uint32_t *order;            /* frames, sorted */
-    uint32_t main_mapping;      /* text; the format wants the program that the profile is of as first mapping */
+    uint32_t main_mapping;      /* string; the format requires the main program as first mapping */
     int error;
 };
 
@@ -49,7 +47,7 @@ static void writer_clear(struct writer *w)
     free(w->order);
 }
 
-/* The number of `text` in the string table. Strings of a protobuf message must be UTF-8. */
+/* Index of `text` in the string table, converted to UTF-8 as protobuf requires. */
 static uint32_t put_text(struct writer *w, const char *text)
 {
     if (!text[0])
@@ -82,7 +80,7 @@ static void write_label(struct writer *w, const char *key, const char *text, uin
     protobuf_put_message(&w->message, SAMPLE_LABEL, &w->part);
 }
 
-/* As Go's own profiler has them. */
+/* Labels of the program, with plain keys as in profiles of Go's own profiler. */
 static void write_own_labels(struct writer *w, const struct profile_stack *set)
 {
     const struct profile *p = w->p;
@@ -90,8 +88,8 @@ static void write_own_labels(struct writer *w, const struct profile_stack *set)
         write_label(w, profile_text(p, p->label_texts[i]), profile_text(p, p->label_texts[i + 1]), 0);
 }
 
-/* No process may say with its own attributes who it is, or whom it works for. */
-static bool is_name_of_ours(const char *key)
+/* Keys that only Sonde sets: attributes published by a process must not override them. */
+static bool is_reserved_key(const char *key)
 {
     static const char *const names[] = {"thread", "tid", "pid", "process", "trace_id", "span_id"};
     for (size_t i = 0; i < array_size(names); i++)
@@ -120,12 +118,12 @@ static void write_labels(struct writer *w, const struct profile_entry *entry)
     for (int i = 0; i < count; i++) {
         const char *key = attributes[i].key;
         if (strcmp(key, "process.command") == 0)
-            key = "process"; /* the short name that pprof's users type */
+            key = "process"; /* short name, for pprof's command line */
         write_label(w, key, attributes[i].value, 0);
     }
     struct resource_other other;
     for (struct resource_position at = {0}; resource_next_of_both(&resource, &at, &other);)
-        if (!is_name_of_ours(other.key))
+        if (!is_reserved_key(other.key))
             write_label(w, other.key, other.is_integer ? "" : other.text, (uint64_t)other.integer);
 }
 
@@ -137,7 +135,7 @@ static void write_samples(struct writer *w)
         const struct profile_stack *stack = &p->stacks[entry->stack];
         for (uint32_t j = 0; j < stack->count; j++) {
             const uint32_t frame = p->stack_frames[stack->first + j];
-            if (!p->frames[frame].inlined) /* of those the frame that follows has the location */
+            if (!p->frames[frame].inlined) /* an inlined frame belongs to the location of the next frame */
                 protobuf_varint(&w->part, frame + 1);
         }
         protobuf_put_message(&w->message, SAMPLE_LOCATION_ID, &w->part);
@@ -171,7 +169,7 @@ static int collect_locations(struct writer *w)
     return w->error;
 }
 
-/* What was inlined at each frame's place: the same in every stack that has it. */
+/* Finds the functions inlined at each frame: the same in every stack with that frame. */
 static void find_inlined(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -223,8 +221,8 @@ static void write_functions(struct writer *w)
             continue;
         protobuf_put_number(&w->message, FUNCTION_ID, id);
         protobuf_put_number(&w->message, FUNCTION_NAME, location->name);
-        /* Never the name itself: to give that twice would make `go tool pprof` demangle it again and cut
-         * template arguments off, which joins functions that are not the same. */
+        /* Not the name itself: if both are equal, `go tool pprof` demangles it again and removes template arguments,
+         * which merges different functions. */
         protobuf_put_number(&w->message, FUNCTION_SYSTEM_NAME, location->system_name);
         protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
         protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
@@ -233,8 +231,8 @@ static void write_functions(struct writer *w)
 
 #define PAGE_BYTES 4096
 
-/* One mapping for the frames order[first .. end). Addresses are those of the ELF file, so it spans the file's
- * from 0 on; the kernel's half of the address space starts where its lowest frame is. */
+/* Writes one mapping for the frames order[first .. end). Addresses are relative to the ELF file, so it starts at 0;
+ * that of the kernel starts at its lowest frame. */
 static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_t end)
 {
     const struct profile *p = w->p;
@@ -258,14 +256,15 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
     protobuf_put_number(&w->message, MAPPING_MEMORY_LIMIT, limit);
     protobuf_put_number(&w->message, MAPPING_FILENAME, location->mapping);
     protobuf_put_number(&w->message, MAPPING_BUILD_ID, location->build_id);
-    protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS, 1); /* what has no name here has none elsewhere */
+    protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS,
+                        1); /* pprof must not symbolise: frames without a name have none in the files either */
     protobuf_put_number(&w->message, MAPPING_HAS_FILENAMES, has_files);
     protobuf_put_number(&w->message, MAPPING_HAS_LINE_NUMBERS, has_lines);
     protobuf_put_number(&w->message, MAPPING_HAS_INLINE_FRAMES, has_inlined);
     protobuf_put_message(w->out, PROFILE_MAPPING, &w->message);
 }
 
-/* The program of the process that used most CPU, if any of its own frames was seen. */
+/* The executable of the process with the most CPU time, if one of its frames was sampled. */
 static int find_main_mapping(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -331,7 +330,7 @@ static void write_comment(struct writer *w, const char *before, uint64_t number,
     protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
 }
 
-static void write_about(struct writer *w)
+static void write_metadata(struct writer *w)
 {
     const struct profile *p = w->p;
     const char *type = profile_type(p), *unit = profile_unit(p);
@@ -339,23 +338,22 @@ static void write_about(struct writer *w)
     write_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
     write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, unit);
     protobuf_put_number(w->out, PROFILE_PERIOD,
-                        p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* each byte is counted */
+                        p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* every byte is counted */
     protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->not_observed_ns)
         write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000,
-                      p->time == PROFILE_CPU_TIME ? "ms: nobody looked" : "ms: waits were not looked at");
+                      p->time == PROFILE_CPU_TIME ? "ms: not monitored" : "ms: off-CPU time not recorded");
     if (p->dropped)
-        write_comment(w, "", p->dropped, "samples are missing: no memory was left for them");
+        write_comment(w, "", p->dropped, "samples were dropped: out of memory");
     if (p->unlinked)
-        write_comment(w, "", p->unlinked, "samples are without their trace_id: no memory was left for it");
+        write_comment(w, "", p->unlinked, "samples have no trace_id: out of memory");
     if (p->unlabelled)
-        write_comment(w, "", p->unlabelled,
-                      "samples are without their goroutine's labels: no memory was left for them");
+        write_comment(w, "", p->unlabelled, "samples have no goroutine labels: out of memory");
 }
 
-/* The whole message. Texts come last: everything before adds to them. */
+/* Writes the message. The string table is last, as all other parts add to it. */
 static int write_profile(struct writer *w)
 {
     int r = strings_new(&w->texts);
@@ -366,7 +364,7 @@ static int write_profile(struct writer *w)
     if (r < 0)
         return r;
     find_inlined(w);
-    write_about(w);
+    write_metadata(w);
     write_samples(w);
     write_mappings(w);
     write_functions(w);

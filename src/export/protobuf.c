@@ -1,4 +1,4 @@
-/* Writing protobuf's wire format; see protobuf.h. */
+/* Encoder of the protobuf wire format; see protobuf.h. */
 #include "export/protobuf.h"
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };

@@ -1,4 +1,4 @@
-/* The array that `sonde why --json` and the API give; see requests_json.h and docs/why.md. */
+/* JSON of requests; see requests_json.h and docs/why.md. */
 #include "export/requests_json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Requests as the JSON array that `sonde why --json` and the API give:
+/* Requests as the JSON array of `sonde why --json` and /api/v1/requests:
  * [{"start_time_unix_nano","duration_ns","service","pid",
  * "method","route","status","cause","parts":[{"kind","ns","detail","stack"}]}]. Documented in docs/why.md. */
 #pragma once
@@ -6,4 +6,5 @@
 #include "base/buf.h"
 #include "model/request.h"
 
+/* 0, or the buffer's error. */
 int requests_json_write(struct request *const *requests, size_t count, struct buf *out);

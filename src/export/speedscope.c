@@ -1,7 +1,6 @@
-/* speedscope's JSON with fields of our own (docs/formats.md): what speedscope.app opens, and what Sonde's
- * page and its HTML export are fed with. Written straight into the buffer, a process after the other,
- * heaviest first, from the folded profile: a reader of a flame graph wants one frame a function (a line, of
- * a BPF program), not one an address. */
+/* speedscope's JSON with additional fields (docs/formats.md), read by speedscope.app, by Sonde's page and by the HTML
+ * export. Written directly into the buffer, process by process, heaviest first. Uses the profile folded by function, as
+ * a flame graph has one frame per function (per line, for BPF programs), not per address. */
 #include "export/export.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@ struct process {
 struct writer {
     const struct profile *p;
     struct process *processes; /* heaviest first */
-    uint32_t *ranks;           /* resource -> place in `processes` */
+    uint32_t *ranks;           /* resource -> index in `processes` */
     uint32_t *order;           /* entries by process, then by thread */
     struct buf *out;
 };
@@ -143,7 +142,7 @@ static bool same_thread(const struct profile_entry *a, const struct profile_entr
     return a->tid == b->tid && a->thread_name == b->thread_name;
 }
 
-/* The threads of the entries order[first .. end), each once: equal ones stand together. */
+/* Writes each thread of the entries order[first .. end) once: entries are sorted by thread. */
 static void write_threads(const struct writer *w, uint32_t first, uint32_t end)
 {
     const struct profile_entry *entries = w->p->entries;
@@ -165,7 +164,7 @@ static void write_threads(const struct writer *w, uint32_t first, uint32_t end)
     buf_puts(w->out, "],");
 }
 
-/* It knows no unit for what is only counted. */
+/* speedscope has no unit for counts. */
 static const char *speedscope_unit(const struct profile *p)
 {
     const char *unit = profile_unit(p);
@@ -259,6 +258,6 @@ const struct exporter exporter_speedscope = {
     .name = "json",
     .suffix = ".json",
     .content_type = "application/json",
-    .help = "speedscope's JSON, for speedscope.app and programs",
+    .help = "speedscope JSON, for speedscope.app and programs",
     .write = speedscope_write,
 };

@@ -16,7 +16,7 @@
 
 enum element_kind { BOOLEAN, INTEGER, FLOATING };
 
-/* The elements that are shown, in order, each as text of one width. */
+/* The elements to print, in order. */
 struct array {
     enum element_kind kind;
     enum decimal_type type;
@@ -24,10 +24,10 @@ struct array {
     int dimensions;
     uint64_t size;
     bool summarised;
-    const char *at, *end; /* of the data not yet parsed */
+    const char *at, *end; /* data not yet parsed */
     bool ended;
     uint64_t position; /* elements parsed */
-    double *values;    /* FLOATING: those shown */
+    double *values;    /* FLOATING: values to print */
     size_t shown, capacity;
     struct buf words; /* one after the other */
     size_t width;
@@ -39,9 +39,9 @@ static void array_clear(struct array *a)
     buf_clear(&a->words);
 }
 
-/* ---- what the tensor says it is ---- */
+/* ---- type and shape ---- */
 
-static bool find_kind(struct triton_text dtype, struct array *a)
+static bool find_element_kind(struct triton_text dtype, struct array *a)
 {
     static const struct {
         const char *name;
@@ -155,7 +155,7 @@ static bool is_left_out(const struct array *a, int axis, uint64_t i)
     return a->summarised && a->shape[axis] > 2 * EDGE_ITEMS && i >= EDGE_ITEMS && i < a->shape[axis] - EDGE_ITEMS;
 }
 
-static bool collect(struct array *a, int axis, uint64_t first)
+static bool collect_elements(struct array *a, int axis, uint64_t first)
 {
     char word[64];
     if (axis == a->dimensions)
@@ -166,23 +166,22 @@ static bool collect(struct array *a, int axis, uint64_t first)
     for (uint64_t i = 0; i < a->shape[axis]; i++) {
         if (is_left_out(a, axis, i))
             i = a->shape[axis] - EDGE_ITEMS;
-        if (!collect(a, axis + 1, first + i * stride))
+        if (!collect_elements(a, axis + 1, first + i * stride))
             return false;
     }
     return true;
 }
 
-/* ---- floating point: one form for all that are shown ---- */
+/* ---- floating point: one format for all printed values ---- */
 
 struct float_form {
     bool scientific;
-    int left, right; /* characters before and behind the point; scientific: digits behind it */
+    int left, right; /* characters before and after the point; scientific: digits after it */
     int exponent_digits;
 };
 
-/* With the digits behind the point that tell it from its neighbours, at most PRECISION, and without zeros at the end.
- */
-static void split(double value, enum decimal_type type, bool scientific, char text[64])
+/* Formats with the digits after the point needed to identify the value, at most PRECISION, without trailing zeros. */
+static void format_shortest(double value, enum decimal_type type, bool scientific, char text[64])
 {
     struct decimal d;
     decimal_shortest(value, type, &d);
@@ -192,12 +191,13 @@ static void split(double value, enum decimal_type type, bool scientific, char te
         snprintf(text, 64, "%.*e", shown, value);
         return;
     }
-    int size = snprintf(text, 64, shown ? "%.*f" : "%.*f.", shown, value); /* below 1e8, or it were scientific */
+    int size = snprintf(text, 64, shown ? "%.*f" : "%.*f.", shown,
+                        value); /* below 1e8: larger values use the scientific form */
     while (behind > shown && text[size - 1] == '0')
         text[--size] = '\0';
 }
 
-static void choose_form(const struct array *a, struct float_form *form)
+static void choose_float_form(const struct array *a, struct float_form *form)
 {
     double high = 0, low = INFINITY;
     bool any = false, negative_infinity = false, other = false;
@@ -217,7 +217,7 @@ static void choose_form(const struct array *a, struct float_form *form)
         char text[64];
         if (!isfinite(a->values[i]))
             continue;
-        split(a->values[i], a->type, form->scientific, text);
+        format_shortest(a->values[i], a->type, form->scientific, text);
         char *point = strchr(text, '.'), *e = strchr(text, 'e');
         int left = (int)((point ? point : e) - text),
             right = point ? (int)((e ? e : text + strlen(text)) - point - 1) : 0;
@@ -226,7 +226,7 @@ static void choose_form(const struct array *a, struct float_form *form)
         int exponent = e ? (int)strlen(e) - 2 : 0;
         form->exponent_digits = exponent > form->exponent_digits ? exponent : form->exponent_digits;
     }
-    if (other) { /* "nan", "inf" or "-inf" must fit too */
+    if (other) { /* room for "nan", "inf" or "-inf" */
         int right = form->scientific ? form->exponent_digits + 2 + form->right : form->right;
         int needed = (negative_infinity ? 4 : 3) - (right + 1);
         form->left = needed > form->left ? needed : form->left;
@@ -241,13 +241,13 @@ static void put_float(struct array *a, double value, const struct float_form *fo
     a->width = (size_t)width;
     if (!isfinite(value)) {
         size = snprintf(text, sizeof(text), "%*s", width, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    } else if (form->scientific) { /* as many digits as the longest has, also where they say nothing new */
+    } else if (form->scientific) { /* padded to the digits of the longest value, as numpy does */
         snprintf(digits, sizeof(digits), "%.*e", form->right, value);
         char *e = strchr(digits, 'e');
         size = snprintf(text, sizeof(text), "%*s%.*s%se%c%0*ld", form->left - (value < 0) - 1, "", (int)(e - digits),
                         digits, form->right ? "" : ".", e[1], form->exponent_digits, strtol(e + 2, NULL, 10));
     } else {
-        split(value, a->type, false, digits);
+        format_shortest(value, a->type, false, digits);
         int left = (int)strcspn(digits, ".");
         size = snprintf(text, sizeof(text), "%*s%s%*s", form->left - left, "", digits,
                         form->right - (int)strlen(digits) + left + 1, "");
@@ -288,7 +288,7 @@ static void put_row(struct layout *l, size_t indent, size_t width)
 {
     const struct array *a = l->array;
     int axis = a->dimensions - 1;
-    l->line = indent; /* what stands before it are brackets of that width */
+    l->line = indent; /* brackets of that width precede it */
     for (uint64_t i = 0; i < a->shape[axis]; i++) {
         if (is_left_out(a, axis, i)) {
             put_word(l, "...", 0, width - 1, indent);
@@ -331,13 +331,13 @@ static void put_axis(struct layout *l, int axis)
 
 static bool put_array(struct buf *out, struct array *a)
 {
-    if (!collect(a, 0, 0))
+    if (!collect_elements(a, 0, 0))
         return false;
-    if (!a->ended) /* there are more than the shape says: its last one is always shown */
+    if (!a->ended) /* more elements than the shape states */
         return false;
     struct float_form form;
     if (a->kind == FLOATING) {
-        choose_form(a, &form);
+        choose_float_form(a, &form);
         for (size_t i = 0; i < a->shown; i++)
             put_float(a, a->values[i], &form);
     }
@@ -352,7 +352,7 @@ int tensor_text_put(struct buf *out, const struct triton_tensor *tensor)
 {
     _cleanup_(array_clear) struct array a = {.at = tensor->data.at};
     a.end = tensor->data.size ? a.at + tensor->data.size : a.at;
-    bool known = find_kind(tensor->dtype, &a) && parse_shape(tensor->shape, &a);
+    bool known = find_element_kind(tensor->dtype, &a) && parse_shape(tensor->shape, &a);
     if (known && a.size == 0 && tensor->data.size == 0)
         return buf_puts(out, "[]");
     a.summarised = a.size > SUMMARY_ABOVE;

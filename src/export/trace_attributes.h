@@ -1,12 +1,11 @@
-/* What the span of a model is described with, in OpenTelemetry's names: said once here, in libsonde's order, so that
- * OTLP's JSON and protobuf cannot disagree. */
+/* OpenTelemetry attributes of a model's span, in libsonde's order. Shared by the JSON and protobuf encoders of OTLP. */
 #pragma once
 
 #include "model/trace_spans.h"
 
 enum trace_attribute_kind {
     TRACE_ATTRIBUTE_TEXT,
-    TRACE_ATTRIBUTE_TEXTS, /* a list of one */
+    TRACE_ATTRIBUTE_TEXTS, /* an array with one string */
     TRACE_ATTRIBUTE_INTEGER,
     TRACE_ATTRIBUTE_TRUE,
 };
@@ -20,8 +19,8 @@ struct trace_attribute {
 
 #define TRACE_ATTRIBUTES_MAX 16
 
-/* Returns how many there are; none of a span that is not a model's own. */
+/* Fills `ret` and returns the number of attributes; 0 for a span that is not that of a model execution. */
 size_t trace_attributes_of_span(const struct trace_span_record *span, struct trace_attribute ret[TRACE_ATTRIBUTES_MAX]);
 
-/* Of a moment at which tokens were out. */
+/* Attribute of an event at which output tokens were produced. */
 struct trace_attribute trace_attribute_of_event(const struct span_event *event);

@@ -1,7 +1,7 @@
-/* Traces in the Trace Event Format of Chrome, for ui.perfetto.dev and chrome://tracing: a process for each request, in
- * it a row for the front end and one for each part (a request may be answered before its model has ended, so these do
- * not lie within each other). Times are those of the file's clock: viewers keep microseconds as floating point, which
- * has no room for nanoseconds of today. An answer in tokens is a counter besides, of those that are out. */
+/* Traces in Chrome's Trace Event Format, for ui.perfetto.dev and chrome://tracing: one process per request, with one
+ * thread for the front end and one per model (a response may be sent before its model has ended, so spans do not nest).
+ * Times are those of the file's clock: viewers store microseconds as floating point, which cannot hold Unix time in
+ * nanoseconds. Generated tokens are a counter of the tokens produced so far. */
 #include "export/trace_format.h"
 #include "export/triton_text.h"
 #include "model/trace_request.h"
@@ -11,8 +11,8 @@
 
 #define ROW_FRONT_END 0
 
-/* Viewers keep these as 32-bit numbers; names have them whole. */
-static unsigned small(uint64_t id)
+/* Viewers store process and thread IDs as 32-bit numbers; the names have the full IDs. */
+static unsigned viewer_id(uint64_t id)
 {
     return (unsigned)(id & INT32_MAX);
 }
@@ -27,10 +27,10 @@ static void put_head(struct buf *out, const char *kind, struct triton_text name,
 {
     buf_puts(out, "{\"name\":");
     triton_text_put_json(out, name);
-    buf_printf(out, ",\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", kind, small(trace->root_id), row);
+    buf_printf(out, ",\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", kind, viewer_id(trace->root_id), row);
 }
 
-/* The name of a process or a row. */
+/* Metadata event: name of a process or thread. */
 static void put_name(struct buf *out, const char *what, const struct triton_trace *trace, unsigned row,
                      struct triton_text name)
 {
@@ -50,7 +50,7 @@ static void put_names(struct buf *out, const struct triton_trace *trace, const c
         text.size = 0;
     }
     buf_printf(&text, "%s (%" PRId64 ") id %" PRIu64, model, trace->model_version, trace->id);
-    put_name(out, "thread_name", trace, small(trace->id), (struct triton_text){text.data, text.size});
+    put_name(out, "thread_name", trace, viewer_id(trace->id), (struct triton_text){text.data, text.size});
 }
 
 static void put_fact(struct buf *out, const char *key, struct triton_text text)
@@ -70,7 +70,7 @@ static void put_facts(struct buf *out, const struct triton_facts *facts)
             buf_printf(out, ",\"%s\":%" PRId64, triton_token_kinds[i].key, facts->tokens[i]);
 }
 
-/* How many tokens are out, from this moment on. */
+/* Counter event: tokens produced so far. */
 static void put_count(struct buf *out, const struct trace_item *item, const struct triton_trace *trace, uint64_t tokens)
 {
     char name[64];
@@ -84,7 +84,7 @@ static void put_count(struct buf *out, const struct trace_item *item, const stru
 static void put_item(struct buf *out, const struct trace_item *item, const struct triton_trace *trace)
 {
     put_head(out, item->is_moment ? "i" : "X", (struct triton_text){item->name, item->name_size}, trace,
-             item->is_door ? ROW_FRONT_END : small(trace->id));
+             item->is_door ? ROW_FRONT_END : viewer_id(trace->id));
     put_us(out, "ts", item->start_ns);
     if (item->is_moment)
         buf_puts(out, ",\"s\":\"t\"");

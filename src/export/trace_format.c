@@ -1,4 +1,4 @@
-/* The formats that traces are converted into; see trace_format.h. */
+/* Table of output formats for traces; see trace_format.h. */
 #include "export/trace_format.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A format that traces are converted into, trace by trace, so that files of any size can be. One file an
- * implementation, one line in trace_format.c's literal array. */
+/* An output format for traces. Traces are converted one by one, so files may be of any size. Each format has its own
+ * file and an entry in the array in trace_format.c. */
 #pragma once
 
 #include "base/buf.h"
@@ -9,7 +9,8 @@ struct trace_format {
     const char *name;
     const char *help;
     void (*begin)(struct buf *out);
-    /* `first`: nothing was written yet. -ENOMEM, or the buffer's error. */
+    /* Appends one trace, or nothing if it has no interval with a start and an end. `first`: no trace was written yet.
+     * 0, -ENOMEM, or the buffer's error. */
     int (*put)(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options,
                bool first);
     void (*end)(struct buf *out);
@@ -17,11 +18,12 @@ struct trace_format {
 
 extern const struct trace_format trace_format_otlp_json, trace_format_otlp, trace_format_chrome;
 
-/* All of them, ended by NULL. */
+/* All formats, NULL-terminated. */
 extern const struct trace_format *const trace_formats[];
 
+/* NULL: no such format. */
 const struct trace_format *trace_format_by_name(const char *name);
 
-/* Of the resource and the scope of every span, as Triton's own. */
+/* Resource and scope of every span, as in Triton's own exports. */
 #define TRACE_SERVICE_NAME "triton-inference-server"
 #define TRACE_SCOPE_NAME   "triton-server"

@@ -1,5 +1,5 @@
-/* Traces as OTLP's protobuf (TracesData of trace.proto). Messages that follow each other are one message with the
- * repeated fields of all: so each trace is written as a whole one, and nothing needs to be known of those after it. */
+/* Traces as OTLP protobuf (TracesData of trace.proto). Concatenated protobuf messages are equivalent to one message
+ * with all their repeated fields, so each trace is written as a complete message. */
 #include "export/protobuf.h"
 #include "export/trace_attributes.h"
 #include "export/trace_format.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Numbers of trace.proto, resource.proto and common.proto. */
+/* Field numbers of trace.proto, resource.proto and common.proto. */
 enum { TRACES_DATA_RESOURCE_SPANS = 1 };
 enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };
@@ -44,7 +44,7 @@ static void put_string(struct buf *out, uint32_t field, const char *text)
     put_text(out, field, (struct triton_text){text, strlen(text)});
 }
 
-/* Takes what is in `value` and empties it. */
+/* Writes `value` as an attribute value, and empties it for reuse. */
 static void put_attribute(struct buf *out, uint32_t field, const char *key, struct buf *value)
 {
     _cleanup_buf_ struct buf pair = {0};
@@ -58,7 +58,7 @@ static void put_text_value(struct buf *value, struct triton_text text)
     put_text(value, ANY_VALUE_STRING, text);
 }
 
-/* Numbers are written also when they are 0: a value must be one of its kinds. */
+/* Integers are written also when 0: the oneof must have a member. */
 static void put_number_value(struct buf *value, uint32_t field, uint64_t number)
 {
     protobuf_varint(value, field << 3);

@@ -1,5 +1,5 @@
-/* Traces as one OTLP/JSON object (TracesData), with the names, identifiers in hexadecimal and 64-bit numbers as strings
- * that OTLP demands. */
+/* Traces as one OTLP/JSON object (TracesData). As OTLP requires, identifiers are hexadecimal and 64-bit integers are
+ * strings. */
 #include "export/trace_attributes.h"
 #include "export/trace_format.h"
 #include "export/triton_text.h"

@@ -24,7 +24,7 @@ static void put_us(struct buf *out, __int128 ns, uint64_t divisor)
 
 /* ---- sums ---- */
 
-/* `label` begins with the tabs of its line. */
+/* `label` includes the leading tabs of its line. */
 static void put_span(struct buf *out, const struct trace_span_sum *span, const char *label,
                      const struct trace_percentiles *percentiles)
 {
@@ -38,7 +38,7 @@ static void put_span(struct buf *out, const struct trace_span_sum *span, const c
     }
 }
 
-/* Of answers in tokens; trace_summary.py knows none. */
+/* Token generations; trace_summary.py has no such lines. */
 static void put_generations(struct buf *out, const struct trace_model_sum *m,
                             const struct trace_percentiles *percentiles)
 {
@@ -137,10 +137,10 @@ static int by_time(const void *a, const void *b)
     const struct ordered *x = a, *y = b;
     if (x->ns != y->ns)
         return x->ns < y->ns ? -1 : 1;
-    return x->place < y->place ? -1 : 1; /* as they stand in the file */
+    return x->place < y->place ? -1 : 1; /* ties: order in the file */
 }
 
-static bool is_waiting(uint32_t event) /* for a request to come: no part of it */
+static bool is_wait_for_request(uint32_t event) /* before the request arrives: not part of it */
 {
     return event == TRITON_GRPC_WAITREAD_START || event == TRITON_GRPC_WAITREAD_END;
 }
@@ -152,7 +152,7 @@ int trace_summary_text_put_trace(struct buf *out, const struct triton_trace *tra
     if (!ordered)
         return -ENOMEM;
     for (uint32_t i = 0; i < trace->moment_count; i++)
-        if (!is_waiting(trace->moments[i].event))
+        if (!is_wait_for_request(trace->moments[i].event))
             ordered[count++] =
                 (struct ordered){trace->moments[i].ns, i, trace->moments[i].event, trace->moments[i].tokens};
     qsort(ordered, count, sizeof(*ordered), by_time);
@@ -210,7 +210,7 @@ static int put_activity(struct buf *out, const struct triton_activity *a, int st
     return r;
 }
 
-/* The box of an id, and those of its children within. `node` is NULL where nothing but its children is known of it. */
+/* Draws the box of an ID with those of its children inside. `node` is NULL when only its children are in the file. */
 static int put_box(struct buf *out, const struct trace_flow *flow, uint64_t id, const struct trace_flow_node *node,
                    int step, size_t inner)
 {
@@ -241,10 +241,10 @@ static const struct trace_flow_node *find_node(const struct trace_flow *flow, ui
     return NULL;
 }
 
-/* Boxes that have boxes within: they widen those further out. */
+/* Number of boxes that contain boxes: each level widens the outer ones. */
 static size_t count_inner(const struct trace_flow *flow)
 {
-    size_t count = 1; /* the root, which may not be there itself */
+    size_t count = 1; /* the root, which may be missing from the file */
     for (size_t i = 0; i < flow->count; i++) {
         bool is_inner = false;
         for (size_t j = 0; j < flow->count && !is_inner; j++)

@@ -1,5 +1,5 @@
-/* The summary of a trace file as text: line for line what trace_summary.py prints, wherever that is right. Its lines
- * are documented in sonde-trace(1). */
+/* The summary of a trace file as text, line by line as trace_summary.py prints it, except where that is wrong. The
+ * lines are documented in sonde-trace(1). Functions append to `out` and return 0 or an error of the buffer. */
 #pragma once
 
 #include "base/buf.h"
@@ -13,11 +13,11 @@ struct trace_percentiles {
     size_t count;
 };
 
-/* The sums of one door (TRACE_HTTP or TRACE_GRPC); of all of them, HTTP stands first. */
+/* Sums of requests through one front end, TRACE_HTTP or TRACE_GRPC; HTTP is printed first. */
 int trace_summary_text_put_door(struct buf *out, const struct trace_sums *sums, int door,
                                 const struct trace_percentiles *percentiles);
 int trace_summary_text_put_slowest(struct buf *out, const struct trace_sums *sums);
 int trace_summary_text_put_flow(struct buf *out, const struct trace_flow *flow);
 
-/* One trace with its moments in the order of time (-t). */
+/* One trace with its timestamps in time order (-t). */
 int trace_summary_text_put_trace(struct buf *out, const struct triton_trace *trace, const struct strings *names);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BAR_WIDTH  40
-#define TOKENS_MAX 8 /* lines for tokens that follow each other; of more, one line for all */
+#define TOKENS_MAX 8 /* consecutive tokens with a line each; more are combined into one line */
 
 static const struct triton_trace *find_trace(const struct trace_request *request, uint64_t id)
 {
@@ -31,7 +31,7 @@ static void put_duration(struct buf *out, uint64_t ns)
     buf_printf(out, "%" PRIu64 ".%03uus", ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* The times of the last generation, which is the one that the facts are of. */
+/* Times of the last generation, to which the facts belong. */
 static void put_times(struct buf *out, const struct triton_trace *trace, const struct strings *names)
 {
     struct trace_generation g = {0};
@@ -49,7 +49,7 @@ static void put_times(struct buf *out, const struct triton_trace *trace, const s
     }
 }
 
-/* How a part ended, when it did not succeed, and what it generated. */
+/* Outcome of a trace if it failed, and what it generated. */
 static void put_facts(struct buf *out, const struct triton_trace *trace, const struct strings *names)
 {
     const struct triton_facts *facts = trace->facts;
@@ -115,7 +115,7 @@ static void put_bar(struct buf *out, const struct trace_item *item, uint64_t fro
     first = first < BAR_WIDTH ? first : BAR_WIDTH - 1;
     if (item->is_moment)
         bar[first] = '|';
-    else /* a span is seen, be it ever so short */
+    else /* even the shortest span is visible */
         memset(bar + first, '#', last > first ? last - first : 1);
     buf_printf(out, "  [%s]  ", bar);
 }
@@ -125,7 +125,7 @@ static void put_tokens(struct buf *out, uint64_t tokens)
     buf_printf(out, ", %" PRIu64 " token%s", tokens, tokens == 1 ? "" : "s");
 }
 
-/* How many tokens follow each other from item `first` on, and what they are as one. */
+/* Returns the number of consecutive token items from `first` on; combines them in `*ret`. */
 static size_t gather_tokens(const struct trace_items *items, size_t first, struct trace_item *ret, uint64_t *ret_tokens,
                             uint64_t *ret_gap_ns)
 {
@@ -165,7 +165,7 @@ static void put_item(struct buf *out, const struct trace_item *item, const struc
         buf_printf(out, " (%" PRId64 ") id %" PRIu64, trace->model_version, trace->id);
 }
 
-/* Returns how many items the line, or lines, are of. */
+/* Returns the number of items consumed. */
 static size_t put_items(struct buf *out, const struct trace_items *items, size_t at,
                         const struct trace_request *request, uint64_t from_ns, uint64_t length_ns)
 {
@@ -198,8 +198,9 @@ int trace_waterfall_write(struct buf *out, const struct trace_request *request, 
         return r;
     for (size_t i = 0; i < items.count; i++) {
         const struct trace_item *item = &items.items[i];
-        bool waits = item->is_moment && TRITON_TEXT_IS(((struct triton_text){item->name, item->name_size}),
-                                                       "GRPC_WAITREAD_START"); /* for it to come */
+        bool waits =
+            item->is_moment && TRITON_TEXT_IS(((struct triton_text){item->name, item->name_size}),
+                                              "GRPC_WAITREAD_START"); /* waiting for the request, not part of it */
         from_ns = !waits && item->start_ns < from_ns ? item->start_ns : from_ns;
         to_ns = item->end_ns > to_ns ? item->end_ns : to_ns;
     }

@@ -1,4 +1,4 @@
-/* Triton's trace JSON of OpenTelemetry's spans; see triton_json.h. */
+/* Converts OpenTelemetry spans to Triton's trace JSON; see triton_json.h. */
 #include "export/triton_json.h"
 
 #include "export/trace_format.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define DEPTH_MAX 256 /* of spans within spans */
+#define DEPTH_MAX 256 /* nesting of spans */
 
 struct moment {
     uint64_t time_unix_ns;
@@ -16,19 +16,19 @@ struct moment {
     uint32_t tokens;
 };
 
-struct writing {
+struct triton_writer {
     struct buf *out;
     const struct otlp_spans *spans;
-    uint32_t *by_id, *by_parent; /* spans in the order of their identifiers, and of their parents' */
+    uint32_t *by_id, *by_parent; /* span indices sorted by own ID and by parent ID */
     bool *used;
     uint64_t zero_ns;
     bool any, failed;
-    struct moment *moments; /* of one trace */
+    struct moment *moments; /* of the current trace */
     size_t moment_count, moment_capacity;
     struct triton_json_losses losses;
 };
 
-/* ---- who is whose ---- */
+/* ---- parents and children ---- */
 
 static int compare_ids(const uint8_t *trace_a, const uint8_t *span_a, const uint8_t *trace_b, const uint8_t *span_b)
 {
@@ -48,10 +48,10 @@ static int by_parent(const void *a, const void *b, void *spans)
     const struct otlp_span *x = (const struct otlp_span *)spans + *(const uint32_t *)a,
                            *y = (const struct otlp_span *)spans + *(const uint32_t *)b;
     int r = compare_ids(x->trace_id, x->parent_span_id, y->trace_id, y->parent_span_id);
-    return r ? r : x < y ? -1 : x > y; /* as they stand in the file */
+    return r ? r : x < y ? -1 : x > y; /* ties: order in the file */
 }
 
-static const struct otlp_span *find_parent(const struct writing *w, const struct otlp_span *span)
+static const struct otlp_span *find_parent(const struct triton_writer *w, const struct otlp_span *span)
 {
     size_t low = 0, high = w->spans->count;
     while (low < high) {
@@ -65,8 +65,8 @@ static const struct otlp_span *find_parent(const struct writing *w, const struct
     return NULL;
 }
 
-/* Place in by_parent of the first child. */
-static size_t first_child(const struct writing *w, const struct otlp_span *span)
+/* Index of the first child in by_parent. */
+static size_t first_child(const struct triton_writer *w, const struct otlp_span *span)
 {
     size_t low = 0, high = w->spans->count;
     while (low < high) {
@@ -78,15 +78,16 @@ static size_t first_child(const struct writing *w, const struct otlp_span *span)
     return low;
 }
 
-/* The span above a model is the request's, or of a pair within its caller. */
-static bool is_request(const struct writing *w, const struct otlp_span *span)
+/* The parent of a model's span is the span of the request, or an inner span of the calling model. */
+static bool is_request(const struct triton_writer *w, const struct otlp_span *span)
 {
     return strcmp(strings_get(w->spans->texts, span->name), "InferRequest") == 0;
 }
 
-/* ---- the moments of one trace ---- */
+/* ---- timestamps of one trace ---- */
 
-static void add_moment(struct writing *w, const char *name, const char *suffix, uint64_t time_unix_ns, uint32_t tokens)
+static void add_moment(struct triton_writer *w, const char *name, const char *suffix, uint64_t time_unix_ns,
+                       uint32_t tokens)
 {
     if (w->moment_count == w->moment_capacity) {
         size_t capacity = w->moment_capacity ? w->moment_capacity * 2 : 64;
@@ -102,7 +103,7 @@ static void add_moment(struct writing *w, const char *name, const char *suffix, 
     w->moment_count++;
 }
 
-static void add_events(struct writing *w, const struct otlp_span *span)
+static void add_events(struct triton_writer *w, const struct otlp_span *span)
 {
     for (uint32_t i = 0; i < span->event_count; i++) {
         const struct otlp_event *event = &w->spans->events[span->first_event + i];
@@ -112,12 +113,12 @@ static void add_events(struct writing *w, const struct otlp_span *span)
     w->used[span - w->spans->spans] = true;
 }
 
-static void add_inner(struct writing *w, const struct otlp_span *span, int depth)
+static void add_inner(struct triton_writer *w, const struct otlp_span *span, int depth)
 {
     for (size_t i = first_child(w, span); i < w->spans->count && depth < DEPTH_MAX; i++) {
         const struct otlp_span *inner = &w->spans->spans[w->by_parent[i]];
         const char *name = strings_get(w->spans->texts, inner->name);
-        bool has_events = strcmp(name, "compute") == 0; /* which tell its begin and end */
+        bool has_events = strcmp(name, "compute") == 0; /* with events for its start and end */
         if (compare_ids(inner->trace_id, inner->parent_span_id, span->trace_id, span->span_id) != 0)
             break;
         if (inner->has_triton_id || w->used[inner - w->spans->spans])
@@ -131,7 +132,7 @@ static void add_inner(struct writing *w, const struct otlp_span *span, int depth
     }
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_moments(const void *a, const void *b)
 {
     const struct moment *x = a, *y = b;
     if (x->time_unix_ns != y->time_unix_ns)
@@ -141,13 +142,13 @@ static int by_time(const void *a, const void *b)
 
 /* ---- records ---- */
 
-static void begin_record(struct writing *w, int64_t id)
+static void begin_record(struct triton_writer *w, int64_t id)
 {
     buf_printf(w->out, "%s{\"id\":%" PRIu64, w->any ? "," : "", (uint64_t)id);
     w->any = true;
 }
 
-static void put_stamp(struct writing *w, int64_t id, const struct moment *m)
+static void put_stamp(struct triton_writer *w, int64_t id, const struct moment *m)
 {
     bool early = m->time_unix_ns < w->zero_ns;
     w->losses.too_early += early;
@@ -164,8 +165,8 @@ static void put_stamp(struct writing *w, int64_t id, const struct moment *m)
     buf_puts(w->out, "}]}");
 }
 
-/* `number` of a text; 0: none. */
-static void put_text(struct writing *w, const char *before, const char *key, uint32_t number)
+/* Writes the string with index `number`, or nothing if it is 0. */
+static void put_text(struct triton_writer *w, const char *before, const char *key, uint32_t number)
 {
     if (!number)
         return;
@@ -173,35 +174,35 @@ static void put_text(struct writing *w, const char *before, const char *key, uin
     buf_put_json_string(w->out, strings_get(w->spans->texts, number));
 }
 
-/* libsonde says that of every span, and in a file only where it is not this one. */
-static bool is_usual_provider(const struct writing *w, int fact, uint32_t number)
+/* libsonde sets the provider on every span; Triton's files have it only if it differs from the default. */
+static bool is_default_provider(const struct triton_writer *w, int fact, uint32_t number)
 {
     return fact == TRITON_FACT_PROVIDER && strcmp(strings_get(w->spans->texts, number), TRACE_SERVICE_NAME) == 0;
 }
 
-static void put_generation(struct writing *w, const struct otlp_span *span)
+static void put_generation(struct triton_writer *w, const struct otlp_span *span)
 {
     put_text(w, ",\"generation\":{", triton_fact_kinds[TRITON_FACT_OPERATION].key, span->facts[TRITON_FACT_OPERATION]);
     for (int i = 0; i < TRITON_TOKEN_COUNTS; i++)
         if (span->tokens[i] >= 0)
             buf_printf(w->out, ",\"%s\":%" PRId64, triton_token_kinds[i].key, span->tokens[i]);
     for (int i = TRITON_FACT_OPERATION + 1; i < TRITON_FACT_COUNT; i++)
-        if (!is_usual_provider(w, i, span->facts[i]))
+        if (!is_default_provider(w, i, span->facts[i]))
             put_text(w, ",", triton_fact_kinds[i].key, span->facts[i]);
     buf_putc(w->out, '}');
 }
 
-/* A request that was cancelled and says no more has that as its message. */
-static void put_outcome(struct writing *w, const struct otlp_span *span)
+/* A cancelled request without an error text has the message "cancelled". */
+static void put_outcome(struct triton_writer *w, const struct otlp_span *span)
 {
     const char *message = strings_get(w->spans->texts, span->message);
-    bool says_no_more = strcmp(message, "cancelled") == 0;
-    buf_printf(w->out, ",\"status\":\"%s\"", span->was_cancelled || says_no_more ? "cancelled" : "error");
-    if (!says_no_more)
+    bool is_only_cancelled = strcmp(message, "cancelled") == 0;
+    buf_printf(w->out, ",\"status\":\"%s\"", span->was_cancelled || is_only_cancelled ? "cancelled" : "error");
+    if (!is_only_cancelled)
         put_text(w, ",", "error", span->message);
 }
 
-static void put_header(struct writing *w, const struct otlp_span *span)
+static void put_header(struct triton_writer *w, const struct otlp_span *span)
 {
     begin_record(w, span->triton_id);
     buf_puts(w->out, ",\"model_name\":");
@@ -217,8 +218,8 @@ static void put_header(struct writing *w, const struct otlp_span *span)
     buf_putc(w->out, '}');
 }
 
-/* In the order of time, as a server writes them: which names lie within which follows from it. */
-static void put_model(struct writing *w, const struct otlp_span *span)
+/* Timestamps in time order, as a server writes them: nesting follows from the order. */
+static void put_model(struct triton_writer *w, const struct otlp_span *span)
 {
     const struct otlp_span *request = find_parent(w, span);
     w->moment_count = 0;
@@ -228,7 +229,7 @@ static void put_model(struct writing *w, const struct otlp_span *span)
     add_events(w, span);
     add_inner(w, span, 0);
     if (w->moment_count)
-        qsort(w->moments, w->moment_count, sizeof(*w->moments), by_time);
+        qsort(w->moments, w->moment_count, sizeof(*w->moments), compare_moments);
     for (size_t i = 0; i < w->moment_count; i++)
         put_stamp(w, span->triton_id, &w->moments[i]);
 }
@@ -239,7 +240,7 @@ int triton_json_write(struct buf *out, struct otlp_spans *spans, uint64_t zero_n
     _cleanup_free_ uint32_t *ids = calloc(spans->count + 1, sizeof(*ids)),
                             *parents = calloc(spans->count + 1, sizeof(*parents));
     _cleanup_free_ bool *used = calloc(spans->count + 1, sizeof(*used));
-    struct writing w = {
+    struct triton_writer w = {
         .out = out, .spans = spans, .by_id = ids, .by_parent = parents, .used = used, .zero_ns = zero_ns};
     if (!ids || !parents || !used)
         return -ENOMEM;

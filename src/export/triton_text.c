@@ -1,4 +1,4 @@
-/* Texts of unknown bytes out of a trace file; see triton_text.h. */
+/* Escaping of untrusted strings of a trace file; see triton_text.h. */
 #include "export/triton_text.h"
 
 #include "base/utf8.h"
@@ -27,7 +27,7 @@ void triton_text_put_shown(struct buf *out, struct triton_text text)
         buf_printf(out, "... (%zu bytes)", text.size);
 }
 
-/* With a NUL at its end and none before, as base/buf.h takes texts. */
+/* NUL-terminated copy without inner NULs, as base/buf.h requires. */
 static char *copy_without_nul(struct buf *out, struct triton_text text)
 {
     char *copy = malloc(text.size + 1);

@@ -251,7 +251,7 @@ struct diff_change profile_diff_change(const struct profile_diff *d, const struc
     return c;
 }
 
-bool diff_is_told(const struct diff_change *c)
+bool diff_is_significant(const struct diff_change *c)
 {
     return fabs(diff_change_of(c)) > c->noise;
 }

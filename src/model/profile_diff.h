@@ -70,4 +70,4 @@ static inline double diff_change_of(const struct diff_change *c)
 }
 
 /* Whether it is more than chance among the samples may make of it. */
-bool diff_is_told(const struct diff_change *c);
+bool diff_is_significant(const struct diff_change *c);

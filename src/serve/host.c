@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool listed(const char *allowed, const struct host_name *host)
+static bool is_listed(const char *allowed, const struct host_name *host)
 {
     struct host_name entry;
     int r = 1;
@@ -18,7 +18,7 @@ static bool listed(const char *allowed, const struct host_name *host)
     return false;
 }
 
-/* "node-3.example.org" is also called "node-3". */
+/* Compares with the full name and with its first label ("node-3" of "node-3.example.org"). */
 static bool is_node(const char *node_name, const char *name)
 {
     struct host_name own;
@@ -35,7 +35,7 @@ bool host_allowed(const struct host_policy *policy, const char *header)
     struct host_name host;
     if (host_name_parse(header, &host) < 0)
         return false;
-    if (listed(policy->allowed, &host))
+    if (is_listed(policy->allowed, &host))
         return true;
     if ((host.port ? host.port : 80) != policy->port)
         return false;

@@ -1,18 +1,18 @@
-/* Which Host headers the page answers to. A web site that somebody looks at can point its own name at
- * 127.0.0.1 and so have the visitor's browser talk to us as if we were that site (DNS rebinding); the name it
- * must then send gives it away. Addresses cannot be rebound, names can: so addresses, names of this host and
- * names that the administrator listed are the only ones that pass. Pure; the header is untrusted. */
+/* Host header check against DNS rebinding: a web site can resolve its own name to 127.0.0.1 and let a visitor's browser
+ * send requests here. Those requests carry the foreign name in the Host header. Only IP addresses (which cannot be
+ * rebound), names of this host and names listed by the administrator are accepted. Pure; the header is untrusted. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct host_policy {
-    uint16_t port;         /* that we listen on; a header without a port means 80 */
-    bool loopback_only;    /* we listen on a loopback address: only its names pass */
-    const char *node_name; /* this host's own name, or NULL */
-    const char *allowed;   /* "sonde.example.org,localhost:8080": names as sent; without a port, any port will
-                              do. NULL: none */
+    uint16_t port;         /* listening port; a header without a port means 80 */
+    bool loopback_only;    /* listening on a loopback address: only loopback names are accepted */
+    const char *node_name; /* name of this host, or NULL */
+    const char *allowed;   /* "sonde.example.org,localhost:8080": further names; an entry without a
+                              port matches any port. NULL: none */
 };
 
+/* Whether a request with this Host header may be answered. */
 bool host_allowed(const struct host_policy *policy, const char *header);

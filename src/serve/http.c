@@ -44,7 +44,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 static enum MHD_Result send_response(struct MHD_Connection *connection, const struct http_reply *reply,
                                      struct MHD_Response *response)
 {
-    enum MHD_Result result = MHD_NO; /* closes the connection: all that can be done without memory */
+    enum MHD_Result result = MHD_NO; /* closes the connection: without memory no reply can be sent */
     if (!response)
         return result;
     if (add_headers(response, reply))

@@ -1,7 +1,7 @@
-/* libmicrohttpd, loaded when a page is started: `sonde up` and `sonde agent` have one, and with libmicrohttpd come
- * GnuTLS and all that it needs, which cost every start 2 ms of CPU. As with libcurl (lib/otlp/curl_library.c) the
- * functions here have its names, are hidden, and hand on what they are given. MHD_start_daemon loads, before which
- * there is nothing to call the others with. It stays loaded. */
+/* Loads libmicrohttpd with dlopen when a page is started. Only `sonde up` and `sonde agent` need it, and linking it
+ * would load GnuTLS and its dependencies on every start (2 ms of CPU). As with libcurl (lib/otlp/curl_library.c),
+ * hidden functions of the same names forward their arguments. MHD_start_daemon loads the library; the other functions
+ * need a daemon or a connection, and so cannot be called earlier. The library stays loaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -11,7 +11,7 @@
 
 #define NAME "libmicrohttpd.so.12"
 
-#define HANDED_ON(each)                                                                                                \
+#define FORWARDED(each)                                                                                                \
     each(void, MHD_stop_daemon, (struct MHD_Daemon * daemon), (daemon)) each(                                          \
         int, MHD_get_connection_values,                                                                                \
         (struct MHD_Connection * connection, enum MHD_ValueKind kind, MHD_KeyValueIterator each_value, void *context), \
@@ -34,29 +34,29 @@
 static struct {
     __typeof__(&MHD_start_daemon_va) MHD_start_daemon_va;
 #define MEMBER(type, name, ...) __typeof__(&name) name;
-    HANDED_ON(MEMBER)
+    FORWARDED(MEMBER)
 } library;
 static bool is_loaded;
 
-static bool has(void *handle, const char *name, void *ret_function)
+static bool load_symbol(void *handle, const char *name, void *ret_function)
 {
     return (*(void **)ret_function = dlsym(handle, name)) != NULL;
 }
 
-static void load(void)
+static void load_library(void)
 {
     void *handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    is_loaded = handle && has(handle, "MHD_start_daemon_va", &library.MHD_start_daemon_va);
-#define FIND(type, name, ...) is_loaded = is_loaded && has(handle, #name, &library.name);
-    HANDED_ON(FIND)
+    is_loaded = handle && load_symbol(handle, "MHD_start_daemon_va", &library.MHD_start_daemon_va);
+#define FIND(type, name, ...) is_loaded = is_loaded && load_symbol(handle, #name, &library.name);
+    FORWARDED(FIND)
 }
 
-/* NULL with errno ENOPKG: it is not there, or too old. */
+/* NULL with errno ENOPKG: the library is missing or too old. */
 struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPolicyCallback accept,
                                     void *accept_context, MHD_AccessHandlerCallback handle, void *handle_context, ...)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    pthread_once(&once, load_library);
     if (!is_loaded) {
         errno = ENOPKG;
         return NULL;
@@ -69,9 +69,9 @@ struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPol
     return daemon;
 }
 
-#define HAND_ON(type, name, parameters, arguments)                                                                     \
+#define FORWARD(type, name, parameters, arguments)                                                                     \
     type name parameters                                                                                               \
     {                                                                                                                  \
         return library.name arguments;                                                                                 \
     }
-HANDED_ON(HAND_ON)
+FORWARDED(FORWARD)

@@ -1,6 +1,6 @@
-/* The page's server: a socket, libmicrohttpd's threads and what is refused before any route is looked at. One
- * thread a connection, because a profile may take a second to write and /healthz must not wait for it;
- * connections are few (PAGE_CONNECTIONS_MAX) and each is bounded in memory and time. */
+/* HTTP server of the page: the socket, libmicrohttpd's threads, and the checks before routing. One thread per
+ * connection, as writing a profile may take a second and must not delay /healthz; the number of connections
+ * (PAGE_CONNECTIONS_MAX) and the memory and time of each are bounded. */
 #include "serve/page.h"
 
 #include "base/address.h"
@@ -19,7 +19,7 @@
 
 #define PAGE_CONNECTIONS_MAX 64
 #define PAGE_TIMEOUT_S       20
-#define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
+#define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
 #define PAGE_STACK_BYTES     ((size_t)512 << 10)
 
 struct page {
@@ -38,7 +38,7 @@ static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* NULL: there is none, or more than one, of which a proxy in front may have believed another (RFC 9112, 3.2). */
+/* NULL: no Host header, or several: a proxy may have used another one (RFC 9112, 3.2). */
 static const char *find_host(struct MHD_Connection *connection)
 {
     unsigned count = 0;
@@ -49,15 +49,15 @@ static const char *find_host(struct MHD_Connection *connection)
 static enum MHD_Result refuse_host(struct page *p, struct MHD_Connection *connection, const char *host)
 {
     if (!host)
-        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "one Host header is needed");
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "exactly one Host header is needed");
     return http_reply_text(
         connection, MHD_HTTP_FORBIDDEN,
-        "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to page.allowed_hosts.",
+        "This page only accepts the names of its own host (port %u), to prevent DNS rebinding. Behind a proxy or a tunnel, add the name in your browser's address bar to page.allowed_hosts.",
         p->hosts.port);
 }
 
-/* Another site's page may not make the visitor's browser ask for profiles here, even though it could not read
- * them. Links are fine. */
+/* Pages of other sites must not make a visitor's browser request profiles, even though they could not read the replies.
+ * Navigation by links is allowed. */
 static bool cross_site(struct MHD_Connection *connection)
 {
     const char *site = http_header(connection, "Sec-Fetch-Site");
@@ -71,7 +71,7 @@ static bool has_body(struct MHD_Connection *connection)
     return http_header(connection, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
 }
 
-/* Answers what is refused, and says so in `ret_refused`. */
+/* Checks Host, method, body and origin. Replies to a request that is refused and sets `*ret_refused`. */
 static enum MHD_Result check_request(struct page *p, struct MHD_Connection *connection, const char *method,
                                      bool *ret_refused)
 {
@@ -80,17 +80,17 @@ static enum MHD_Result check_request(struct page *p, struct MHD_Connection *conn
     if (!host || !host_allowed(&p->hosts, host))
         return refuse_host(p, connection, host);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood here");
+        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported");
     if (has_body(connection))
-        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request here has no body");
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request body is not accepted");
     if (cross_site(connection))
         return http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
     *ret_refused = false;
     return MHD_YES;
 }
 
-/* Called once when the headers are there and, when nothing was answered then, again: an answer at the first
- * call ends the connection, as it must when a body that nobody wants may follow. */
+/* libmicrohttpd calls this once when the headers are complete, and again if no reply was queued. A reply in the first
+ * call closes the connection, which is needed when an unwanted body may follow. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_size, void **request)
 {
@@ -107,8 +107,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return routes_answer(p->routes, connection, url);
 }
 
-/* Percent signs in paths and parameters, resolved as the library does, but for %00: what is after it would
- * never be looked at. */
+/* Percent-decodes paths and parameters as libmicrohttpd does, but replaces a NUL by \1: text after a NUL would be
+ * ignored by all checks. */
 static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
 {
     size_t size = MHD_http_unescape(text);
@@ -137,7 +137,7 @@ static bool is_loopback(const union address *a)
     return (ntohl(a->v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
 }
 
-/* A listening socket, and in `address` what it was bound to. */
+/* Opens a listening socket; writes the bound address (with the port) back to `address`. */
 static int listen_at(union address *address, socklen_t size, int *ret_fd)
 {
     const int on = 1;
@@ -149,7 +149,7 @@ static int listen_at(union address *address, socklen_t size, int *ret_fd)
     return 0;
 }
 
-/* Signals are for the threads of the program, not for these. */
+/* Blocks all signals in the daemon's threads: the program's own threads handle them. */
 static struct MHD_Daemon *start_daemon(struct page *p, int fd)
 {
     sigset_t all, before;
@@ -213,7 +213,7 @@ void page_free(struct page *p)
     if (!p)
         return;
     if (p->daemon)
-        MHD_stop_daemon(p->daemon); /* waits for replies being made; they use routes */
+        MHD_stop_daemon(p->daemon); /* waits for replies in progress, which use the routes */
     routes_free(p->routes);
     free(p->allowed_hosts);
     free(p);

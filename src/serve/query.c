@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MS_MAX        INT64_C(9000000000000) /* as nanoseconds it still fits: 285 years of uptime */
+#define MS_MAX        INT64_C(9000000000000) /* still fits in nanoseconds: 285 years of uptime */
 #define REGION_MAX_MS 3600000
 
 static const char *const key_names[QUERY_KEY_COUNT] = {
@@ -72,7 +72,7 @@ static int set_service(struct query *q, const char *value, char *why, size_t why
     return 0;
 }
 
-/* Which formats exist is for the caller to say: here only that it can be the name of one. */
+/* Checks the syntax only: the caller knows which formats exist. */
 static int set_format(struct query *q, const char *value, char *why, size_t why_size)
 {
     size_t size = strlen(value);
@@ -93,7 +93,7 @@ static int set_ms(enum query_key key, const char *value, uint64_t *ret, char *wh
     return r;
 }
 
-/* One of two words. */
+/* Parses a value that is either `no` or `yes`. */
 static int set_choice(enum query_key key, const char *value, const char *no, const char *yes, bool *ret, char *why,
                       size_t why_size)
 {
@@ -108,7 +108,7 @@ static int set_time(struct query *q, const char *value, char *why, size_t why_si
 {
     int r = profile_time_find(value, &q->time);
     if (r < 0)
-        snprintf(why, why_size, "time: cpu, off_cpu (waiting) or wall (both) is needed");
+        snprintf(why, why_size, "time: cpu, off_cpu or wall (both) is needed");
     return r;
 }
 
@@ -158,7 +158,7 @@ static int set_value(struct query *q, enum query_key key, const char *value, cha
     return -EINVAL;
 }
 
-static void say_known(const struct query *q, char *why, size_t why_size)
+static void list_allowed(const struct query *q, char *why, size_t why_size)
 {
     int used = snprintf(why, why_size, "unknown parameter; this address knows:");
     const char *separator = " ";
@@ -180,7 +180,7 @@ int query_set(struct query *q, const char *key, size_t key_size, const char *val
                                     memcmp(key_names[k], key, key_size) == 0))
         k++;
     if (k == QUERY_KEY_COUNT) {
-        say_known(q, ret_why, why_size);
+        list_allowed(q, ret_why, why_size);
         return -EINVAL;
     }
     if (q->seen & QUERY_BIT(k)) {

@@ -1,6 +1,5 @@
-/* The parameters of an API call, checked one by one as they come out of the request line: what is not known,
- * given twice, out of range or not as it should be is refused with a sentence that says what is allowed.
- * Pure; keys and values are untrusted. */
+/* Parses and validates the parameters of an API call. Unknown, duplicate, malformed and out-of-range parameters are
+ * rejected with a sentence that states what is allowed. Pure; keys and values are untrusted. */
 #pragma once
 
 #include "model/profile.h"
@@ -29,14 +28,14 @@ enum query_key {
 };
 #define QUERY_BIT(key) (1U << (key))
 
-/* Of the node's CLOCK_MONOTONIC, which no step of the wall clock moves. */
+/* Milliseconds of the node's CLOCK_MONOTONIC, which is not affected by steps of the wall clock. */
 struct query_region {
     uint64_t from_ms, to_ms;
 };
 
 struct query {
-    unsigned allowed; /* bits of the keys that this route knows */
-    unsigned seen;
+    unsigned allowed;                     /* QUERY_BITs that this route accepts */
+    unsigned seen;                        /* QUERY_BITs that were given */
     uint64_t seconds;                     /* 1 to 3600 */
     uint32_t pid;                         /* 0: any */
     uint32_t max;                         /* 1 to 1000 */
@@ -44,14 +43,15 @@ struct query {
     char container[QUERY_TEXT_MAX];       /* "": any; else 12 to 64 hexadecimal digits */
     char service[QUERY_TEXT_MAX];
     char format[16];
-    bool by_total, by_change; /* by=self, order=most unless it says so */
+    bool by_total, by_change; /* false: by=self, order=most */
     enum profile_time time;
 };
 
+/* Sets the defaults. */
 void query_init(struct query *q, unsigned allowed);
 
-/* Takes in one parameter; `value` may be NULL ("?pid"). -EINVAL with the reason, one line of plain ASCII, in
- * `ret_why`. */
+/* Parses one parameter; `value` may be NULL ("?pid"). 0, or -EINVAL with the reason, one line of ASCII, in `ret_why`.
+ */
 int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
               size_t why_size);
 
@@ -60,5 +60,6 @@ static inline bool query_has(const struct query *q, enum query_key key)
     return q->seen & QUERY_BIT(key);
 }
 
-/* After the last one: what was given fits together, and `needed` (bits) is there. -EINVAL with the reason. */
+/* After the last parameter: checks that they are consistent and that those in `needed` (QUERY_BITs) were given. 0, or
+ * -EINVAL with the reason. */
 int query_check(const struct query *q, unsigned needed, char *ret_why, size_t why_size);

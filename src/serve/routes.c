@@ -1,7 +1,6 @@
-/* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, asks `struct
- * page_data` for plain data and hands it to an exporter; nothing here knows a format. Profiles are merged and
- * written anew for every call, which is what can cost much: only so many at once, the others wait a little
- * and are then told to come again. */
+/* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, gets data from `struct
+ * page_data` and passes it to an exporter. Profiles are merged and written anew for each request, which is expensive:
+ * at most EXPORTS_AT_ONCE run, others wait up to EXPORT_WAIT_S and then get status 503 with Retry-After. */
 #include "serve/routes.h"
 
 #include "base/clock.h"
@@ -81,28 +80,28 @@ static enum MHD_Result reply_failed(struct call *call, const char *what, int err
     return http_reply_text(call->connection, status, "%s: %s", what, strerror(-error));
 }
 
-/* Of a region of time: what is wrong with it may be said only now. */
-static enum MHD_Result reply_no_region(struct call *call, const char *what, int error)
+/* Replies to a request for a time region that page_data could not serve. */
+static enum MHD_Result reply_region_error(struct call *call, const char *what, int error)
 {
     if (error == -ENODATA)
         return http_reply_text(
             call->connection, MHD_HTTP_GONE,
-            "%s: samples of all of that time are no longer kept, or not so exactly, or the agent did not run yet; /api/v1/heatmap tells which are",
+            "%s: samples of that time are no longer kept, are kept at a coarser resolution only, or the agent was not running; /api/v1/heatmap shows what is kept",
             what);
     if (error == -EOPNOTSUPP)
         return http_reply_text(
             call->connection, MHD_HTTP_BAD_REQUEST,
-            "%s: this agent does not look at waits; `sonde up --waits`, or off_cpu.enabled, has it do so", what);
+            "%s: this agent does not record off-CPU time; enable it with `sonde up --waits` or off_cpu.enabled", what);
     if (error == -ERANGE)
         return http_reply_text(
             call->connection, MHD_HTTP_BAD_REQUEST,
-            "%s: that time is still to come; these are milliseconds of the node's monotonic clock, now %llu", what,
+            "%s: that time is in the future; times are milliseconds of the node's monotonic clock, now %llu", what,
             (unsigned long long)(clock_monotonic_ns() / MS));
     return reply_failed(call, what, error);
 }
 
-/* Takes one of the places for expensive work; false when none came free in time. */
-static bool export_begin(struct routes *r)
+/* Takes a slot for expensive work; false when none is free in time. */
+static bool export_slot_take(struct routes *r)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -113,7 +112,7 @@ static bool export_begin(struct routes *r)
     return true;
 }
 
-static void export_end(struct routes *r)
+static void export_slot_release(struct routes *r)
 {
     sem_post(&r->exports);
 }
@@ -124,7 +123,7 @@ static enum MHD_Result answer_page(struct call *call)
     if (r->without_ui)
         return http_reply_text(
             call->connection, MHD_HTTP_NOT_FOUND,
-            "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
+            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -222,7 +221,7 @@ static struct profile_filter filter_of(const struct query *q)
     };
 }
 
-static int ask_region(struct call *call, const struct query_region *region, struct profile **ret)
+static int get_region_profile(struct call *call, const struct query_region *region, struct profile **ret)
 {
     const struct page_data *data = call->routes->data;
     const struct profile_filter filter = filter_of(&call->query);
@@ -235,7 +234,7 @@ static int write_profile(struct call *call, const struct exporter *exporter, str
     const struct query *q = &call->query;
     _cleanup_(profile_freep) struct profile *profile = NULL;
     const struct profile_filter filter = filter_of(q);
-    int r = query_has(q, QUERY_FROM) ? ask_region(call, &q->region, &profile)
+    int r = query_has(q, QUERY_FROM) ? get_region_profile(call, &q->region, &profile)
                                      : data->profile(data->context, q->seconds, &filter, &profile);
     if (r < 0)
         return r;
@@ -243,7 +242,7 @@ static int write_profile(struct call *call, const struct exporter *exporter, str
 }
 
 /* "sonde-profile-pid4711.pb.gz" */
-static void name_file(const struct query *q, const char *what, const char *suffix, char *out, size_t size)
+static void format_file_name(const struct query *q, const char *what, const char *suffix, char *out, size_t size)
 {
     if (q->pid)
         snprintf(out, size, "sonde-%s-pid%u%s", what, q->pid, suffix);
@@ -256,7 +255,7 @@ static void name_file(const struct query *q, const char *what, const char *suffi
 static enum MHD_Result reply_busy(struct call *call)
 {
     return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                           "too many profiles are being written at this moment; ask again in a few seconds");
+                           "too many profiles are being written; retry in a few seconds");
 }
 
 static enum MHD_Result answer_profile(struct call *call)
@@ -267,13 +266,13 @@ static enum MHD_Result answer_profile(struct call *call)
     char name[128];
     if (!exporter)
         return reply_unknown_format(call);
-    if (!export_begin(call->routes))
+    if (!export_slot_take(call->routes))
         return reply_busy(call);
     int r = write_profile(call, exporter, &body);
-    export_end(call->routes);
+    export_slot_release(call->routes);
     if (r < 0)
-        return reply_no_region(call, "no profile", r);
-    name_file(q, "profile", exporter->suffix, name, sizeof(name));
+        return reply_region_error(call, "no profile", r);
+    format_file_name(q, "profile", exporter->suffix, name, sizeof(name));
     const struct http_reply reply = {
         .status = MHD_HTTP_OK,
         .content_type = exporter->content_type,
@@ -283,8 +282,8 @@ static enum MHD_Result answer_profile(struct call *call)
     return http_reply_buf(call->connection, &reply, &body);
 }
 
-/* The region that was asked for, or the last seconds. */
-static void time_of(const struct query *q, uint64_t *ret_from_ns, uint64_t *ret_to_ns)
+/* The requested region, or the last `seconds`. */
+static void query_time_range(const struct query *q, uint64_t *ret_from_ns, uint64_t *ret_to_ns)
 {
     const uint64_t now_ns = clock_monotonic_ns(), span_ns = q->seconds * 1000 * MS;
     *ret_from_ns = query_has(q, QUERY_FROM) ? q->region.from_ms * MS : now_ns > span_ns ? now_ns - span_ns : 0;
@@ -296,14 +295,14 @@ static enum MHD_Result answer_heatmap(struct call *call)
     const struct page_data *data = call->routes->data;
     const struct profile_filter filter = filter_of(&call->query);
     uint64_t from_ns, to_ns;
-    time_of(&call->query, &from_ns, &to_ns);
+    query_time_range(&call->query, &from_ns, &to_ns);
     _cleanup_(heatmap_freep) struct heatmap *heatmap = NULL;
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
     int r = data->heatmap(data->context, from_ns, to_ns, &filter, &heatmap);
     if (r == 0)
         r = heatmap_json_write(heatmap, &body);
     if (r < 0)
-        return reply_no_region(call, "no heatmap", r);
+        return reply_region_error(call, "no heatmap", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
     return http_reply_buf(call->connection, &reply, &body);
 }
@@ -316,7 +315,7 @@ static int write_hotspots(struct call *call, struct buf *body)
     const struct hotspots_options options = {.total = q->by_total, .by_change = q->by_change, .max = q->max};
     _cleanup_(hotspots_freep) struct hotspots *hotspots = NULL;
     uint64_t from_ns, to_ns;
-    time_of(q, &from_ns, &to_ns);
+    query_time_range(q, &from_ns, &to_ns);
     int r = data->hotspots(data->context, from_ns, to_ns, &filter, &options, &hotspots);
     return r < 0 ? r : hotspots_json_write(hotspots, body);
 }
@@ -324,17 +323,17 @@ static int write_hotspots(struct call *call, struct buf *body)
 static enum MHD_Result answer_hotspots(struct call *call)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
-    if (!export_begin(call->routes))
+    if (!export_slot_take(call->routes))
         return reply_busy(call);
     int r = write_hotspots(call, &body);
-    export_end(call->routes);
+    export_slot_release(call->routes);
     if (r < 0)
-        return reply_no_region(call, "no hotspots", r);
+        return reply_region_error(call, "no hotspots", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
     return http_reply_buf(call->connection, &reply, &body);
 }
 
-/* ---- two regions compared ---- */
+/* ---- comparison of two regions ---- */
 
 static int write_diff_text(struct buf *out, const struct profile_diff *d)
 {
@@ -351,15 +350,15 @@ static const struct compare_format {
     {"folded", ".folded", "text/plain; charset=utf-8", diff_folded_write},
 };
 
-/* -EDOM: they cannot be compared, and why not. */
+/* -EDOM: the profiles cannot be compared; `*ret_why_not` is the reason. */
 static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body,
                             const char **ret_why_not)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
-    int r = ask_region(call, &call->query.baseline, &before);
+    int r = get_region_profile(call, &call->query.baseline, &before);
     if (r == 0)
-        r = ask_region(call, &call->query.region, &after);
+        r = get_region_profile(call, &call->query.region, &after);
     if (r == 0)
         r = profile_diff_new(before, after, &d);
     if (r == 0 && profile_diff_why_not(d)) {
@@ -380,15 +379,15 @@ static enum MHD_Result answer_compare(struct call *call)
     if (format == end)
         return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
                                "format: %s is not known; there are: json, html, text, folded", call->query.format);
-    if (!export_begin(call->routes))
+    if (!export_slot_take(call->routes))
         return reply_busy(call);
     int r = write_comparison(call, format, &body, &why_not);
-    export_end(call->routes);
+    export_slot_release(call->routes);
     if (r == -EDOM)
         return http_reply_text(call->connection, MHD_HTTP_CONFLICT, "no comparison: %s", why_not);
     if (r < 0)
-        return reply_no_region(call, "no comparison", r);
-    name_file(&call->query, "comparison", format->suffix, name, sizeof(name));
+        return reply_region_error(call, "no comparison", r);
+    format_file_name(&call->query, "comparison", format->suffix, name, sizeof(name));
     const struct http_reply reply = {
         .status = MHD_HTTP_OK,
         .content_type = format->content_type,
@@ -450,5 +449,5 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
         return routes[i].answer(&call);
     }
-    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "nothing is here; the page is at /, the API below /api/v1/");
+    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "not found: the page is at /, the API below /api/v1/");
 }

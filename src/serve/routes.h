@@ -1,4 +1,4 @@
-/* What the page answers at which path. Called from HTTP threads, many at once. */
+/* Maps paths to replies. Called from HTTP threads, several at once. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -8,10 +8,10 @@
 
 struct routes;
 
-/* `data` is borrowed. Without the UI, `/` says where the rest is. */
+/* Borrows `data`. Without the UI, `/` replies 404 and lists the API. 0 or -errno. */
 int routes_new(const struct page_data *data, bool without_ui, struct routes **ret);
 void routes_free(struct routes *r);
 DEFINE_FREEP(routes)
 
-/* A GET or HEAD whose Host is ours. */
+/* Replies to a GET or HEAD request whose Host header was accepted. */
 enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connection, const char *path);

@@ -139,7 +139,7 @@ def test_unknown_program_is_an_error(sonde, root, options, name):
 def test_idle_program_has_no_lines(sonde, spin, root):
     assert spin(1).wait(60) == 0
     done = subprocess.run([sonde, "bpf", "-d", "10ms", "--lines", "spin"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and re.search(r"^no line: of \d+ samples none was in these programs$", done.stdout, re.M), done.stdout
+    assert done.returncode == 0 and re.search(r"^no lines: none of \d+ samples fell in these programs$", done.stdout, re.M), done.stdout
 
 
 def test_missing_capability_is_named(sonde, root):

@@ -48,7 +48,7 @@ def check_unmonitored_time_is_reported(started, sonde):
     whole = off_cpu(started, seconds=3600)
     assert whole["duration_ns"] > 0 and whole["not_observed_ns"] > 1e9, whole
     status, _, body = started.get("/api/v1/profile?from=1&to=2")
-    assert status == 410 and b"the agent did not run yet" in body
+    assert status == 410 and b"the agent was not running" in body
     clock = json.loads(started.text("/api/v1/status"))
     begun_ms = int(clock["now_ms"] - clock["uptime_seconds"] * 1000)
     partly = json.loads(started.text(f"/api/v1/profile?from={begun_ms - 4000}&to={begun_ms + 1000}"))["sonde"]

@@ -307,7 +307,7 @@ def test_works_with_elfutils_server_and_client(recorded, run, serve):
     if not running.alive:
         skip("debuginfod: " + running.error.strip()[-200:])
     folded, said = recorded.replay(url)
-    assert "outer;inner_[i]" in folded and "2 debug files by debuginfod" in said, said
+    assert "outer;inner_[i]" in folded and "2 debug files from debuginfod" in said, said
     running.stop()
     client = need_command("debuginfod-find")
     for key in recorded.files:

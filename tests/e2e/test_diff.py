@@ -114,10 +114,10 @@ def test_counted_events_are_compared_exactly(sonde, tmp_path):
         said = diff(sonde, *sides).stdout
         return said, rows_of(said)
     said, rows = ask("bytes", 1)
-    assert rows == {"grows": (50.0, 55.56), "stays": (50.0, 44.44)} and "these figures are exact" in said, said
+    assert rows == {"grows": (50.0, 55.56), "stays": (50.0, 44.44)} and "the values are exact" in said, said
     for unit, period in (("bytes", 4096), ("bytes", None), ("nanoseconds", 1)):
         said, rows = ask(unit, period)
-        assert not rows and "exact" not in said and "no function's share changed by more than chance" in said and " 2 changed by less" in said, said
+        assert not rows and "exact" not in said and "no function's share changed beyond sampling noise" in said and " 2 changed within sampling noise" in said, said
 
 
 def test_single_heavy_sample_is_not_significant(sonde, tmp_path):
@@ -127,7 +127,7 @@ def test_single_heavy_sample_is_not_significant(sonde, tmp_path):
                  for name, ms in (("before", 1100), ("after", 1200))]
         return diff(sonde, *sides).stdout, diff(sonde, *sides, "--all").stdout
     said, everything = ask(1)
-    assert not rows_of(said) and " 2 changed by less" in said, said
+    assert not rows_of(said) and " 2 changed within sampling noise" in said, said
     assert rows_of(everything) == {"sleep": (37.93, 40.0), "poll": (62.07, 60.0)}, everything
     bounds = [float(bound) for bound in re.findall(r"^ *[+-][\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)  ", everything, re.M)]
     assert len(bounds) == 2 and all(50 < bound <= 100 for bound in bounds), everything

@@ -122,7 +122,7 @@ def test_go_tool_pprof_sums_match(made):
 
 @pytest.mark.peer
 def test_go_tool_pprof_prints_dropped_samples(made):
-    assert "Comment: 3 samples are missing" in go_pprof("-raw", made / "dropped.pb.gz")
+    assert "Comment: 3 samples were dropped" in go_pprof("-raw", made / "dropped.pb.gz")
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -1,5 +1,5 @@
-"""The page's server as hostile and careless clients meet it: names, methods, parameters, broken and slow requests, too many at once. On
-made-up data (fake_page.c), so without root."""
+"""The page's HTTP server with hostile and careless clients: host names, methods, parameters, malformed and slow requests, too many connections. Uses
+synthetic data (fake_page.c), so no root is needed."""
 import gzip
 import http.client
 import json
@@ -27,7 +27,7 @@ class Server:
         return self.process.wait(20)
 
     def ask(self, target="/", method="GET", host=None, headers=(), body=None):
-        """(status, headers in lower case, body); `host` None: the right one, "": no Host header at all."""
+        """(status, headers in lower case, body); `host` None: the correct one, "": no Host header at all."""
         lines = [f"{method} {target} HTTP/1.1"]
         if host != "":
             lines.append(f"Host: {host or f'127.0.0.1:{self.port}'}")
@@ -35,13 +35,13 @@ class Server:
         return self.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (body or b""))
 
     def send(self, data):
-        """Sends bytes, returns the parsed reply; None when the server closed without one."""
+        """Sends bytes, returns the parsed response; None when the server closed the connection without one."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as s:
             try:
                 s.sendall(data)
                 s.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # refused before all was sent: the reply is what counts
+                pass  # refused before everything was sent: check the response
             reply = http.client.HTTPResponse(s, method="HEAD" if data.startswith(b"HEAD") else "GET")
             try:
                 reply.begin()
@@ -79,7 +79,7 @@ def test_page_is_compressed_and_revalidated(server):
     assert "content-encoding" not in server.ask(headers=["Accept-Encoding: gzip;q=0"])[1]
 
 
-def test_api(server):
+def test_api_routes_answer(server):
     status, headers, body = server.ask("/api/v1/profile?seconds=60")
     profile = json.loads(body)
     assert status == 200 and headers["content-type"] == "application/json" and headers["cache-control"] == "no-store"
@@ -101,8 +101,8 @@ def regions(**given):
 
 
 @pytest.mark.parametrize("scope", ["", "&pid=101", "&pid=303", "&container=0123456789ab", "&pid=1"])
-def test_a_heatmap_and_its_regions(server, scope):
-    """Seconds by fifty slots; what a region's profile holds is what its slots do."""
+def test_heatmap_slots_equal_the_profile_of_their_region(server, scope):
+    """Seconds by fifty slots; the profile of a region equals the sum of its slots."""
     status, headers, body = server.ask(f"/api/v1/heatmap?seconds=3600{scope}")
     heatmap = json.loads(body)
     assert status == 200 and headers["content-type"] == "application/json" and heatmap["slot_ms"] == 20 and heatmap["now_ms"] == 120000
@@ -118,8 +118,8 @@ def test_a_heatmap_and_its_regions(server, scope):
 @pytest.mark.parametrize("scope, order, names", [("", "most", ["worker(int, char const*)", "parse_headers", "ExecSeqScan", "handler"]),
                                                  ("", "change", ["parse_headers", "handler", "worker(int, char const*)", "ExecSeqScan"]),
                                                  ("&pid=303", "most", ["handler"]), ("&pid=1", "change", [])])
-def test_hotspots(server, scope, order, names):
-    """Rows and all others add up to each window, however many rows there are; and to the profile of the window."""
+def test_hotspots_sum_to_the_profile(server, scope, order, names):
+    """Rows plus the remainder sum to each window's total, however many rows there are, and to the window's profile."""
     for count in range(1, 6):
         status, headers, body = server.ask(f"/api/v1/hotspots?seconds=120&order={order}&max={count}{scope}")
         told = json.loads(body)
@@ -135,7 +135,7 @@ def test_hotspots(server, scope, order, names):
     assert all("others_ns" not in window for window in total["windows"])
 
 
-def test_two_regions_compared(server):
+def test_regions_are_compared(server):
     """Shares before and after, as files and on the page."""
     both = regions(baseline_from=104000, baseline_to=109000, **{"from": 112000, "to": 117000})
     status, headers, body = server.ask(f"/api/v1/compare?{both}")
@@ -158,21 +158,21 @@ def test_two_regions_compared(server):
 @pytest.mark.parametrize("query, why", [("from=1", "one needs the other"), ("to=1", "one needs the other"), ("from=2&to=2", "later than from"), ("from=3&to=2", "later"),
                                         ("from=1&to=2&seconds=5", "not together"), ("from=0&to=3600001", "at most"), ("from=-1&to=2", "whole number"), ("from=1.5&to=2", "whole number"),
                                         ("from=1&from=1&to=2", "twice"), ("from=9000000000001&to=2", "whole number"), ("from=1e5&to=2e5", "whole number"),
-                                        ("from=8000000000000&to=8000000000001", "still to come")])
-def test_regions_that_are_none(server, query, why):
+                                        ("from=8000000000000&to=8000000000001", "in the future")])
+def test_invalid_regions_are_refused(server, query, why):
     for target in (f"/api/v1/profile?{query}", f"/api/v1/compare?baseline_from=104000&baseline_to=105000&{query}"):
         status, _, body = server.ask(target)
         assert status == 400 and any(word in body.decode() for word in (why, "unknown parameter", "is needed here")), (target, body)
-    assert why == "still to come" or all(server.ask(f"/api/v1/{what}?{query}")[0] == 400 for what in ("heatmap", "hotspots"))
+    assert why == "in the future" or all(server.ask(f"/api/v1/{what}?{query}")[0] == 400 for what in ("heatmap", "hotspots"))
 
 
 @pytest.mark.parametrize("form", ["json", "html", "text", "folded"])
-def test_nothing_is_no_side_of_a_comparison(server, form):
+def test_comparison_with_an_empty_region_is_refused(server, form):
     status, _, body = server.ask(f"/api/v1/compare?baseline_from=104000&baseline_to=109000&from=112000&to=117000&pid=303&format={form}")
     assert status == 409 and b"before has no samples: nothing can be compared" in body
 
 
-def test_regions_that_are_no_longer_kept(server):
+def test_expired_regions_are_gone(server):
     for target in ("/api/v1/profile?from=102000&to=104000", "/api/v1/compare?from=110000&to=111000&baseline_from=100000&baseline_to=101000"):
         status, _, body = server.ask(target)
         assert status == 410 and b"no longer kept" in body
@@ -180,7 +180,7 @@ def test_regions_that_are_no_longer_kept(server):
         assert server.ask(target)[0] == 400
 
 
-def test_metrics_by_accept(server):
+def test_metrics_format_follows_the_accept_header(server):
     _, old, text = server.ask("/metrics")
     _, new, openmetrics = server.ask("/metrics", headers=["Accept: application/openmetrics-text; version=1.0.0"])
     assert old["content-type"].startswith("text/plain") and new["content-type"].startswith("application/openmetrics-text")
@@ -200,13 +200,13 @@ def test_other_hosts_are_refused(server, host):
         assert status == 403 and b"DNS rebinding" in body and headers["content-type"].startswith("text/plain"), target
 
 
-def test_one_host_is_needed(server):
+def test_exactly_one_host_header_is_required(server):
     for extra in (["Host: evil.example"], [f"host: 127.0.0.1:{server.port}"]):
         assert server.ask("/healthz", headers=extra)[0] == 400, extra
     assert server.ask("/healthz", host="")[0] == 400
 
 
-def test_own_names_are_taken(server):
+def test_own_host_names_are_accepted(server):
     for host in (f"localhost:{server.port}", f"LOCALHOST.:{server.port}", f"[::1]:{server.port}", f"127.1.2.3:{server.port}"):
         assert server.ask("/healthz", host=host)[0] == 200
     assert server.ask("/healthz", host="")[0] == 400
@@ -223,7 +223,7 @@ def test_allowed_hosts_and_other_addresses():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "X" * 2000])
-def test_other_methods(server, method):
+def test_other_methods_are_refused(server, method):
     reply = server.ask("/api/v1/profile", method=method)
     assert reply[0] == 405 and reply[1]["allow"] == "GET, HEAD"
 
@@ -231,24 +231,24 @@ def test_other_methods(server, method):
 @pytest.mark.parametrize("query", ["seconds=0", "seconds=3601", "seconds=-1", "seconds=1e3", "seconds=", "seconds", "seconds=1&seconds=2", "pid=0", "pid=x", "pid=%00",
                                    "pid=1%002", "container=xyz", "container=../../etc/passwd", "format=exe", "format=..", "nothing=1", "=", "&&x", "service=", "service=%0a",
                                    "service=" + "a" * 300, "%ff=%fe", "seconds=%"])
-def test_bad_parameters(server, query):
+def test_invalid_parameters_are_refused(server, query):
     status, headers, body = server.ask(f"/api/v1/profile?{query}")
     assert status == 400 and headers["content-type"].startswith("text/plain") and body.strip()
 
 
-def test_parameters_that_a_route_does_not_know(server):
+def test_unknown_parameters_are_refused(server):
     assert server.ask("/?x=1")[0] == 400
     assert server.ask("/api/v1/requests?pid=1")[::2] == (400, b"unknown parameter; this address knows: seconds, max\n")
 
 
 @pytest.mark.parametrize("target", ["/nothing", "//", "/api", "/api/v1/profile/", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/index.html", "/\xff", "*", "/healthz%00"])
-def test_nothing_else_is_there(server, target):
+def test_unknown_paths_are_not_found(server, target):
     reply = server.ask(target)
     assert reply is None or reply[0] in (400, 404)
     assert server.ask("/healthz")[0] == 200
 
 
-def test_requests_of_other_sites(server):
+def test_cross_site_requests_are_refused(server):
     cross = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"]
     assert server.ask("/api/v1/profile", headers=cross)[0] == 403
     assert server.ask("/", headers=["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"])[0] == 200
@@ -283,13 +283,13 @@ def test_many_connections_at_once_are_bounded(server):
     try:
         for _ in range(200):
             s = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-            s.sendall(b"GET / HTTP/1.1\r\nHost: 127")  # and never goes on
+            s.sendall(b"GET / HTTP/1.1\r\nHost: 127")  # never completed
             idle.append(s)
         assert len(list(tasks.iterdir())) <= 70
     finally:
         for s in idle:
             s.close()
-    # It answers nobody until it has seen that they are gone; all of them, so that who comes next has room.
+    # The server answers no new client until it has noticed the closed connections; wait for all of them to be noticed.
     wait_for(lambda: len(list(tasks.iterdir())) <= before and (server.ask("/healthz") or [None])[0] == 200, 30, "an answer")
 
 
@@ -303,15 +303,15 @@ def test_many_exports_at_once_are_all_answered(server):
     assert len(answers) == 24 and set(answers) <= {200, 503} and 200 in answers
 
 
-def test_a_reader_that_goes_away_does_no_harm(server):
+def test_reset_during_a_response_does_no_harm(server):
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", server.port)) as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # resets instead of closing
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close() sends a reset
             s.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
     assert server.ask("/healthz")[0] == 200
 
 
-def test_connections_are_kept(server):
+def test_connections_are_kept_alive(server):
     c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     for _ in range(3):
         c.request("GET", "/healthz")
@@ -341,12 +341,12 @@ def test_stops_while_connections_are_open():
 
 @pytest.mark.parametrize("listen,why", [("127.0.0.1", "Invalid argument"), ("127.0.0.1:99999", "Invalid argument"), ("example.org:80", "Invalid argument"),
                                         ("::1:80", "Invalid argument"), ("127.0.0.1:-1", "Invalid argument"), ("203.0.113.7:0", "Cannot assign requested address")])
-def test_addresses_that_cannot_be_listened_on(listen, why):
+def test_invalid_listen_addresses_are_errors(listen, why):
     done = subprocess.run([FAKE_PAGE, "normal", listen], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
     assert done.returncode == 1 and why in done.stderr
 
 
-def test_a_port_in_use():
+def test_port_in_use_is_an_error():
     s = Server()
     try:
         done = subprocess.run([FAKE_PAGE, "normal", f"127.0.0.1:{s.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
@@ -355,7 +355,7 @@ def test_a_port_in_use():
         s.stop()
 
 
-def test_ipv6():
+def test_listens_on_ipv6():
     s = Server(listen="[::1]:0")
     try:
         c = http.client.HTTPConnection("::1", s.port, timeout=10)

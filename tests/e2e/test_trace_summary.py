@@ -313,7 +313,7 @@ def test_invalid_text_does_not_reach_the_terminal(summary, tmp_path):
     path.write_bytes(json.dumps(whole(1)).encode().replace(b'"m"', b'"m\xff\x1b[31m\x00"'))
     done = summary(path)
     assert done.returncode == 0 and "Summary for m\ufffd\\x1b[31m" in done.stdout and "\x1b" not in done.stdout
-    assert "1 objects hold bytes in their texts that JSON does not allow, the first begins at byte 1" in done.stderr
+    assert "1 objects have bytes in strings that JSON does not allow, the first object at byte 1" in done.stderr
     assert json.loads(summary(path, "--json").stdout)
 
 

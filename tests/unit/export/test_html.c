@@ -81,7 +81,7 @@ static void test_title_names_the_profile_type(void **state)
         uint32_t other_pid;
         uint64_t duration_ns;
     } cases[] = {
-        {NULL, "a&b<c", "Sonde: waiting time of a&amp;b&lt;c (pid 7), 2.50 s", PROFILE_OFF_CPU_TIME, 7, 2500000000},
+        {NULL, "a&b<c", "Sonde: off-CPU time of a&amp;b&lt;c (pid 7), 2.50 s", PROFILE_OFF_CPU_TIME, 7, 2500000000},
         {NULL, "a&b<c", "Sonde: wall-clock time of a&amp;b&lt;c", PROFILE_WALL_TIME, 8, 0},
         {"page-faults", "d", "Sonde: page-faults of several processes", PROFILE_EVENTS, 8, 0},
     };

@@ -73,7 +73,7 @@ static void test_sums_are_right(void **state)
     assert_true(sums[DIFF_BEFORE] == 400 && sums[DIFF_AFTER] == 1000);
     const struct diff_change change = profile_diff_change(d, leaf->self);
     assert_true(change.before == 0.75 && change.after == 0.8);
-    assert_false(diff_is_told(&change)); /* of 4 and 10 samples */
+    assert_false(diff_is_significant(&change)); /* of 4 and 10 samples */
 }
 
 static void test_significance_of_sampled_changes(void **state)
@@ -93,7 +93,7 @@ static void test_significance_of_sampled_changes(void **state)
         const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
         const double p = (1000 + n) / 20000.0; /* samples of equal weight: a binomial's */
         assert_true(fabs(change.noise - 3 * sqrt(p * (1 - p) * 2 / 10000)) < 1e-12);
-        assert_int_equal(diff_is_told(&change), twice);
+        assert_int_equal(diff_is_significant(&change), twice);
     }
 }
 
@@ -132,7 +132,7 @@ static void test_single_heavy_sample_is_not_significant(void **state)
     for (size_t i = 0; i < array_size(names); i++) {
         const struct diff_change change = profile_diff_change(d, find(d, names[i])->self);
         assert_true(fabs(diff_change_of(&change)) > 0.02 && change.noise > 0.5 && change.noise <= 1);
-        assert_false(diff_is_told(&change));
+        assert_false(diff_is_significant(&change));
     }
     const struct diff_change whole = profile_diff_change(d, find(d, "main")->total);
     assert_true(whole.noise == 0);
@@ -155,15 +155,15 @@ static void test_counted_events_are_exact(void **state)
     const struct diff_amount *f = find(d, "f")->self;
     struct diff_change change = profile_diff_change(d, f);
     const double drawn = change.noise;
-    assert_false(diff_is_told(&change));
+    assert_false(diff_is_significant(&change));
     d->is_exact[DIFF_BEFORE] = true;
     change = profile_diff_change(d, f);
     assert_true(fabs(change.noise - drawn / sqrt(2)) < 1e-12);
     d->is_exact[DIFF_AFTER] = true;
     change = profile_diff_change(d, f);
-    assert_true(change.noise == 0 && diff_is_told(&change));
+    assert_true(change.noise == 0 && diff_is_significant(&change));
     change = profile_diff_change(d, d->whole);
-    assert_false(diff_is_told(&change));
+    assert_false(diff_is_significant(&change));
 }
 
 /* ---- whether the bounds hold ---- */
@@ -207,7 +207,7 @@ static void test_bounds_hold_at_their_confidence(void **state)
         for (int j = 0; j < 500; j++) {
             const struct diff_change change = draw_change(&random, cases[i].p, cases[i].factor, cases[i].has_tail);
             within_one += fabs(diff_change_of(&change)) < change.noise / 3;
-            told += diff_is_told(&change);
+            told += diff_is_significant(&change);
         }
         if (within_one < 500 * 0.60 || within_one > 500 * 0.77 ||
             told > 10) /* 68 % of a normal distribution, and 0.3 % */
