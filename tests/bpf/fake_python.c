@@ -33,7 +33,7 @@ struct fake_cframe {
     struct fake_cframe *previous;
 };
 
-/* A frame of before 3.11. */
+/* An interpreter frame before 3.11. */
 struct fake_object {
     uint64_t object[3];
     struct fake_object *back;
@@ -46,7 +46,7 @@ struct fake_thread {
     uint64_t object;
     struct fake_thread *next;
     void *current;
-    struct fake_cframe *cframe, root; /* of 3.10 */
+    struct fake_cframe *cframe, root; /* 3.10 only */
     uint64_t id;
 };
 
@@ -105,22 +105,23 @@ struct python_layout fake_python_layout(unsigned flags)
 
 /* ---- the workload ---- */
 
-static unsigned way; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
+static unsigned frame_style; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
 
 static void (*volatile serve)(void) =
-    workload_serve; /* the compiler must not know that it never returns: frames would go */
-/* Pushes a run of frames, as long as it runs. */
+    workload_serve; /* hides from the compiler that it never returns, which would let it drop frames */
+/* Pushes the given number of frame runs. */
 __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs)
 {
     struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
-    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
+    struct fake_cframe here = {.previous = frame_style == PYTHON_CFRAMES ? t->current : NULL};
+    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK,
+                               .previous = frame_style == PYTHON_CFRAMES ? NULL : t->current};
     struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
 
-    for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
+    for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is called first */
         run[i] = (struct fake_frame){
             .code = &fake_codes[i], .previous = &run[i + 1], .instruction = &fake_codes[i].instructions[i]};
-    if (way == PYTHON_CFRAMES) {
+    if (frame_style == PYTHON_CFRAMES) {
         run[FRAMES_A_RUN - 1].owner = 1;
         run[FRAMES_A_RUN - 1].previous = here.previous ? here.previous->current : NULL;
         here.current = run;
@@ -135,34 +136,35 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
     return (int)here.before + entry.owner;
 }
 
-/* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie)
+/* Each evaluator has one frame of its own, as before 3.11. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs,
+                                                                                        enum corruption corruption)
 {
     struct fake_cframe here = {.previous = thread.cframe};
     struct fake_object *o = &objects[runs - 1];
 
     *o = (struct fake_object){.back = thread.current, .code = &fake_codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
-    if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
+    if (corruption != UNEVEN || runs > 1) /* otherwise about to start, or at its end */
         thread.cframe = &here;
     thread.current = o;
     if (runs > 1)
-        return evaluate_object(runs - 1, lie) + (int)here.before;
-    if (lie == CIRCLE)
+        return evaluate_object(runs - 1, corruption) + (int)here.before;
+    if (corruption == CIRCLE)
         objects[1].back = objects;
-    if (lie == NOWHERE)
+    if (corruption == NOWHERE)
         objects[1].back = (void *)0xffff888000000000;
     serve();
     return (int)here.before;
 }
 
-static void lie_about(enum lie lie, struct fake_cframe *here)
+static void corrupt(enum corruption corruption, struct fake_cframe *here)
 {
     static struct fake_cframe elsewhere;
     struct fake_frame *leaf = &frames[0];
 
     elsewhere = *here;
 
-    switch (lie) {
+    switch (corruption) {
     case CIRCLE:
         leaf[1].previous = leaf;
         break;
@@ -172,7 +174,7 @@ static void lie_about(enum lie lie, struct fake_cframe *here)
     case ENDS_TOO_EARLY:
         leaf[1].owner = 1;
         break;
-    case UNLIKE: /* the run before is said to end with another frame than the one that called this run */
+    case UNLIKE: /* the previous run names another frame than the one that called this run */
         leaf[FRAMES_A_RUN - 1].previous = &leaf[FRAMES_A_RUN];
         elsewhere.current = &leaf[FRAMES_A_RUN + 1];
         here->previous = &elsewhere;
@@ -192,8 +194,8 @@ static void lie_about(enum lie lie, struct fake_cframe *here)
     serve();
 }
 
-/* The same, but lies. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie)
+/* Same as above, with inconsistent structures. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_corrupted(enum corruption corruption)
 {
     struct fake_cframe here = {0};
 
@@ -204,21 +206,21 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
     frames[FRAMES_A_RUN - 1].owner = 1;
     here.current = frames;
     thread.current = &here;
-    lie_about(lie, &here);
+    corrupt(corruption, &here);
     return (int)here.before;
 }
 
-void fake_python_set_up(unsigned flags, enum lie lie)
+void fake_python_set_up(unsigned flags, enum corruption corruption)
 {
-    way = flags;
+    frame_style = flags;
     inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
     interpreter = (struct fake_interpreter){
-        .next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
+        .next = corruption == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
     thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
     for (size_t i = 0; i < 40; i++)
         others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
     thread = (struct fake_thread){.id = (uint64_t)pthread_self(), .cframe = &thread.root};
-    /* Written here: pages of a file that the child has not touched are not there for it. */
+    /* Written at run time: pages of the file that the child has not touched cannot be read. */
     file = (struct fake_text){.length = 6, .state = 1 << 2 | 1 << 6, .data = "x/y.py"};
     lines.size = 5;
     memcpy(lines.data, "lines", 5);
@@ -228,9 +230,9 @@ void fake_python_set_up(unsigned flags, enum lie lie)
         fake_codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
 }
 
-_Noreturn void fake_python_enter(unsigned flags, int runs, enum lie lie)
+_Noreturn void fake_python_enter(unsigned flags, int runs, enum corruption corruption)
 {
     if (flags & PYTHON_FRAME_OBJECTS)
-        _exit(evaluate_object(runs, lie));
-    _exit(lie < CIRCLE ? evaluate(runs) : evaluate_and_lie(lie));
+        _exit(evaluate_object(runs, corruption));
+    _exit(corruption < CIRCLE ? evaluate(runs) : evaluate_corrupted(corruption));
 }

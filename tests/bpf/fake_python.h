@@ -1,5 +1,5 @@
-/* What is of a Python interpreter in the memory of a process that has none: its structures, of a version's
- * layout, and C functions that push its frames as its evaluator does. */
+/* Memory of a process that looks like a Python interpreter to the walk: the structures of one version's layout, and C
+ * functions that push frames as its evaluator does. */
 #pragma once
 
 #include <linux/types.h>
@@ -11,8 +11,8 @@
 #define FRAMES_A_RUN 3
 #define RUNS_MAX     600
 
-enum lie {
-    TRUTH,
+enum corruption {
+    INTACT,
     TWO_INTERPRETERS,
     CIRCLE,
     NOWHERE,
@@ -35,15 +35,15 @@ struct fake_code {
     uint16_t instructions[8];
 };
 
-extern struct fake_code fake_codes[FRAMES_A_RUN]; /* of the functions a, b and c in x/y.py, from line 1, 2 and 3 */
-extern const char *const fake_lines;              /* of each, five bytes */
+extern struct fake_code fake_codes[FRAMES_A_RUN]; /* the code objects of functions a, b and c in x/y.py, from lines 1,
+                                                   * 2 and 3 */
+extern const char *const fake_lines;              /* line table of each, five bytes */
 
-/* The code of the evaluators, whose frames are looked for on stacks. */
+/* Section with the code of the evaluators, whose frames the walk looks for on the stack. */
 extern const char __start_code_evaluate[], __stop_code_evaluate[];
 
 struct python_layout fake_python_layout(unsigned flags);
-/* Fills the structures, which a child that is forked afterwards has. */
-void fake_python_set_up(unsigned flags, enum lie lie);
-/* In that child: pushes so many frames, or runs of frames, and serves as a workload (workload.h) on top of
- * them. */
-_Noreturn void fake_python_enter(unsigned flags, int runs, enum lie lie);
+/* Fills the structures. Call it before the child is forked. */
+void fake_python_set_up(unsigned flags, enum corruption corruption);
+/* In the child: pushes that many frames, or runs of frames, and serves as a workload (workload.h) on top of them. */
+_Noreturn void fake_python_enter(unsigned flags, int runs, enum corruption corruption);

@@ -44,7 +44,7 @@ pid_t links_thread(void)
 
 /* ---- the source, attached to our own provider ---- */
 
-/* Not of the name that agents look for: nobody else is to attach to it. */
+/* Not the name that agents check for: no agent on this machine must attach to it. */
 int links_open_file(void)
 {
     char path[64], name[64];
@@ -70,7 +70,7 @@ bool links_know(const struct links *l, pid_t tid)
     return link.started_ns && link.epoch == links_entry(l, LINK_EPOCH_KEY).epoch;
 }
 
-double links_figure(const struct links *l, const char *name)
+double links_metric(const struct links *l, const char *name)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(metric_set_new(&set), 0);
@@ -97,7 +97,7 @@ void links_turn_until(const struct links *l, bool attached)
     for (int i = 0; i < 30000; i++) {
         links_turn(l);
         if (sonde_probe_enabled(links_enter_probe) == attached && sonde_probe_enabled(links_leave_probe) == attached &&
-            links_figure(l, "sonde_usdt_attachments_waiting") == 0)
+            links_metric(l, "sonde_usdt_attachments_waiting") == 0)
             return;
     }
     fail_msg("%s in a minute", attached ? "not attached" : "not detached");

@@ -1,4 +1,4 @@
-/* Whether a request that was slow for a known cause is told so; see request_cause.h. */
+/* Asserts that a request with an injected cause is reported with that cause; see request_cause.h. */
 #include "request_cause.h"
 
 #include "requests.h"
@@ -24,8 +24,8 @@ uint64_t taken_ns(unsigned long long ticks_before)
     return ticks ? (ticks + 1) * 1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK) : 0;
 }
 
-/* By how much this machine's clock of threads is faster than time, as an emulated one's may be; the most of some looks,
- * for who loses its CPU sees less. */
+/* Ratio of the thread clock to wall time, which differs from 1 on an emulated machine. The maximum of several
+ * measurements, because a preempted thread measures less. */
 static double thread_clock_rate(void)
 {
     static double most;
@@ -43,8 +43,8 @@ static double thread_clock_rate(void)
     return most > 1 ? most : 1;
 }
 
-/* CPU time is what was asked for, less what the thread's clock counts of each switch that took it off the CPU. A sleep
- * begins before its thread leaves the CPU, and where two threads meet one may come late. */
+/* CPU time is what was injected, less what the thread's clock counts for each switch that took it off the CPU. A sleep
+ * starts before the thread leaves the CPU, and where two threads meet, one may be late. */
 static uint64_t least_of(enum request_part_kind kind)
 {
     const uint64_t asked_ns = CAUSE_MS * 1000000ull;
@@ -53,7 +53,7 @@ static uint64_t least_of(enum request_part_kind kind)
     return kind == REQUEST_PART_SLEEP ? asked_ns / 2 : asked_ns / 4;
 }
 
-/* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
+/* The injected wait is complete, and nothing but CPU and run queue time has any weight besides it. */
 static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail,
                          unsigned long long ticks_before)
 {
@@ -71,17 +71,17 @@ static void assert_cause(const struct request *r, enum request_part_kind kind, c
         found |= r->parts[i].kind == kind && strstr(r->parts[i].detail, detail);
     if (!found)
         fail_msg("%s: no part says \"%s\"; cause: %s", r->route, detail, r->cause);
-    if (kind != REQUEST_PART_CPU) /* a thread that computes is robbed by interrupts and hypervisors */
+    if (kind != REQUEST_PART_CPU) /* a computing thread loses time to interrupts and hypervisors */
         assert_true(total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10 + taken_ns(ticks_before));
 }
 
-void ask_for_cause(int way, const char *target, const char *route, enum request_part_kind kind, const char *detail,
-                   unsigned long long ticks_before)
+void expect_cause(int server, const char *target, const char *route, enum request_part_kind kind, const char *detail,
+                  unsigned long long ticks_before)
 {
     const struct request *r = NULL;
     for (size_t n = 1; n <= 3 && (!r || total(r, kind) < least_of(kind)); n++) {
-        ask(way, "GET", target);
-        r = await(way == PREFORK ? 0 : servers[way], route, n);
+        send_request(server, "GET", target);
+        r = await_requests(server == PREFORK ? 0 : servers[server], route, n);
     }
     assert_cause(r, kind, detail, ticks_before);
 }

@@ -1,4 +1,4 @@
-/* Servers, client and watching for test_request.c; see requests.h. */
+/* Servers, client and source for test_request.c; see requests.h. */
 int server_main(int argc, char **argv);
 #define main server_main
 #include "../workloads/servers/server.c"
@@ -33,20 +33,20 @@ static unsigned short free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* As fork(); `pid` is the new process's number, 0 for any. */
+/* Like fork(), with `pid` as the new process's number; 0: any. */
 static pid_t fork_as(pid_t pid)
 {
     struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
     return pid ? (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments)) : fork();
 }
 
-static bool start_server(int way, pid_t pid, const char *command)
+static bool start_server(int server, pid_t pid, const char *command)
 {
     char port[16], name[16], byte;
     int ready[2];
-    ports[way] = free_port();
-    snprintf(port, sizeof(port), "%u", ports[way]);
-    snprintf(name, sizeof(name), "%s", server_names[way]);
+    ports[server] = free_port();
+    snprintf(port, sizeof(port), "%u", ports[server]);
+    snprintf(name, sizeof(name), "%s", server_names[server]);
     assert_int_equal(pipe(ready), 0);
     pid = fork_as(pid);
     if (pid < 0) {
@@ -55,13 +55,13 @@ static bool start_server(int way, pid_t pid, const char *command)
         return false;
     }
     if (pid > 0)
-        servers[way] = pid;
+        servers[server] = pid;
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_NAME, command);
         dup2(ready[1], 1);
         syscall(SYS_close_range, 3, ~0u,
-                0); /* programs that the test lets go of must not stay attached for this process */
+                0); /* executables replaced by the tests must not stay attached through this process */
         _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
     }
     close(ready[1]);
@@ -70,11 +70,11 @@ static bool start_server(int way, pid_t pid, const char *command)
     return true;
 }
 
-bool replace_server(int way, const char *command)
+bool replace_server(int server, const char *command)
 {
-    kill(servers[way], SIGKILL);
-    assert_int_equal(waitpid(servers[way], NULL, 0), servers[way]);
-    return start_server(way, servers[way], command);
+    kill(servers[server], SIGKILL);
+    assert_int_equal(waitpid(servers[server], NULL, 0), servers[server]);
+    return start_server(server, servers[server], command);
 }
 
 int start_servers(void **state)
@@ -100,18 +100,17 @@ int stop_servers(void **state)
 
 /* ---- a client ---- */
 
-int dial(int way)
+int connect_to(int server)
 {
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        .sin_family = AF_INET, .sin_port = htons(ports[server]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
 
-/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the
- * end. */
-void expect(int fd, const char *text, int count)
+/* Reads until `text` was seen `count` times ("ok\n" or the last chunk ends a reply of /ok), or to the end. */
+void expect_text(int fd, const char *text, int count)
 {
     char data[4096];
     size_t size = 0;
@@ -125,17 +124,17 @@ void expect(int fd, const char *text, int count)
     }
 }
 
-void await_full(int way, int fd)
+void await_full(int server, int fd)
 {
     for (int there = 0; there < 65536; assert_int_equal(ioctl(fd, FIONREAD, &there), 0))
         poll(NULL, 0, 1);
-    threads_await_all_blocked(servers[way]);
+    threads_await_all_blocked(servers[server]);
 }
 
-void ask(int way, const char *method, const char *target)
+void send_request(int server, const char *method, const char *target)
 {
     char text[512], sink[512];
-    int fd = dial(way),
+    int fd = connect_to(server),
         n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
     assert_int_equal(write(fd, text, (size_t)n), n);
     while (recv(fd, sink, sizeof(sink), 0) > 0)
@@ -143,9 +142,9 @@ void ask(int way, const char *method, const char *target)
     close(fd);
 }
 
-/* ---- watching ---- */
+/* ---- recording ---- */
 
-static void keep(struct request *request)
+static void keep_request(struct request *request)
 {
     for (size_t i = 0; i < watch.count; i++)
         if (watch.requests[i]->id == request->id) {
@@ -157,7 +156,7 @@ static void keep(struct request *request)
     watch.requests[watch.count++] = request;
 }
 
-/* The server's functions by where they begin: none is longer. */
+/* Names the server's functions by their start address: none is longer. */
 static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
                                const __u64 *addresses, struct frame *ret_frames, size_t max)
 {
@@ -189,7 +188,7 @@ static size_t name_user_frames(void *context, const struct request_record *recor
     return n;
 }
 
-void look(void)
+void check(void)
 {
     static const struct request_names names = {.user_frames = name_user_frames};
     batch_clear(watch.batch);
@@ -197,7 +196,7 @@ void look(void)
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == RECORD_REQUEST_STACK) { /* nobody gives the BPF side any rows here */
+        if (record->h.kind == RECORD_REQUEST_STACK) { /* no unwind table is loaded here */
             if (watch.apart_count < array_size(watch.apart))
                 watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
             continue;
@@ -210,7 +209,7 @@ void look(void)
         if (r == -EBADMSG)
             watch.bad++;
         else
-            keep(request);
+            keep_request(request);
     }
 }
 
@@ -247,12 +246,12 @@ size_t seen(pid_t pid, const char *route)
     return n;
 }
 
-/* Waits for `count` requests of that route and gives the last. */
-const struct request *await(pid_t pid, const char *route, size_t count)
+/* Waits for `count` requests of that route and returns the last. */
+const struct request *await_requests(pid_t pid, const char *route, size_t count)
 {
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     for (;;) {
-        look();
+        check();
         if (seen(pid, route) >= count)
             break;
         if (clock_monotonic_ns() > end)
@@ -268,13 +267,13 @@ const struct request *await(pid_t pid, const char *route, size_t count)
     return NULL;
 }
 
-/* One load a method: verifying takes long where the machine is emulated. What is left of the case before began
- * before this one. */
+/* Loads the programs once per method: verifying takes long on an emulated machine. Requests left over from the
+ * previous case started before this one. */
 int watch_begin(void **state)
 {
     static int open_state = -1;
     struct source_options options = {
-        .ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* nobody else's */
+        .ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* exclusive to this test */
     struct attach_report report = {0};
     for (int i = 0; i < 4; i++)
         options.pids[i] = (uint32_t)servers[i];
@@ -344,9 +343,9 @@ void await_counted(const char *service, uint64_t count)
                  (unsigned long long)count);
 }
 
-/* EACCES and E2BIG are the verifier's words for a program that is wrong; EPERM, EINVAL, ESRCH say that the
- * kernel has no such thing or gives it to nobody. */
-static void refuse(const char *why_not)
+/* EACCES and E2BIG are verifier errors, so the program is wrong. EPERM, EINVAL and ESRCH mean that the kernel does not
+ * provide the method. */
+static void skip_method(const char *why_not)
 {
     if (strstr(why_not, "Permission denied") || strstr(why_not, "Argument list too long"))
         fail_msg("the verifier refused it: %s", why_not);
@@ -357,14 +356,14 @@ static void refuse(const char *why_not)
 void need_method(void)
 {
     if (!watch.self)
-        refuse(watch.why_not);
+        skip_method(watch.why_not);
 }
 
 void need_stacks(void)
 {
     need_method();
     if (!request_source_unwind_tables(watch.self))
-        refuse(watch.why_no_stacks);
+        skip_method(watch.why_no_stacks);
 }
 
 void assert_nothing_lost(void)

@@ -1,4 +1,4 @@
-/* Reads /proc/PID/maps and builds rows anew for every file; slow and simple. */
+/* Reads /proc/PID/maps and builds an unwind table for every file; slow and simple. */
 #include "rows.h"
 
 #include "base/cleanup.h"
@@ -45,7 +45,7 @@ static uint32_t put_file(struct unwind_tables *tables, pid_t pid, const struct u
     return object;
 }
 
-int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct rows *ret)
+int unwind_load_process_mappings(struct unwind_tables *tables, pid_t pid, struct loaded_mappings *ret)
 {
     struct unwind_mapping *mappings = ret->mappings;
     _cleanup_fclose_ FILE *maps = NULL;
@@ -57,7 +57,7 @@ int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct ro
     maps = fopen(path, "re");
     if (!maps)
         return -errno;
-    while (fgets(line, sizeof(line), maps) && count < ROWS_MAPPINGS_MAX) {
+    while (fgets(line, sizeof(line), maps) && count < LOADED_MAPPINGS_MAX) {
         struct unwind_mapping m;
         char permissions[8];
 
@@ -77,9 +77,9 @@ int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct ro
     return r < 0 ? r : (int)count;
 }
 
-int rows_put_process(struct unwind_tables *tables, pid_t pid)
+int unwind_load_process(struct unwind_tables *tables, pid_t pid)
 {
-    struct rows rows;
+    struct loaded_mappings loaded;
 
-    return rows_put_process_and_tell(tables, pid, &rows);
+    return unwind_load_process_mappings(tables, pid, &loaded);
 }

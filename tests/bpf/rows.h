@@ -1,5 +1,5 @@
-/* Puts a running process's mappings and rows into the kernel's tables, as the agent does in the end, in one
- * call: for tests of the BPF side alone. */
+/* Loads a running process's mappings and unwind tables into the kernel's maps in one call, for tests of the BPF side
+ * alone. The agent does this asynchronously. */
 #pragma once
 
 #include "sources/tables/unwind_tables.h"
@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define ROWS_MAPPINGS_MAX 128
+#define LOADED_MAPPINGS_MAX 128
 
-struct rows {
-    struct unwind_mapping mappings[ROWS_MAPPINGS_MAX];
+struct loaded_mappings {
+    struct unwind_mapping mappings[LOADED_MAPPINGS_MAX];
     size_t count;
 };
 
-/* How many mappings were put, or -errno. Returns when the BPF side can see them. */
-int rows_put_process(struct unwind_tables *tables, pid_t pid);
-/* The same, and tells what was put. */
-int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct rows *ret);
+/* Returns the number of mappings, or -errno, once the BPF side can see them. */
+int unwind_load_process(struct unwind_tables *tables, pid_t pid);
+/* The same; also returns the mappings. */
+int unwind_load_process_mappings(struct unwind_tables *tables, pid_t pid, struct loaded_mappings *ret);

@@ -1,5 +1,4 @@
-/* Functions whose frames the tests look for stand in sections of their own, between symbols that the linker
- * makes. */
+/* Functions whose frames the tests check for are in sections of their own, between symbols that the linker defines. */
 #include "subjects.h"
 
 #include <signal.h>
@@ -15,20 +14,20 @@
 
 #define PLACED(section_name) __attribute__((noinline, noclone, section(section_name)))
 
-/* Made by the linker for sections whose names are identifiers. */
+/* Defined by the linker for sections whose names are identifiers. */
 extern const char __start_code_recurse[], __stop_code_recurse[];
 extern const char __start_code_interrupted[], __stop_code_interrupted[];
 
 static volatile uint64_t sink;
-static volatile sig_atomic_t enough; /* never, but the compiler must not know */
+static volatile sig_atomic_t enough; /* never set; hides this from the compiler */
 static void (*at_bottom)(void);
 static volatile char *no_access;
 
-int subject_code_holds(enum subject_code code, unsigned long address)
+int frames_code_contains(enum frames_code code, unsigned long address)
 {
     const char *at = (const char *)address;
 
-    if (code == SUBJECT_RECURSE)
+    if (code == FRAMES_RECURSE)
         return at >= __start_code_recurse && at < __stop_code_recurse;
     return at >= __start_code_interrupted && at < __stop_code_interrupted;
 }
@@ -53,7 +52,7 @@ PLACED("code_recurse") static int recurse(int depth)
     return below + room[depth % 72];
 }
 
-void subject_recurse(int depth, void (*bottom)(void))
+void frames_recurse(int depth, void (*bottom)(void))
 {
     at_bottom = bottom;
     sink = (uint64_t)recurse(depth);
@@ -71,7 +70,7 @@ PLACED("code_interrupted") static void interrupted(void)
     sink = sink + 1;
 }
 
-void subject_interrupt(int flags, void (*bottom)(void))
+void frames_interrupt(int flags, void (*bottom)(void))
 {
     const stack_t alternate = {.ss_sp = malloc(ALTERNATE_BYTES), .ss_size = ALTERNATE_BYTES};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
@@ -92,7 +91,7 @@ static pid_t begin(void)
     return pid;
 }
 
-pid_t subject_named(const char *name)
+pid_t burner_start(const char *name)
 {
     pid_t pid = begin();
 
@@ -103,7 +102,7 @@ pid_t subject_named(const char *name)
     return pid;
 }
 
-void subject_kill(pid_t pid)
+void burner_kill(pid_t pid)
 {
     if (pid <= 0)
         return;

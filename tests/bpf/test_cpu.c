@@ -1,7 +1,7 @@
-/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and
- * asserts what comes out and that nothing was lost. Stacks are of events that the child provokes a known number of
- * times (page faults of an instruction of its own, system calls): as many stacks come. What concerns the clock waits
- * for its next sample. */
+/* CPU profiling from the kernel to the batch: every case triggers the programs with a child of known shape and asserts
+ * the samples and that nothing was lost. Stacks belong to events that the child triggers a known number of times (page
+ * faults of one instruction, system calls), so exactly as many stacks arrive. Cases about the clock wait for its next
+ * sample. */
 #include "rows.h"
 #include "subjects.h"
 #include "watch.h"
@@ -28,12 +28,12 @@
 
 static void go_deep(void *depth)
 {
-    subject_recurse((int)(intptr_t)depth, workload_serve);
+    frames_recurse((int)(intptr_t)depth, workload_serve);
 }
 
 static void go_into_signal(void *flags)
 {
-    subject_interrupt((int)(intptr_t)flags, workload_serve);
+    frames_interrupt((int)(intptr_t)flags, workload_serve);
 }
 
 static struct workload start_deep(int depth)
@@ -50,34 +50,34 @@ static struct source_options only(pid_t pid)
     return options;
 }
 
-/* The BPF side has the process's rows before the first event. */
-static struct watch watch_walked(const struct workload *child, const char *event, struct rows *ret_rows)
+/* The process's unwind tables are loaded before the first event. */
+static struct watch watch_walked(const struct workload *child, const char *event, struct loaded_mappings *ret_mappings)
 {
     struct watch w = workload_watch(only(child->pid), event);
-    struct rows rows;
+    struct loaded_mappings loaded;
 
-    assert_true(rows_put_process_and_tell(cpu_source_unwind_tables(w.self), child->pid, ret_rows ? ret_rows : &rows) >
-                0);
+    assert_true(unwind_load_process_mappings(cpu_source_unwind_tables(w.self), child->pid,
+                                             ret_mappings ? ret_mappings : &loaded) > 0);
     return w;
 }
 
-/* As many samples as the child does `work`, each of which `look` counts. */
+/* Expects as many samples as the child calls `work`, each accepted by `check`. */
 static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned),
-                           bool (*look)(const struct record_header *, void *), void *context)
+                           bool (*check)(const struct record_header *, void *), void *context)
 {
     workload_run(child, work, FIRINGS);
-    workload_expect(w, FIRINGS, look, context);
+    workload_expect(w, FIRINGS, check, context);
     workload_end(child);
     workload_unwatch(w);
 }
 
-static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct record_header *, void *),
+static void expect_faults(struct workload *child, struct watch w, bool (*check)(const struct record_header *, void *),
                           void *context)
 {
-    expect_samples(child, &w, workload_fault, look, context);
+    expect_samples(child, &w, workload_fault, check, context);
 }
 
-/* The user address `i` of a sample: where the call or the interrupted instruction is. */
+/* User address `i` of a sample: the call site or the interrupted instruction. */
 static unsigned long user_address(const struct cpu_sample *s, size_t i)
 {
     __u64 address = s->data[s->kernel_frames + i];
@@ -85,12 +85,12 @@ static unsigned long user_address(const struct cpu_sample *s, size_t i)
     return address & CPU_FRAME_EXACT ? address & ~CPU_FRAME_EXACT : address - 1;
 }
 
-static size_t count_frames(const struct cpu_sample *s, enum subject_code code)
+static size_t count_frames(const struct cpu_sample *s, enum frames_code code)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s->user_frames; i++)
-        n += (size_t)subject_code_holds(code, user_address(s, i));
+        n += (size_t)frames_code_contains(code, user_address(s, i));
     return n;
 }
 
@@ -99,7 +99,7 @@ struct expectation {
     size_t depth; /* calls of the recursive function */
 };
 
-static bool look_any(const struct record_header *header, void *context)
+static bool check_any(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -110,9 +110,8 @@ static bool look_any(const struct record_header *header, void *context)
     assert_int_equal(s->weight_ns, 1);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
-    assert_true(
-        s->flags &
-        CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no frames of their own at a system call's tracepoint */
+    assert_true(s->flags &
+                CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no kernel frames at a system call's tracepoint */
     return true;
 }
 
@@ -123,10 +122,10 @@ static void test_only_the_selected_process_is_sampled(void **state)
     struct watch w = workload_watch(only(child.pid), WORKLOAD_CALL_EVENT);
 
     (void)state;
-    expect_samples(&child, &w, workload_call, look_any, &e);
+    expect_samples(&child, &w, workload_call, check_any, &e);
 }
 
-static bool look_at_clock(const struct record_header *header, void *context)
+static bool check_clock(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -138,17 +137,17 @@ static bool look_at_clock(const struct record_header *header, void *context)
 
 static void test_cpu_clock_yields_samples(void **state)
 {
-    pid_t pid = subject_named("burns");
+    pid_t pid = burner_start("burns");
     const struct source_options options = only(pid);
     struct watch w = watch_begin(&source_cpu, &options);
 
     (void)state;
-    watch_until(&w, 1, look_at_clock, &pid);
-    subject_kill(pid);
+    watch_until(&w, 1, check_clock, &pid);
+    burner_kill(pid);
     watch_end(&w);
 }
 
-static bool look_copied(const struct record_header *header, void *context)
+static bool check_copied(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -163,17 +162,17 @@ static bool look_copied(const struct record_header *header, void *context)
     return true;
 }
 
-/* A process that the tables do not know: its stack comes along. */
+/* A process without unwind tables: its stack is copied. */
 static void test_stack_is_copied_without_unwind_table(void **state)
 {
     struct workload child = start_deep(50);
 
     (void)state;
-    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), look_copied, NULL);
+    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), check_copied, NULL);
 }
 
-/* After the first copy: the second one's address, which is where a signal found the stack pointer. */
-static bool look_at_both_stacks(const struct record_header *header, void *context)
+/* After the first copy: the address of the second, where a signal found the stack pointer. */
+static bool check_both_stacks(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     const __u64 *first = s->data + s->kernel_frames + s->user_frames;
@@ -199,10 +198,10 @@ static void test_both_stacks_of_a_signal_are_copied(void **state)
     struct workload child = workload_start(go_into_signal, (void *)(intptr_t)SA_ONSTACK);
 
     (void)state;
-    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), look_at_both_stacks, NULL);
+    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), check_both_stacks, NULL);
 }
 
-static bool look_deep(const struct record_header *header, void *context)
+static bool check_deep(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -212,7 +211,7 @@ static bool look_deep(const struct record_header *header, void *context)
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
     assert_int_equal(s->stack_bytes, 0);
-    assert_int_equal(count_frames(s, SUBJECT_RECURSE), e->depth);
+    assert_int_equal(count_frames(s, FRAMES_RECURSE), e->depth);
     return true;
 }
 
@@ -221,7 +220,7 @@ static void walk_deep(int depth)
     struct workload child = start_deep(depth);
     struct expectation e = {.pid = child.pid, .depth = (size_t)depth};
 
-    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_deep, &e);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), check_deep, &e);
 }
 
 static void test_walk_300_frames_without_frame_pointers(void **state)
@@ -236,7 +235,7 @@ static void test_walk_900_frames_without_frame_pointers(void **state)
     walk_deep(900);
 }
 
-static bool look_too_deep(const struct record_header *header, void *context)
+static bool check_too_deep(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -253,10 +252,10 @@ static void test_too_deep_stack_is_marked(void **state)
     struct workload child = start_deep(1100);
 
     (void)state;
-    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_too_deep, NULL);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), check_too_deep, NULL);
 }
 
-static bool look_below_system_call(const struct record_header *header, void *context)
+static bool check_below_system_call(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -267,7 +266,7 @@ static bool look_below_system_call(const struct record_header *header, void *con
     return true;
 }
 
-/* In the kernel, the user registers come from the top of the kernel stack: at each switch away from the thread. */
+/* In the kernel, user registers come from the top of the kernel stack: at each switch away from the thread. */
 static void test_user_stack_is_walked_during_a_system_call(void **state)
 {
     struct workload child = workload_start(NULL, NULL);
@@ -278,12 +277,12 @@ static void test_user_stack_is_walked_during_a_system_call(void **state)
     workload_begin(&child, workload_nap, FIRINGS);
     workload_interrupt(&child, FIRINGS, 0);
     workload_await(&child);
-    workload_expect(&w, threads_switches(child.pid) - switches, look_below_system_call, NULL);
+    workload_expect(&w, threads_switches(child.pid) - switches, check_below_system_call, NULL);
     workload_end(&child);
     workload_unwatch(&w);
 }
 
-static bool look_signal(const struct record_header *header, void *context)
+static bool check_signal(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     size_t exact = 0;
@@ -296,7 +295,7 @@ static bool look_signal(const struct record_header *header, void *context)
     for (size_t i = 1; i < s->user_frames; i++)
         if (s->data[s->kernel_frames + i] & CPU_FRAME_EXACT) {
             exact++;
-            assert_true(subject_code_holds(SUBJECT_INTERRUPTED, user_address(s, i)));
+            assert_true(frames_code_contains(FRAMES_INTERRUPTED, user_address(s, i)));
         }
     assert_int_equal(exact, 1);
     return true;
@@ -307,7 +306,7 @@ static void test_walk_through_a_signal_frame(void **state)
     struct workload child = workload_start(go_into_signal, (void *)0);
 
     (void)state;
-    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_signal, NULL);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), check_signal, NULL);
 }
 
 static bool has_answered(const struct workload *w)
@@ -317,8 +316,8 @@ static bool has_answered(const struct workload *w)
     return poll(&answer, 1, 0) == 1;
 }
 
-/* Until what was replaced or removed has been taken out, which a process that is put does a while later: not too often,
- * for each leaves something behind itself. */
+/* Waits until replaced or removed tables are freed. Loading a process does that after a delay; it must not be done too
+ * often, because each load leaves something to free. */
 static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, bool removes, size_t max)
 {
@@ -334,28 +333,29 @@ static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const 
     } while (unwind_tables_bytes(tables) > max);
 }
 
-/* A process whose mappings change all the time: each walk sees the old ones or the new ones, whole. */
+/* A process whose mappings change all the time: each walk sees either the old or the new ones, whole. */
 static void test_mappings_replaced_while_sampling(void **state)
 {
     struct workload child = start_deep(200);
     struct expectation e = {.pid = child.pid, .depth = 200};
-    struct rows rows;
-    struct watch w = watch_walked(&child, "page-faults", &rows);
+    struct loaded_mappings loaded;
+    struct watch w = watch_walked(&child, "page-faults", &loaded);
     struct unwind_tables *tables = cpu_source_unwind_tables(w.self);
     const size_t bytes = unwind_tables_bytes(tables);
 
     (void)state;
     workload_begin(&child, workload_fault, REPLACINGS);
     while (!has_answered(&child))
-        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)child.pid, rows.mappings, rows.count, NULL), 0);
+        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)child.pid, loaded.mappings, loaded.count, NULL),
+                         0);
     workload_await(&child);
-    workload_expect(&w, REPLACINGS, look_deep, &e);
-    await_table_bytes(tables, (uint32_t)child.pid, rows.mappings, rows.count, false, bytes + 2048);
+    workload_expect(&w, REPLACINGS, check_deep, &e);
+    await_table_bytes(tables, (uint32_t)child.pid, loaded.mappings, loaded.count, false, bytes + 2048);
     workload_end(&child);
     workload_unwatch(&w);
 }
 
-/* Memory comes back, and what does not fit is refused. */
+/* Memory is released, and what does not fit is refused. */
 static void test_tables_are_bounded(void **state)
 {
     struct source_options options = watch_defaults;
@@ -387,7 +387,7 @@ static void test_tables_are_bounded(void **state)
     watch_end(&w);
 }
 
-/* In a child that is born for it. */
+/* In a child forked for this. */
 static void call_in_child(unsigned count)
 {
     const pid_t pid = fork();
@@ -399,7 +399,7 @@ static void call_in_child(unsigned count)
     waitpid(pid, NULL, 0);
 }
 
-static bool look_at_child(const struct record_header *header, void *context)
+static bool check_child(const struct record_header *header, void *context)
 {
     const struct workload *processes = context;
 
@@ -408,7 +408,8 @@ static bool look_at_child(const struct record_header *header, void *context)
     return true;
 }
 
-/* Filters act before anything is written: only those asked for come, and their children who are born later. */
+/* Filters apply before anything is written: only samples of the selected processes and of their later children arrive.
+ */
 static void test_children_are_followed(void **state)
 {
     struct workload processes[] = {workload_start(NULL, NULL), workload_start(NULL, NULL)};
@@ -417,13 +418,13 @@ static void test_children_are_followed(void **state)
     (void)state;
     workload_run(&processes[1], workload_call, FIRINGS);
     workload_run(&processes[0], call_in_child, FIRINGS);
-    workload_expect(&w, FIRINGS, look_at_child, processes);
+    workload_expect(&w, FIRINGS, check_child, processes);
     workload_end(&processes[0]);
     workload_end(&processes[1]);
     workload_unwatch(&w);
 }
 
-static bool look_command(const struct record_header *header, void *context)
+static bool check_command(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -449,7 +450,7 @@ static void test_samples_carry_the_current_command(void **state)
     w = workload_watch(options, WORKLOAD_CALL_EVENT);
     workload_run(&stranger, workload_call, FIRINGS);
     workload_run(&asked, workload_call, FIRINGS);
-    workload_expect(&w, FIRINGS, look_command, name);
+    workload_expect(&w, FIRINGS, check_command, name);
     workload_end(&asked);
     workload_end(&stranger);
     workload_unwatch(&w);
@@ -457,7 +458,7 @@ static void test_samples_carry_the_current_command(void **state)
 
 static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
 {
-    pid_t pid = subject_named("burns");
+    pid_t pid = burner_start("burns");
     const struct source_options options = only(pid);
     struct watch w = watch_begin(&source_cpu, &options);
     uint64_t weight = 0;
@@ -472,17 +473,17 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
             weight = ((const struct cpu_sample *)batch_get(w.batch, batch_count(w.batch) - 1))->weight_ns;
         batch_clear(w.batch);
     }
-    subject_kill(pid);
+    burner_kill(pid);
     w.source->free(w.self);
     batch_free(w.batch);
 }
 
-static bool look_on_cpu(const struct record_header *header, void *context)
+static bool check_on_cpu(const struct record_header *header, void *context)
 {
     return ((const struct cpu_sample *)header)->cpu == *(const unsigned *)context;
 }
 
-/* Gone and back before anybody looks at the list of CPUs. */
+/* Offline and online again before the source reads the list of CPUs. */
 static void test_cpu_hotplug(void **state)
 {
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
@@ -495,23 +496,23 @@ static void test_cpu_hotplug(void **state)
         print_message("skipped: one CPU only\n");
         skip();
     }
-    pid = subject_named("burns");
+    pid = burner_start("burns");
     const struct source_options options = only(pid);
     w = watch_begin(&source_cpu, &options);
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0);
-    watch_until(&w, 1, look_on_cpu, &cpu);
+    watch_until(&w, 1, check_on_cpu, &cpu);
     if (!watch_set_online(cpu, false)) {
         print_message("skipped: CPU %u cannot be switched off here\n", cpu);
     } else {
         assert_true(watch_set_online(cpu, true));
-        assert_int_equal(w.source->drain(w.self, w.batch), 0); /* from before */
+        assert_int_equal(w.source->drain(w.self, w.batch), 0); /* earlier samples */
         batch_clear(w.batch);
-        assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0); /* it had to leave */
-        watch_until(&w, 1, look_on_cpu, &cpu);
+        assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0); /* it had to move away */
+        watch_until(&w, 1, check_on_cpu, &cpu);
     }
-    subject_kill(pid);
+    burner_kill(pid);
     watch_end(&w);
 }
 

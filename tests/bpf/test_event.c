@@ -1,6 +1,6 @@
-/* Samples of other events than the clock's: a child does a known number of things, and as many events must be told of
- * them, each with the weight it stands for. Whatever the kernel says it missed on the whole node (a program of another
- * recording was at work there) may be missing, and no more. */
+/* Samples of events other than the clock's: a child triggers a known number of them, and all must be recorded, each
+ * with its weight. Only what the kernel counts as missed on the whole node (a program of another recording was running
+ * there) may be missing. */
 #include "threads.h"
 #include "watch.h"
 
@@ -30,9 +30,9 @@
 #define WAITS      50
 #define CODE_BYTES 256 /* no function here is longer */
 
-/* ---- what the child does ---- */
+/* ---- workload of the child ---- */
 
-/* The only place from which its memory is touched, and from which no other (a sanitizer's) is. */
+/* The only function that touches this memory; sanitizers must not touch it from elsewhere. */
 static __attribute__((noinline, noclone, no_sanitize("address", "undefined"))) void touch(volatile char *memory,
                                                                                           size_t pages)
 {
@@ -56,13 +56,13 @@ static long faults_so_far(void)
     return usage.ru_minflt;
 }
 
-/* How many the kernel accounts to it. */
+/* Number of faults that the kernel accounts to it. */
 static long fault(void)
 {
     void *memory = new_pages(PAGES);
     long before, after;
 
-    touch(new_pages(8), 8); /* its own code is there from here on */
+    touch(new_pages(8), 8); /* its own code is resident from here on */
     before = faults_so_far();
     touch(memory, PAGES);
     after = faults_so_far();
@@ -83,14 +83,14 @@ static long wait_often(void)
     return WAITS;
 }
 
-/* Bytes. Whole pages are given, to what asks for parts of one; half of them fail. */
+/* In bytes. The kernel rounds up to whole pages; half of the calls fail. */
 static long map(void)
 {
     for (int i = 0; i < CALLS; i++) {
         void *memory = mmap(NULL, 3 * PAGE + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         munmap(memory, 4 * PAGE);
-        mmap(NULL, 3 * PAGE, PROT_READ, MAP_PRIVATE, -1, 0); /* of no file: refused */
+        mmap(NULL, 3 * PAGE, PROT_READ, MAP_PRIVATE, -1, 0); /* no file: refused */
     }
     return CALLS * 4 * (long)PAGE;
 }
@@ -105,12 +105,12 @@ static long grow(void)
         syscall(SYS_brk, first + 5 * PAGE);
         syscall(SYS_brk, 0);
         syscall(SYS_brk, first);            /* shrinks */
-        syscall(SYS_brk, (unsigned long)8); /* nothing that a heap may be */
+        syscall(SYS_brk, (unsigned long)8); /* not a heap address */
     }
     return (long)(first - ((end + PAGE - 1) & ~(PAGE - 1))) + CALLS / 2 * 5 * (long)PAGE;
 }
 
-/* Counted up while somebody listens. In a section that lies in the file. */
+/* Counted up while a tracer is attached. In a section that is part of the file. */
 static volatile unsigned short semaphore __attribute__((section(".probes"))) = 0;
 
 static __attribute__((noinline, noclone)) void place(int i)
@@ -130,7 +130,7 @@ struct child {
     int go, said;
 };
 
-/* Held until it is told to go, which it then is once. */
+/* Waits until the test starts it, once. */
 static struct child child_new(long (*work)(void))
 {
     int go[2], said[2];
@@ -180,17 +180,17 @@ static void child_end(struct child *c)
     close(c->said);
 }
 
-/* ---- what is told of it ---- */
+/* ---- recorded events ---- */
 
-struct told {
+struct observed {
     pid_t pid;
     uint64_t events, weight, leaf, missed;
-    uint64_t switches;  /* that the kernel counted of the child, from when it was blocked until it was again */
-    unsigned long code; /* a function; events with their leaf there are counted as `leaf` */
+    uint64_t switches;  /* counted by the kernel for the child, from when it was blocked until it was blocked again */
+    unsigned long code; /* a function; events whose leaf is in it are counted as `leaf` */
     size_t with_kernel;
 };
 
-static void take(struct watch *w, struct told *told)
+static void count_samples(struct watch *w, struct observed *observed)
 {
     for (size_t i = 0; i < batch_count(w->batch); i++) {
         const struct cpu_sample *s = (const struct cpu_sample *)batch_get(w->batch, i);
@@ -198,34 +198,34 @@ static void take(struct watch *w, struct told *told)
 
         if (s->h.kind == RECORD_PYTHON_CODE)
             continue;
-        assert_int_equal(s->h.pid, told->pid);
-        told->events++;
-        told->weight += s->weight_ns;
-        told->with_kernel += s->kernel_frames > 0;
-        if (told->code && leaf - told->code < CODE_BYTES)
-            told->leaf++;
+        assert_int_equal(s->h.pid, observed->pid);
+        observed->events++;
+        observed->weight += s->weight_ns;
+        observed->with_kernel += s->kernel_frames > 0;
+        if (observed->code && leaf - observed->code < CODE_BYTES)
+            observed->leaf++;
     }
     batch_clear(w->batch);
 }
 
-static void drain_all(struct watch *w, struct told *told)
+static void drain_all(struct watch *w, struct observed *observed)
 {
     do {
         batch_clear(w->batch);
         assert_int_equal(w->source->drain(w->self, w->batch), 0);
-        take(w, told);
+        count_samples(w, observed);
         assert_int_equal(w->source->drain(w->self, w->batch), 0);
-    } while (batch_count(w->batch) > 0 && (take(w, told), true));
+    } while (batch_count(w->batch) > 0 && (count_samples(w, observed), true));
 }
 
-/* Runs the child's work while the event is listened to; what the child says is `*ret_said`. */
-static struct told tell(const char *name, uint64_t period, const struct user_probe_site *site, long (*work)(void),
-                        unsigned long code, long *ret_said)
+/* Runs the child's work while the event is recorded; the child's own count is returned in `*ret_said`. */
+static struct observed record_work(const char *name, uint64_t period, const struct user_probe_site *site,
+                                   long (*work)(void), unsigned long code, long *ret_said)
 {
     struct source_options options = watch_defaults;
     struct sample_event event;
     struct child c = child_new(work);
-    struct told told = {.pid = c.pid, .code = code};
+    struct observed observed = {.pid = c.pid, .code = code};
     struct losses losses = {0};
     struct watch w;
 
@@ -243,11 +243,11 @@ static struct told tell(const char *name, uint64_t period, const struct user_pro
     const uint64_t switches = threads_switches(c.pid);
     *ret_said = child_ask(&c);
     threads_await_blocked(c.pid, SYS_read);
-    told.switches = threads_switches(c.pid) - switches;
+    observed.switches = threads_switches(c.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    drain_all(&w, &told);
+    drain_all(&w, &observed);
     w.source->losses(w.self, &losses);
-    told.missed = losses.count[LOSS_MISSED];
+    observed.missed = losses.count[LOSS_MISSED];
     losses.count[LOSS_MISSED] = 0;
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
@@ -255,13 +255,13 @@ static struct told tell(const char *name, uint64_t period, const struct user_pro
     w.source->free(w.self);
     batch_free(w.batch);
     child_end(&c);
-    return told;
+    return observed;
 }
 
-/* As many as there were; what the kernel missed anywhere may have been one of them. */
-static void assert_all(uint64_t told, uint64_t done, uint64_t missed)
+/* Asserts that all events were recorded; any that the kernel missed may have been one of them. */
+static void assert_all(uint64_t observed, uint64_t done, uint64_t missed)
 {
-    assert_in_range(told, missed < done ? done - missed : 0, done);
+    assert_in_range(observed, missed < done ? done - missed : 0, done);
 }
 
 /* ---- cases ---- */
@@ -269,11 +269,11 @@ static void assert_all(uint64_t told, uint64_t done, uint64_t missed)
 static void each_fault_is_told(const char *name)
 {
     long faults;
-    struct told told = tell(name, 0, NULL, fault, (unsigned long)touch, &faults);
+    struct observed observed = record_work(name, 0, NULL, fault, (unsigned long)touch, &faults);
 
     assert_true(faults >= PAGES);
-    assert_all(told.leaf, PAGES + 8, told.missed); /* the leaf is what touched, nothing else's is */
-    assert_int_equal(told.weight, told.events);
+    assert_all(observed.leaf, PAGES + 8, observed.missed); /* the leaf is the touching function, for every sample */
+    assert_int_equal(observed.weight, observed.events);
 }
 
 static void test_each_page_fault_is_recorded(void **state)
@@ -289,13 +289,13 @@ static void test_each_minor_fault_is_recorded(void **state)
 }
 
 /* The kernel counts to the period on each CPU, whatever task faults there. */
-static struct told sample_faults_in_fifty(void)
+static struct observed sample_faults_in_fifty(void)
 {
     long faults;
-    const struct told told = tell("page-faults", 50, NULL, fault, 0, &faults);
+    const struct observed observed = record_work("page-faults", 50, NULL, fault, 0, &faults);
 
-    assert_int_equal(told.weight, 50 * told.events);
-    return told;
+    assert_int_equal(observed.weight, 50 * observed.events);
+    return observed;
 }
 
 static void test_sample_weight_is_the_period(void **state)
@@ -304,7 +304,8 @@ static void test_sample_weight_is_the_period(void **state)
     sample_faults_in_fifty();
 }
 
-/* The sum is true but for what is left at the end, and for what others fault there: of the suite bpf-statistical. */
+/* The sum is exact but for the remainder and for faults of other tasks on that CPU; part of the suite bpf-statistical.
+ */
 static void test_weights_of_sampled_faults_sum_to_the_total(void **state)
 {
     (void)state;
@@ -314,57 +315,57 @@ static void test_weights_of_sampled_faults_sum_to_the_total(void **state)
 static void test_each_context_switch_is_recorded(void **state)
 {
     long waits;
-    struct told told = tell("context-switches", 0, NULL, wait_often, 0, &waits);
+    struct observed observed = record_work("context-switches", 0, NULL, wait_often, 0, &waits);
 
     (void)state;
-    assert_all(told.events, told.switches, told.missed);
-    assert_int_equal(told.weight, told.events);
-    assert_int_equal(told.with_kernel, told.events);
+    assert_all(observed.events, observed.switches, observed.missed);
+    assert_int_equal(observed.weight, observed.events);
+    assert_int_equal(observed.with_kernel, observed.events);
 }
 
 static void test_each_tracepoint_hit_is_recorded(void **state)
 {
     long calls;
-    struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 0, NULL, call, 0, &calls);
+    struct observed observed = record_work("tracepoint:syscalls:sys_enter_getppid", 0, NULL, call, 0, &calls);
 
     (void)state;
-    assert_all(told.events, CALLS, told.missed);
-    assert_int_equal(told.weight, told.events);
+    assert_all(observed.events, CALLS, observed.missed);
+    assert_int_equal(observed.weight, observed.events);
 }
 
-/* Counted after the filters, CPU by CPU. */
+/* Counted after the filters, per CPU. */
 static void test_tracepoint_period_is_the_weight(void **state)
 {
     long calls;
-    struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 7, NULL, call, 0, &calls);
-    uint64_t left = 7 * (uint64_t)sysconf(_SC_NPROCESSORS_CONF) + told.missed;
+    struct observed observed = record_work("tracepoint:syscalls:sys_enter_getppid", 7, NULL, call, 0, &calls);
+    uint64_t left = 7 * (uint64_t)sysconf(_SC_NPROCESSORS_CONF) + observed.missed;
 
     (void)state;
-    assert_int_equal(told.weight, 7 * told.events);
-    assert_in_range(told.weight, CALLS > left ? CALLS - left : 7, CALLS);
+    assert_int_equal(observed.weight, 7 * observed.events);
+    assert_in_range(observed.weight, CALLS > left ? CALLS - left : 7, CALLS);
 }
 
 static void test_mmap_bytes_are_recorded(void **state)
 {
     long bytes;
-    struct told told = tell("mmap", 0, NULL, map, 0, &bytes);
+    struct observed observed = record_work("mmap", 0, NULL, map, 0, &bytes);
 
     (void)state;
-    assert_all(told.weight, (uint64_t)bytes, 4 * PAGE * told.missed);
-    assert_all(told.events, CALLS, told.missed);
+    assert_all(observed.weight, (uint64_t)bytes, 4 * PAGE * observed.missed);
+    assert_all(observed.events, CALLS, observed.missed);
 }
 
 static void test_brk_bytes_are_recorded(void **state)
 {
     long bytes;
-    struct told told = tell("brk", 0, NULL, grow, 0, &bytes);
+    struct observed observed = record_work("brk", 0, NULL, grow, 0, &bytes);
 
     (void)state;
     assert_true(bytes > 0);
-    assert_all(told.weight, (uint64_t)bytes, 5 * PAGE * told.missed);
+    assert_all(observed.weight, (uint64_t)bytes, 5 * PAGE * observed.missed);
 }
 
-/* Of this very program: where an address of it lies in its file. */
+/* For this program: the file offset of an address. */
 static int find_offset(struct dl_phdr_info *info, size_t size, void *context)
 {
     uint64_t *address = context;
@@ -379,7 +380,7 @@ static int find_offset(struct dl_phdr_info *info, size_t size, void *context)
             return 1;
         }
     }
-    return -1; /* the first is the program itself */
+    return -1; /* the first entry is the program itself */
 }
 
 static struct user_probe_site site_of_this(void)
@@ -396,17 +397,17 @@ static void test_each_usdt_firing_is_recorded_and_raises_the_semaphore(void **st
 {
     struct user_probe_site site = site_of_this();
     long fired;
-    struct told told = tell("usdt:some:place", 0, &site, fire, (unsigned long)place, &fired);
+    struct observed observed = record_work("usdt:some:place", 0, &site, fire, (unsigned long)place, &fired);
 
     (void)state;
-    assert_int_equal(fired, CALLS); /* which it says only if it saw its semaphore at 1 */
-    assert_all(told.events, CALLS, told.missed);
-    assert_int_equal(told.leaf, told.events);
-    assert_int_equal(told.with_kernel, 0);
+    assert_int_equal(fired, CALLS); /* fired only if it saw its semaphore at 1 */
+    assert_all(observed.events, CALLS, observed.missed);
+    assert_int_equal(observed.leaf, observed.events);
+    assert_int_equal(observed.with_kernel, 0);
     close(site.fd);
 }
 
-/* Whoever listens is killed: nobody is left behind who holds the probe. */
+/* When the recorder is killed, no process keeps the probe attached. */
 static void test_killing_the_recorder_lowers_the_semaphore(void **state)
 {
     struct user_probe_site site = site_of_this();

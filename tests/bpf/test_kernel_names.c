@@ -1,5 +1,5 @@
-/* The kernel, asked for names: whatever it says must stand in /proc/kallsyms at the place that it says. On kernels that
- * cannot be asked it is said why not. */
+/* Kernel names from BPF: each name must be in /proc/kallsyms at that address. On kernels without support the reason is
+ * given. */
 #include "sources/kernel_names/kernel_names.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ struct symbol {
     char type, name[512], module[64];
 };
 
-struct listing { /* by address */
+struct listing { /* sorted by address */
     struct symbol *symbols;
     size_t count;
 };
@@ -55,7 +55,7 @@ static struct listing read_kallsyms(void)
     return l;
 }
 
-/* The index behind the last symbol at or before the address. */
+/* Index after the last symbol at or before the address. */
 static size_t behind(const struct listing *l, uint64_t address)
 {
     size_t low = 0, high = l->count;
@@ -69,8 +69,8 @@ static size_t behind(const struct listing *l, uint64_t address)
     return low;
 }
 
-/* Is what was answered one of the names at the last listed address before this one, with how far it lies behind and how
- * far it is to the next? */
+/* Asserts that the answer is one of the names at the last listed address before this one, with the right offset and
+ * distance to the next. */
 static void expect_listed(const struct listing *l, uint64_t address, const char *answer)
 {
     size_t end = behind(l, address);
@@ -136,7 +136,7 @@ static bool is_listed(const struct listing *l, const struct symbol *s)
     return false;
 }
 
-/* Modules and BPF programs that are listed before and after they are asked for: others come and go meanwhile. */
+/* Modules and BPF programs listed both before and after the query: others come and go meanwhile. */
 static void test_modules_and_bpf_programs_are_named(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_modules_and_bpf_programs_are_named(void **state)
         named++;
     }
     print_message("%zu symbols of modules and BPF programs\n", named);
-    assert_true(named > 0); /* our own two programs at least */
+    assert_true(named > 0); /* at least our own two programs */
     for (size_t i = 0; i < before.count; i++)
         free(answers[i]);
     free(answers);

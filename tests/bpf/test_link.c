@@ -1,6 +1,6 @@
-/* Which traced request a thread works for, from libsonde's probes to the samples: with its ids from the enter
- * to the leave, with the outer's again after an inner one, without any otherwise; and nothing is left of
- * threads that end or call exec(), or whose process unmaps the probes. */
+/* Links of threads to traced requests, from libsonde's probes to the samples: the request's ids from enter to leave,
+ * the outer request's again after an inner one, none otherwise. Entries are removed when a thread exits or calls
+ * exec(), or when its process unmaps the probes. */
 #include "links.h"
 #include "watch.h"
 #include "workload.h"
@@ -26,9 +26,9 @@
 
 #define ROUNDS 10
 #define PHASES 4
-#define CALLS  10 /* in each phase, each of which is a sample */
+#define CALLS  10 /* per phase, each triggers one sample */
 
-/* When each phase of a worker's rounds began and ended, and the request that it then worked for. */
+/* When each phase of a worker's rounds began and ended, and its request at that time. */
 struct span {
     uint64_t start_ns, end_ns;
     const struct link_ids *ids;
@@ -39,7 +39,7 @@ struct worker {
     pthread_t thread;
     atomic_bool stop;
     _Atomic pid_t tid;
-    int go[2], done[2]; /* a byte each: to go on; that it has */
+    int go[2], done[2]; /* one byte each: start; finished */
     void (*act)(struct worker *);
     struct span spans[ROUNDS * PHASES];
     size_t span_count;
@@ -51,7 +51,7 @@ static void call_often(struct worker *w)
     workload_call(CALLS);
 }
 
-/* Blocks until the main thread, which sees that it does, lets it go on. */
+/* Blocks until the main thread has seen it blocked and continues it. */
 static void block_once(struct worker *w)
 {
     char byte;
@@ -93,7 +93,7 @@ static struct link_ids ids_of(const struct cpu_sample *s)
 }
 
 /* A sample, or the stack of a wait, within a span has the span's ids. */
-static bool look_in_spans(const struct record_header *header, void *context)
+static bool check_in_spans(const struct record_header *header, void *context)
 {
     const struct link_ids ids = ids_of((const struct cpu_sample *)header);
     struct worker *w = context;
@@ -124,7 +124,7 @@ static struct source_options options_for(const struct links *l)
 static void wait_until_forgotten(const struct links *l, pid_t tid)
 {
     for (int i = 0; i < 1000 && links_know(l, tid);
-         i++) /* pthread_join() returns before the kernel is done with the thread */
+         i++) /* pthread_join() returns before the kernel has finished with the thread */
         usleep(10000);
     assert_false(links_know(l, tid));
 }
@@ -137,7 +137,7 @@ static void test_samples_carry_the_request_of_their_thread(void **state)
     struct watch w = workload_watch(options_for(&l), WORKLOAD_CALL_EVENT);
     assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
     pthread_join(worker.thread, NULL);
-    workload_expect(&w, ROUNDS * PHASES * CALLS, look_in_spans, &worker);
+    workload_expect(&w, ROUNDS * PHASES * CALLS, check_in_spans, &worker);
     for (size_t i = 0; i < ROUNDS * PHASES; i++)
         assert_in_range(worker.spans[i].seen, 1, CALLS);
     wait_until_forgotten(&l, worker.tid);
@@ -163,7 +163,7 @@ static void test_off_cpu_stacks_carry_the_request_of_their_thread(void **state)
     }
     pthread_join(worker.thread, NULL);
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, ROUNDS * PHASES, look_in_spans, &worker);
+    watch_until(&w, ROUNDS * PHASES, check_in_spans, &worker);
     for (size_t i = 0; i < ROUNDS * PHASES; i++)
         stacks += worker.spans[i].seen > 0;
     assert_int_equal(stacks, ROUNDS * PHASES);
@@ -203,7 +203,7 @@ static bool count_linked(const struct record_header *header, void *context)
     return true;
 }
 
-/* An entry that is not as it was written, because it was read in the middle of that, is not believed. */
+/* An entry that was read while being written is inconsistent and is ignored. */
 static void test_torn_table_entry_is_ignored(void **state)
 {
     (void)state;
@@ -256,13 +256,13 @@ static void test_thread_exit_removes_its_entry(void **state)
         assert_int_equal(pthread_create(&thread, NULL, end_within, &l), 0);
         pthread_join(thread, &tid);
         for (int wait = 0; wait < 1000 && links_know(&l, (pid_t)(intptr_t)tid); wait++)
-            usleep(10000); /* pthread_join does not wait for the kernel's part of the end */
+            usleep(10000); /* pthread_join() does not wait for the kernel's part of the exit */
         assert_false(links_know(&l, (pid_t)(intptr_t)tid));
     }
     links_end(&l);
 }
 
-/* The child enters, says so, and runs another program when it is told to. */
+/* The child enters, reports that, and calls exec() on request. */
 static void test_exec_removes_the_entry(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void test_exec_removes_the_entry(void **state)
         _exit(1);
     }
     assert_int_equal(read(to_us[0], &byte, 1), 1);
-    assert_true(links_know(&l, child)); /* it has our provider, and who attached to the file hears it */
+    assert_true(links_know(&l, child)); /* it has our provider, and the attachment to the file covers it */
     assert_int_equal(write(to_child[1], "b", 1), 1);
     assert_int_equal(read(to_us[0], &byte, 1), 1);
     assert_int_equal(byte, 'c');
@@ -304,20 +304,20 @@ static int run_again(char **argv)
 /* A child that has entered, until end_child(). */
 static pid_t start_child(void)
 {
-    int told[2];
+    int ready[2];
     char byte;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         links_enter(&links_outer);
-        while (write(told[1], "", 1) == 1)
+        while (write(ready[1], "", 1) == 1)
             pause();
         _exit(1);
     }
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    close(told[0]);
-    close(told[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
     return child;
 }
 
@@ -338,7 +338,7 @@ static void *enter_and_leave(void *argument)
     return NULL;
 }
 
-/* Who unmaps the probes is forgotten, in its threads that work for a request, and nobody else is. */
+/* When a process unmaps the probes, its threads that work for a request are removed, and no others. */
 static void test_unmapping_removes_the_entries_of_one_process(void **state)
 {
     (void)state;
@@ -355,29 +355,29 @@ static void test_unmapping_removes_the_entries_of_one_process(void **state)
     link_source_forget(l.source, (uint32_t)getpid());
     assert_true(links_know(&l, other));
     assert_false(links_know(&l, getpid()));
-    link_source_forget(l.source, 1u << 23); /* nobody's */
+    link_source_forget(l.source, 1u << 23); /* no process has this number */
     links_leave(&links_outer);
-    assert_false(links_know(&l, getpid())); /* only who enters becomes known */
+    assert_false(links_know(&l, getpid())); /* a thread becomes known only when it enters */
     links_enter(&links_outer);
     assert_true(links_know(&l, getpid()));
     idle.stop = true;
     pthread_join(idle.thread, NULL);
     end_child(one);
     end_child(other);
-    links_end_with(&l, &(struct losses){.count[LOSS_LINK_FORGOTTEN] = 2}); /* `idle` worked for nothing */
+    links_end_with(&l, &(struct losses){.count[LOSS_LINK_FORGOTTEN] = 2}); /* `idle` worked for no request */
 }
 
-/* The table is filled with threads that there are not; one more is counted, and goes on when there is room
- * again. */
+/* The table is filled with entries of threads that do not exist; one more is counted as lost, and is recorded again
+ * once there is space. */
 static void test_full_table_is_counted_as_loss(void **state)
 {
     (void)state;
     struct links l = links_begin();
     struct losses losses = {0};
-    const struct thread_link nobody = {0};
-    const uint32_t first = 1 << 23; /* beyond all numbers of threads */
+    const struct thread_link unused = {0};
+    const uint32_t first = 1 << 23; /* beyond all thread ids */
     uint32_t filled = 0;
-    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &nobody, BPF_ANY) == 0; tid++)
+    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &unused, BPF_ANY) == 0; tid++)
         filled++;
     assert_int_equal(filled, LINK_THREADS_MAX);
     links_enter(&links_outer);

@@ -1,5 +1,5 @@
-/* Which files the source of links is attached to, and by whom: for as long as it is wanted, of everybody a share, and
- * whatever becomes of the process that does it. */
+/* Which files the link source is attached to: as long as they are wanted, with a share for each file owner, and
+ * whatever happens to the process that attaches. */
 #include "links.h"
 
 #include "base/clock.h"
@@ -19,8 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* To keep to the budget nobody is attached to, and nothing is believed of threads whose leaving nobody heard.
- */
+/* Under the CPU budget nothing is attached, and entries of threads whose leave events were not seen are not used. */
 static void test_shedding_detaches(void **state)
 {
     (void)state;
@@ -33,7 +32,7 @@ static void test_shedding_detaches(void **state)
     assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_FULL), 0);
     links_turn_until(&l, true);
     links_leave(&links_outer);
-    assert_false(links_know(&l, links_thread())); /* only who enters becomes known */
+    assert_false(links_know(&l, links_thread())); /* a thread becomes known only when it enters */
     links_enter(&links_outer);
     assert_true(links_know(&l, links_thread()));
     assert_true(source_link.run_time_ns(l.source) > 0);
@@ -60,7 +59,8 @@ static pid_t helper_of_ours(void)
     return 0;
 }
 
-/* The kernel may keep it waiting for as long as it likes: nobody waits for it, and it is done afterwards. */
+/* The kernel may block the attaching process for any time: the agent does not wait, and attaching finishes afterwards.
+ */
 static void test_hanging_attach_process_does_not_block(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_shutdown_does_not_wait_for_a_hanging_attach_process(void **stat
     sonde_provider_free(links_provider);
 }
 
-/* Another file of the same content, which nobody maps. */
+/* Another file with the same content that no process maps. */
 static int open_copy(uid_t owner)
 {
     static char content[1 << 16];
@@ -117,12 +117,13 @@ static int attach_copy(const struct links *l, uid_t owner, struct link_attachmen
 
 static void drain_until(const struct links *l, const char *name, double at_least)
 {
-    for (int i = 0; i < 30000 && links_figure(l, name) < at_least; i++)
+    for (int i = 0; i < 30000 && links_metric(l, name) < at_least; i++)
         links_turn(l);
-    assert_true(links_figure(l, name) >= at_least);
+    assert_true(links_metric(l, name) >= at_least);
 }
 
-/* Of the agent's own an eighth, one for each file; who attaches has its own, and says when they do not do. */
+/* The agent uses an eighth of its own descriptors, one for each file; the attaching process has its own limit and
+ * reports when it is reached. */
 static void test_descriptors_are_bounded(void **state)
 {
     (void)state;
@@ -134,32 +135,32 @@ static void test_descriptors_are_bounded(void **state)
     struct links l = links_begin();
     for (size_t i = 0; i < 8; i++)
         assert_int_equal(attach_copy(&l, 1000 + (uid_t)i, &more[i]), i < 7 ? 0 : -ENOSPC);
-    assert_true(links_figure(&l, "sonde_usdt_attachments_without_room") == 1);
+    assert_true(links_metric(&l, "sonde_usdt_attachments_without_room") == 1);
     links_turn_until(&l, true);
-    assert_true(links_figure(&l, "sonde_usdt_attachments") == 8);
+    assert_true(links_metric(&l, "sonde_usdt_attachments") == 8);
 
     link_source_detach(l.source, more[6]);
     links_turn_until(&l, true);
-    assert_true(links_figure(&l, "sonde_usdt_attachments") == 7);
+    assert_true(links_metric(&l, "sonde_usdt_attachments") == 7);
     assert_int_equal(prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){3, before.rlim_max}, NULL), 0);
     assert_int_equal(attach_copy(&l, 1006, &more[6]), 0);
     drain_until(&l, "sonde_usdt_attachments_refused", 1);
-    /* Its pause is ours: no file system keeps it waiting. */
-    assert_true(links_figure(&l, "sonde_usdt_attachments_waiting") == 1);
+    /* The back-off is ours: the file system is not blocked. */
+    assert_true(links_metric(&l, "sonde_usdt_attachments_waiting") == 1);
     assert_int_equal(link_source_waits_ns(l.source), 0);
     drain_until(&l, "sonde_usdt_attachments_refused", 2);
     assert_int_equal(prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){before.rlim_max, before.rlim_max}, NULL),
                      0);
-    links_turn_until(&l, true); /* it is tried again */
-    assert_true(links_figure(&l, "sonde_usdt_attachments") == 8);
+    links_turn_until(&l, true); /* it is retried */
+    assert_true(links_metric(&l, "sonde_usdt_attachments") == 8);
     for (size_t i = 0; i < 7; i++)
         link_source_detach(l.source, more[i]);
     links_end(&l);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* Each has half of what the others leave; who has too many finds no room where others do, until one is given
- * back. */
+/* Each owner gets half of what the others leave. An owner with too many files is refused while others are accepted,
+ * until one is released. */
 static void test_file_owners_share_the_attachments(void **state)
 {
     (void)state;
@@ -171,11 +172,11 @@ static void test_file_owners_share_the_attachments(void **state)
     struct link_attachment *attached[array_size(files)] = {0}, *again;
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, before.rlim_max}), 0); /* 8 places */
-    struct links l = links_begin();                                                       /* has one, of our own */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, before.rlim_max}), 0); /* 8 attachments */
+    struct links l = links_begin(); /* uses one, for our own file */
     for (size_t i = 0; i < array_size(files); i++)
         assert_int_equal(attach_copy(&l, files[i].owner, &attached[i]), files[i].expected);
-    assert_true(links_figure(&l, "sonde_usdt_attachments_without_room") == 3);
+    assert_true(links_metric(&l, "sonde_usdt_attachments_without_room") == 3);
     assert_false(link_source_has_new_room(l.source));
     link_source_detach(l.source, attached[0]);
     attached[0] = NULL;
@@ -192,7 +193,7 @@ static void test_file_owners_share_the_attachments(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* Anybody can make a file that cannot be attached to. */
+/* Any user can create a file that cannot be attached to. */
 static void test_refused_file_keeps_known_threads(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void test_refused_file_keeps_known_threads(void **state)
     _cleanup_close_ int fd = open_copy(1000);
     links_read_sites(fd, sites);
     sites[2] = (struct link_site){.file_offset = 1 << 20, .is_leave = false};    /* beyond its end */
-    assert_int_equal(link_source_attach(l.source, fd, sites, 3, &bad), -EINVAL); /* two places of entering */
+    assert_int_equal(link_source_attach(l.source, fd, sites, 3, &bad), -EINVAL); /* two enter sites */
     for (size_t i = 0; i < 2; i++)
         if (!sites[i].is_leave)
             sites[i] = sites[2];
@@ -214,7 +215,7 @@ static void test_refused_file_keeps_known_threads(void **state)
     links_end(&l);
 }
 
-/* Nobody hears threads leave then: nothing is believed, until another one has attached. */
+/* Leave events are then not seen, so entries are not used until another process has attached. */
 static void test_killed_attach_process_is_replaced(void **state)
 {
     (void)state;
@@ -227,7 +228,8 @@ static void test_killed_attach_process_is_replaced(void **state)
         links_turn(&l);
     assert_false(links_know(&l, links_thread()));
     links_turn_until(&l, true);
-    for (int i = 0; i < 30000 && kill(killed, 0) == 0; i++) /* it was not waited for, and leaves nothing behind */
+    for (int i = 0; i < 30000 && kill(killed, 0) == 0; i++) /* the agent did not wait for it, and it leaves no child
+                                                             * behind */
         links_turn(&l);
     assert_true(kill(killed, 0) < 0);
     links_enter(&links_outer);
@@ -235,8 +237,7 @@ static void test_killed_attach_process_is_replaced(void **state)
     links_end_with(&l, &(struct losses){.count[LOSS_LINK_FORGOTTEN] = 1});
 }
 
-/* The source's clock runs ahead of time while a test waits for it: pauses before another attempt are seconds
- * (-Wl,--wrap). */
+/* The source's clock runs ahead while a test waits for it: pauses before the next attempt take seconds (-Wl,--wrap). */
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
 static uint64_t ahead_ns;

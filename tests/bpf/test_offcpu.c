@@ -1,7 +1,6 @@
-/* Off-CPU time from the kernel to the batch: children that wait in known ways, and what is recorded of them: how long,
- * in which system call, for what, with which stack, and who woke them. The kernel's own count of a thread's switches is
- * the number of its waits, and each of them is recorded, or counted as short or as left out by random sampling:
- * exactly. */
+/* Off-CPU time from the kernel to the batch: children wait in known ways, and each wait must be recorded with its
+ * length, system call, reason, stack and waker. The kernel's own count of a thread's switches is the number of its
+ * waits. Each of them is recorded, counted as short, or counted as left out by random sampling: exactly. */
 #include "rows.h"
 #include "watch.h"
 #include "workload.h"
@@ -100,11 +99,11 @@ static void end(pid_t pid)
 struct expectation {
     pid_t pid;
     uint64_t begin_ns;
-    uint64_t stack_ns; /* of the last stack that came */
+    uint64_t stack_ns; /* of the last stack */
     size_t stacks, waits;
     size_t naps; /* waits in one of the two places where a workload naps */
     uint64_t told_ns, weight_ns, of_ns;
-    int syscall;             /* of the waits with that stack; 0: none came yet */
+    int syscall;             /* of the waits with that stack; 0: none yet */
     struct cpu_sample *last; /* that stack */
 };
 
@@ -118,17 +117,17 @@ static struct watch watch(pid_t pid, struct source_options options, struct expec
     return w;
 }
 
-/* Records a workload while it naps, from when it is blocked until it is blocked again; `with_rows`: its stacks are
- * whole, so that one can be compared with another. `look` returns true for each wait; there must be as many of them,
- * with those that are only counted, as the kernel counted switches: the first one was under way when the recording
- * began, and the last one when it ended. */
+/* Records a workload while it naps, from when it is blocked until it is blocked again. `with_rows`: its stacks are
+ * complete, so they can be compared. `check` returns true for each wait. The number of waits, including those only
+ * counted, equals the kernel's count of switches: the first one was in progress when the recording began, the last one
+ * when it ended. */
 static struct off_cpu_totals record_naps(struct source_options options, bool two_places, bool with_rows,
-                                         bool (*look)(const struct record_header *, void *), struct expectation *e)
+                                         bool (*check)(const struct record_header *, void *), struct expectation *e)
 {
     struct workload child = workload_start(NULL, NULL);
     struct watch w = watch(child.pid, options, e);
     if (with_rows)
-        assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), child.pid) > 0);
+        assert_true(unwind_load_process(off_cpu_source_unwind_tables(w.self), child.pid) > 0);
     const uint64_t switches = threads_switches(child.pid);
     workload_begin(&child, two_places ? workload_nap_in_two_places : workload_nap, NAPS);
     if (two_places)
@@ -138,13 +137,13 @@ static struct off_cpu_totals record_naps(struct source_options options, bool two
     workload_await(&child);
     const uint64_t waits = 1 + threads_switches(child.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
-    assert_int_equal(figures.recorded + figures.left_out + figures.short_count, waits);
-    workload_expect(&w, figures.recorded, look, e);
+    const struct off_cpu_totals stats = off_cpu_source_stats(w.self);
+    assert_int_equal(stats.recorded + stats.left_out + stats.short_count, waits);
+    workload_expect(&w, stats.recorded, check, e);
     workload_end(&child);
     free(e->last);
     watch_end(&w);
-    return figures;
+    return stats;
 }
 
 static void check_wait(const struct record_header *header, const struct off_cpu_wait *wait)
@@ -159,7 +158,7 @@ static void check_wait(const struct record_header *header, const struct off_cpu_
     assert_true(wait->cgroup_id > 0);
 }
 
-static bool look_at_naps(const struct record_header *header, void *context)
+static bool check_naps(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -175,8 +174,7 @@ static bool look_at_naps(const struct record_header *header, void *context)
     check_wait(header, wait);
     e->told_ns += wait->weight_ns;
     if (wait->flags || wait->syscall != SYS_clock_nanosleep)
-        return true; /* the end of a time slice, or the switch to it was one that is not traced, or a wait for the next
-                        request */
+        return true; /* the end of a time slice, an untraced switch, or a wait for the next request */
     assert_int_equal(wait->stack_ns, e->stack_ns);
     assert_int_equal(wait->object, REQUEST_OBJECT_NONE);
     assert_int_equal(wait->state, 0);
@@ -190,21 +188,21 @@ static void test_each_nap_is_recorded_once(void **state)
 {
     (void)state;
     struct expectation e;
-    const struct off_cpu_totals figures = record_naps(watch_defaults, false, false, look_at_naps, &e);
-    assert_int_equal(figures.left_out + figures.short_count, 0);
-    assert_int_equal(figures.recorded_ns, e.told_ns);
+    const struct off_cpu_totals stats = record_naps(watch_defaults, false, false, check_naps, &e);
+    assert_int_equal(stats.left_out + stats.short_count, 0);
+    assert_int_equal(stats.recorded_ns, e.told_ns);
     assert_in_range(e.naps, 1, NAPS);
     assert_true(e.stacks > 0);
 }
 
-/* Without the time, which is all that two records of one stack differ in. */
+/* Ignores the time, the only difference between two records of one stack. */
 static bool is_same_stack(const struct cpu_sample *a, const struct cpu_sample *b)
 {
     return a->h.size_bytes == b->h.size_bytes && a->user_end == UNWIND_END_ENTRY && b->user_end == UNWIND_END_ENTRY &&
            a->kernel_frames == b->kernel_frames && memcmp(a->data, b->data, a->h.size_bytes - sizeof(*a)) == 0;
 }
 
-static bool look_at_stacks(const struct record_header *header, void *context)
+static bool check_stacks(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -230,26 +228,26 @@ static bool look_at_stacks(const struct record_header *header, void *context)
     return true;
 }
 
-/* A stack is recorded when it is another one than the thread's last. */
+/* A stack is recorded only when it differs from the thread's previous one. */
 static void test_stack_is_recorded_only_when_it_changes(void **state)
 {
     (void)state;
     struct expectation e;
-    record_naps(watch_defaults, false, true, look_at_stacks, &e);
+    record_naps(watch_defaults, false, true, check_stacks, &e);
     print_message("%zu stacks of %zu naps\n", e.stacks, e.naps);
     assert_true(e.stacks > 0);
 }
 
-/* No wait is said to have been where the one before it was. */
+/* No wait is attributed to the place of the wait before it. */
 static void test_stack_is_not_reused_for_another_place(void **state)
 {
     (void)state;
     struct expectation e;
-    record_naps(watch_defaults, true, true, look_at_stacks, &e);
+    record_naps(watch_defaults, true, true, check_stacks, &e);
     assert_true(e.stacks >= 2);
 }
 
-static bool look_at_pipes(const struct record_header *header, void *context)
+static bool check_pipes(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -262,18 +260,18 @@ static bool look_at_pipes(const struct record_header *header, void *context)
     return true;
 }
 
-/* By a child of the process that is asked for, which was there already. */
+/* In a child of the selected process that existed already. */
 static void test_pipe_waits_of_a_child_are_recorded(void **state)
 {
     (void)state;
     struct expectation e;
     struct watch w = watch(child(PIPES), watch_defaults, &e);
-    watch_until(&w, ENOUGH, look_at_pipes, &e);
+    watch_until(&w, ENOUGH, check_pipes, &e);
     end(e.pid);
     watch_end(&w);
 }
 
-static bool look_at_queue(const struct record_header *header, void *context)
+static bool check_queue(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     (void)context;
@@ -292,12 +290,12 @@ static void test_run_queue_time_is_recorded(void **state)
     (void)state;
     struct expectation e;
     struct watch w = watch(child(SHARES_A_CPU), watch_defaults, &e);
-    watch_until(&w, ENOUGH, look_at_queue, &e);
+    watch_until(&w, ENOUGH, check_queue, &e);
     end(e.pid);
     watch_end(&w);
 }
 
-static bool look_at_births(const struct record_header *header, void *context)
+static bool check_births(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -308,13 +306,13 @@ static bool look_at_births(const struct record_header *header, void *context)
     return true;
 }
 
-/* What is born waits for its first CPU. */
+/* A new thread waits for its first CPU. */
 static void test_run_queue_time_of_a_new_thread_is_recorded(void **state)
 {
     (void)state;
     struct expectation e;
     struct watch w = watch(child(LIVES_SHORTLY), watch_defaults, &e);
-    watch_until(&w, ENOUGH, look_at_births, &e);
+    watch_until(&w, ENOUGH, check_births, &e);
     end(e.pid);
     watch_end(&w);
 }
@@ -326,9 +324,9 @@ static void test_waits_below_the_minimum_are_only_counted(void **state)
     struct expectation e;
     struct source_options options = watch_defaults;
     options.min_wait_ns = 3600000000000;
-    const struct off_cpu_totals figures = record_naps(options, false, false, look_at_naps, &e);
-    assert_int_equal(figures.recorded + figures.left_out, 0);
-    assert_true(figures.short_ns >= NAPS * HOLD_NS);
+    const struct off_cpu_totals stats = record_naps(options, false, false, check_naps, &e);
+    assert_int_equal(stats.recorded + stats.left_out, 0);
+    assert_true(stats.short_ns >= NAPS * HOLD_NS);
 }
 
 struct waker_expectation {
@@ -338,9 +336,9 @@ struct waker_expectation {
         uint32_t tid;
         uint64_t time_ns;
         size_t kernel_frames, user_frames;
-    } last[2]; /* who woke the child and its own child */
+    } last[2]; /* wakers of the child and of its own child */
     size_t by_thread, by_interrupt;
-    bool known; /* whether this kernel tells interrupts from threads */
+    bool known; /* whether this kernel distinguishes interrupts from threads */
 };
 
 static void note_waker(struct waker_expectation *x, const struct cpu_sample *s)
@@ -356,8 +354,8 @@ static void note_waker(struct waker_expectation *x, const struct cpu_sample *s)
     x->last[i].user_frames = s->user_frames;
 }
 
-/* The child naps, and so is woken by a timer; then it lets its own child go. */
-static bool look_at_wakers(const struct record_header *header, void *context)
+/* The child naps and is woken by a timer; then it wakes its own child. */
+static bool check_wakers(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct waker_expectation *x = context;
@@ -396,14 +394,14 @@ static void test_waker_is_recorded(void **state)
     struct waker_expectation x = {.known = preempt_count_distance() != 0};
     struct source_options options = watch_defaults;
     options.wakers = true;
-    print_message("interrupts are told %s\n", x.known ? "by the kernel's count" : "by names");
+    print_message("interrupts are recognised %s\n", x.known ? "by the kernel's count" : "by names");
     struct watch w = watch(child(PIPES), options, &x.e);
-    watch_until(&w, 1, look_at_wakers, &x);
+    watch_until(&w, 1, check_wakers, &x);
     end(x.e.pid);
     watch_end(&w);
 }
 
-static bool look_for_wakers(const struct record_header *header, void *context)
+static bool find_wakers(const struct record_header *header, void *context)
 {
     (void)context;
     assert_int_not_equal(header->kind, RECORD_OFF_CPU_WAKER);
@@ -417,15 +415,15 @@ static void test_wakers_are_recorded_only_on_request(void **state)
     (void)state;
     struct expectation e;
     struct watch w = watch(child(PIPES), watch_defaults, &e);
-    watch_until(&w, ENOUGH, look_for_wakers, &e);
+    watch_until(&w, ENOUGH, find_wakers, &e);
     end(e.pid);
     watch_end(&w);
 }
 
 #define STANDS_FOR_NS (8ULL * HOLD_NS)
 
-/* What is recorded, and how many waits it stands for, follows from the seed, from when it began and how long it was. */
-static bool look_at_sampled(const struct record_header *header, void *context)
+/* Which waits are recorded, and their weight, follows from the seed, the start time and the length. */
+static bool check_sampled(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -442,7 +440,7 @@ static bool look_at_sampled(const struct record_header *header, void *context)
     return true;
 }
 
-/* What is recorded stands for what is left out; how well, bpf-statistical/waits asserts. */
+/* Recorded waits represent those left out; bpf-statistical/waits asserts how accurately. */
 static void test_sampled_waits_follow_the_seed(void **state)
 {
     (void)state;
@@ -450,14 +448,13 @@ static void test_sampled_waits_follow_the_seed(void **state)
     struct source_options options = watch_defaults;
     options.sample_wait_ns = STANDS_FOR_NS;
     options.sampling_seed = SEED;
-    const struct off_cpu_totals figures = record_naps(options, false, false, look_at_sampled, &e);
-    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.recorded,
-                  (unsigned long long)figures.left_out);
-    assert_int_equal(figures.recorded_ns, e.told_ns);
+    const struct off_cpu_totals stats = record_naps(options, false, false, check_sampled, &e);
+    print_message("%llu waits, %llu left out\n", (unsigned long long)stats.recorded,
+                  (unsigned long long)stats.left_out);
+    assert_int_equal(stats.recorded_ns, e.told_ns);
 }
 
-/* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and
- * for as many as there are. */
+/* Over all random numbers (on a grid this fine), waits of one length are recorded with their total time and count. */
 static void test_sampling_is_unbiased(void **state)
 {
     enum { STEPS = 4096, OF_NS = 2500 };
@@ -469,11 +466,11 @@ static void test_sampling_is_unbiased(void **state)
         assert_in_range(taken * OF_NS, STEPS * length_ns, STEPS * length_ns + OF_NS);
         for (uint32_t random = 0; random < length_ns; random++)
             waits += sampling_wait_count(random, length_ns, OF_NS);
-        assert_int_equal(waits, OF_NS); /* of length_ns / OF_NS of all waits: one each */
+        assert_int_equal(waits, OF_NS); /* recorded for length_ns / OF_NS of all waits: one each */
     }
 }
 
-static bool look_for_unfinished(const struct record_header *header, void *context)
+static bool find_unfinished(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -481,7 +478,7 @@ static bool look_for_unfinished(const struct record_header *header, void *contex
         const struct cpu_sample *s = (const struct cpu_sample *)header;
         assert_int_equal(s->user_end, UNWIND_END_NOT_RUNNING);
         assert_int_equal(s->user_frames,
-                         s->stack_bytes > 0); /* what sleeping_tasks.bpf.c copied, which has its own test */
+                         s->stack_bytes > 0); /* copied by sleeping_tasks.bpf.c, which has its own test */
         e->stack_ns = header->time_ns;
         return false;
     }
@@ -502,7 +499,7 @@ static void wait_forever(int ready)
             syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 }
 
-/* Waits by the time that this returns. */
+/* Waits by the time this returns. */
 static pid_t start_waiting(void)
 {
     pid_t pid = watch_child(wait_forever);
@@ -510,7 +507,7 @@ static pid_t start_waiting(void)
     return pid;
 }
 
-/* A thread that waits before and after. */
+/* A thread that waits before the recording starts and after it ends. */
 static void test_thread_waiting_throughout_is_recorded(void **state)
 {
     (void)state;
@@ -518,25 +515,25 @@ static void test_thread_waiting_throughout_is_recorded(void **state)
     pid_t pid = start_waiting();
     struct watch w = watch(pid, watch_defaults, &e);
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, 1, look_for_unfinished, &e);
+    watch_until(&w, 1, find_unfinished, &e);
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     assert_int_equal(batch_count(w.batch), 0);
     end(pid);
     watch_end(&w);
 }
 
-static bool look_for_so_far(const struct record_header *header, void *context)
+static bool find_so_far(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
-    if (!look_for_unfinished(header, context))
+    if (!find_unfinished(header, context))
         return false;
     assert_true(wait->flags & OFF_CPU_SO_FAR);
     assert_true(wait->weight_ns >= OFF_CPU_SO_FAR_NS);
     return true;
 }
 
-/* It is told while it goes on, as often as that is asked for; while it is shed there is nothing of it, and afterwards
- * nothing of the time before. */
+/* An unfinished wait is recorded periodically. Nothing is recorded while shed, and afterwards the shed time is not
+ * made up for. */
 static void test_unfinished_waits_are_recorded_periodically(void **state)
 {
     (void)state;
@@ -546,18 +543,18 @@ static void test_unfinished_waits_are_recorded_periodically(void **state)
     usleep(OFF_CPU_SO_FAR_NS / 1000 + 10000);
     for (int i = 1; i <= 2; i++) {
         assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
-        watch_until(&w, 1, look_for_so_far, &e);
+        watch_until(&w, 1, find_so_far, &e);
         assert_int_equal(e.waits, i);
     }
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
-    watch_until(&w, 1, look_for_unfinished, &e); /* all of it, as at the end */
+    watch_until(&w, 1, find_unfinished, &e); /* all of it, as at the end */
     assert_int_equal(off_cpu_source_stats(w.self).recorded, 1);
     assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
     e.begin_ns = clock_monotonic_ns();
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, 1, look_for_unfinished, &e);
+    watch_until(&w, 1, find_unfinished, &e);
     assert_int_equal(e.waits, 4);
     assert_int_equal(off_cpu_source_stats(w.self).recorded, 2);
     end(pid);

@@ -1,5 +1,4 @@
-/* The lives of processes as the kernel tells them, in order; and what is said where it could not tell them.
- */
+/* Process lifecycle events in order, and the report of events that the kernel could not record. */
 #include "watch.h"
 
 #include <setjmp.h>
@@ -20,7 +19,7 @@ struct life {
     uint64_t last_ns;
 };
 
-static bool look_life(const struct record_header *header, void *context)
+static bool check_life(const struct record_header *header, void *context)
 {
     const struct process_fork *fork_record = (const struct process_fork *)header;
     const struct process_mmap *mmap_record = (const struct process_mmap *)header;
@@ -63,18 +62,17 @@ static void test_lifecycle_events_are_in_order(void **state)
     }
     assert_int_equal(waitpid(l.pid, &status, 0), l.pid);
     assert_int_equal(status, 0);
-    watch_until(&w, 4, look_life, &l);
+    watch_until(&w, 4, check_life, &l);
     watch_end(&w);
 }
 
-static bool look_lost(const struct record_header *header, void *context)
+static bool check_lost(const struct record_header *header, void *context)
 {
     (void)context;
     return header->kind == RECORD_PROCESS_LOST && ((const struct process_lost *)header)->events > 0;
 }
 
-/* A CPU that comes runs for a moment before it has an event: what is known of processes may be wrong since.
- */
+/* A CPU that comes online runs briefly before it has a perf event: the process table may be wrong from then on. */
 static void test_cpu_online_is_reported_as_missed_events(void **state)
 {
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
@@ -89,7 +87,7 @@ static void test_cpu_online_is_reported_as_missed_events(void **state)
 
     assert_true(watch_set_online(cpu, false));
     assert_true(watch_set_online(cpu, true));
-    watch_until(&w, 1, look_lost, NULL);
+    watch_until(&w, 1, check_lost, NULL);
     w.source->losses(w.self, &losses);
     assert_true(losses.count[LOSS_SIDEBAND] > 0);
     w.source->free(w.self);

@@ -1,6 +1,6 @@
-/* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of
- * Python but its structures: on every kernel, and where they lie. What real interpreters make of it is
- * tests/e2e/test_python_frames.py's. */
+/* The walk of interpreter frames, at a known number of page faults and naps, in a program that has only Python's
+ * structures: on every kernel, and with inconsistent structures. Real interpreters are tested in
+ * tests/e2e/test_python_frames.py. */
 #include "fake_python.h"
 #include "rows.h"
 #include "watch.h"
@@ -20,8 +20,8 @@
 struct expectation {
     unsigned flags;
     int runs;
-    enum lie lie;
-    bool told[FRAMES_A_RUN];
+    enum corruption corruption;
+    bool emitted[FRAMES_A_RUN];
     uint32_t checks[FRAMES_A_RUN];
 };
 
@@ -49,7 +49,7 @@ static void expect_code(const struct python_code *c, struct expectation *e)
         assert_int_equal(c->lines_bytes, 5);
         assert_memory_equal(c->lines, fake_lines, 5);
         assert_int_equal(c->instructions, offsetof(struct fake_code, instructions));
-        e->told[i] = true;
+        e->emitted[i] = true;
         e->checks[i] = c->check;
         return;
     }
@@ -59,12 +59,12 @@ static void expect_code(const struct python_code *c, struct expectation *e)
 static void expect_frame(const struct python_entry *entry, int i, const struct expectation *e)
 {
     assert_int_equal(entry->code, (uintptr_t)&fake_codes[i]);
-    assert_true(e->told[i]); /* ahead of the sample */
+    assert_true(e->emitted[i]); /* emitted before the sample */
     assert_int_equal(entry->check, e->checks[i]);
 }
 
-/* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's.
- */
+/* Asserts that emitted code is correct. If a thread waited when the recording began, its first walk is of another
+ * state. */
 static bool is_sample_to_look_at(const struct record_header *header, struct expectation *e)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -76,8 +76,8 @@ static bool is_sample_to_look_at(const struct record_header *header, struct expe
     return header->kind == RECORD_OFF_CPU_STACK ? s->user_end != UNWIND_END_NOT_RUNNING : workload_faulted(s);
 }
 
-/* Every run, at the native frame that has it. */
-static bool look_at_runs(const struct record_header *header, void *context)
+/* Every run, at the native frame that runs it. */
+static bool check_runs(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -106,7 +106,7 @@ static bool look_at_runs(const struct record_header *header, void *context)
     return true;
 }
 
-/* A mark that was found in the stack of an evaluator, further out than `*last`. */
+/* A mark found in the stack of an evaluator, further out than `*last`. */
 static void expect_own_mark(const struct python_entry *mark, const struct cpu_sample *s, uint32_t *last)
 {
     assert_true(mark->code & PYTHON_MARK);
@@ -116,12 +116,12 @@ static void expect_own_mark(const struct python_entry *mark, const struct cpu_sa
                     (uintptr_t)__stop_code_evaluate);
 }
 
-/* Frames that have an evaluator each: marked, as far as there is room for marks, or counted. */
-static bool look_at_objects(const struct record_header *header, void *context)
+/* Frames that have an evaluator each: marked as long as there are mark slots, then counted. */
+static bool check_objects(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
-    const bool is_marked = e->flags & PYTHON_CFRAMES && e->lie != UNEVEN;
+    const bool is_marked = e->flags & PYTHON_CFRAMES && e->corruption != UNEVEN;
     const struct python_entry *entries;
     const struct python_tail *tail;
     uint32_t at = 0, last = 0;
@@ -129,8 +129,8 @@ static bool look_at_objects(const struct record_header *header, void *context)
     if (!is_sample_to_look_at(header, e))
         return false;
     tail = tail_of(s, &entries);
-    if (e->lie == CIRCLE || e->lie == NOWHERE) {
-        assert_int_equal(tail->end, e->lie == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
+    if (e->corruption == CIRCLE || e->corruption == NOWHERE) {
+        assert_int_equal(tail->end, e->corruption == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
         assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
         return true;
     }
@@ -146,14 +146,14 @@ static bool look_at_objects(const struct record_header *header, void *context)
         if (is_marked && run < PYTHON_MAX_OWN_MARKS)
             expect_own_mark(&entries[at++], s, &last);
         else if (at < tail->entries && entries[at].code & PYTHON_MARK)
-            at++; /* of the walk until it was seen that they do not go with the frames */
+            at++; /* from before the walk noticed that they do not match the frames */
     }
     assert_int_equal(at, tail->entries);
     return true;
 }
 
-/* Every second run is of either: each state's are told in order, and all are found. */
-static bool look_at_two_interpreters(const struct record_header *header, void *context)
+/* Runs of the two interpreters alternate: each state's are recorded in order, and all are found. */
+static bool check_two_interpreters(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -180,12 +180,12 @@ static bool look_at_two_interpreters(const struct record_header *header, void *c
     return true;
 }
 
-static bool look_at_waiting_runs(const struct record_header *header, void *context)
+static bool check_waiting_runs(const struct record_header *header, void *context)
 {
-    return header->kind != RECORD_OFF_CPU && look_at_runs(header, context);
+    return header->kind != RECORD_OFF_CPU && check_runs(header, context);
 }
 
-static bool look_at_lie(const struct record_header *header, void *context)
+static bool check_corrupted(const struct record_header *header, void *context)
 {
     struct expectation *e = context;
     const struct python_entry *entries;
@@ -193,13 +193,13 @@ static bool look_at_lie(const struct record_header *header, void *context)
 
     if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
         return false;
-    if (e->lie == NO_THREAD) {
+    if (e->corruption == NO_THREAD) {
         assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
         return true;
     }
     tail = tail_of((const struct cpu_sample *)header, &entries);
     assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
-    switch (e->lie) {
+    switch (e->corruption) {
     case CIRCLE:
         assert_int_equal(tail->end, PYTHON_END_TOO_DEEP);
         assert_in_range(tail->entries, PYTHON_MAX_ENTRIES - 1, PYTHON_MAX_ENTRIES);
@@ -235,7 +235,7 @@ static bool look_at_lie(const struct record_header *header, void *context)
 
 struct fake {
     struct expectation e;
-    bool (*look)(const struct record_header *, void *);
+    bool (*check)(const struct record_header *, void *);
     struct workload child;
 };
 
@@ -248,37 +248,38 @@ static void enter_fake(void *context)
 {
     const struct expectation *e = context;
 
-    fake_python_enter(e->flags, e->runs, e->lie);
+    fake_python_enter(e->flags, e->runs, e->corruption);
 }
 
 static void start_fake(struct fake *f)
 {
-    fake_python_set_up(f->e.flags, f->e.lie);
+    fake_python_set_up(f->e.flags, f->e.corruption);
     f->child = workload_start(enter_fake, &f->e);
 }
 
-/* Before it does anything, the BPF side knows its rows and its interpreter. */
+/* Loads the unwind table and interpreter of the process before it does anything. */
 static void put_fake(struct unwind_tables *tables, const struct fake *f)
 {
     const struct interpreter_layouts layouts = {.python = fake_python_layout(f->e.flags)};
-    struct rows rows;
+    struct loaded_mappings loaded;
 
-    assert_true(rows_put_process_and_tell(tables, f->child.pid, &rows) > 0);
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)f->child.pid, rows.mappings, rows.count, &layouts), 0);
+    assert_true(unwind_load_process_mappings(tables, f->child.pid, &loaded) > 0);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)f->child.pid, loaded.mappings, loaded.count, &layouts),
+                     0);
 }
 
-static bool look_at_each(const struct record_header *header, void *context)
+static bool check_each(const struct record_header *header, void *context)
 {
     const struct fakes *fakes = context;
 
     for (size_t i = 0; i < fakes->count; i++)
         if (header->pid == (uint32_t)fakes->of[i].child.pid)
-            return fakes->of[i].look(header, &fakes->of[i].e);
+            return fakes->of[i].check(header, &fakes->of[i].e);
     fail_msg("a record of process %u, which was not asked for", header->pid);
     return false;
 }
 
-/* All in one recording: loading the programs is what takes time. Each fault is a sample. */
+/* All in one recording: loading the programs takes long. Each fault is a sample. */
 static void watch_fakes(struct fake *of, size_t count)
 {
     struct source_options options = watch_defaults;
@@ -294,7 +295,7 @@ static void watch_fakes(struct fake *of, size_t count)
         put_fake(cpu_source_unwind_tables(w.self), &of[i]);
     for (size_t i = 0; i < count; i++)
         workload_run(&of[i].child, workload_fault, FIRINGS);
-    workload_expect(&w, count * FIRINGS, look_at_each, &fakes);
+    workload_expect(&w, count * FIRINGS, check_each, &fakes);
     for (size_t i = 0; i < count; i++)
         workload_end(&of[i].child);
     workload_unwatch(&w);
@@ -304,7 +305,7 @@ static void watch_fakes(struct fake *of, size_t count)
 static void watch_waiting_fake(struct expectation e)
 {
     struct source_options options = watch_defaults;
-    struct fake f = {.e = e, .look = look_at_waiting_runs};
+    struct fake f = {.e = e, .check = check_waiting_runs};
     struct fakes fakes = {&f, 1};
 
     start_fake(&f);
@@ -316,7 +317,7 @@ static void watch_waiting_fake(struct expectation e)
     workload_interrupt(&f.child, 1, 0);
     workload_await(&f.child);
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, 1, look_at_each, &fakes);
+    watch_until(&w, 1, check_each, &fakes);
     workload_end(&f.child);
     watch_end(&w);
 }
@@ -324,9 +325,9 @@ static void watch_waiting_fake(struct expectation e)
 static void test_walk_runs_of_cframes(void **state)
 {
     struct fake fakes[] = {
-        {.e = {PYTHON_CFRAMES, .runs = 1}, .look = look_at_runs},
-        {.e = {PYTHON_CFRAMES, .runs = 20}, .look = look_at_runs},
-        {.e = {PYTHON_CFRAMES, .runs = 250}, .look = look_at_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 1}, .check = check_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 20}, .check = check_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 250}, .check = check_runs},
     };
 
     (void)state;
@@ -336,28 +337,28 @@ static void test_walk_runs_of_cframes(void **state)
 static void test_walk_runs_of_marked_frames(void **state)
 {
     struct fake fakes[] = {
-        {.e = {PYTHON_MARKED_FRAMES, .runs = 1}, .look = look_at_runs},
-        {.e = {PYTHON_MARKED_FRAMES, .runs = 250}, .look = look_at_runs},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 1}, .check = check_runs},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250}, .check = check_runs},
     };
 
     (void)state;
     watch_fakes(fakes, array_size(fakes));
 }
 
-/* On one stack, by turns. */
+/* Alternating on one stack. */
 static void test_walk_runs_of_two_interpreters(void **state)
 {
     struct fake fakes[] = {
-        {.e = {PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
-        {.e = {PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
-        {.e = {PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+        {.e = {PYTHON_CFRAMES, .runs = 2, .corruption = TWO_INTERPRETERS}, .check = check_two_interpreters},
+        {.e = {PYTHON_CFRAMES, .runs = 250, .corruption = TWO_INTERPRETERS}, .check = check_two_interpreters},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250, .corruption = TWO_INTERPRETERS}, .check = check_two_interpreters},
     };
 
     (void)state;
     watch_fakes(fakes, array_size(fakes));
 }
 
-/* The same where a thread waits. */
+/* The same for a waiting thread. */
 static void test_walk_runs_of_a_waiting_thread(void **state)
 {
     (void)state;
@@ -370,8 +371,9 @@ static void test_inconsistent_structures_end_the_walk(void **state)
     struct fake fakes[NO_CODE - CIRCLE + 1];
 
     (void)state;
-    for (enum lie lie = CIRCLE; lie <= NO_CODE; lie++)
-        fakes[lie - CIRCLE] = (struct fake){.e = {PYTHON_CFRAMES, .runs = 1, .lie = lie}, .look = look_at_lie};
+    for (enum corruption corruption = CIRCLE; corruption <= NO_CODE; corruption++)
+        fakes[corruption - CIRCLE] =
+            (struct fake){.e = {PYTHON_CFRAMES, .runs = 1, .corruption = corruption}, .check = check_corrupted};
     watch_fakes(fakes, array_size(fakes));
 }
 
@@ -379,11 +381,11 @@ static void test_walk_frame_objects(void **state)
 {
     const unsigned counted = PYTHON_FRAME_OBJECTS, marked = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS;
     struct fake fakes[] = {
-        {.e = {counted, .runs = RUNS_MAX}, .look = look_at_objects},
-        {.e = {marked, .runs = RUNS_MAX}, .look = look_at_objects},
-        {.e = {marked, .runs = 20, .lie = UNEVEN}, .look = look_at_objects},
-        {.e = {counted, .runs = 3, .lie = CIRCLE}, .look = look_at_objects},
-        {.e = {marked, .runs = 3, .lie = NOWHERE}, .look = look_at_objects},
+        {.e = {counted, .runs = RUNS_MAX}, .check = check_objects},
+        {.e = {marked, .runs = RUNS_MAX}, .check = check_objects},
+        {.e = {marked, .runs = 20, .corruption = UNEVEN}, .check = check_objects},
+        {.e = {counted, .runs = 3, .corruption = CIRCLE}, .check = check_objects},
+        {.e = {marked, .runs = 3, .corruption = NOWHERE}, .check = check_objects},
     };
 
     (void)state;

@@ -1,8 +1,8 @@
-/* Requests from the socket to the explanation: servers whose requests are slow for a known cause, and whatever HTTP/1
- * allows a client to do. Asserts what holds however busy the machine is: that the parts sum, that a cause is found
- * under its kind and with its detail, that every request is counted once. With the best attach method; with every other
- * one, a whole record of either kind of server. With the argument "all", every case with every method. How long the
- * causes are, bpf-statistical/request-causes asserts. */
+/* Requests from the socket to the diagnosis: servers whose requests are slow for a known cause, and anything HTTP/1
+ * allows a client to do. Asserts what holds under any load: the components sum to the duration, a cause is found with
+ * its kind and detail, and every request is counted once. All cases run with the best attach method; every other method
+ * is tested with one complete record per kind of server. With the argument "all", every case runs with every method.
+ * bpf-statistical/request-causes asserts the durations of the causes. */
 #include "requests.h"
 #include "threads.h"
 
@@ -18,16 +18,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Everything that a record says. */
-static void ask_for_record(int way)
+/* Every field of a record. */
+static void expect_record(int server)
 {
     static const char text[] = "POST /sleep?ms=40 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcd",
                       reply[] = "HTTP/1.1 200 Whatever\r\nContent-Length: 3\r\n\r\nok\n";
-    int fd = dial(way);
+    int fd = connect_to(server);
     assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    const struct request *r = await(servers[way], "/sleep", 1);
+    const struct request *r = await_requests(servers[server], "/sleep", 1);
     assert_string_equal(r->method, "POST");
     assert_int_equal(r->status, 200);
     assert_int_equal(r->bytes_in, sizeof(text) - 1);
@@ -41,31 +41,31 @@ static void test_record_is_complete(void **state)
 {
     (void)state;
     need_method();
-    ask_for_record(THREADS);
-    ask_for_record(EPOLL);
+    expect_record(THREADS);
+    expect_record(EPOLL);
 }
 
-/* The last request of the route has a part of this kind and detail. */
-static void ask_for_cause(int way, const char *target, const char *route, enum request_part_kind kind,
-                          const char *detail)
+/* The last request of the route has a component of this kind and detail. */
+static void expect_cause(int server, const char *target, const char *route, enum request_part_kind kind,
+                         const char *detail)
 {
-    ask(way, "GET", target);
-    const struct request *r = await(way == PREFORK ? 0 : servers[way], route, 1);
+    send_request(server, "GET", target);
+    const struct request *r = await_requests(server == PREFORK ? 0 : servers[server], route, 1);
     if (!find_part(r, kind, detail))
         fail_msg("%s: no part %s says \"%s\"; cause: %s", r->route, request_part_name(kind), detail, r->cause);
 }
 
-/* Long enough that no thread is late for what it is to wait for. */
-static void ask_for_causes(int way)
+/* Long enough that no thread reaches its wait late. */
+static void expect_causes(int server)
 {
     char downstream[64];
     snprintf(downstream, sizeof(downstream), "/downstream?ms=100&port=%u", ports[THREADS]);
-    ask_for_cause(way, "/cpu?ms=40", "/cpu", REQUEST_PART_CPU, "");
-    ask_for_cause(way, "/sleep?ms=100", "/sleep", REQUEST_PART_SLEEP, "nanosleep");
-    ask_for_cause(way, "/lock?ms=100", "/lock", REQUEST_PART_LOCK, "futex");
-    ask_for_cause(way, "/pipe?ms=100", "/pipe", REQUEST_PART_OTHER, "read on a pipe");
-    ask_for_cause(way, downstream, "/downstream", REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:");
-    ask_for_cause(way, "/chunked?ms=50&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times");
+    expect_cause(server, "/cpu?ms=40", "/cpu", REQUEST_PART_CPU, "");
+    expect_cause(server, "/sleep?ms=100", "/sleep", REQUEST_PART_SLEEP, "nanosleep");
+    expect_cause(server, "/lock?ms=100", "/lock", REQUEST_PART_LOCK, "futex");
+    expect_cause(server, "/pipe?ms=100", "/pipe", REQUEST_PART_OTHER, "read on a pipe");
+    expect_cause(server, downstream, "/downstream", REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:");
+    expect_cause(server, "/chunked?ms=50&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times");
     assert_nothing_lost();
 }
 
@@ -73,29 +73,29 @@ static void test_causes_in_threads(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(THREADS);
+    expect_causes(THREADS);
 }
 
 static void test_causes_in_an_event_loop(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(EPOLL);
+    expect_causes(EPOLL);
 }
 
 static void test_causes_in_preforked_processes(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(PREFORK);
+    expect_causes(PREFORK);
 }
 
 static void test_disk_wait_is_a_component(void **state)
 {
     (void)state;
     need_method();
-    ask(THREADS, "GET", "/disk?ms=40");
-    const struct request *r = await(servers[THREADS], "/disk", 1);
+    send_request(THREADS, "GET", "/disk?ms=40");
+    const struct request *r = await_requests(servers[THREADS], "/disk", 1);
     if (!total(r, REQUEST_PART_DISK)) {
         printf("/var/tmp is no disk: syncing it does not wait\n");
         skip();
@@ -104,7 +104,7 @@ static void test_disk_wait_is_a_component(void **state)
         fail_msg("no part names the file; cause: %s", r->cause);
 }
 
-/* No claim about what another thread did. */
+/* Asserts that time in other threads is not attributed. */
 static void assert_not_explained(const struct request *r)
 {
     assert_true(r->duration_ns >= CAUSE_MS * 1000000ull);
@@ -112,18 +112,18 @@ static void assert_not_explained(const struct request *r)
     assert_true(total(r, REQUEST_PART_UNATTRIBUTED) > 0);
 }
 
-/* The thread that reads is not the one that replies: the whole duration, and no claim about what it was. */
+/* One thread reads, another replies: the whole duration is recorded, and its cause is unattributed. */
 static void test_thread_pool_request_is_not_explained(void **state)
 {
     (void)state;
     need_method();
-    ask(POOL, "GET", "/sleep?ms=40");
-    const struct request *r = await(servers[POOL], "/sleep", 1);
+    send_request(POOL, "GET", "/sleep?ms=40");
+    const struct request *r = await_requests(servers[POOL], "/sleep", 1);
     assert_int_equal(r->status, 200);
     assert_not_explained(r);
 }
 
-/* A thread that no request was seen of sends the rest of a reply, as nginx's do with "aio threads". */
+/* A thread that handled no request sends the rest of a reply, as in nginx with "aio threads". */
 static void test_reply_sent_by_two_threads(void **state)
 {
     (void)state;
@@ -131,14 +131,15 @@ static void test_reply_sent_by_two_threads(void **state)
     static const int ways[] = {THREADS, EPOLL};
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
-        int fd = dial(ways[i]);
+        int fd = connect_to(ways[i]);
         assert_int_equal(write(fd, "GET /handed?ms=40 HTTP/1.1\r\n\r\n", 30), 30);
-        expect(fd, "ok\n", 1);
-        close(fd); /* whether or not the sender is back from its system call */
-        const struct request *r = await(servers[ways[i]], "/handed", 1);
-        while (r->duration_ns < CAUSE_MS * 1000000ull && clock_monotonic_ns() < end) { /* it was told of before, too */
-            look();
-            r = await(servers[ways[i]], "/handed", 1);
+        expect_text(fd, "ok\n", 1);
+        close(fd); /* whether or not the sender has returned from its system call */
+        const struct request *r = await_requests(servers[ways[i]], "/handed", 1);
+        while (r->duration_ns < CAUSE_MS * 1000000ull && clock_monotonic_ns() < end) { /* an earlier record of it may
+                                                                                        * have been emitted */
+            check();
+            r = await_requests(servers[ways[i]], "/handed", 1);
         }
         assert_int_equal(r->bytes_out, strlen("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"));
         assert_not_explained(r);
@@ -146,26 +147,25 @@ static void test_reply_sent_by_two_threads(void **state)
     assert_nothing_lost();
 }
 
-static const struct request *await_bytes(int way, uint64_t bytes)
+static const struct request *await_bytes(int server, uint64_t bytes)
 {
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
-    const struct request *r = await(servers[way], "/handed", 1);
+    const struct request *r = await_requests(servers[server], "/handed", 1);
     while (r->bytes_out < bytes && clock_monotonic_ns() < end) {
-        look();
-        r = await(servers[way], "/handed", 1);
+        check();
+        r = await_requests(servers[server], "/handed", 1);
     }
     return r;
 }
 
-/* The connection is reset while a send on it is under way: what that sent, and how long it took, still is of
- * the reply. */
+/* The connection is reset during a send: the bytes and the time of that send still belong to the reply. */
 static void test_aborted_reply(void **state)
 {
     (void)state;
     need_method();
     static const int ways[] = {THREADS, EPOLL};
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        int fd = dial(ways[i]);
+        int fd = connect_to(ways[i]);
         assert_int_equal(write(fd, "GET /handed?ms=1&bytes=33554432 HTTP/1.1\r\n\r\n", 44), 44);
         await_full(ways[i], fd);
         uint64_t start_ns = clock_monotonic_ns();
@@ -180,14 +180,14 @@ static void test_aborted_reply(void **state)
     assert_nothing_lost();
 }
 
-/* Closed by another thread than the one that sends, which goes on. */
+/* Closed by another thread than the one that sends, which continues. */
 static void test_close_during_send_by_another_thread(void **state)
 {
     (void)state;
     need_method();
     static char data[1 << 20];
     enum { BODY = 8 << 20 };
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     assert_int_equal(write(fd, "GET /handed?ms=1&bytes=8388608&close=1 HTTP/1.1\r\n\r\n", 51), 51);
     await_full(THREADS, fd);
     const uint64_t start_ns = clock_monotonic_ns();
@@ -207,8 +207,8 @@ static void test_fast_requests_have_no_false_cause(void **state)
     (void)state;
     need_method();
     for (int i = 0; i < 10; i++)
-        ask(THREADS, "GET", "/ok");
-    await(servers[THREADS], "/ok", 10);
+        send_request(THREADS, "GET", "/ok");
+    await_requests(servers[THREADS], "/ok", 10);
     for (size_t i = 0; i < watch.count; i++) {
         const struct request *r = watch.requests[i];
         for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
@@ -224,14 +224,14 @@ static void test_keep_alive_idle_time_is_not_counted(void **state)
 {
     (void)state;
     need_method();
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(write(fd, "GET /ok HTTP/1.1\r\n\r\n", 20), 20);
-        expect(fd, "ok\n", 1);
+        expect_text(fd, "ok\n", 1);
         poll(NULL, 0, CAUSE_MS);
     }
-    /* While the connection is open: a request is there as soon as its thread waits for the next. */
-    await(servers[THREADS], "/ok", 5);
+    /* While the connection is open: a request is recorded as soon as its thread waits for the next. */
+    await_requests(servers[THREADS], "/ok", 5);
     for (size_t i = 0; i < watch.count; i++)
         assert_int_equal(total(watch.requests[i], REQUEST_PART_NETWORK), 0);
     close(fd);
@@ -241,33 +241,33 @@ static void test_slow_client_is_network(void **state)
 {
     (void)state;
     need_method();
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     assert_int_equal(write(fd, "POST /ok HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 42), 42);
-    threads_await_all_blocked(servers[THREADS]); /* it has read what is there, and waits for the rest */
+    threads_await_all_blocked(servers[THREADS]); /* it has read what arrived, and waits for the rest */
     poll(NULL, 0, CAUSE_MS);
     assert_int_equal(write(fd, "cd", 2), 2);
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    const struct request *r = await(servers[THREADS], "/ok", 1);
+    const struct request *r = await_requests(servers[THREADS], "/ok", 1);
     assert_string_equal(r->method, "POST");
     assert_true(total(r, REQUEST_PART_NETWORK) > 0);
     assert_int_equal(r->bytes_in, 44);
 }
 
-/* The event loop never meets a full buffer: it waits until there is room. */
+/* The event loop never meets a full buffer: it waits until the socket is writable. */
 static void test_late_reading_client_is_network(void **state)
 {
     (void)state;
     need_method();
     static char data[1 << 20];
-    int fd = dial(EPOLL);
+    int fd = connect_to(EPOLL);
     assert_int_equal(write(fd, "GET /large HTTP/1.1\r\n\r\n", 23), 23);
     await_full(EPOLL, fd);
     shutdown(fd, SHUT_WR);
     while (recv(fd, data, sizeof(data), 0) > 0)
         ;
     close(fd);
-    assert_true(total(await(servers[EPOLL], "/large", 1), REQUEST_PART_NETWORK) > 0);
+    assert_true(total(await_requests(servers[EPOLL], "/large", 1), REQUEST_PART_NETWORK) > 0);
 }
 
 static void test_fragmented_request(void **state)
@@ -275,15 +275,15 @@ static void test_fragmented_request(void **state)
     (void)state;
     need_method();
     const char *text = "GET /ok?secret=1 HTTP/1.1\r\nHost: a\r\n\r\n";
-    int fd = dial(EPOLL), one = 1;
+    int fd = connect_to(EPOLL), one = 1;
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
     for (size_t i = 0; i < strlen(text); i++) {
         assert_int_equal(write(fd, text + i, 1), 1);
         poll(NULL, 0, 1);
     }
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    const struct request *r = await(servers[EPOLL], "/ok", 1);
+    const struct request *r = await_requests(servers[EPOLL], "/ok", 1);
     assert_string_equal(r->method, "GET");
     assert_int_equal(r->bytes_in, strlen(text));
     assert_int_equal(r->status, 200);
@@ -294,12 +294,12 @@ static void test_pipelined_requests(void **state)
     (void)state;
     need_method();
     const char *text = "GET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n";
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    expect(fd, "ok\n", 3);
+    expect_text(fd, "ok\n", 3);
     close(fd);
-    await(servers[THREADS], "/ok", 1);
-    await(servers[THREADS], "{pipelined}", 2);
+    await_requests(servers[THREADS], "/ok", 1);
+    await_requests(servers[THREADS], "{pipelined}", 2);
 }
 
 static void test_large_body_and_100_continue(void **state)
@@ -309,19 +309,19 @@ static void test_large_body_and_100_continue(void **state)
     enum { BODY = 1572864 };
     static char body[BODY];
     char head[256];
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     int n = snprintf(head, sizeof(head),
                      "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
     assert_int_equal(write(fd, head, (size_t)n), n);
-    expect(fd, "100 Continue\r\n\r\n", 1);
+    expect_text(fd, "100 Continue\r\n\r\n", 1);
     for (size_t sent = 0; sent < BODY;) {
         ssize_t now = write(fd, body + sent, BODY - sent);
         assert_true(now > 0);
         sent += (size_t)now;
     }
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    const struct request *r = await(servers[THREADS], "/items/{id}/x", 1);
+    const struct request *r = await_requests(servers[THREADS], "/items/{id}/x", 1);
     assert_string_equal(r->method, "PUT");
     assert_int_equal(r->status, 200);
     assert_int_equal(r->bytes_in, BODY + n);
@@ -331,21 +331,21 @@ static void test_head_method_errors_and_http_1_0(void **state)
 {
     (void)state;
     need_method();
-    ask(THREADS, "HEAD", "/ok");
-    assert_string_equal(await(servers[THREADS], "/ok", 1)->method, "HEAD");
+    send_request(THREADS, "HEAD", "/ok");
+    assert_string_equal(await_requests(servers[THREADS], "/ok", 1)->method, "HEAD");
     static const char *const methods[] = {"COPY",      "LOCK",  "MKCOL", "MOVE",   "OPTIONS", "PATCH", "PROPFIND",
                                           "PROPPATCH", "PURGE", "QUERY", "REPORT", "SEARCH",  "TRACE", "UNLOCK"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        ask(EPOLL, methods[i], "/ok");
-        assert_string_equal(await(servers[EPOLL], "/ok", i + 1)->method, methods[i]);
+        send_request(EPOLL, methods[i], "/ok");
+        assert_string_equal(await_requests(servers[EPOLL], "/ok", i + 1)->method, methods[i]);
     }
-    ask(THREADS, "DELETE", "/status?code=503");
-    assert_int_equal(await(servers[THREADS], "/status", 1)->status, 503);
-    int fd = dial(PREFORK);
+    send_request(THREADS, "DELETE", "/status?code=503");
+    assert_int_equal(await_requests(servers[THREADS], "/status", 1)->status, 503);
+    int fd = connect_to(PREFORK);
     assert_int_equal(write(fd, "GET /ok HTTP/1.0\r\n\r\n", 20), 20);
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    await(0, "/ok", 2 + sizeof(methods) / sizeof(methods[0]));
+    await_requests(0, "/ok", 2 + sizeof(methods) / sizeof(methods[0]));
     assert_nothing_lost();
 }
 
@@ -353,29 +353,30 @@ static void test_request_without_reply(void **state)
 {
     (void)state;
     need_method();
-    ask(THREADS, "GET", "/hangup");
-    const struct request *r = await(servers[THREADS], "/hangup", 1);
+    send_request(THREADS, "GET", "/hangup");
+    const struct request *r = await_requests(servers[THREADS], "/hangup", 1);
     assert_int_equal(r->status, 0);
     assert_int_equal(r->bytes_out, 0);
     assert_non_null(strstr(r->cause, "no reply"));
     assert_nothing_lost();
 }
 
-/* In the middle of a sleep: that it was stopped is a part of its own. */
+/* In the middle of a sleep: the time it was stopped is a component of its own. */
 static void test_stopped_server_is_a_component(void **state)
 {
     (void)state;
     need_method();
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     assert_int_equal(write(fd, "GET /sleep?ms=300 HTTP/1.1\r\n\r\n", 30), 30);
     const pid_t thread = threads_await_one_blocked(servers[THREADS], SYS_clock_nanosleep);
     kill(servers[THREADS], SIGSTOP);
     threads_await_stopped(thread);
     poll(NULL, 0, 2 * CAUSE_MS);
     kill(servers[THREADS], SIGCONT);
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    const struct request_part *stopped = find_part(await(servers[THREADS], "/sleep", 1), REQUEST_PART_OTHER, "stopped");
+    const struct request_part *stopped =
+        find_part(await_requests(servers[THREADS], "/sleep", 1), REQUEST_PART_OTHER, "stopped");
     assert_non_null(stopped);
     assert_true(stopped->duration_ns >= CAUSE_MS * 1000000ull);
 }
@@ -385,21 +386,21 @@ static void test_data_after_upgrade_is_no_reply(void **state)
     (void)state;
     need_method();
     static const char reply[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-    ask(THREADS, "GET", "/upgrade?ms=40");
-    const struct request *r = await(servers[THREADS], "/upgrade", 1);
+    send_request(THREADS, "GET", "/upgrade?ms=40");
+    const struct request *r = await_requests(servers[THREADS], "/upgrade", 1);
     assert_int_equal(r->status, 101);
     assert_int_equal(r->bytes_out, strlen(reply));
     assert_int_equal(total(r, REQUEST_PART_SLEEP), 0);
 }
 
-/* What only looks like HTTP, and a request that shows that what came before is through. */
+/* Data that only resembles HTTP, followed by a request that shows that it was processed. */
 static void test_non_http_is_ignored(void **state)
 {
     (void)state;
     need_method();
     static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n", "\0\1\2\3"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        int fd = dial(THREADS);
+        int fd = connect_to(THREADS);
         size_t size = strlen(texts[i]) ? strlen(texts[i]) : 4;
         assert_int_equal(write(fd, texts[i], size), size);
         shutdown(fd, SHUT_WR);
@@ -408,51 +409,51 @@ static void test_non_http_is_ignored(void **state)
             ;
         close(fd);
     }
-    ask(THREADS, "GET", "/ok");
-    await(servers[THREADS], "/ok", 1);
+    send_request(THREADS, "GET", "/ok");
+    await_requests(servers[THREADS], "/ok", 1);
     assert_int_equal(watch.count, 1);
     assert_nothing_lost();
 }
 
-/* Whatever a server answers as HTTP is a request. */
+/* Anything that a server answers with HTTP is a request. */
 static void test_malformed_request_line_with_a_reply(void **state)
 {
     (void)state;
     need_method();
-    int fd = dial(THREADS);
-    /* Slower by more than an eighth than what the tests before asked for, which may be of the same second: a
-     * fast one may only be counted. So are the slow ones of the tests below. */
+    int fd = connect_to(THREADS);
+    /* Slower by more than an eighth than the requests of earlier tests, which may fall into the same second: a fast
+     * one may only be counted. The same holds for the slow requests below. */
     static const char text[] = "GET /sleep?ms=400 and more\r\n\r\n";
     assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-    expect(fd, "ok\n", 1);
+    expect_text(fd, "ok\n", 1);
     close(fd);
-    assert_int_equal(await(servers[THREADS], "/sleep", 1)->status, 200);
+    assert_int_equal(await_requests(servers[THREADS], "/sleep", 1)->status, 200);
 }
 
-/* Every request is in the counters, those without a record too, and the slowest has one. */
+/* Every request is counted, also those without a record, and the slowest has a record. */
 static void test_every_request_is_counted(void **state)
 {
     (void)state;
     need_method();
     enum { MANY = 400 };
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
-    int fd = dial(THREADS);
+    int fd = connect_to(THREADS);
     for (int i = 0; i < MANY; i++) {
         const char *text = i == MANY / 2 ? "GET /sleep?ms=600 HTTP/1.1\r\n\r\n" : "GET /ok HTTP/1.1\r\n\r\n";
         assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-        expect(fd, "ok\n", 1);
+        expect_text(fd, "ok\n", 1);
     }
     close(fd);
-    await(servers[THREADS], "/sleep", 1);
+    await_requests(servers[THREADS], "/sleep", 1);
     do {
-        look();
+        check();
         poll(NULL, 0, 10);
     } while (watch.count + lost(LOSS_REQUEST_NOT_DETAILED) < MANY && clock_monotonic_ns() < end);
     assert_int_equal(watch.count + lost(LOSS_REQUEST_NOT_DETAILED), MANY);
     assert_nothing_lost();
 }
 
-/* Its number says nothing about a process: the next one of that number is another service. */
+/* A PID does not identify a process: the next process with that PID is another service. */
 static void test_reused_pid_is_another_process(void **state)
 {
     static int generation;
@@ -466,11 +467,11 @@ static void test_reused_pid_is_another_process(void **state)
         skip();
     }
     for (int i = 0; i < 3; i++)
-        ask(THREADS, "GET", "/ok");
+        send_request(THREADS, "GET", "/ok");
     await_counted(first, 3);
     assert_true(replace_server(THREADS, second));
     for (int i = 0; i < 2; i++)
-        ask(THREADS, "GET", "/ok");
+        send_request(THREADS, "GET", "/ok");
     await_counted(second, 2);
     assert_int_equal(counted(first), 3);
     assert_nothing_lost();
@@ -482,15 +483,15 @@ static void test_shed_counts_only(void **state)
     need_method();
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_COUNTS), 0);
-    ask(THREADS, "GET", "/ok");
+    send_request(THREADS, "GET", "/ok");
     while (!lost(LOSS_REQUEST_NOT_DETAILED) && clock_monotonic_ns() < end)
         poll(NULL, 0, 10);
     assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
-    ask(THREADS, "GET", "/ok"); /* not even counted */
+    send_request(THREADS, "GET", "/ok"); /* not even counted */
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
-    ask(THREADS, "GET", "/sleep?ms=900"); /* the slowest of its second: has a record whatever the threshold is by now */
-    await(servers[THREADS], "/sleep", 1);
+    send_request(THREADS, "GET", "/sleep?ms=900"); /* the slowest of its second: recorded whatever the threshold is */
+    await_requests(servers[THREADS], "/sleep", 1);
     assert_int_equal(watch.count, 1);
     assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
 }

@@ -1,6 +1,5 @@
-/* How long the causes of slow requests are said to be, compared with what was injected: an injected wait is
- * found whole, little else beside it, and little is unattributed. With the best attach method. That a cause
- * is found and named, bpf/request asserts. */
+/* The durations of injected causes: an injected wait is recorded whole, little else is attributed, and little is
+ * unattributed. Uses the best attach method. bpf/request asserts that a cause is found and named. */
 #include "request_cause.h"
 #include "requests.h"
 
@@ -11,18 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void ask_for_causes(int way)
+static void expect_causes(int server)
 {
     const unsigned long long ticks = taken_ticks();
     char downstream[64];
     snprintf(downstream, sizeof(downstream), "/downstream?ms=%d&port=%u", CAUSE_MS, ports[THREADS]);
-    ask_for_cause(way, "/cpu?ms=40", "/cpu", REQUEST_PART_CPU, "", ticks);
-    ask_for_cause(way, "/sleep?ms=40", "/sleep", REQUEST_PART_SLEEP, "nanosleep", ticks);
-    ask_for_cause(way, "/lock?ms=40", "/lock", REQUEST_PART_LOCK, "futex", ticks);
-    ask_for_cause(way, "/pipe?ms=40", "/pipe", REQUEST_PART_OTHER, "read on a pipe", ticks);
-    ask_for_cause(way, downstream, "/downstream", REQUEST_PART_DOWNSTREAM,
-                  "read on the connection to 127.0.0.1:", ticks);
-    ask_for_cause(way, "/chunked?ms=20&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times", ticks);
+    expect_cause(server, "/cpu?ms=40", "/cpu", REQUEST_PART_CPU, "", ticks);
+    expect_cause(server, "/sleep?ms=40", "/sleep", REQUEST_PART_SLEEP, "nanosleep", ticks);
+    expect_cause(server, "/lock?ms=40", "/lock", REQUEST_PART_LOCK, "futex", ticks);
+    expect_cause(server, "/pipe?ms=40", "/pipe", REQUEST_PART_OTHER, "read on a pipe", ticks);
+    expect_cause(server, downstream, "/downstream", REQUEST_PART_DOWNSTREAM,
+                 "read on the connection to 127.0.0.1:", ticks);
+    expect_cause(server, "/chunked?ms=20&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times", ticks);
     assert_nothing_lost();
 }
 
@@ -30,31 +29,31 @@ static void test_causes_in_threads(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(THREADS);
+    expect_causes(THREADS);
 }
 
 static void test_causes_in_an_event_loop(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(EPOLL);
+    expect_causes(EPOLL);
 }
 
 static void test_causes_in_preforked_processes(void **state)
 {
     (void)state;
     need_method();
-    ask_for_causes(PREFORK);
+    expect_causes(PREFORK);
 }
 
-/* What syncs takes is in the accounts of its thread, unless interrupts took time of it. */
+/* Time of a sync is charged to its thread, unless interrupts took some of it. */
 static void test_disk_wait_is_attributed(void **state)
 {
     (void)state;
     need_method();
     const unsigned long long ticks = taken_ticks();
-    ask(THREADS, "GET", "/disk?ms=40");
-    const struct request *r = await(servers[THREADS], "/disk", 1);
+    send_request(THREADS, "GET", "/disk?ms=40");
+    const struct request *r = await_requests(servers[THREADS], "/disk", 1);
     if (!total(r, REQUEST_PART_DISK)) {
         printf("/var/tmp is no disk: syncing it does not wait\n");
         skip();
@@ -63,23 +62,23 @@ static void test_disk_wait_is_attributed(void **state)
         assert_int_equal(total(r, REQUEST_PART_UNATTRIBUTED), 0);
 }
 
-/* Of a request that another thread replies to, half at least is not explained. */
+/* When another thread replies, at least half of the request is unattributed. */
 static void test_thread_pool_is_unattributed(void **state)
 {
     (void)state;
     need_method();
-    ask(POOL, "GET", "/sleep?ms=40");
-    const struct request *r = await(servers[POOL], "/sleep", 1);
+    send_request(POOL, "GET", "/sleep?ms=40");
+    const struct request *r = await_requests(servers[POOL], "/sleep", 1);
     assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >= CAUSE_MS * 1000000ull / 2);
 }
 
-/* Of an event loop that waits for a slow client. */
+/* An event loop that waits for a slow client. */
 static void test_late_reading_client_is_mostly_network(void **state)
 {
     static char data[1 << 20];
     (void)state;
     need_method();
-    int fd = dial(EPOLL);
+    int fd = connect_to(EPOLL);
     assert_int_equal(write(fd, "GET /large HTTP/1.1\r\n\r\n", 23), 23);
     await_full(EPOLL, fd);
     usleep(100000);
@@ -87,8 +86,8 @@ static void test_late_reading_client_is_mostly_network(void **state)
     while (recv(fd, data, sizeof(data), 0) > 0)
         ;
     close(fd);
-    const struct request *r = await(servers[EPOLL], "/large", 1);
-    uint64_t for_nothing_ns = 0; /* not what an emulator leaves unattributed */
+    const struct request *r = await_requests(servers[EPOLL], "/large", 1);
+    uint64_t for_nothing_ns = 0; /* less than an emulator leaves unattributed */
     for (size_t i = 0; i < r->part_count; i++)
         for_nothing_ns += strstr(r->parts[i].detail, "for nothing that is seen") ? r->parts[i].duration_ns : 0;
     assert_true(for_nothing_ns <= total(r, REQUEST_PART_NETWORK) / 2);
@@ -100,8 +99,8 @@ static void test_fast_requests_are_attributed(void **state)
     need_method();
     const unsigned long long ticks = taken_ticks();
     for (int i = 0; i < 10; i++)
-        ask(THREADS, "GET", "/ok");
-    await(servers[THREADS], "/ok", 10);
+        send_request(THREADS, "GET", "/ok");
+    await_requests(servers[THREADS], "/ok", 10);
     for (size_t i = 0; i < watch.count; i++)
         assert_true(total(watch.requests[i], REQUEST_PART_UNATTRIBUTED) <= taken_ns(ticks));
 }

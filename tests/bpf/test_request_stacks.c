@@ -1,6 +1,6 @@
-/* The user stacks of waits, walked in the kernel: both ways to take them, with the rows of the servers in the
- * tables and without. That a stack is the one of the wait that it stands by, and whole; and where rows are
- * missing, that a copy of it comes ahead of the request. */
+/* The user stacks of waits, walked in the kernel: both ways to take them, with and without unwind tables of the
+ * servers. Asserts that each stack is complete and belongs to its wait, and that a copy of the stack precedes the
+ * request where unwind tables are missing. */
 #include "requests.h"
 #include "rows.h"
 
@@ -9,15 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void put_rows(int way)
+static void put_rows(int server)
 {
     struct unwind_tables *tables = request_source_unwind_tables(watch.self);
     assert_non_null(tables);
-    assert_true(rows_put_process(tables, servers[way]) > 0);
+    assert_true(unwind_load_process(tables, servers[server]) > 0);
 }
 
-/* `functions` one after the other, leaf first, with no other of ours between them, up to the thread's entry.
- */
+/* `functions` in this order, leaf first, with no other function of ours between them, up to the thread's entry. */
 static void assert_stack(const struct request *r, enum request_part_kind kind, const char *functions)
 {
     for (size_t i = 0; i < r->part_count; i++) {
@@ -31,15 +30,15 @@ static void assert_stack(const struct request *r, enum request_part_kind kind, c
     fail_msg("%s: no part %s has a stack; cause: %s", r->route, request_part_name(kind), r->cause);
 }
 
-static void ask_for_stacks(int way)
+static void expect_stacks(int server)
 {
-    put_rows(way);
-    ask(way, "GET", "/sleep?ms=40");
-    assert_stack(await(servers[way], "/sleep", 1), REQUEST_PART_SLEEP, "sleep_ms\n");
-    ask(way, "GET", "/lock?ms=40");
-    assert_stack(await(servers[way], "/lock", 1), REQUEST_PART_LOCK, "wait_for_lock\n");
-    ask(way, "GET", "/naps?ms=40");
-    const struct request *r = await(servers[way], "/naps", 1);
+    put_rows(server);
+    send_request(server, "GET", "/sleep?ms=40");
+    assert_stack(await_requests(servers[server], "/sleep", 1), REQUEST_PART_SLEEP, "sleep_ms\n");
+    send_request(server, "GET", "/lock?ms=40");
+    assert_stack(await_requests(servers[server], "/lock", 1), REQUEST_PART_LOCK, "wait_for_lock\n");
+    send_request(server, "GET", "/naps?ms=40");
+    const struct request *r = await_requests(servers[server], "/naps", 1);
     assert_stack(r, REQUEST_PART_SLEEP, "sleep_ms\nnap_long\n");
     assert_nothing_lost();
 }
@@ -48,43 +47,42 @@ static void test_stacks_of_threads(void **state)
 {
     (void)state;
     need_stacks();
-    ask_for_stacks(THREADS);
+    expect_stacks(THREADS);
 }
 
 static void test_stacks_of_an_event_loop(void **state)
 {
     (void)state;
     need_stacks();
-    ask_for_stacks(EPOLL);
+    expect_stacks(EPOLL);
 }
 
-/* What the thread does after the reply is no part of the request. The last chunk comes too soon after the one
- * before for a record of its own: that is made when the connection ends, when the thread has long slept
- * elsewhere. */
+/* Work after the reply is not part of the request. The last chunk follows the one before too soon for a record of its
+ * own: that record is made when the connection ends, long after the thread went to sleep elsewhere. */
 static void test_stacks_of_a_stream(void **state)
 {
     (void)state;
     need_stacks();
     put_rows(THREADS);
-    ask(THREADS, "GET", "/chunked?ms=10&n=12&after=200");
-    const struct request *r = await(servers[THREADS], "/chunked", 1);
+    send_request(THREADS, "GET", "/chunked?ms=10&n=12&after=200");
+    const struct request *r = await_requests(servers[THREADS], "/chunked", 1);
     for (int i = 0; i < 600 && !strstr(r->parts[0].detail, "12 times"); i++) {
         usleep(10000);
-        look();
-        r = await(servers[THREADS], "/chunked", 1);
+        check();
+        r = await_requests(servers[THREADS], "/chunked", 1);
     }
     assert_stack(r, REQUEST_PART_SLEEP, "sleep_ms\n");
     for (size_t i = 0; i < r->part_count; i++)
         assert_null(strstr(r->parts[i].stack, "nap_after"));
 }
 
-/* The prefork server's processes are not in the tables. */
+/* The prefork server's processes have no unwind tables. */
 static void test_stack_copy_without_unwind_table(void **state)
 {
     (void)state;
     need_stacks();
-    ask(PREFORK, "GET", "/sleep?ms=40");
-    await(0, "/sleep", 1);
+    send_request(PREFORK, "GET", "/sleep?ms=40");
+    await_requests(0, "/sleep", 1);
     const struct request_record *r = &watch.last.r;
     for (size_t i = 0; i < r->wait_count; i++) {
         const struct request_wait *w = &r->waits[i];

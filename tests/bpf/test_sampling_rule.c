@@ -1,6 +1,6 @@
-/* Sampling rules from the BPF side on: which process falls under which, what random sampling takes of it under a seed,
- * and whose waits are left out. Processes fault and wait a counted number of times: what is sampled, left out and
- * recorded adds up exactly. How well random sampling meets the rates, bpf-statistical/sampling asserts. */
+/* Sampling rules on the BPF side: which rule applies to a process, what random sampling selects under a seed, and
+ * whose waits are excluded. Processes fault and wait a counted number of times: what is sampled, left out and recorded
+ * adds up exactly. bpf-statistical/sampling asserts how well random sampling meets the rates. */
 #include "subjects.h"
 #include "watch.h"
 #include "workload.h"
@@ -36,7 +36,7 @@
 #define NAPS          20
 #define SEED          0x5eed
 
-/* ---- which rule a process falls under ---- */
+/* ---- which rule applies to a process ---- */
 
 struct tally {
     struct {
@@ -67,7 +67,7 @@ static void parse_rules(const char *text, struct sampling_rules *ret)
     assert_int_equal(sampling_rules_parse(text, ret, &bad, &bad_bytes), 0);
 }
 
-/* Records page faults of these processes by sampling rules, whose rates are in proportion to the highest: there all are
+/* Records page faults of these processes by sampling rules. Rates are relative to the highest, at which every event is
  * sampled. */
 static struct watch watch_faults(const struct sampling_rules *rules, uint32_t others_hz,
                                  const struct workload *processes, size_t count)
@@ -82,7 +82,7 @@ static struct watch watch_faults(const struct sampling_rules *rules, uint32_t ot
     return workload_watch(options, "page-faults");
 }
 
-static struct sampling_rule_stats figures(const struct watch *w, uint32_t number)
+static struct sampling_rule_stats rule_stats(const struct watch *w, uint32_t number)
 {
     return sampling_rule_table_stats(cpu_source_sampling_rules(w->self), number);
 }
@@ -98,7 +98,7 @@ static void take_other_name(unsigned unused)
     prctl(PR_SET_NAME, "after");
 }
 
-/* On one CPU, for the BPF side numbers the ticks of each by itself. */
+/* On one CPU, because the BPF side numbers ticks per CPU. */
 static struct workload start_named(const char *name)
 {
     struct workload w = workload_start(take_name, (void *)(uintptr_t)name);
@@ -110,7 +110,7 @@ static struct workload start_named(const char *name)
     return w;
 }
 
-/* Of so many ticks, how many are sampled. */
+/* Number of sampled ticks out of `ticks`. */
 static uint64_t samples_of(uint64_t ticks, uint64_t share)
 {
     uint64_t samples = 0;
@@ -120,7 +120,7 @@ static uint64_t samples_of(uint64_t ticks, uint64_t share)
     return samples;
 }
 
-/* By name and by number: one is always sampled, one at a fifth of that rate, one never. */
+/* By name and by PID: one is always sampled, one at a fifth of that rate, one never. */
 static void test_rules_by_name_and_pid_set_the_rate(void **state)
 {
     struct workload processes[] = {start_named("often"), start_named("seldom"), start_named("never")};
@@ -138,8 +138,8 @@ static void test_rules_by_name_and_pid_set_the_rate(void **state)
     w = watch_faults(&rules, 1, processes, 3);
     for (size_t i = 0; i < 3; i++)
         workload_run(&processes[i], workload_fault, FAULTS);
-    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2),
-                                     unused = figures(&w, 3);
+    const struct sampling_rule_stats of_never = rule_stats(&w, 0), of_seldom = rule_stats(&w, 1),
+                                     of_often = rule_stats(&w, 2), unused = rule_stats(&w, 3);
     workload_expect(&w, of_seldom.samples + of_often.samples, add_sample, &tally);
     print_message("%llu of %llu ticks at a fifth\n", (unsigned long long)of_seldom.samples,
                   (unsigned long long)of_seldom.ticks);
@@ -151,13 +151,13 @@ static void test_rules_by_name_and_pid_set_the_rate(void **state)
     assert_int_equal(tally.process[1].samples, of_seldom.samples);
     assert_int_equal(of_seldom.samples, samples_of(of_seldom.ticks, shares[1]));
     assert_true(of_seldom.samples > 0 && of_seldom.samples < of_seldom.ticks);
-    assert_int_equal(unused.ticks, 0); /* an earlier rule has it */
+    assert_int_equal(unused.ticks, 0); /* an earlier rule matches it */
     for (size_t i = 0; i < 3; i++)
         workload_end(&processes[i]);
     workload_unwatch(&w);
 }
 
-/* A process takes another name, and with it another rate. */
+/* A process changes its name, and with it its rate. */
 static void test_renamed_process_falls_under_its_new_rule(void **state)
 {
     struct workload process = start_named("before");
@@ -169,21 +169,21 @@ static void test_renamed_process_falls_under_its_new_rule(void **state)
     struct watch w = watch_faults(&rules, 1, &process, 1);
     workload_run(&process, workload_fault, FEW_FAULTS);
     workload_run(&process, take_other_name, 0);
-    const struct sampling_rule_stats before = figures(&w, 0), none = figures(&w, 1);
+    const struct sampling_rule_stats before = rule_stats(&w, 0), none = rule_stats(&w, 1);
     assert_true(before.ticks > 0);
     assert_int_equal(before.samples, before.ticks);
     assert_int_equal(none.ticks, 0);
     workload_run(&process, workload_fault, FEW_FAULTS);
-    assert_true(figures(&w, 1).ticks > 0);
-    assert_int_equal(figures(&w, 1).samples, 0);
-    assert_int_equal(figures(&w, 0).ticks, before.ticks);
+    assert_true(rule_stats(&w, 1).ticks > 0);
+    assert_int_equal(rule_stats(&w, 1).samples, 0);
+    assert_int_equal(rule_stats(&w, 0).ticks, before.ticks);
     workload_expect(&w, before.samples, add_sample, &tally);
     assert_int_equal(tally.process[0].samples, before.samples);
     workload_end(&process);
     workload_unwatch(&w);
 }
 
-/* In the hierarchy that names jobs here; NULL: none can be made. */
+/* In the cgroup hierarchy that names jobs here; NULL: none can be created. */
 static const char *make_cgroup(const char *name, char *path, size_t size)
 {
     static const char *const roots[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
@@ -210,7 +210,7 @@ static bool put_into(pid_t pid, const char *cgroup)
     return file && fprintf(file, "%d\n", pid) > 0 && fclose(file) == 0;
 }
 
-/* A process has ended, and its cgroup can be removed as soon as the kernel is done with it. */
+/* After a process has exited, its cgroup can be removed once the kernel has finished with it. */
 static void remove_cgroup(const char *path)
 {
     for (int i = 0; rmdir(path) < 0; i++) {
@@ -219,8 +219,8 @@ static void remove_cgroup(const char *path)
     }
 }
 
-/* What has come and gone is found at the next look, which is due every few seconds. */
-static void look_for_cgroups(const struct watch *w)
+/* New and removed cgroups are found at the next scan, every few seconds. */
+static void find_cgroups(const struct watch *w)
 {
     static uint64_t ahead_ns;
 
@@ -228,7 +228,7 @@ static void look_for_cgroups(const struct watch *w)
     sampling_rule_table_follow(cpu_source_sampling_rules(w->self), clock_monotonic_ns() + ahead_ns);
 }
 
-/* Of a name that goes and comes again, as another one; and of what is below it. */
+/* A cgroup that is removed and created again under its name, and the cgroups below it. */
 static void test_cgroup_rules_follow_recreated_cgroups(void **state)
 {
     char name[64], path[256], below[sizeof(path) + 8], text[128];
@@ -248,36 +248,36 @@ static void test_cgroup_rules_follow_recreated_cgroups(void **state)
     assert_true(put_into(processes[0].pid, below));
     parse_rules(text, &rules);
     struct watch w = watch_faults(&rules, 0, processes, 2);
-    assert_true(figures(&w, 0).found);
+    assert_true(rule_stats(&w, 0).found);
     workload_run(&processes[0], workload_fault, FEW_FAULTS);
-    const uint64_t of_first = figures(&w, 0).ticks;
+    const uint64_t of_first = rule_stats(&w, 0).ticks;
     assert_true(of_first > 0);
     workload_end(&processes[0]);
     remove_cgroup(below);
     remove_cgroup(path);
-    look_for_cgroups(&w);
-    assert_false(figures(&w, 0).found);
+    find_cgroups(&w);
+    assert_false(rule_stats(&w, 0).found);
     assert_int_equal(mkdir(path, 0755), 0);
     assert_true(put_into(processes[1].pid, path));
     workload_run(&processes[1], workload_fault, FEW_FAULTS);
-    assert_int_equal(figures(&w, 0).ticks, of_first);
-    look_for_cgroups(&w);
-    assert_true(figures(&w, 0).found);
+    assert_int_equal(rule_stats(&w, 0).ticks, of_first);
+    find_cgroups(&w);
+    assert_true(rule_stats(&w, 0).found);
     workload_run(&processes[1], workload_fault, FEW_FAULTS);
-    assert_true(figures(&w, 0).ticks > of_first);
+    assert_true(rule_stats(&w, 0).ticks > of_first);
     tally.process[0].pid = processes[1].pid;
-    workload_expect(&w, figures(&w, 0).samples, add_sample, &tally);
-    assert_int_equal(tally.process[0].samples, figures(&w, 0).samples - of_first);
+    workload_expect(&w, rule_stats(&w, 0).samples, add_sample, &tally);
+    assert_int_equal(tally.process[0].samples, rule_stats(&w, 0).samples - of_first);
     workload_end(&processes[1]);
     remove_cgroup(path);
     workload_unwatch(&w);
 }
 
-/* Half the rate of the clock, and each sample stands for twice as much. */
+/* Half the clock rate, and twice the weight per sample. */
 static void test_shedding_halves_the_rule_rates(void **state)
 {
     struct source_options options = watch_defaults;
-    const pid_t pid = subject_named("fifth");
+    const pid_t pid = burner_start("fifth");
     struct sampling_rules rules;
     char text[64];
     uint64_t weight = 0;
@@ -298,18 +298,18 @@ static void test_shedding_halves_the_rule_rates(void **state)
         batch_clear(w.batch);
     }
     assert_int_equal(weight, 2 * NS_PER_SECOND / 100);
-    subject_kill(pid);
+    burner_kill(pid);
     workload_unwatch(&w);
 }
 
 /* ---- waits ---- */
 
-/* Left out from the beginning, not left out, and left out since its thread began to wait. */
+/* Excluded from the beginning, not excluded, and excluded since its thread began to wait. */
 enum waiting { LEFT_OUT, NOT_LEFT_OUT, LEFT_OUT_SINCE, WAITING_COUNT };
 
 struct waits {
     pid_t pids[WAITING_COUNT];
-    size_t recorded[WAITING_COUNT]; /* of LEFT_OUT_SINCE: of its thread */
+    size_t recorded[WAITING_COUNT]; /* LEFT_OUT_SINCE only: of its thread */
 };
 
 static _Atomic pid_t thread_of_it;
@@ -322,7 +322,7 @@ static void *wait_in_thread(void *unused)
     return unused;
 }
 
-/* The thread keeps its name; sampling rules go by that of the process, too. */
+/* The thread keeps its name; sampling rules match the process's name. */
 static void start_thread(void *thread_ids)
 {
     pthread_t thread;
@@ -335,7 +335,7 @@ static void start_thread(void *thread_ids)
         _exit(1);
 }
 
-static void be_left_out(unsigned unused)
+static void exclude_self(unsigned unused)
 {
     (void)unused;
     prctl(PR_SET_NAME, "left-out");
@@ -351,7 +351,7 @@ static bool count_wait(const struct record_header *header, void *context)
     return header->kind == RECORD_OFF_CPU;
 }
 
-/* Waits that are under way end, and the threads begin others. */
+/* Ends waits in progress; the threads start others. */
 static void interrupt_thread(pid_t pid, pid_t thread)
 {
     threads_await_blocked(thread, SYS_ppoll);
@@ -369,8 +369,8 @@ static void nap_often(struct workload *w)
     workload_await(w);
 }
 
-/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the BPF side looks
- * through at each switch. Whether the rules are another source's, or its own. */
+/* No wait of an excluded process is recorded, with keys of all kinds, which the BPF side checks at each switch. Tested
+ * with the CPU source's rules and with its own. */
 static void leave_waits_out(bool with_cpu)
 {
     struct source_options options = watch_defaults;
@@ -403,8 +403,8 @@ static void leave_waits_out(bool with_cpu)
     const uint64_t switches = threads_switches(waits.pids[NOT_LEFT_OUT]);
     nap_often(&processes[LEFT_OUT]);
     nap_often(&processes[NOT_LEFT_OUT]);
-    workload_run(&processes[LEFT_OUT_SINCE], be_left_out, 0);
-    interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread); /* which has waited since before */
+    workload_run(&processes[LEFT_OUT_SINCE], exclude_self, 0);
+    interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread); /* which has been waiting since before */
     interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread);
     const uint64_t expected = 1 + threads_switches(waits.pids[NOT_LEFT_OUT]) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
@@ -436,7 +436,7 @@ static void test_waits_of_excluded_processes_are_not_recorded_without_cpu_source
 #define SAMPLE_NS 1000000
 
 struct recorded {
-    uint64_t of_ns; /* shorter waits are recorded by random sampling, and stand for so much */
+    uint64_t of_ns; /* shorter waits are sampled at random, each with this value */
     uint64_t told_ns;
 };
 
@@ -457,7 +457,7 @@ static bool take_wait(const struct record_header *header, void *context)
     return true;
 }
 
-/* All waits are recorded or left out, and what is recorded follows from the seed. */
+/* All waits are recorded or left out, and which are recorded follows from the seed. */
 static struct off_cpu_totals sample_waits(const char *rule, uint64_t of_ns)
 {
     struct source_options options = watch_defaults;
@@ -479,14 +479,14 @@ static struct off_cpu_totals sample_waits(const char *rule, uint64_t of_ns)
     nap_often(&process);
     const uint64_t waits = 1 + threads_switches(process.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
-    assert_int_equal(figures.recorded + figures.left_out, waits);
-    workload_expect(&w, figures.recorded, take_wait, &recorded);
-    assert_int_equal(figures.recorded_ns, recorded.told_ns);
-    assert_true(figures.left_out_ns <= figures.left_out * of_ns); /* no longer one is left out */
+    const struct off_cpu_totals stats = off_cpu_source_stats(w.self);
+    assert_int_equal(stats.recorded + stats.left_out, waits);
+    workload_expect(&w, stats.recorded, take_wait, &recorded);
+    assert_int_equal(stats.recorded_ns, recorded.told_ns);
+    assert_true(stats.left_out_ns <= stats.left_out * of_ns); /* no longer wait is left out */
     workload_end(&process);
     watch_end(&w);
-    return figures;
+    return stats;
 }
 
 static void test_waits_at_a_lower_rate(void **state)
@@ -501,7 +501,7 @@ static void test_waits_at_a_higher_rate(void **state)
     sample_waits("pid=%d:1000", SAMPLE_NS / 10);
 }
 
-/* Of a process that falls under no rule. */
+/* Waits of a process to which no rule applies. */
 static void test_waits_under_no_rule_use_the_default_rate(void **state)
 {
     (void)state;

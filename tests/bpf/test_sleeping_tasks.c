@@ -1,5 +1,5 @@
-/* The stacks of threads that waited before anybody looked: what is told of one is what its memory holds, and of memory
- * that somebody would have to answer for, or of a thread that ran meanwhile, nothing is. */
+/* Stacks of threads that were asleep before the recording began: a recorded stack equals the thread's memory. Nothing
+ * is recorded if reading the memory would wait for another process, or if the thread ran meanwhile. */
 #include "threads.h"
 #include "watch.h"
 
@@ -32,7 +32,7 @@
 #define SLEEPERS   64
 #define ROUNDS     40
 #define DEEP_BYTES (28 * 1024)
-#define SMALL_RING (1 << 20) /* for half of them */
+#define SMALL_RING (1 << 20) /* enough for half of them */
 
 /* Skips the case. */
 static void skip_if_it_cannot(void)
@@ -51,7 +51,7 @@ static void skip_if_it_cannot(void)
     }
 }
 
-/* It has not ended by itself. */
+/* Asserts that it is still running, and kills it. */
 static void end(pid_t pid)
 {
     int status;
@@ -70,7 +70,7 @@ static struct watch watch(const pid_t *pids, size_t count, size_t ring_bytes)
     return watch_begin(&source_off_cpu, &options);
 }
 
-static double told(const struct watch *w, const char *result)
+static double copies_by_result(const struct watch *w, const char *result)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(metric_set_new(&set), 0);
@@ -91,7 +91,7 @@ static bool is_copy(const struct record_header *header)
     return header->kind == RECORD_OFF_CPU_STACK && s->user_end == UNWIND_END_NOT_RUNNING && s->stack_bytes > 0;
 }
 
-/* ---- one that waits all the time ---- */
+/* ---- a task that sleeps all the time ---- */
 
 static void wait_forever(int ready)
 {
@@ -109,7 +109,7 @@ struct seen {
     size_t copies;
 };
 
-static bool look_at_copy(const struct record_header *header, void *context)
+static bool check_copy(const struct record_header *header, void *context)
 {
     static char memory[CPU_STACK_COPY_BYTES];
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -143,10 +143,10 @@ static void test_copied_stack_equals_the_task_memory(void **state)
     pid_t pid = watch_child(wait_forever);
     threads_await_all_blocked(pid);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
-    watch_until(&w, 1, look_at_copy, &seen);
+    watch_until(&w, 1, check_copy, &seen);
     assert_int_equal(w.source->stop(w.self), 0);
-    assert_true(told(&w, "recorded") == 1);
-    assert_true(told(&w, "ran") + told(&w, "unreadable") + told(&w, "lost") == 0);
+    assert_true(copies_by_result(&w, "recorded") == 1);
+    assert_true(copies_by_result(&w, "ran") + copies_by_result(&w, "unreadable") + copies_by_result(&w, "lost") == 0);
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     for (size_t i = 0; i < batch_count(w.batch); i++)
         assert_false(is_copy(batch_get(w.batch, i)));
@@ -155,9 +155,9 @@ static void test_copied_stack_equals_the_task_memory(void **state)
 }
 
 #if defined(__x86_64__)
-/* ---- memory that somebody answers for ---- */
+/* ---- memory served by another process ---- */
 
-/* With its stack pointer there, which the kernel does not care for. */
+/* With its stack pointer there; the kernel accepts any value. */
 static _Noreturn void pause_on(void *stack)
 {
     __asm__ volatile("mov %0, %%rsp; 1: mov %1, %%eax; syscall; jmp 1b"
@@ -173,7 +173,7 @@ static void say_ready(int ready)
         _exit(1);
 }
 
-/* Ends all when somebody touches the memory, who would wait for an answer. */
+/* Aborts when the memory is touched: the reader would wait for an answer. */
 static void *wait_for_touch(void *userfault)
 {
     struct uffd_msg touch;
@@ -213,10 +213,10 @@ static void wait_on_nothing(int ready)
     pause_on((void *)(uintptr_t)PAGE);
 }
 
-static bool look_for_copy(const struct record_header *header, void *context)
+static bool find_copy(const struct record_header *header, void *context)
 {
     (void)context;
-    assert_true(!is_copy(header) || header->tid != header->pid); /* that is who waits for the touch */
+    assert_true(!is_copy(header) || header->tid != header->pid); /* that is the thread that waits for the touch */
     return header->kind == RECORD_OFF_CPU;
 }
 
@@ -231,13 +231,14 @@ static void test_memory_backed_by_userspace_is_not_read(void **state)
         threads_await_all_blocked(pids[i]);
     }
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
-    for (int ms = 0;
-         ms < 60000 && told(&w, "unreadable") + told(&w, "recorded") + told(&w, "ran") < array_size(pids) + 1;
+    for (int ms = 0; ms < 60000 && copies_by_result(&w, "unreadable") + copies_by_result(&w, "recorded") +
+                                           copies_by_result(&w, "ran") <
+                                       array_size(pids) + 1;
          ms++) /* a reader who waits is ended after SLEEPING_TASKS_MAX_S */
         usleep(1000);
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, array_size(pids), look_for_copy, NULL); /* their waits, with the kernel's part */
-    assert_true(told(&w, "unreadable") == array_size(pids));
+    watch_until(&w, array_size(pids), find_copy, NULL); /* their waits, with the kernel part */
+    assert_true(copies_by_result(&w, "unreadable") == array_size(pids));
     for (size_t i = 0; i < array_size(pids); i++)
         end(pids[i]);
     watch_end(&w);
@@ -245,13 +246,13 @@ static void test_memory_backed_by_userspace_is_not_read(void **state)
 
 /* ---- threads that run meanwhile ---- */
 
-/* Counts its naps, in a register and on its stack: in a stack of one moment they are the same. Of 2 to 120 ms: on any
- * machine some end while they are read, and some do not. */
+/* Counts its naps, in a register and on its stack: in a consistent copy of the stack they are equal. Naps of 2 to 120
+ * ms: on any machine some end while they are read, and some do not. */
 static void *count_naps(void *number)
 {
     const long n = (long)(intptr_t)number;
     const struct timespec time = {
-        n ? 0 : 3600, 2000000 + 30000 * n * n}; /* the first sleeps all the time: there is a copy in every round */
+        n ? 0 : 3600, 2000000 + 30000 * n * n}; /* the first sleeps all the time: it is copied in every round */
     __asm__ volatile(
         "xor %%r12, %%r12; sub $128, %%rsp;"
         "1: inc %%r12; push %%r12; mov %1, %%eax; mov %0, %%rdi; xor %%esi, %%esi; syscall; pop %%rax; jmp 1b"
@@ -273,8 +274,8 @@ static void count_in_threads(int ready)
         pause();
 }
 
-/* Of the main thread there is no count. */
-static bool look_at_count(const struct record_header *header, void *context)
+/* The main thread has no count. */
+static bool check_count(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     size_t *copies = context;
@@ -295,12 +296,12 @@ static void test_copied_stack_is_consistent(void **state)
     pid_t pid = watch_child(count_in_threads);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     for (int i = 0; i < ROUNDS; i++) {
-        watch_until(&w, SLEEPERS, look_at_count, &copies);
+        watch_until(&w, SLEEPERS, check_count, &copies);
         assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
-        assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0); /* looks at all of them anew */
+        assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0); /* scans all tasks again */
     }
     assert_int_equal(w.source->stop(w.self), 0);
-    print_message("%zu copies, %.0f of threads that ran meanwhile\n", copies, told(&w, "ran"));
+    print_message("%zu copies, %.0f of threads that ran meanwhile\n", copies, copies_by_result(&w, "ran"));
     assert_true(copies > 0);
     end(pid);
     w.source->free(w.self); /* what was shed is a loss */
@@ -308,7 +309,7 @@ static void test_copied_stack_is_consistent(void **state)
 }
 #endif
 
-/* ---- more than there is room for ---- */
+/* ---- more stacks than the ring can hold ---- */
 
 static void *wait_deep(void *unused)
 {
@@ -337,13 +338,14 @@ static void test_slow_reader_does_not_block(void **state)
     skip_if_it_cannot();
     pid_t pid = watch_child(wait_in_threads);
     threads_await_all_blocked(pid);
-    struct watch w = watch(&pid, 1, SMALL_RING);                            /* and no drain until the end */
-    while (told(&w, "recorded") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */
+    struct watch w = watch(&pid, 1, SMALL_RING); /* no drain until the end */
+    while (copies_by_result(&w, "recorded") * DEEP_BYTES <
+           SMALL_RING / 2 - DEEP_BYTES) /* half full: the reader waits */
         usleep(1000);
-    assert_true(told(&w, "recorded") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);
-    assert_true(told(&w, "lost") == 0);
+    assert_true(copies_by_result(&w, "recorded") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);
+    assert_true(copies_by_result(&w, "lost") == 0);
     assert_int_equal(w.source->stop(w.self), 0);
-    assert_true(told(&w, "lost") > 0);
+    assert_true(copies_by_result(&w, "lost") > 0);
     w.source->losses(w.self, &losses);
     assert_true(losses.count[LOSS_RING_FULL] > 0);
     end(pid);

@@ -1,6 +1,5 @@
-/* Probes of libsonde as libbpf sees them: attached to for one process and for all, through the descriptor and
- * through a file, every kind of argument compared with what was fired, and nobody attached any more when the
- * consumer has gone. */
+/* libsonde's probes as libbpf sees them: attached for one process and for all, by descriptor and by file, with every
+ * kind of argument compared with what was fired. Nothing stays attached after the consumer has gone. */
 #include <sonde/probe.h>
 
 #include <setjmp.h>
@@ -52,8 +51,8 @@ static void detach(struct watcher *w)
     usdt_bpf__destroy(w->program);
 }
 
-/* Without cookies (kernels before 5.15) libbpf tells probes apart by addresses, which it takes from files
- * that have a name in /proc/PID/maps, of one process. */
+/* Without cookies (kernels before 5.15) libbpf distinguishes probes by address, which it takes from files with a name
+ * in /proc/PID/maps, of one process. */
 static int has_cookies(void)
 {
     return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) == 1;
@@ -75,8 +74,7 @@ static struct usdt_firing last(const struct watcher *w)
     return firing;
 }
 
-/* The descriptor of the object in memory of a provider, by the name that /proc shows; the newest of several.
- */
+/* The descriptor path of a provider's object in memory, by the name that /proc shows; the newest of several. */
 static const char *path_of(const char *provider)
 {
     static char path[64];
@@ -147,7 +145,7 @@ static void test_arguments_of_every_type(void **state)
     assert_int_equal(got.values[10], bits((double)0.1f));
     assert_int_equal(got.values[11], 'x');
 
-    /* Converted to what was declared; missing ones are 0. */
+    /* Converted to the declared types; missing ones are 0. */
     sonde_probe_fire(probe, 1.9, 2.0f, -3.5, 4ull, 5, 6, 1e300, -1e300, 9ul, NULL, -11);
     const uint64_t converted[] = {1, 2, (uint64_t)-3, 4, 5, 6, INT64_MAX, 0, 9, 0, bits(-11), 0};
     got = last(&w);
@@ -161,7 +159,7 @@ static void test_arguments_of_every_type(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-/* As many arguments as there may be, one after the other, in registers and on the stack. */
+/* The maximum number of arguments, one after the other, in registers and on the stack. */
 static void test_arguments_of_every_count(void **state)
 {
     (void)state;
@@ -185,7 +183,7 @@ static void test_arguments_of_every_count(void **state)
         struct watcher w = attach(getpid(), path_of("test_counts"), "test_counts", name);
         for (int other = 0; other <= SONDE_PROBE_ARGUMENTS_MAX; other++)
             assert_int_equal(sonde_probe_enabled(probes[other]), other == count);
-        for (int i = 0; i < 3; i++) /* by a breakpoint, then by what the kernel has put in its place */
+        for (int i = 0; i < 3; i++) /* through a breakpoint first, then through what the kernel replaced it with */
             sonde_probe_fire(probes[count], -1ll, -2ll, -3ll, -4ll, -5ll, -6ll, -7ll, -8ll, -9ll, -10ll, -11ll, -12ll);
         struct usdt_firing got = last(&w);
         assert_int_equal(got.count, 3);
@@ -229,8 +227,8 @@ static void test_static_probes(void **state)
     detach(&w);
 }
 
-/* In a child: gives up its copies of the consumer's descriptors, which would keep him attached when the
- * parent has detached him. */
+/* In a child: closes its copies of the consumer's descriptors, which would keep the probe attached after the parent
+ * has detached. */
 static void close_consumer(void)
 {
     char path[64], link[128];
@@ -249,8 +247,8 @@ static void wait_for_good_end(pid_t child)
     assert_int_equal(status, 0);
 }
 
-/* One who attaches to the file without naming a process hears all processes that have it: our child too,
- * which is forked when the kernel has optimised the probe already. */
+/* A consumer attached to the file without a PID covers all processes that map it, including a child that is forked
+ * after the kernel has optimised the probe. */
 static void test_attach_to_all_processes_survives_fork(void **state)
 {
     (void)state;
@@ -286,8 +284,8 @@ static void test_attach_to_all_processes_survives_fork(void **state)
     sonde_provider_free(provider);
 }
 
-/* A child that was forked while somebody watched the parent alone is not heard, and does not stay switched on
- * when he has gone; with the descriptor of the object, or with all descriptors closed, as daemons do. */
+/* A child forked while a consumer is attached to the parent alone does not fire, and is not left enabled after the
+ * consumer detaches: with the descriptor of the object, or with all descriptors closed, as daemons do. */
 static void test_child_of_an_attached_process_does_not_fire(void **state)
 {
     (void)state;
@@ -331,8 +329,7 @@ static void test_child_of_an_attached_process_does_not_fire(void **state)
     }
 }
 
-/* A worker that was forked off before anybody watched, as servers have them, can be watched by its own
- * number. */
+/* A worker that was forked before any consumer attached, as in servers, can be attached by its own PID. */
 static void test_forked_worker_can_be_attached(void **state)
 {
     (void)state;
@@ -388,7 +385,7 @@ static void test_unload_while_attached_and_reload(void **state)
     assert_int_equal(sonde_probe_add(provider, "late", "i32 number", &late), 0);
     sonde_probe_fire(late, 1); /* silent until it is loaded */
     assert_int_equal(sonde_provider_load(provider), 0);
-    assert_true(sonde_probe_enabled(early)); /* loading more disturbs nobody */
+    assert_true(sonde_probe_enabled(early)); /* loading more does not disturb existing consumers */
     assert_false(sonde_probe_enabled(late));
     sonde_probe_fire(early, 2);
     assert_int_equal(last(&w).count, 1);
@@ -396,10 +393,10 @@ static void test_unload_while_attached_and_reload(void **state)
     sonde_provider_unload(provider);
     assert_false(sonde_probe_enabled(early));
     sonde_probe_fire(early, 3);
-    sonde_probe_fire_values(early, 0, NULL); /* as a thread does that has looked just before */
+    sonde_probe_fire_values(early, 0, NULL); /* as a thread does that has just checked the semaphore */
     assert_int_equal(last(&w).count, 1);
     assert_int_equal(sonde_provider_load(provider), 0);
-    assert_false(sonde_probe_enabled(early)); /* another object: who was attached must attach again */
+    assert_false(sonde_probe_enabled(early)); /* another object: consumers must attach again */
     detach(&w);
     assert_false(sonde_probe_enabled(early));
 
@@ -410,8 +407,8 @@ static void test_unload_while_attached_and_reload(void **state)
     sonde_provider_free(provider);
 }
 
-/* In a directory the object is one file for all, and who is attached to it hears a process that loads later.
- */
+/* In a directory the object is one file for all processes; a consumer attached to it also covers a process that loads
+ * later. */
 static void test_provider_file_in_a_directory(void **state)
 {
     (void)state;
@@ -439,8 +436,8 @@ static void test_provider_file_in_a_directory(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-/* A nop of five bytes where the kernel exchanges it for a call, which it says by having the system call that such a
- * call makes; elsewhere the nop that all emulate, for one of five bytes would be single-stepped. */
+/* A five-byte nop where the kernel replaces it with a call, detected by the system call that such a call uses.
+ * Elsewhere the nop that every kernel emulates, because a five-byte one would be single-stepped. */
 static void test_cheapest_supported_site_is_used(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Firings of a probe of libsonde's as the source hands them on: each one, in order, with its texts; and how
- * many found no room. */
+/* Firings of a libsonde probe as the source delivers them: each one, in order, with its strings, and a count of those
+ * that found no space. */
 #include <sonde/probe.h>
 
 #include "sources/usdt/usdt_watch.h"
@@ -69,7 +69,7 @@ static void test_every_firing_is_delivered_or_counted(void **state)
                                              .texts = 1 << 2 | 1 << 3,
                                              .context = "of the target"};
     assert_int_equal(usdt_watch_new(take, &seen, &w), 0);
-    assert_int_equal(usdt_watch_poll(w), 0); /* of nothing */
+    assert_int_equal(usdt_watch_poll(w), 0); /* no firing */
     assert_int_equal(usdt_watch_fd(w), -1);
     int r = usdt_watch_add(w, &target, &link);
     if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) != 1) {

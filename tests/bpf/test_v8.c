@@ -1,6 +1,5 @@
-/* V8's frames, at a known number of page faults in a program that has nothing of V8 but its structures and its way to
- * make a frame: on every kernel; and what a program that lies in them is answered. What real ones make of it is
- * tests/e2e/test_node.py's. */
+/* V8 frames, at a known number of page faults, in a program that has only V8's structures and frame layout: on every
+ * kernel, and with inconsistent structures. Real V8 is tested in tests/e2e/test_node.py. */
 #include "sources/tables/unwind_tables.h"
 #include "watch.h"
 #include "workload.h"
@@ -109,7 +108,7 @@ static void make_pair(struct string *s, unsigned representation, uint32_t length
     *s = (struct string){.map = map_of(V8_ONE_BYTE | representation), .length = length, .words = {first, second}};
 }
 
-/* "Shop.größe": one after another, the first a part of a longer one; U+95A2 and U+6570; one that is another. */
+/* "Shop.größe": concatenated, the first a slice of a longer one; U+95A2 and U+6570; an external one. */
 static void make_names(void)
 {
     make_one_byte(&pieces[0], "myShop.");
@@ -149,8 +148,8 @@ static void make_all(void)
 
 /* ---- the workload ---- */
 
-enum lie {
-    TRUTH,
+enum corruption {
+    INTACT,
     NO_CONTEXT,
     UNLIKE_SHARED,
     UNLIKE_SCOPE,
@@ -166,12 +165,12 @@ enum lie {
     LONGER_THAN_MEMORY,
     SHORT_SOURCE,
     MIXED_LINES,
-    LIES,
+    CORRUPTIONS,
 };
 
-static void lie_about(enum lie lie)
+static void corrupt(enum corruption corruption)
 {
-    switch (lie) {
+    switch (corruption) {
     case NO_CONTEXT:
         context.map = map_of(OTHER_TYPE);
         break;
@@ -190,7 +189,7 @@ static void lie_about(enum lie lie)
     case NOWHERE:
         functions[0].words[2] = 0x7fff00000001;
         break;
-    case OF_V8S_OWN: /* a function that is none of a script's has its name alone */
+    case OF_V8S_OWN: /* a function that belongs to no script has only its name */
         shared[0].words[1] = tagged(&names[0]);
         break;
     case CIRCLE_OF_CONS:
@@ -216,7 +215,7 @@ static void lie_about(enum lie lie)
     case SHORT_SOURCE:
         source.length = 10;
         break;
-    case MIXED_LINES: /* of which some end in a lone carriage return */
+    case MIXED_LINES: /* some of which end in a lone carriage return */
         source.one[10] = '\r';
         break;
     default:
@@ -261,7 +260,7 @@ static uint8_t *put_syscall(uint8_t *at, uint32_t number, int fd, const void *bu
     return put(put_number(at, mov_eax, sizeof(mov_eax), number), syscall_, sizeof(syscall_));
 }
 
-/* A workload: on a request it touches pages that it never touched before. */
+/* A workload: on a request it touches pages that it has not touched before. */
 static void put_workload(uint8_t *at)
 {
     static uint8_t buffer[WORKLOAD_REQUEST_BYTES] = {1};
@@ -269,7 +268,7 @@ static void put_workload(uint8_t *at)
     int requests, answers;
     uint64_t page = (uintptr_t)mmap(NULL, FIRINGS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    buffer[0]++; /* it is there */
+    buffer[0]++; /* resident from here on */
     workload_ends(&requests, &answers);
     at = put_syscall(at, SYS_write, answers, buffer, 1);
     at = put_syscall(at, SYS_read, requests, buffer, sizeof(buffer));
@@ -278,8 +277,8 @@ static void put_workload(uint8_t *at)
     put_number(at, jump, sizeof(jump), (uint32_t)(start - at - 5));
 }
 
-/* As V8's code makes its frames, each calls the next; the last one is the workload. The functions come in turns, the
- * first of all innermost. */
+/* Builds frames as V8's code does; each calls the next, and the last one is the workload. The functions alternate, the
+ * first of them innermost. */
 static void run_frames(uint8_t *code, unsigned count)
 {
     memset(code, 0xcc, (size_t)count * CODE_BYTES);
@@ -296,14 +295,14 @@ static void run_frames(uint8_t *code, unsigned count)
     ((void (*)(void))(uintptr_t)code)();
 }
 
-/* ---- watching it ---- */
+/* ---- recording ---- */
 
 struct expectation {
     unsigned frames;
-    enum lie lie;
-    bool told[FUNCTIONS];
+    enum corruption corruption;
+    bool emitted[FUNCTIONS];
     uint32_t checks[FUNCTIONS];
-    struct v8_code first; /* what was told of the first function */
+    struct v8_code first; /* what was emitted for the first function */
 };
 
 static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
@@ -324,7 +323,7 @@ static void take_code(const struct v8_code *c, struct expectation *e)
     for (int i = 0; i < FUNCTIONS; i++) {
         if (c->code != tagged(&shared[i]))
             continue;
-        e->told[i] = true;
+        e->emitted[i] = true;
         e->checks[i] = c->check;
         if (i == 0)
             e->first = *c;
@@ -341,7 +340,7 @@ static void expect_text(const struct v8_text *text, const uint8_t *data, unsigne
     assert_memory_equal(data, expected, length * width);
 }
 
-static void expect_truth(const struct v8_code *c)
+static void expect_intact(const struct v8_code *c)
 {
     if (c->code == tagged(&shared[0]))
         expect_text(&c->name, c->name_data, 1,
@@ -358,36 +357,36 @@ static void expect_truth(const struct v8_code *c)
             assert_int_equal(c->line, 1 + START(i) / 5);
 }
 
-static bool look_at_truth(const struct record_header *header, void *context_)
+static bool check_intact(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
     const struct python_entry *entries;
 
     if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
-        expect_truth((const struct v8_code *)header);
+        expect_intact((const struct v8_code *)header);
         return false;
     }
     assert_int_equal(tail_of((const struct cpu_sample *)header, &entries)->entries, e->frames);
     for (unsigned i = 0; i < e->frames; i++) {
         assert_int_equal(entries[i].code, tagged(&shared[i % FUNCTIONS]));
         assert_int_equal(entries[i].instruction, i + 1); /* each native frame is one of them */
-        assert_true(e->told[i % FUNCTIONS]);             /* ahead of the sample */
+        assert_true(e->emitted[i % FUNCTIONS]);          /* emitted before the sample */
         assert_int_equal(entries[i].check, e->checks[i % FUNCTIONS]);
     }
     return true;
 }
 
-static void expect_lie(const struct expectation *e, const struct python_entry *entries, uint32_t count)
+static void expect_corrupted(const struct expectation *e, const struct python_entry *entries, uint32_t count)
 {
-    const struct v8_code *told = &e->first;
+    const struct v8_code *first = &e->first;
 
-    switch (e->lie) {
+    switch (e->corruption) {
     case NO_CONTEXT:
         assert_int_equal(count, 0);
         return;
     case OF_V8S_OWN:
-        assert_int_equal(count, FUNCTIONS - 1); /* its native frame stands for itself */
+        assert_int_equal(count, FUNCTIONS - 1); /* its native frame is kept */
         assert_int_equal(entries[0].instruction, 2);
         return;
     case UNLIKE_SHARED:
@@ -397,26 +396,26 @@ static void expect_lie(const struct expectation *e, const struct python_entry *e
     case NOWHERE:
         assert_int_equal(count, FUNCTIONS);
         assert_int_equal(entries[0].check, 0); /* without a name, and counted */
-        assert_false(e->told[0]);
+        assert_false(e->emitted[0]);
         assert_int_equal(entries[1].check, e->checks[1]);
         return;
     default:
         assert_int_equal(count, FUNCTIONS);
-        assert_true(e->told[0]);
+        assert_true(e->emitted[0]);
     }
-    if (e->lie == SHORT_SOURCE || e->lie == MIXED_LINES) {
-        assert_int_equal(told->line, 0);
-        assert_int_equal(told->name.length, 10);
-    } else if (e->lie == LONGER_THAN_MEMORY) { /* as much of it as there is room for */
-        assert_int_equal(told->name.width, 1);
-        assert_int_equal(told->name.length, V8_NAME_BYTES / 2);
+    if (e->corruption == SHORT_SOURCE || e->corruption == MIXED_LINES) {
+        assert_int_equal(first->line, 0);
+        assert_int_equal(first->name.length, 10);
+    } else if (e->corruption == LONGER_THAN_MEMORY) { /* as much of it as fits */
+        assert_int_equal(first->name.width, 1);
+        assert_int_equal(first->name.length, V8_NAME_BYTES / 2);
     } else {
-        assert_int_equal(told->name.width, 0);
-        assert_int_equal(told->line, 1 + START(0) / 5);
+        assert_int_equal(first->name.width, 0);
+        assert_int_equal(first->line, 1 + START(0) / 5);
     }
 }
 
-static bool look_at_lie(const struct record_header *header, void *context_)
+static bool check_corrupted(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
     const struct python_entry *entries;
@@ -427,14 +426,14 @@ static bool look_at_lie(const struct record_header *header, void *context_)
         return false;
     }
     tail = tail_of((const struct cpu_sample *)header, &entries);
-    expect_lie(e, entries, tail->entries);
+    expect_corrupted(e, entries, tail->entries);
     return true;
 }
 
-/* A program whose frames are looked at. */
+/* A program whose frames are recorded. */
 struct program {
     struct expectation e;
-    bool (*look)(const struct record_header *, void *);
+    bool (*check)(const struct record_header *, void *);
     uint8_t *code;
     size_t bytes;
     struct workload child;
@@ -445,13 +444,13 @@ struct programs {
     size_t count;
 };
 
-/* In the child: pages that it has not touched are not there for it. */
+/* In the child: pages that it has not touched cannot be read. */
 static void enter_program(void *program)
 {
     const struct program *p = program;
 
     make_all();
-    lie_about(p->e.lie);
+    corrupt(p->e.corruption);
     run_frames(p->code, p->e.frames);
 }
 
@@ -470,7 +469,7 @@ static void stop_program(struct program *p)
     assert_int_equal(munmap(p->code, p->bytes), 0);
 }
 
-/* Whether it is a record of code, or a sample of the workload's own fault. */
+/* Whether it is a code record, or a sample of the workload's own fault. */
 static bool is_to_be_looked_at(const struct record_header *header, const struct program *p)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -481,18 +480,18 @@ static bool is_to_be_looked_at(const struct record_header *header, const struct 
            (s->data[s->kernel_frames] & ~CPU_FRAME_EXACT) - (uintptr_t)p->code < p->bytes;
 }
 
-static bool look_at_each(const struct record_header *header, void *context_)
+static bool check_each(const struct record_header *header, void *context_)
 {
     const struct programs *programs = context_;
 
     for (size_t i = 0; i < programs->count; i++)
         if (header->pid == (uint32_t)programs->of[i].child.pid)
-            return is_to_be_looked_at(header, &programs->of[i]) && programs->of[i].look(header, &programs->of[i].e);
+            return is_to_be_looked_at(header, &programs->of[i]) && programs->of[i].check(header, &programs->of[i].e);
     fail_msg("a record of process %u, which was not asked for", header->pid);
     return false;
 }
 
-/* All in one recording: loading the programs is what takes time. */
+/* All in one recording: loading the programs takes long. */
 static void watch_programs(struct program *of, size_t count)
 {
     struct source_options options = watch_defaults;
@@ -515,7 +514,7 @@ static void watch_programs(struct program *of, size_t count)
     }
     for (size_t i = 0; i < count; i++)
         workload_run(&of[i].child, NULL, 0);
-    workload_expect(&w, count * FIRINGS, look_at_each, &programs);
+    workload_expect(&w, count * FIRINGS, check_each, &programs);
     for (size_t i = 0; i < count; i++)
         stop_program(&of[i]);
     workload_unwatch(&w);
@@ -524,18 +523,19 @@ static void watch_programs(struct program *of, size_t count)
 static void test_walk_v8_frames(void **state)
 {
     (void)state;
-    struct program programs[] = {{.e = {.frames = FUNCTIONS}, .look = look_at_truth},
-                                 {.e = {.frames = DEEP}, .look = look_at_truth}};
+    struct program programs[] = {{.e = {.frames = FUNCTIONS}, .check = check_intact},
+                                 {.e = {.frames = DEEP}, .check = check_intact}};
     watch_programs(programs, 2);
 }
 
 static void test_inconsistent_structures_end_the_walk(void **state)
 {
     (void)state;
-    struct program programs[LIES - 1] = {0};
-    for (enum lie lie = TRUTH + 1; lie < LIES; lie++)
-        programs[lie - 1] = (struct program){.e = {.frames = FUNCTIONS, .lie = lie}, .look = look_at_lie};
-    watch_programs(programs, LIES - 1);
+    struct program programs[CORRUPTIONS - 1] = {0};
+    for (enum corruption corruption = INTACT + 1; corruption < CORRUPTIONS; corruption++)
+        programs[corruption - 1] =
+            (struct program){.e = {.frames = FUNCTIONS, .corruption = corruption}, .check = check_corrupted};
+    watch_programs(programs, CORRUPTIONS - 1);
 }
 
 int main(void)
@@ -552,7 +552,7 @@ int main(void)
 
 int main(void)
 {
-    return 77; /* not this machine's frames: skipped */
+    return 77; /* not this machine's frame layout: skipped */
 }
 
 #endif

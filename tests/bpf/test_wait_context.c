@@ -1,5 +1,5 @@
-/* What a thread works for as it leaves its CPU, in the record of its wait's stack: a child that naps in one place again
- * and again, each time for another request. That its stack is the same does not make it the last request's. */
+/* The thread context in the record of a wait's stack: a child naps in one place repeatedly, each time for another
+ * request. An equal stack does not mean an equal request. */
 #include "rows.h"
 #include "watch.h"
 #include "workload.h"
@@ -24,7 +24,7 @@
 
 #define NAPS 40
 
-/* As OTEP 4947 has it published: each nap is another request's, and every fourth is no request's. */
+/* Published as in OTEP 4947: each nap belongs to another request, every fourth to none. */
 static __thread const struct thread_context_record *volatile works_for;
 
 static void take_next_request(void)
@@ -48,8 +48,8 @@ static void nap_for_requests(unsigned count)
 
 struct expectation {
     uint64_t begin_ns;
-    uint64_t stack_ns;       /* of the last stack that came; 0: none did */
-    uint64_t number, before; /* of the request of that stack, 0: no request's; and of the last wait that had one */
+    uint64_t stack_ns;       /* of the last stack; 0: none yet */
+    uint64_t number, before; /* of the request of that stack, 0: no request; and of the last wait that had one */
     size_t linked, unlinked;
 };
 
@@ -64,7 +64,7 @@ static uint64_t number_of(const struct cpu_sample *s)
     return ids.trace_id_low;
 }
 
-static bool look(const struct record_header *header, void *context)
+static bool check(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
@@ -75,7 +75,7 @@ static bool look(const struct record_header *header, void *context)
     }
     assert_int_equal(header->kind, RECORD_OFF_CPU);
     if (wait->flags || wait->syscall != SYS_clock_nanosleep || wait->start_ns < e->begin_ns || !e->stack_ns)
-        return false; /* not seen whole, or not a nap; or its stack came before the process was known */
+        return false; /* not complete, or not a nap; or its stack was recorded before the process was known */
     assert_int_equal(wait->stack_ns, e->stack_ns);
     e->linked += e->number != 0;
     e->unlinked += e->number == 0;
@@ -90,7 +90,7 @@ static void test_each_wait_carries_its_own_request(void **state)
 {
     (void)state;
 #if !defined(__x86_64__)
-    skip(); /* the thread pointer is read there alone */
+    skip(); /* the thread pointer is read only on this architecture */
 #endif
     struct expectation e = {0};
     struct source_options options = watch_defaults;
@@ -99,7 +99,8 @@ static void test_each_wait_carries_its_own_request(void **state)
     options.pids[0] = (uint32_t)pid;
     options.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);
-    assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), pid) > 0); /* else each stack is another one */
+    assert_true(unwind_load_process(off_cpu_source_unwind_tables(w.self), pid) >
+                0); /* otherwise each stack is distinct */
     const struct context_tables tables = off_cpu_source_contexts(w.self);
     const struct thread_context_place place = {.kind = THREAD_CONTEXT_OFFSET,
                                                .place = (uint64_t)&works_for - (uint64_t)__builtin_thread_pointer()};
@@ -111,7 +112,7 @@ static void test_each_wait_carries_its_own_request(void **state)
     workload_interrupt(&child, NAPS, 0);
     workload_await(&child);
     assert_int_equal(w.source->stop(w.self), 0);
-    watch_until(&w, 1, look, &e); /* all are there */
+    watch_until(&w, 1, check, &e); /* all have arrived */
     print_message("%zu waits of a request's, %zu of none\n", e.linked, e.unlinked);
     assert_in_range(e.linked, 1, NAPS - NAPS / 4);
     assert_in_range(e.unlinked, 1, NAPS / 4);

@@ -1,6 +1,6 @@
-/* Where processes are chosen by number, the lives of all others cost nothing: none of their files is opened, and
- * nothing is kept of them. Children of those chosen are known as ever: who was there before, and who comes and runs
- * another program. */
+/* Where processes are selected by PID, lifecycle events of all others cost nothing: their files are not opened, and no
+ * state is kept. Children of the selected processes are tracked: those that existed before, and a new one that calls
+ * exec(). */
 #include "agent/pipeline.h"
 #include "base/clock.h"
 
@@ -20,12 +20,12 @@
 
 #include <cmocka.h>
 
-#define STRANGERS   40
+#define UNSELECTED  40
 #define PATIENCE_NS 60000000000ULL
 
 static char folder[] = "/tmp/sonde-watched-XXXXXX";
 
-/* One file by many names: under each it is a file that was not seen before. The first, 0, is the child's. */
+/* One file under many names: each is a file that was not seen before. The first, 0, is the child's. */
 static void path_of(char path[64], int number)
 {
     snprintf(path, 64, "%s/%d", folder, number);
@@ -47,7 +47,7 @@ static int make_folder(void **state)
             return -1;
     close(to);
     close(from);
-    for (int i = 1; i <= STRANGERS; i++) {
+    for (int i = 1; i <= UNSELECTED; i++) {
         path_of(other, i);
         if (link(path, other) < 0)
             return -1;
@@ -60,7 +60,7 @@ static int remove_folder(void **state)
     char path[64];
 
     (void)state;
-    for (int i = 0; i <= STRANGERS; i++) {
+    for (int i = 0; i <= UNSELECTED; i++) {
         path_of(path, i);
         unlink(path);
     }
@@ -77,7 +77,7 @@ static _Noreturn void burn(void)
 struct seen {
     bool parent, elder, child;
     uint32_t parent_pid;
-    char program[64]; /* of the child that comes */
+    char program[64]; /* of the new child */
 };
 
 static int take_sample(void *context, const struct sample *sample)
@@ -91,8 +91,8 @@ static int take_sample(void *context, const struct sample *sample)
     return 0;
 }
 
-/* Burns, with a child that burns, which says so; and on a byte it begets another one, which runs a program. */
-static _Noreturn void be_parent(int go, int ready, const char *program)
+/* Burns CPU, forks a child that does too, and reports that. On a byte it forks another one, which calls exec(). */
+static _Noreturn void run_parent(int go, int ready, const char *program)
 {
     char byte;
 
@@ -108,12 +108,12 @@ static _Noreturn void be_parent(int go, int ready, const char *program)
         }
 }
 
-static void live_as_strangers(void)
+static void run_unselected_processes(void)
 {
     char path[64];
     int status;
 
-    for (int i = 1; i <= STRANGERS; i++) {
+    for (int i = 1; i <= UNSELECTED; i++) {
         pid_t pid = fork();
 
         if (pid == 0) {
@@ -126,7 +126,7 @@ static void live_as_strangers(void)
     }
 }
 
-static double figure(struct pipeline *p, const char *name)
+static double metric_value(struct pipeline *p, const char *name)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     struct losses losses;
@@ -144,7 +144,7 @@ static double figure(struct pipeline *p, const char *name)
     return 0;
 }
 
-static void turn_until(struct pipeline *p, const bool *seen, const char *what)
+static void run_until(struct pipeline *p, const bool *seen, const char *what)
 {
     uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
 
@@ -175,25 +175,26 @@ static void test_unselected_processes_cost_nothing(void **state)
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t parent = fork();
     if (parent == 0)
-        be_parent(go[0], ready[1], seen.program);
+        run_parent(go[0], ready[1], seen.program);
     seen.parent_pid = (uint32_t)parent;
     options.sources.pids[0] = (uint32_t)parent;
     options.sources.pid_count = 1;
-    assert_int_equal(read(ready[0], &byte, 1), 1); /* the elder is there before */
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* the elder child exists before */
 
     assert_int_equal(pipeline_new(&options, &sink, &report, &p), 0);
     assert_int_equal(pipeline_start(p), 0);
-    assert_true(figure(p, "sonde_self_mappings_read") >=
-                1); /* not when a sample asks: by then it may have mapped others */
-    turn_until(p, &seen.parent, "the process chosen is not sampled");
-    turn_until(p, &seen.elder, "its child is not sampled");
-    double before = figure(p, "sonde_self_files_asked");
-    live_as_strangers();
+    assert_true(metric_value(p, "sonde_self_mappings_read") >=
+                1); /* not when a sample arrives: by then it may have mapped others */
+    run_until(p, &seen.parent, "the process chosen is not sampled");
+    run_until(p, &seen.elder, "its child is not sampled");
+    double before = metric_value(p, "sonde_self_files_asked");
+    run_unselected_processes();
     assert_true(pipeline_turn(p) >= 0);
-    assert_true(figure(p, "sonde_self_files_asked") - before < STRANGERS / 2);
-    assert_true(figure(p, "sonde_self_processes") < STRANGERS / 2); /* the parent, the elder, and who begot them */
+    assert_true(metric_value(p, "sonde_self_files_asked") - before < UNSELECTED / 2);
+    assert_true(metric_value(p, "sonde_self_processes") <
+                UNSELECTED / 2); /* the parent, the elder child, and their parent */
     assert_int_equal(write(go[1], "", 1), 1);
-    turn_until(p, &seen.child, "its child that came later is not sampled, or not known by its program");
+    run_until(p, &seen.child, "its child that came later is not sampled, or not known by its program");
 
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);

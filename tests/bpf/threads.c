@@ -1,4 +1,4 @@
-/* See threads.h. All read /proc. */
+/* See threads.h. Everything reads /proc. */
 #include "threads.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@
 #define RUNS        (-2)
 #define GONE        (-3)
 
-/* As ps(1) shows it; 0: there is no such thread. */
+/* As ps(1) shows it; 0: no such thread. */
 static char state_of(pid_t tid)
 {
     char path[64], text[512];
@@ -35,9 +35,8 @@ static char state_of(pid_t tid)
     return after && after[1] ? after[2] : 0;
 }
 
-/* The number of the system call in which the thread is blocked, -1: it is blocked elsewhere, or RUNS. The
- * file says "running" of a thread that has not left its CPU yet, but not of one that is being woken by
- * another CPU: that one's state is R. */
+/* The number of the system call in which the thread is blocked; -1: it is blocked elsewhere; or RUNS. The file says
+ * "running" for a thread that has not left its CPU yet, but not for one that another CPU is waking: its state is R. */
 static long blocked_in(pid_t tid)
 {
     char path[64];

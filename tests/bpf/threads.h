@@ -1,5 +1,4 @@
-/* What the kernel says of threads: whether they are blocked, off their CPUs, so that a test waits for that
- * and not for a time. */
+/* Thread states from /proc, so that a test waits for a thread to be blocked, off its CPU, and not for a time. */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +6,7 @@
 
 /* Waits until the thread is blocked in the system call of this number. */
 void threads_await_blocked(pid_t tid, long number);
-/* Waits until some thread of the process is, and returns it. */
+/* Waits until one thread of the process is, and returns it. */
 pid_t threads_await_one_blocked(pid_t pid, long number);
 /* Waits until all threads of the process are blocked. */
 void threads_await_all_blocked(pid_t pid);

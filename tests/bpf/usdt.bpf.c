@@ -1,4 +1,4 @@
-/* A consumer on libbpf: reads every argument of whatever probe it is attached to. */
+/* A consumer based on libbpf: reads every argument of the probe it is attached to. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <stdbool.h>

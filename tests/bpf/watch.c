@@ -48,18 +48,18 @@ void watch_end(struct watch *w)
     batch_free(w->batch);
 }
 
-void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *), void *context)
+void watch_until(struct watch *w, size_t enough, bool (*check)(const struct record_header *, void *), void *context)
 {
     uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
     size_t seen = 0;
 
     while (seen < enough) {
         usleep(20000);
-        batch_begin(w->batch, UINT64_MAX); /* nothing waits for another source */
+        batch_begin(w->batch, UINT64_MAX); /* does not wait for another source */
         assert_int_equal(w->source->drain(w->self, w->batch), 0);
         batch_end(w->batch, UINT64_MAX);
         for (size_t i = 0; i < batch_count(w->batch); i++)
-            seen += look(batch_get(w->batch, i), context);
+            seen += check(batch_get(w->batch, i), context);
         batch_clear(w->batch);
         if (clock_monotonic_ns() > end_ns)
             fail_msg("%zu of %zu records came in a minute", seen, enough);

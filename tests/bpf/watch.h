@@ -1,4 +1,4 @@
-/* Watching one source at work: its records as they come, until there are enough of them. */
+/* Runs one source and collects its records until there are enough. */
 #pragma once
 
 #include "base/clock.h"
@@ -22,14 +22,14 @@ struct watch {
 extern const struct source_options watch_defaults;
 
 struct watch watch_begin(const struct source *source, const struct source_options *options);
-/* Ends the watch and says that nothing was lost on the way. */
+/* Ends the recording and asserts that nothing was lost. */
 void watch_end(struct watch *w);
-/* Calls `look` for every record until it has returned true `enough` times. */
-void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *), void *context);
+/* Calls `check` for every record until it has returned true `enough` times. */
+void watch_until(struct watch *w, size_t enough, bool (*check)(const struct record_header *, void *), void *context);
 
-/* A child that does `work`, which writes a byte to `ready` when it is about to be watched and never returns; it ends
- * with us. */
+/* Forks a child that runs `work`, which writes a byte to `ready` when it is about to be recorded and never returns.
+ * The child ends with the test program. */
 pid_t watch_child(void (*work)(int ready));
 
-/* Switches a CPU off or on; false where that cannot be done. */
+/* Switches a CPU off or on; returns false where that is not possible. */
 bool watch_set_online(unsigned cpu, bool online);

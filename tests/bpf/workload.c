@@ -20,7 +20,7 @@
 
 #define PAGE 4096UL
 
-/* A function pointer is the same in the child, which is a fork. */
+/* The child is a fork, so a function pointer is valid in it. */
 struct request {
     void (*work)(unsigned);
     unsigned count;
@@ -47,7 +47,7 @@ struct workload workload_start(void (*enter)(void *context), void *context)
     w.pid = fork();
     if (w.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sigaction(SIGUSR1, &(struct sigaction){.sa_handler = wake}, NULL); /* no SA_RESTART: it ends a nap */
+        sigaction(SIGUSR1, &(struct sigaction){.sa_handler = wake}, NULL); /* without SA_RESTART it ends a nap */
         close(go[1]);
         close(done[0]);
         requests = go[0];
@@ -78,7 +78,7 @@ _Noreturn void workload_serve(void)
 {
     struct request request;
 
-    workload_fault(2); /* its code, data and stack are there from here on */
+    workload_fault(2); /* its code, data and stack are resident from here on */
     while (write(answers, "", 1) == 1 && read(requests, &request, sizeof(request)) == (ssize_t)sizeof(request))
         request.work(request.count);
     _exit(1);
@@ -111,9 +111,9 @@ void workload_run(struct workload *w, void (*work)(unsigned), unsigned count)
     workload_await(w);
 }
 
-/* ---- works ---- */
+/* ---- workload functions ---- */
 
-/* A section of its own, in which nothing else is: where its leaf is cannot be mistaken. */
+/* Alone in its section, so that its leaf address is unambiguous. */
 __attribute__((noinline, noclone, section("code_fault"), no_sanitize("address", "undefined"))) static void
 touch_page(void)
 {
@@ -165,7 +165,7 @@ static void interrupt(const struct workload *w, long number, uint64_t hold_ns)
     threads_await_blocked(w->pid, number);
     for (const uint64_t end_ns = clock_monotonic_ns() + hold_ns; clock_monotonic_ns() < end_ns;)
         usleep(100);
-    assert_int_equal(kill(w->pid, SIGUSR1), 0); /* runnable when this returns: the next block is another nap's */
+    assert_int_equal(kill(w->pid, SIGUSR1), 0); /* runnable when this returns: the next block is another nap */
 }
 
 void workload_interrupt(const struct workload *w, unsigned count, uint64_t hold_ns)
@@ -193,7 +193,7 @@ struct watch workload_watch(struct source_options options, const char *event_nam
     return watch_begin(&source_cpu, &options);
 }
 
-static size_t take_records(struct watch *w, bool (*look)(const struct record_header *, void *), void *context)
+static size_t take_records(struct watch *w, bool (*check)(const struct record_header *, void *), void *context)
 {
     size_t seen = 0, records;
 
@@ -203,18 +203,19 @@ static size_t take_records(struct watch *w, bool (*look)(const struct record_hea
         batch_end(w->batch, UINT64_MAX);
         records = batch_count(w->batch);
         for (size_t i = 0; i < records; i++)
-            seen += look(batch_get(w->batch, i), context);
+            seen += check(batch_get(w->batch, i), context);
         batch_clear(w->batch);
     } while (records > 0);
     return seen;
 }
 
-void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *), void *context)
+void workload_expect(struct watch *w, uint64_t count, bool (*check)(const struct record_header *, void *),
+                     void *context)
 {
     struct losses losses = {0};
 
     assert_int_equal(w->source->stop(w->self), 0);
-    const size_t seen = take_records(w, look, context);
+    const size_t seen = take_records(w, check, context);
     w->source->losses(w->self, &losses);
     const uint64_t missed = losses.count[LOSS_MISSED];
     losses.count[LOSS_MISSED] = 0;

@@ -1,6 +1,6 @@
-/* A test workload: a child of the test program that does what it is asked to, and nothing in between. It is
- * blocked, off its CPU, from when workload_start() or workload_run() has returned, so that what a source
- * records of it can be counted exactly. */
+/* A test workload: a child of the test program that does only what it is asked to. It is blocked, off its CPU,
+ * whenever workload_start() or workload_run() has returned, so that what a source records of it can be counted
+ * exactly. */
 #pragma once
 
 #include "threads.h"
@@ -16,16 +16,16 @@ struct workload {
     int go, done;
 };
 
-/* Forks. The child calls `enter`, which must call workload_serve() in the end, from a stack and in a state of
- * its choice; NULL: it does so at once. The child ends with the test program. */
+/* Forks. The child calls `enter`, which sets up a stack and state and finally calls workload_serve(); NULL: it serves
+ * at once. The child ends with the test program. */
 struct workload workload_start(void (*enter)(void *context), void *context);
 void workload_end(struct workload *w);
 
-/* In the child: does what it is asked to. */
+/* In the child: serves requests. */
 _Noreturn void workload_serve(void);
 
-/* The same for a child that is not made of C: it writes a byte to the second descriptor when it is about to
- * block, reads a request of so many bytes from the first, does what it does, and begins again. */
+/* For a child whose loop is not written in C: it writes a byte to the second descriptor before it blocks, reads a
+ * request of this size from the first, handles it, and repeats. */
 #define WORKLOAD_REQUEST_BYTES 16
 void workload_ends(int *ret_requests, int *ret_answers);
 
@@ -35,33 +35,32 @@ void workload_run(struct workload *w, void (*work)(unsigned), unsigned count);
 void workload_begin(struct workload *w, void (*work)(unsigned), unsigned count);
 void workload_await(struct workload *w);
 
-/* ---- what a child may be asked to do ---- */
+/* ---- workload functions that a child can run ---- */
 
-/* Page faults of the child's own instruction, each of which is an event "page-faults". */
+/* Page faults of the child's own instruction; each is an event "page-faults". */
 void workload_fault(unsigned count);
 /* Whether the sample is of workload_fault's instruction. */
 bool workload_faulted(const struct cpu_sample *s);
-/* Calls getppid(), which is one "tracepoint:syscalls:sys_enter_getppid" each. */
+/* Calls getppid(); each call is one "tracepoint:syscalls:sys_enter_getppid". */
 void workload_call(unsigned count);
 #define WORKLOAD_CALL_EVENT "tracepoint:syscalls:sys_enter_getppid"
 
 /* Sleeps in clock_nanosleep() until workload_interrupt() wakes it, `count` times. */
 void workload_nap(unsigned count);
-/* Alternately in clock_nanosleep() and in ppoll(). */
+/* Alternates between clock_nanosleep() and ppoll(). */
 void workload_nap_in_two_places(unsigned count);
-/* Lets each of `count` naps last for hold_ns at least from when the child was seen to be blocked in it, then
- * ends it with a signal. */
+/* Lets each of `count` naps last for at least hold_ns after the child was seen blocked in it, then ends it with a
+ * signal. */
 void workload_interrupt(const struct workload *w, unsigned count, uint64_t hold_ns);
 void workload_interrupt_in_two_places(const struct workload *w, unsigned count);
 
-/* ---- recording what it does ---- */
+/* ---- recording the workload ---- */
 
 /* Opens the CPU source on the event, with a period of 1, and starts it. */
 struct watch workload_watch(struct source_options options, const char *event);
-/* Stops the source and drains it: calls `look` for every record, and asserts that it returned true `count`
- * times, less what the source says it missed, and that nothing else was lost. The source may be started
- * again. */
-void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *),
+/* Stops the source and drains it: calls `check` for every record and asserts that it returned true `count` times, less
+ * what the source counts as missed, and that nothing else was lost. The source may be started again. */
+void workload_expect(struct watch *w, uint64_t count, bool (*check)(const struct record_header *, void *),
                      void *context);
 /* Frees what watch_begin or workload_watch returned. */
 void workload_unwatch(struct watch *w);
