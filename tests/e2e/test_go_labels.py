@@ -1,5 +1,5 @@
-"""Samples carry the labels of the goroutine that they were taken in, of unchanged programs, as Go's own profiler has them: at work and in system calls,
-whole and stripped, linked by Go and by the system, of Go with either form of labels; and of a program that looks like Go's and lies."""
+"""Samples carry the profiler labels of the goroutine in which they were taken, as Go's own profiler reports them: on CPU and in system calls, with
+and without symbols, linked by Go and by the system linker, with either layout of labels; and of a program that imitates Go and has invalid data."""
 import re
 import signal
 import subprocess
@@ -26,7 +26,7 @@ PLACES = {"main.tooLong": "long", "main.tooMany": "many", "main.bare": "bare", "
 
 
 def many_of(program):
-    """Up to Go 1.23 they are in a map, of which more than a bucket is not read."""
+    """Up to Go 1.23 labels are in a map; maps larger than one bucket are not read."""
     return FIRST if go_version(program) >= (1, 24) else {}
 
 
@@ -35,7 +35,7 @@ def own_labels(labels):
 
 
 def by_place(samples):
-    """{(place, labels as sorted pairs): samples} of those that work, where the stack says what for."""
+    """{(place, labels as sorted pairs): samples} of samples whose stack shows the place."""
     seen = Counter()
     for sample in samples:
         place = next((PLACES[name] for name in PLACES if name in sample.frames), None)
@@ -46,8 +46,8 @@ def by_place(samples):
     return seen
 
 
-def check_sets(seen, many):
-    """Each place has its own labels and none else; none at all only before the process is known."""
+def check_labels_by_place(seen, many):
+    """Each place has exactly its own labels; samples without labels come only from before the process was known."""
     expected = {"nested": [INNER], "long": [LONG], "many": [many], "bare": [{}], "turn": [A, B, {}]}
     late = 0
     for (place, labels), count in seen.items():
@@ -61,7 +61,7 @@ def check_sets(seen, many):
 
 
 def waits_by_labels(samples):
-    """{(with labels by the stack, labels as sorted pairs): waits}."""
+    """{(whether the stack implies labels, labels as sorted pairs): waits}."""
     seen = Counter()
     for sample in samples:
         if re.match(r"\[sleep: ", sample.frames[-1]) and "main.wait" in sample.frames:
@@ -70,7 +70,7 @@ def waits_by_labels(samples):
 
 
 def check_waits(samples):
-    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+    """In a system call a goroutine keeps its thread, and the wait has its labels."""
     seen = waits_by_labels(samples)
     labels = tuple(sorted(WAIT.items()))
     assert set(seen) <= {(True, labels), (True, ()), (False, ())}, seen
@@ -83,25 +83,25 @@ def share_of_a(seen):
 
 
 def check_offsets(program):
-    """What is known of that version of Go is what debug information says of its runtime."""
+    """Sonde's offsets for that version of Go equal those in the runtime's debug information."""
     checker = BUILD / "tests/unit/resolve/test-resolve-go_labels"
     if not checker.exists():
         skip(f"{checker} has not been built")
     fields = {"runtime.g.m": "runtime.g", "runtime.g.labels": "runtime.g", "runtime.m.curg": "runtime.m", "runtime.g.sched": "runtime.g", "runtime.gobuf.bp": "runtime.gobuf"}
     asked = [text for name, of in fields.items() for text in ("-ex", f"print (long) &(('{of}' *) 0)->{name.rpartition('.')[2]}")]
     said = subprocess.run([need_command("gdb"), "-nx", "-batch", "-ex", "set language c", *asked, program], capture_output=True, text=True, timeout=120).stdout
-    told = subprocess.run([checker, program], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert re.findall(r"^\$\d+ = (\d+)$", said, re.M) == [re.search(rf"^{re.escape(name)} (\d+)$", told, re.M)[1] for name in fields], said + told
+    known_offsets = subprocess.run([checker, program], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.findall(r"^\$\d+ = (\d+)$", said, re.M) == [re.search(rf"^{re.escape(name)} (\d+)$", known_offsets, re.M)[1] for name in fields], said + known_offsets
 
 
 @pytest.mark.statistical
-def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
+def test_labels_match_gos_own_profiler(record_busy, run, tmp_path):
     program = workload_path("labelled")
     workload = Workload(run(program, tmp_path / "own.pb.gz"))
     samples, said = record_busy(workload, 3)
     assert workload.running.stop(signal.SIGINT) == 0
     seen, own = by_place(samples), by_place(pprof.read(tmp_path / "own.pb.gz")[0])
-    check_sets(seen, many_of(program))
+    check_labels_by_place(seen, many_of(program))
     assert {dict(labels).get("route") for place, labels in own if place == "turn"} == {"/a", "/b", None}
     assert abs(share_of_a(seen) - share_of_a(own)) < 0.25, (seen, own)
     cut = sum(count for (place, labels), count in seen.items() if labels and place in ("long", "many"))
@@ -109,7 +109,7 @@ def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
 
 
 def assert_fired_labels(fire, workload, many, calls):
-    """Each place where the program works has its own labels and none else, in each of its calls: `fire` times those of the place."""
+    """Each place in the program has exactly its own labels, in each of its `calls` events."""
     profile = fire(workload)
     expected = {(place, tuple(sorted(labels.items()))): calls for place, labels in (
         ("nested", INNER), ("long", LONG), ("many", many), ("bare", {}), ("turn", A), ("turn", B), ("turn", {}))}
@@ -125,21 +125,21 @@ def start_labelled(workload, program, calls=20):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
-def test_labels_are_those_of_the_goroutine(fire, workload, tmp_path, stripped):
+def test_samples_have_the_labels_of_their_goroutine(fire, workload, tmp_path, stripped):
     program = workload_path("labelled")
     program = strip(program, tmp_path / "labelled") if stripped else program
     assert_fired_labels(fire, start_labelled(workload, program), many_of(program), 20)
 
 
 @pytest.mark.peer
-def test_with_c_and_position_independent(fire, workload, tmp_path):
+def test_labels_in_a_pie_with_cgo(fire, workload, tmp_path):
     program = go_build(tmp_path, "local", "-buildmode=pie", "-ldflags=-linkmode=external", CGO_ENABLED="1")
     check_offsets(program)
     assert_fired_labels(fire, start_labelled(workload, program), many_of(program), 20)
 
 
-def test_waits_have_labels(recording, workload):
-    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+def test_waits_in_system_calls_have_labels(recording, workload):
+    """In a system call a goroutine keeps its thread, and the wait has its labels."""
     workload = start_labelled(workload, workload_path("labelled"), 50)
     running = recording("--off-cpu", "-p", workload.pid)
     fire_all(workload)
@@ -148,27 +148,27 @@ def test_waits_have_labels(recording, workload):
 
 
 @pytest.mark.statistical
-def test_stripped_and_of_all_time(record_busy, run, tmp_path):
+def test_labels_of_wall_clock_samples_of_a_stripped_program(record_busy, run, tmp_path):
     program = workload_path("labelled")
     samples, _ = record_busy(Workload(run(strip(program, tmp_path / "labelled"))), 1.5, "--wall")
-    check_sets(by_place(samples), many_of(program))
+    check_labels_by_place(by_place(samples), many_of(program))
     check_waits(samples)
 
 
 @pytest.mark.statistical
 @pytest.mark.peer
-def test_maps_of_labels(record_busy, run, tmp_path):
-    """Up to Go 1.23; of one that is larger than a bucket nothing is read, and that is counted."""
+def test_labels_in_maps_up_to_one_bucket(record_busy, run, tmp_path):
+    """Up to Go 1.23; a map larger than one bucket is not read, which is counted."""
     program = go_build(tmp_path, "go1.23.4", CGO_ENABLED="0")
     check_offsets(program)
     samples, said = record_busy(Workload(run(program)), 1.5, "--wall")
     seen = by_place(samples)
-    check_sets(seen, {})
+    check_labels_by_place(seen, {})
     check_waits(samples)
     assert int(re.search(r"(\d+) unlabelled", said)[1]) >= seen["many", ()] * 0.5, said
 
 
-def build_liar(folder, version, is_list, labels, curg):
+def build_fake_go_program(folder, version, is_list, labels, curg):
     defined = [f"-D{name}={value}" for name, value in (("LIST", is_list), ("LABELS", labels), ("CURG", curg))]
     subprocess.run([need_command("gcc"), "-O0", "-g", "-no-pie", "-D_GNU_SOURCE", *defined, f'-DVERSION="\\{len(version):o}" "{version}"', "-o", folder / "liar",
                     TOP / "tests/workloads/liar.c"], check=True)
@@ -177,9 +177,9 @@ def build_liar(folder, version, is_list, labels, curg):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("version,layout", [("go1.26.1", (1, 0x160, 0xb8)), ("go1.20.14", (0, 0x168, 0xc0))], ids=["list", "map"])
-def test_a_program_that_lies(version, layout, fire, workload, tmp_path):
-    """What cannot be so is not recorded, and counted as unlabelled; what is true is recorded."""
-    workload = workload("liar", path=build_liar(tmp_path, version, *layout), env=fires())
+def test_invalid_label_memory_is_counted_as_unlabelled(version, layout, fire, workload, tmp_path):
+    """Inconsistent labels are not recorded and counted as unlabelled; consistent ones are recorded."""
+    workload = workload("liar", path=build_fake_go_program(tmp_path, version, *layout), env=fires())
     profile = fire(workload)
     seen = Counter()
     for sample in profile.samples:
@@ -192,8 +192,8 @@ def test_a_program_that_lies(version, layout, fire, workload, tmp_path):
     assert int(re.search(r"(\d+) unlabelled", profile.said)[1]) > 0, profile.said
 
 
-def test_a_later_version_of_go(fire, workload, tmp_path):
-    workload = workload("liar", path=build_liar(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
+def test_unknown_go_version_has_no_labels(fire, workload, tmp_path):
+    workload = workload("liar", path=build_fake_go_program(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
     profile = fire(workload)
     assert profile.samples and {sample.labels.get("key") for sample in profile.samples} == {None}
     assert f"process {workload.pid} is a Go program (go1.99.1) with" in profile.said, profile.said

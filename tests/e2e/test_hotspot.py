@@ -1,5 +1,5 @@
-"""Java without a flag: frames that HotSpot compiled or interprets, by what it says of itself. Method by method, against the threads' own account and against
-jstack; native code below and above."""
+"""Java without any flag: compiled and interpreted frames, from HotSpot's own data structures. Compared method by method with the threads' own stack
+traces and with jstack; native frames below and above."""
 import json
 import os
 import re
@@ -20,8 +20,8 @@ __all__ = ["gated"]  # a fixture
 HZ = 997
 SOURCES = TOP / "tests/workloads/java"
 YIELDED = "tracepoint:syscalls:sys_enter_sched_yield"
-FIRINGS = 100  # of each of the two threads of Deep.java
-ASIDE = {"Deep.<init>", "java.lang.Object.<init>", "java.lang.Math.sqrt"}  # what the methods call besides each other
+FIRINGS = 100  # per thread; Deep.java has two
+OTHER_METHODS = {"Deep.<init>", "java.lang.Object.<init>", "java.lang.Math.sqrt"}  # methods called in addition
 QUIET = ["-XX:CompileCommand=quiet"]
 FLAGS = {"no-flag": [], "mixed": [*QUIET, "-XX:CompileCommand=dontinline,Deep*.*", "-XX:CompileCommand=exclude,Deep.virtually"], "interpreted": ["-Xint"]}
 
@@ -35,13 +35,13 @@ def classes(tmp_path_factory):
 
 
 def methods(frames):
-    """Class and method of all that are of Java, the outermost first; parameters and what they return are left away, as jstack does."""
+    """Class and method of all Java frames, outermost first, without parameters and return types, as jstack prints them."""
     found = (re.match(r"\S+ ([\w.$<>/]+)\(", name) for name in frames)
     return [match[1] for match in found if match]
 
 
-def is_part(ours, theirs):
-    """In their order; a method that was compiled into its caller is not shown."""
+def is_subsequence(ours, theirs):
+    """Whether ours is a subsequence of theirs: inlined methods are not shown."""
     rest = iter(theirs)
     return all(name in rest for name in ours)
 
@@ -64,14 +64,14 @@ def wait_until_ready(program):
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-def test_exact_stacks_are_those_that_the_threads_report(gated, classes, flags):  # noqa: F811
-    """Compiled code, with some methods that stay interpreted, and interpreted alone: all of a stack is there, and nothing else. Without any flag too, but
-    for what was compiled into its callers."""
+def test_exact_stacks_match_the_threads_own(gated, classes, flags):  # noqa: F811
+    """Compiled code with some interpreted methods, and interpreted code only: the stack has all of its methods and no others. Also without flags,
+    except for methods inlined into their callers."""
     program = gated.run(need_command("java"), *FLAGS[flags], "-cp", classes, "Deep", gated.path)
     wait_until_ready(program)
     theirs = {name: stack.split(";") for name, stack in re.findall(r"^account (\w+) (.*)$", program.out, re.M)}
     profile = gated.record([program.pid], both_fired(program), event=YIELDED)
-    # The machine itself may yield in any of its threads: those stacks have no Thread.yield().
+    # The JVM may yield in any of its threads: those stacks have no Thread.yield().
     of_java = profile.where(lambda s: any(name.startswith("java.lang.Thread.yield") for name in methods(s.frames)))
     assert_all_fired(of_java, 2 * FIRINGS)
     for name, stack in theirs.items():
@@ -79,14 +79,14 @@ def test_exact_stacks_are_those_that_the_threads_report(gated, classes, flags): 
         assert mine.count, f"{name}: {of_java.top()}"
         for sample in mine.samples:
             ours = [method for method in methods(sample.frames) if not method.startswith("java.lang.Thread.yield")]
-            assert is_whole(sample) and ours[0] == stack[0] and (is_part(ours, stack) if flags == "no-flag" else ours == stack), f"{sample.frames}\n{stack}"
+            assert is_whole(sample) and ours[0] == stack[0] and (is_subsequence(ours, stack) if flags == "no-flag" else ours == stack), f"{sample.frames}\n{stack}"
     assert sources_of_down(of_java) == {("Deep.java", 0)}, sources_of_down(of_java)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("flags", FLAGS)
 def test_same_frames_as_jstack(run, record, classes, flags):
-    """At any instruction. A method may be about to call the next one: its stack is the beginning of theirs."""
+    """At any instruction. A method may be about to call the next one: then its stack is a prefix of jstack's."""
     program = run(need_command("java"), *FLAGS[flags], "-cp", classes, "Deep")
     wait_until_ready(program)
     threads = peers.jstack(program.pid, {"hot", "main"}, "Deep.innermost")
@@ -96,12 +96,12 @@ def test_same_frames_as_jstack(run, record, classes, flags):
     for name, theirs in threads.items():
         def is_same(sample):
             ours = methods(sample.frames)
-            while ours and ours[-1] in ASIDE:
+            while ours and ours[-1] in OTHER_METHODS:
                 ours.pop()
-            return bool(ours) and is_whole(sample) and ours[0] == theirs[0] and (is_part(ours, theirs) if flags == "no-flag" else ours == theirs[:len(ours)])
+            return bool(ours) and is_whole(sample) and ours[0] == theirs[0] and (is_subsequence(ours, theirs) if flags == "no-flag" else ours == theirs[:len(ours)])
         mine = known.of(thread="java" if name == "main" else name)
         other = mine.where(lambda s: not is_same(s))
-        # One in a hundred, and four times what that may differ at random.
+        # One percent, and four times the random deviation.
         assert mine.count > 20 and other.count <= 0.01 * mine.count + 4 * (0.01 * mine.count) ** 0.5, f"{name}, {other.count} of {mine.count}; jstack: {theirs}\n{other.top()}"
     through = known.of(thread="native").where(lambda s: any("deflateBytesBytes" in frame and "(" not in frame for frame in s.frames))
     assert through.count > 5 and through.truncated <= 0.01, known.of(thread="native").top()
@@ -110,8 +110,8 @@ def test_same_frames_as_jstack(run, record, classes, flags):
     assert sources_of_down(known) == {("Deep.java", 0)}, sources_of_down(known)
 
 
-def test_java_that_begins_in_a_recording_without_one_is_reported(recording, run, classes, tmp_path):
-    """The walker of HotSpot's frames is not loaded where no process has one; that it is missing is reported."""
+def test_java_started_during_a_recording_is_reported(recording, run, classes, tmp_path):
+    """The HotSpot unwinder is loaded only when a process needs it; that it was not loaded is reported."""
     begin, gate = tmp_path / "begin", tmp_path / "gate"
     os.mkfifo(begin)
     java = [need_command("java"), "-cp", str(classes), "Deep", str(gate)]
@@ -134,17 +134,17 @@ def java_home():
     return home
 
 
-def test_a_machine_that_begins_long_after_its_library_was_seen(run, agent, classes, tmp_path):
-    """As in programs that are linked to it and call Java when they need it."""
+def test_jvm_started_long_after_its_library_was_mapped(run, agent, classes, tmp_path):
+    """As in programs that are linked to libjvm and start Java only when needed."""
     home, program = java_home(), tmp_path / "late"
     library = home / "lib/server"
     subprocess.run([need_command("cc"), "-o", program, SOURCES / "late.c", f"-I{home}/include", f"-I{home}/include/linux", f"-L{library}", "-ljvm", f"-Wl,-rpath,{library}"],
                    check=True, capture_output=True, timeout=120)
     started = agent("--rate", 99, "--set", "budget.cpu=100%")
-    program = run(program, f"-Djava.class.path={classes}", 1)  # seconds
+    program = run(program, f"-Djava.class.path={classes}", 1)  # run time in seconds
 
     def is_shown(name):
-        """innermost() may be compiled into down()."""
+        """innermost() may be inlined into down()."""
         assert program.alive, program.error
         frames = json.loads(started.text(f"/api/v1/profile?format=json&pid={program.pid}"))["shared"]["frames"]
         return any(name in frame["name"] for frame in frames)
@@ -154,8 +154,8 @@ def test_a_machine_that_begins_long_after_its_library_was_seen(run, agent, class
 
 
 @pytest.mark.statistical
-def test_who_wakes_may_be_a_java(run, sonde, root, classes, tmp_path):
-    """The walker of HotSpot's frames is loaded though no recorded process is one. The waker is known some time after its first sample."""
+def test_waker_can_be_a_java_process(run, sonde, root, classes, tmp_path):
+    """The HotSpot unwinder is loaded although no recorded process is a JVM. The waker becomes known some time after its first sample."""
     pipe, out = tmp_path / "pipe", tmp_path / "woken.folded"
     os.mkfifo(pipe)
     reader = run("sh", "-c", f"exec cat {pipe} >/dev/null")

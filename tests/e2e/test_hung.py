@@ -1,4 +1,4 @@
-"""A program that hung before the recording: `sonde record --off-cpu` shows where, as gdb does, without stopping it."""
+"""A program that hung before the recording started: `sonde record --off-cpu` shows where, as gdb does, without stopping it."""
 import time
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def hung(workload):
 
 
 def by_thread(profile):
-    """The one wait of each thread."""
+    """The single wait of each thread."""
     found = {s.labels["tid"]: s for s in profile.samples}
     assert len(found) == len(profile.samples), profile.top()
     return found
@@ -42,7 +42,7 @@ def by_thread(profile):
 
 @pytest.fixture
 def record_sleeping(recording):
-    """record_sleeping(arguments...) -> the profile of a moment, and how long that was, in seconds."""
+    """record_sleeping(arguments...) -> the profile of a short recording, and its length in seconds."""
     def start(*arguments):
         running, counts = recording(*arguments), time.monotonic()
         time.sleep(0.1)
@@ -59,12 +59,12 @@ def assert_deadlock(profile, least):
 
 
 @pytest.mark.sanitized
-def test_deadlock_is_where_it_is(record_sleeping, hung):
+def test_deadlock_is_shown_at_its_lock_call(record_sleeping, hung):
     assert_deadlock(*record_sleeping("--off-cpu", "-p", hung("deadlock", threads=3)))
 
 
 @pytest.mark.peer
-def test_deadlock_is_where_gdb_sees_it(record_sleeping, hung):
+def test_deadlock_stack_matches_gdb(record_sleeping, hung):
     pid = hung("deadlock", threads=3)
     profile, least = record_sleeping("--off-cpu", "-p", pid)
     assert_deadlock(profile, least)
@@ -75,8 +75,8 @@ def test_deadlock_is_where_gdb_sees_it(record_sleeping, hung):
         assert same.count == 1, f"gdb: {';'.join(map(str, places))}\n{profile.top()}"
 
 
-def test_each_of_many_threads(record_sleeping, hung):
-    """In wall-clock time, of which this is all that there is."""
+def test_every_sleeping_thread_has_one_wait(record_sleeping, hung):
+    """In wall-clock time, which has nothing else here."""
     pid = hung("many", 300, threads=301)
     profile, _ = record_sleeping("--wall", "-F", 99, "-p", pid)
     found = by_thread(profile)
@@ -87,7 +87,7 @@ def test_each_of_many_threads(record_sleeping, hung):
 
 
 def test_stack_that_cannot_be_read_whole_is_marked(record_sleeping, run, hung):
-    """32 KiB of a stack are read, from the leaf on; and of Python its C functions."""
+    """At most 32 KiB of a stack are read, from the leaf on; and Python functions are missing, its C functions are not."""
     whole, cut = hung("deep", 25), hung("deep", 100)
     python = run(need_command("/usr/bin/python3"), "-c", PYTHON)
     wait_for(lambda: "ready" in python.out, 60, "Python")

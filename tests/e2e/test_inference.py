@@ -1,5 +1,5 @@
-"""The inference provider's own parts, without a model server: only the chosen probes exist, an abandoned stream ends, wrappers are put only on
-functions that they fit, and the scripts of docs/mlserver.md work."""
+"""The inference provider without a model server: only the chosen probes exist, an abandoned stream ends, wrappers are applied only to functions with
+a matching signature, and the scripts of docs/mlserver.md work."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ from python_package import SYSTEM_PYTHON, env_of, package, python  # noqa: F401 
 PROGRAMS = TOP / "tests/workloads/python"
 
 
-def test_chosen_probes(package, run, sonde, root):  # noqa: F811
+def test_only_chosen_probes_exist(package, run, sonde, root):  # noqa: F811
     running = run(SYSTEM_PYTHON, PROGRAMS / "inference_chosen.py", env=env_of(package), name="some")
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
     assert running.alive, running.error
@@ -24,7 +24,7 @@ def test_chosen_probes(package, run, sonde, root):  # noqa: F811
     assert sorted(p["probe"] for p in listed["probes"]) == ["batch_enter", "batch_formed", "batch_leave", "cache_hit", "request_end"]
 
 
-def test_unknown_patterns(package):  # noqa: F811
+def test_unknown_probe_patterns_are_refused(package):  # noqa: F811
     out, _ = python(package, """
 import sonde.inference
 for patterns in ["request_*", ["*"], [], ["batch_*", "nonsense", "more_*"]]:
@@ -37,7 +37,7 @@ for patterns in ["request_*", ["*"], [], ["batch_*", "nonsense", "more_*"]]:
     assert out.splitlines() == ["taken"] * 3 + ["no such probes: more_*, nonsense"]
 
 
-def test_numbers_of_processes(package):  # noqa: F811
+def test_worker_numbers_are_unique(package):  # noqa: F811
     out, _ = python(package, """
 import os
 from sonde.pair import next_id
@@ -52,8 +52,8 @@ assert first[0] >> 32 == os.getpid() and len({*first, next_id()}) == 3
     assert out == ""
 
 
-def test_a_stream_that_is_given_up(package):  # noqa: F811
-    """The generator inside ends with the one around it, not when the collector finds it."""
+def test_abandoned_stream_ends_its_inner_generator(package):  # noqa: F811
+    """The inner generator ends together with the outer one, not when the garbage collector finds it."""
     out, _ = python(package, """
 import asyncio, sonde
 pair = sonde.Pair(sonde.Provider("streams"), "stream")
@@ -77,20 +77,20 @@ asyncio.run(main())
     assert out == ""
 
 
-def test_wrappers_that_fit(package):  # noqa: F811
-    """All wrappers of a family or none; parameters and kind have to be the same."""
+def test_wrappers_apply_only_to_matching_functions(package):  # noqa: F811
+    """All wrappers of a family or none; parameters and kind must match."""
     out, error = python(package, PROGRAMS / "mlserver_wrappers.py")
     assert out.splitlines() == ["Owner.other has other parameters", "Owner.awaited is of another kind", "there is no Owner.missing",
                                 "('wrapped', 'plain', 5)"]
 
 
-def test_without_an_mlserver(package):  # noqa: F811
+def test_import_without_mlserver_is_an_error(package):  # noqa: F811
     out, error = python(package, "import sonde.mlserver")
     assert error.count("RuntimeWarning: sonde.mlserver: no probes: No module named 'mlserver'") == 1
 
 
 def questions():
-    """{what operators ask: (the script, what it printed)} of the guide."""
+    """{question: (the script, the output that the guide shows)}"""
     text = (TOP / "docs/mlserver.md").read_text()
     asked = re.findall(r"^### (.*)\n(?:(?!###|```).*\n)*```\nbpftrace -e '([^']*)'\n```\n(?:(?!###|```).*\n)*```\n((?:(?!```).*\n)*)```", text, re.M)
     assert len(asked) == text.count("bpftrace -e 'usdt:/run/") == text.count("\n### ") > 0
@@ -98,15 +98,15 @@ def questions():
 
 
 @pytest.mark.peer
-def test_the_scripts_of_the_guide(package, run, tmp_path, tracefs):  # noqa: F811
-    """Every script of the guide attaches to the provider as it stands there, and prints what the guide shows."""
+def test_bpftrace_scripts_of_the_guide_work(package, run, tmp_path, tracefs):  # noqa: F811
+    """Every script of the guide attaches to the provider unchanged and prints what the guide shows."""
     (tmp_path / "probes").mkdir()
     server = Workload(run(SYSTEM_PYTHON, PROGRAMS / "inference_serving.py", tmp_path / "probes", env=env_of(package),
                          name="serving"))
     asking = {}
     for number, (question, (script, printed)) in enumerate(questions().items()):
         script = script.replace("/run/mlserver/", f"{tmp_path}/probes/")
-        # They are attached one after another, in whichever direction.
+        # bpftrace attaches its probes one after another, in either order.
         asking[question] = run(need_command("bpftrace"), "-e", 'interval:ms:50 { printf("first\\n"); } ' + script + ' interval:ms:50 { printf("last\\n"); }',
                                name=f"bpftrace{number}")
     for question, running in asking.items():
@@ -118,7 +118,7 @@ def test_the_scripts_of_the_guide(package, run, tmp_path, tracefs):  # noqa: F81
         assert running.stop(signal.SIGINT, 60) == 0, (question, running.error)
         for wanted in re.findall(r"^@\w+", questions()[question][1], re.M):
             if wanted.startswith("@disk_") and os.major(tmp_path.stat().st_dev) == 0:
-                continue  # a file system without a device
+                continue  # a virtual file system
             assert f"\n{wanted}[" in running.out, (question, wanted, running.out[-2000:], running.error)
         if "@" not in questions()[question][1]:
             assert re.search(rf"^slow pid {server.pid}: \d+ ms, good$", running.out, re.M), (question, running.out[-2000:])

@@ -1,5 +1,5 @@
-"""JIT code, named by the perf map or the jitdump that its runtime writes. Exact on a program that makes its own; and Node and Java as they are. Of a
-program in a container: test_containers.py."""
+"""JIT code named by the perf map or the jitdump that its runtime writes. Exact for a workload that generates code itself; also for unmodified Node
+and Java. test_containers.py covers a program in a container."""
 import json
 import os
 import re
@@ -21,12 +21,13 @@ __all__ = ["gated"]  # a fixture
 HZ = 199
 BUSY = TOP / "tests/workloads/node/busy.js"
 JAVA = TOP / "tests/workloads/java"
-FIRINGS = 100  # of busy.js and Busy.java
+FIRINGS = 100  # per thread of busy.js and Busy.java
 
 
 @pytest.fixture
 def jitted(workload):
-    """jitted(arguments...): the program, whose map is removed with it: that of a killed process stays, and is refused one day as that of another of its number."""
+    """jitted(arguments...) starts the workload; its map is removed with it. A killed process leaves its map behind, which a later process with the
+    same pid would have refused."""
     programs = []
 
     def start(*arguments, **options):
@@ -39,21 +40,21 @@ def jitted(workload):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("how", ["map", "memfd", "dump"])
-def test_every_frame(jitted, recording, tmp_path, how):
-    """JIT code among compiled code, reported among wrong lines, code that was there before, and code that moves."""
+def test_every_frame_of_jit_code_is_named(jitted, recording, tmp_path, how):
+    """JIT code among compiled code, named despite malformed lines, code from before the recording, and code that moves."""
     program = jitted(600, how, cwd=tmp_path, env=fires(stay=True))
     profile = fire_and_stay(recording, program)
     assert_exact(profile, program.stack)
     wrong = {name for sample in profile.samples for name in sample.frames if re.search("once|everything|nothing|moved_away|overlapped|half|before_", name)}
     assert not wrong
     sources = {source for sample in profile.samples for name, source in zip(sample.frames, sample.sources) if name == "jit_inner"}
-    # V8's map has the line that a function begins at; a jitdump has that of each instruction, and the one that is executed is in the middle of the loop.
+    # V8's map has the first line of a function; a jitdump has that of each instruction, and the executed one is in the middle of the loop.
     assert sources == ({("loop.x", 22)} if how == "dump" else {("/srv/app.js", 12)}), sources
 
 
-def test_kinds_and_names_of_jit_code_on_the_page(jitted, agent, tmp_path):
-    """And a map that is written later counts from then on."""
-    library = tmp_path / "libcoreclr.so"  # by which .NET is known
+def test_agent_shows_kinds_and_names_of_jit_code(jitted, agent, tmp_path):
+    """A map that is written later is used from then on."""
+    library = tmp_path / "libcoreclr.so"  # this file name identifies .NET
     shutil.copy(workload_path("libplugin.so"), library)
     started = agent("--rate", HZ)
     program = jitted(600, "none")
@@ -74,9 +75,9 @@ def test_kinds_and_names_of_jit_code_on_the_page(jitted, agent, tmp_path):
     assert started.metric("sonde_self_jit_refused_total") == 0
 
 
-def test_node(gated, tmp_path):  # noqa: F811
+def test_node_frames_from_perf_map_and_jitdump(gated, tmp_path):  # noqa: F811
     running = gated.run(need_command("node", "nodejs"), "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-turbo-inlining", BUSY, gated.path,
-                        cwd=tmp_path)  # where V8 leaves a log
+                        cwd=tmp_path)  # V8 writes a log there
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "node")
     written = Path(f"/tmp/perf-{running.pid}.map")
     if not running.alive or not written.exists():
@@ -94,7 +95,7 @@ def test_node(gated, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def java(gated, tmp_path):  # noqa: F811
-    """java(class, functions, options, arguments) runs it, until the map that the JVM is asked for has these functions."""
+    """java(class, functions, options, arguments) starts it and waits until the JVM's perf map has these functions."""
     programs = []
 
     def start(name, functions, options, *arguments):
@@ -118,17 +119,17 @@ def java(gated, tmp_path):  # noqa: F811
         Path(f"/tmp/perf-{running.pid}.map").unlink(missing_ok=True)
 
 
-def test_java(java, gated):  # noqa: F811
+def test_java_frames_from_a_perf_map(java, gated):  # noqa: F811
     running = java("Busy", ["innermost"], ["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Busy.*"], gated.path)
     profile = gated.record([running.pid], lambda: "fired" in running.out, event="tracepoint:syscalls:sys_enter_sched_yield")
-    of_java = profile.where(lambda s: "void java.lang.Thread.yield()" in s.frames)  # the machine itself may yield in any of its threads
+    of_java = profile.where(lambda s: "void java.lang.Thread.yield()" in s.frames)  # the JVM may yield in any of its threads
     assert of_java.count and of_java.count <= FIRINGS
     assert_all_fired(profile.where(lambda s: "double Busy.innermost(int)" in s.frames), FIRINGS)
     assert all("double Busy.innermost(int)" in s.frames for s in of_java.samples), of_java.top()
 
 
 def java_frames(frames):
-    """Of a stack up to its innermost method, as jstack names them: what is compiled; "Interpreter" where it is not."""
+    """The Java frames of a stack up to its innermost method, as jstack names them: compiled ones by name, others as "Interpreter"."""
     methods = [re.match(r"\S+ ([\w.$<>/]+)\(", name) for name in frames]
     last = max(i for i, method in enumerate(methods) if method)
     return [method[1] if method else name for name, method in zip(frames[:last + 1], methods) if method or name == "Interpreter"]
@@ -136,11 +137,11 @@ def java_frames(frames):
 
 @pytest.mark.statistical
 def test_same_frames_as_jstack(java, record):
-    """Method by method: those that are not compiled are somewhere in the interpreter, but none is missing."""
+    """Method by method: methods that are not compiled appear as interpreter frames, and none is missing."""
     need_command("jstack")
     methods = ["innermost", "across", "down", "virtually"]
     running = java("Deep", methods, ["-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Deep.*",
-                                     "-XX:CompileCommand=exclude,Deep$Hot::run", "-XX:CompileCommand=exclude,Deep::work"])  # code that stays where it is
+                                     "-XX:CompileCommand=exclude,Deep$Hot::run", "-XX:CompileCommand=exclude,Deep::work"])  # code that is not recompiled
     theirs = peers.jstack(running.pid, {"hot"}, "Deep.innermost")["hot"]
     profile = record("-p", running.pid, "-F", HZ, "-d", 2)
     mine = profile.of(thread="hot").where(lambda s: "double Deep.innermost(int)" in s.frames)
@@ -149,5 +150,5 @@ def test_same_frames_as_jstack(java, record):
         ours = java_frames(sample.frames)
         return len(ours) == len(theirs) and all(a in (b, "Interpreter") and (a == b or b.partition(".")[2] not in methods) for a, b in zip(ours, theirs))
     same = mine.where(is_same)
-    # The first samples came before the tables that they are walked by.
+    # The first samples may precede the unwind tables.
     assert mine.count > 10 and same.count >= (0.97 - mine.early) * mine.count, f"jstack: {theirs}\n{mine.where(lambda s: not is_same(s)).top()}"

@@ -1,5 +1,5 @@
 """Source lines and inlined functions (`sonde record --lines`, `--inlines`) compared with binutils' addr2line, place by place; and damaged DWARF,
-which may cost the lines of its own file and nothing else. The programs fire events at known places (tests/workloads/lines)."""
+which may affect only the lines of its own file. The programs fire events at known places (tests/workloads/lines)."""
 import array
 import fcntl
 import os
@@ -21,7 +21,7 @@ from harness.recording import FIRED
 from harness.workloads import Workload, go_pprof
 from source_lines import LINES, addr2line, build, eu_addr2line, places
 
-FORMS = {  # compiler, flags, what is done with it then
+FORMS = {  # compiler, flags, post-processing of the executable
     "dwarf-4": ("gcc", ["-gdwarf-4"], None),
     "dwarf-5": ("gcc", ["-gdwarf-5"], None),
     "compressed": ("gcc", ["-gdwarf-5", "-gz"], None),
@@ -48,7 +48,7 @@ def catches(pid, number):
 
 @pytest.fixture(scope="module")
 def forms(sonde, tmp_path_factory):
-    """{form: (program, the same program with plain DWARF)}, and the samples of all of them, recorded one after the other."""
+    """{form: (program, the same program with plain DWARF)}, and the samples of all of them, recorded one after another."""
     need_root()
     folder, programs = tmp_path_factory.mktemp("forms"), {}
     for form, (compiler, flags, then) in FORMS.items():
@@ -67,8 +67,8 @@ def forms(sonde, tmp_path_factory):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("form", FORMS)
-def test_lines_are_those_of_addr2line(forms, form):
-    """Of the same program with plain DWARF, for binutils does not find everything in all the forms."""
+def test_lines_match_addr2line(forms, form):
+    """Compared with the same program with plain DWARF, because binutils does not resolve everything in every form."""
     programs, samples, said = forms
     if form not in programs:
         skip(f"needs {FORMS[form][0]} and {FORMS[form][2] or 'nothing else'}")
@@ -77,7 +77,7 @@ def test_lines_are_those_of_addr2line(forms, form):
     theirs = addr2line(plain, ours)
     with_lines = {address: chain for address, chain in theirs.items() if chain[0][1]}
     moved = {address: in_folder(chain, plain, program) for address, chain in with_lines.items()}
-    # Of a function in two parts binutils may give what is inlined the outer one's name; elfutils does not.
+    # For a function split in two, binutils may give an inlined function the outer one's name; elfutils does not.
     moved = {address: chain if ours[address] == chain else in_folder(eu_addr2line(plain, address), plain, program) for address, chain in moved.items()}
     assert {address: ours[address] for address in moved} == moved, said
     inlined = [name for name, _, _ in max(ours.values(), key=len)]
@@ -88,8 +88,8 @@ def in_folder(chain, plain, program):
     return [(name, file.replace(str(plain.parent), str(program.parent)), line) for name, file, line in chain]
 
 
-def test_without_inlines_a_frame_has_its_own_line(record, tmp_path):
-    """That of the call, where the code is another function's."""
+def test_without_inlines_a_frame_has_the_line_of_the_call(record, tmp_path):
+    """The frame has the line of the call where its code comes from an inlined function."""
     program = build(tmp_path / "form", "program")
     profile = record("--event", FIRED, "--lines", "--", program)
     ours = places(profile.samples, program)
@@ -108,33 +108,33 @@ def test_go_tool_pprof_lists_lines(record, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def wire(sonde, tmp_path_factory):
+def event_records(sonde, tmp_path_factory):
     """(the program's file, its bytes, the recording) of a program recorded once."""
     need_root()
-    folder = tmp_path_factory.mktemp("wire")
+    folder = tmp_path_factory.mktemp("event_records")
     program = build(folder / "form", "program")
-    done = subprocess.run([sonde, "record", "--event", FIRED, "--record-events", folder / "wire", "-o", folder / "live.folded", "--", program], stdin=subprocess.DEVNULL,
+    done = subprocess.run([sonde, "record", "--event", FIRED, "--record-events", folder / "event_records", "-o", folder / "live.folded", "--", program], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return program, program.read_bytes(), folder / "wire"
+    return program, program.read_bytes(), folder / "event_records"
 
 
 @pytest.fixture
-def recorded(sonde, wire):
-    """(program, replay): what was recorded of the program, looked at again as its file is by then; replay(options...) gives the done
-    process, its output and its messages. The file is as it was when the test begins."""
-    program, content, recording = wire
+def recorded(sonde, event_records):
+    """(program, replay): replays the recording with the program's file as it is by then; replay(options...) returns the finished process, its output
+    and its messages. The file is restored before each test."""
+    program, content, recording = event_records
     program.write_bytes(content)
 
     def replay(*options, output="-"):
         done = subprocess.run([sonde, "record", "--replay", recording, "-o", output, *options], capture_output=True, timeout=120)
         of_program = [line for line in done.stdout.decode(errors="replace").splitlines(True) if line.startswith("program;")]
-        return done, "".join(of_program), done.stderr.decode(errors="replace")  # without what was there before its exec
+        return done, "".join(of_program), done.stderr.decode(errors="replace")  # without samples from before its exec
     return program, replay
 
 
 def without_inlined(folded):
-    """{stack: count} as if functions were not inlined."""
+    """{stack: count} without the inlined frames."""
     counts = {}
     for line in folded.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -143,7 +143,7 @@ def without_inlined(folded):
     return counts
 
 
-def test_formats_mark_what_was_inlined(recorded, tmp_path):
+def test_formats_mark_inlined_frames(recorded, tmp_path):
     program, replay = recorded
     _, plain, _ = replay()
     _, folded, said = replay("--inlines")
@@ -151,10 +151,10 @@ def test_formats_mark_what_was_inlined(recorded, tmp_path):
     assert without_inlined(folded) == without_inlined(plain) != {}
     replay("--inlines", output=tmp_path / "a.json")
     assert '"inlined":true' in (tmp_path / "a.json").read_text()
-    assert "native frames without lines" in said  # _start is nobody's source
+    assert "native frames without lines" in said  # _start has no source
 
 
-def test_no_dwarf_is_nothing_wrong(recorded, tmp_path):
+def test_missing_dwarf_is_no_error(recorded, tmp_path):
     program, replay = recorded
     subprocess.run(["strip", "-g", program], check=True)
     done, folded, said = replay("--inlines")
@@ -169,8 +169,8 @@ def sections_of(program):
     return {name: (int(offset, 16), int(size, 16)) for name, offset, size in found}
 
 
-def test_damaged_dwarf_costs_its_lines_alone(recorded):
-    """Bits turned over, sections cut: names and stacks are those of before, whatever becomes of the lines."""
+def test_damaged_dwarf_affects_only_its_own_lines(recorded):
+    """Flipped bits, truncated sections: names and stacks stay the same, whatever happens to the lines."""
     program, replay = recorded
     whole, found = program.read_bytes(), sections_of(program)
     stacks = without_inlined(replay()[1])
@@ -182,20 +182,20 @@ def test_damaged_dwarf_costs_its_lines_alone(recorded):
             for _ in range(1 + turn % 8):
                 state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
                 data[offset + (state >> 33) % size] ^= 1 << (state >> 30) % 8
-            if turn % 5 == 4:  # ends early: zeros from there on
+            if turn % 5 == 4:  # truncate: zeros from there on
                 data[offset + size // 2:offset + size] = bytes(size - size // 2)
         program.write_bytes(data)
         done, folded, said = replay("--inlines")
         assert done.returncode == 0, f"turn {turn}: {said}"
         assert without_inlined(folded) == stacks, f"turn {turn}: {said}"
         lost += "outer;middle_[i];innermost_[i]" not in folded
-    assert lost > 0  # else nothing was damaged
+    assert lost > 0  # otherwise the damage had no effect
     program.write_bytes(whole)
     assert "outer;middle_[i];innermost_[i]" in replay("--inlines")[1]
 
 
-def test_bombs_in_compressed_sections(recorded):
-    """One that says to be a terabyte, and one that is a quarter of a gigabyte of nothing and says so."""
+def test_decompression_bombs_are_refused(recorded):
+    """A section that claims to be a terabyte, and one that expands to a quarter of a gigabyte of zeros."""
     program, replay = recorded
     subprocess.run(["objcopy", "--compress-debug-sections", program], check=True)
     whole, (offset, size) = program.read_bytes(), sections_of(program)[".debug_info"]
@@ -220,15 +220,15 @@ def test_bombs_in_compressed_sections(recorded):
     assert "debug information" in said or "crashed" in said, said
 
 
-def test_split_dwarf_is_a_regular_file(sonde, root, record, tmp_path):
-    """A FIFO or a directory in the place of a .dwo file, which a process must not be kept waiting by; and another program's."""
+def test_split_dwarf_must_be_a_regular_file(sonde, root, record, tmp_path):
+    """A FIFO or a directory in place of a .dwo file must not block the recorder; and a .dwo file of another program."""
     program = build(tmp_path / "form", "program", flags=["-gdwarf-5", "-gsplit-dwarf"])
-    record("--event", FIRED, "--record-events", tmp_path / "wire", "--", program)
+    record("--event", FIRED, "--record-events", tmp_path / "event_records", "--", program)
     split = next(program.parent.glob("*.dwo"))
     content = split.read_bytes()
 
     def replay():
-        done = subprocess.run([sonde, "record", "--replay", tmp_path / "wire", "-o", "-", "--inlines"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sonde, "record", "--replay", tmp_path / "event_records", "-o", "-", "--inlines"], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and ";outer" in done.stdout, done.stderr
         return "outer;middle_[i];innermost_[i]" in done.stdout, done.stderr
     assert replay()[0]
@@ -240,8 +240,8 @@ def test_split_dwarf_is_a_regular_file(sonde, root, record, tmp_path):
         split.rmdir() if split.is_dir() else split.unlink()
 
 
-def test_loops_in_dwarf(record, tmp_path):
-    """An origin that is its own origin by way of another one, a sibling that is its own sibling."""
+def test_cyclic_dwarf_references_terminate(record, tmp_path):
+    """An origin that refers to itself through another one, and a sibling that is its own sibling."""
     program = build(tmp_path / "form", "program", flags=[LINES / "loops.s"])
     profile = record("--event", FIRED, "--inlines", "--", program)
     own = profile.where(lambda s: str(program) in s.mappings)
@@ -249,15 +249,15 @@ def test_loops_in_dwarf(record, tmp_path):
 
 
 @pytest.fixture
-def looking(sonde, recorded, wire):
-    """The command that looks at what was recorded and writes to a place."""
-    return lambda output: [sonde, "record", "--replay", wire[2], "--inlines", "-o", output]
+def replay_command(sonde, recorded, event_records):
+    """Returns the command that replays the recording and writes to a path."""
+    return lambda output: [sonde, "record", "--replay", event_records[2], "--inlines", "-o", output]
 
 
-def test_ctrl_c_keeps_the_profile(run, looking, tmp_path):
-    """Also where it comes while lines are looked for: that has no end here, because libdw never comes."""
+def test_ctrl_c_keeps_the_profile(run, replay_command, tmp_path):
+    """Also when it arrives during the line lookup, which does not end here because libdw blocks forever."""
     subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "endless.so", LINES / "endless.c"], check=True, cwd=tmp_path)
-    recording = run(*looking(tmp_path / "a.pb.gz"), env=dict(os.environ, LD_PRELOAD=str(tmp_path / "endless.so")))
+    recording = run(*replay_command(tmp_path / "a.pb.gz"), env=dict(os.environ, LD_PRELOAD=str(tmp_path / "endless.so")))
     children = Path(f"/proc/{recording.pid}/task/{recording.pid}/children")
 
     def looks():
@@ -270,14 +270,14 @@ def test_ctrl_c_keeps_the_profile(run, looking, tmp_path):
     assert any("outer" in s.frames for s in samples) and not any("inner" in s.frames for s in samples), recording.error
 
 
-def test_ctrl_c_that_is_late_keeps_it_too(run, looking, tmp_path):
-    """The looking has ended by itself, and nobody reads what is being written. The next one ends that, too."""
+def test_ctrl_c_after_line_lookup_keeps_the_profile(run, replay_command, tmp_path):
+    """The line lookup has ended and no process reads the output pipe. The second Ctrl-C ends the write."""
     fifo = tmp_path / "late.html"
     os.mkfifo(fifo)
     for signals in (1, 2):
         with open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
             fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
-            recording = run(*looking(fifo))
+            recording = run(*replay_command(fifo))
             wait_for(lambda: has_bytes(reader) or not recording.alive, 60, "the profile to be written")
             recording.process.send_signal(signal.SIGINT)
             if signals == 2:
@@ -289,10 +289,10 @@ def test_ctrl_c_that_is_late_keeps_it_too(run, looking, tmp_path):
                 assert b"innermost" in reader.read() and recording.wait() == 0, recording.error
 
 
-def test_split_dwarf_in_a_package(sonde, root, record, tmp_path):
-    """What libdw does not read is not called damaged; where it does (elfutils 0.192 is to), lines are as ever."""
+def test_split_dwarf_package_is_not_called_damaged(sonde, root, record, tmp_path):
+    """A DWARF package that libdw cannot read is not reported as damaged; if libdw reads it (from elfutils 0.192 on), lines are complete."""
     program = build(tmp_path / "form", "program", flags=["-gdwarf-4", "-gsplit-dwarf"])
-    # Of DWARF 5 by gcc 12, dwp of binutils 2.40 crashes and LLVM 16's does not end.
+    # With DWARF 5 from gcc 12, binutils 2.40's dwp crashes and LLVM 16's does not terminate.
     subprocess.run([need_command("dwp"), "-e", program, "-o", f"{program}.dwp"], check=True, timeout=60)
     for split in program.parent.glob("*.dwo"):
         split.unlink()
@@ -306,11 +306,11 @@ def test_split_dwarf_in_a_package(sonde, root, record, tmp_path):
 
 
 def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
-    """In a unit's code, and in no function that it tells of: the line is DWARF's, the name that of the symbol, in all formats."""
+    """Code of a unit in none of its functions: the line comes from DWARF, the name from the symbol table, in all formats."""
     program = build(tmp_path / "form", "program", "clang-16", ["-gdwarf-4"], "nameless.c")
     listed = subprocess.run([need_command("llvm-dwarfdump", "llvm-dwarfdump-16"), program], capture_output=True, text=True, check=True).stdout
     assert '("before")' in listed and '("hot")' not in listed
-    profile = record("--event", FIRED, "--inlines", "--record-events", tmp_path / "wire", "--", program)
+    profile = record("--event", FIRED, "--inlines", "--record-events", tmp_path / "event_records", "--", program)
     own = profile.where(lambda s: str(program) in s.mappings)
     assert own.count > 0 and own.share("main;hot") == 1, profile.top()
     ours = places(profile.samples, program)
@@ -319,7 +319,7 @@ def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
     assert hot and {address: chain[0][1:] for address, chain in hot.items()} == {address: theirs[address][0][1:] for address in hot}
     for suffix in ("folded", "json", "html"):
         output = tmp_path / f"again.{suffix}"
-        subprocess.run([sonde, "record", "--replay", tmp_path / "wire", "--inlines", "-o", output], check=True, capture_output=True, timeout=120)
+        subprocess.run([sonde, "record", "--replay", tmp_path / "event_records", "--inlines", "-o", output], check=True, capture_output=True, timeout=120)
         text = output.read_text()
         assert (";main;hot" if suffix == "folded" else '"hot"') in text, suffix
     assert all(name for sample in profile.samples for name in sample.frames), profile.top()
@@ -334,7 +334,7 @@ def test_deleted_program_has_lines(run, fire, tmp_path):
 
 
 def test_without_libdw_it_says_what_to_install(sonde, root, tmp_path):
-    """An empty file in its place, in a mount namespace of its own."""
+    """An empty file replaces libdw in a mount namespace of its own."""
     library = Path("/usr/lib/x86_64-linux-gnu/libdw.so.1")
     if not library.exists():
         skip(f"there is no {library}")

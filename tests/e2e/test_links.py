@@ -1,4 +1,4 @@
-"""Samples and requests carry the ids of the traced request that their thread worked for, and no other's: compared with what the program itself printed."""
+"""Samples and requests carry the ids of the traced request that their thread worked for, and no other's: compared with the program's own output."""
 import concurrent.futures
 import http.client
 import itertools
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 def links_of(pid):
-    """Uprobes that a process and its children (one of which attaches) are attached to by BPF links, by the kernel's account of their descriptors."""
+    """The number of uprobes attached through BPF links held by a process and its children (one of which attaches), by the kernel's fdinfo."""
     found = 0
     for one in [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]:
         for info in Path(f"/proc/{one}/fdinfo").glob("*"):
@@ -35,7 +35,7 @@ def links_of(pid):
 
 
 def files_of_providers():
-    """The providers' objects in memory and the processes of the node that map them: {(device, inode): {pid}}"""
+    """The USDT providers' objects in memory and the processes of the node that map them: {(device, inode): {pid}}"""
     found = {}
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
@@ -49,12 +49,12 @@ def files_of_providers():
 
 
 def probes_of(recording):
-    """Uprobes that a recording is attached to; the event that it records is one of its links."""
+    """The number of uprobes of a recording; without the link of the recorded event."""
     return links_of(recording.pid) - ("--event" in recording.running.process.args)
 
 
 def wait_for_links(recording, pid, alone=False):
-    """Until a recording is attached to both probes of a process, or of all that have them: others may be about."""
+    """Waits until a recording is attached to both probes of a process, or of every process that has them: others may run on the node."""
     def is_attached():
         files = files_of_providers()
         wanted = 1 if alone else len(files)
@@ -74,7 +74,7 @@ def linked_to_fire(workload):
     return lambda: workload("linked", env=fires())
 
 
-def numbers_of(profile, pid):
+def counts_by_function_and_ids(profile, pid):
     """{(function, tid, trace id or None, span id or None): samples} of a process."""
     found = Counter()
     for sample in profile.of(pid=pid).samples:
@@ -84,7 +84,7 @@ def numbers_of(profile, pid):
 
 
 def expected_of(linked):
-    """Every sample of a request's function has the request's ids, and no other sample has any. The outer request goes on after the inner one."""
+    """Every sample of a request's function has the request's ids, and no other sample has any. The outer request continues after the inner one."""
     ids, expected = printed(linked), Counter()
     for name, (trace, span) in ids.items():
         function, _, tid = name.rpartition("-")
@@ -95,8 +95,8 @@ def expected_of(linked):
 
 
 def assert_exact(profile, linked, expected):
-    """But for events that the profile reports as missed."""
-    found = numbers_of(profile, linked.pid)
+    """All samples match, except for events that the profile reports as missed."""
+    found = counts_by_function_and_ids(profile, linked.pid)
     assert set(found) <= set(expected), found
     assert sum((expected - found).values()) <= missed(profile.said) and not found - expected, (found, expected, profile.said)
 
@@ -107,7 +107,7 @@ def fire(linked):
 
 
 @pytest.mark.parametrize("whole_node", [False, True])
-def test_samples_of_interleaved_threads(linked_to_fire, recording, whole_node):
+def test_samples_of_interleaved_threads_have_their_own_ids(linked_to_fire, recording, whole_node):
     linked = linked_to_fire()
     running = recording("--links", "--event", FIRED, *([] if whole_node else ["-p", linked.pid]))
     wait_for_links(running, linked.pid, alone=not whole_node)
@@ -115,8 +115,8 @@ def test_samples_of_interleaved_threads(linked_to_fire, recording, whole_node):
     assert_exact(running.finish(), linked, expected_of(linked))
 
 
-def test_program_that_begins_later(linked_to_fire, recording):
-    """It is found when it maps its provider's object."""
+def test_program_started_later_is_linked(linked_to_fire, recording):
+    """The process is found when it maps its provider's object."""
     running = recording("--links", "--event", FIRED)
     linked = linked_to_fire()
     wait_for_links(running, linked.pid)
@@ -138,8 +138,8 @@ def test_no_links_without_the_option_or_in_other_processes(linked_to_fire, recor
 
 
 def samples_of(profile, pid):
-    """[(function burnt in, tid, trace id or "", span id or "", count)]"""
-    return [(function or "", tid, trace or "", span or "", count) for (function, tid, trace, span), count in numbers_of(profile, pid).items()]
+    """[(function of the burn_ family, tid, trace id or "", span id or "", count)]"""
+    return [(function or "", tid, trace or "", span or "", count) for (function, tid, trace, span), count in counts_by_function_and_ids(profile, pid).items()]
 
 
 def check(samples, ids):
@@ -159,7 +159,7 @@ def check(samples, ids):
 
 
 def work(linked, enough):
-    """Lets the workload do requests until `enough`."""
+    """Lets the workload process requests until `enough`."""
     linked.running.process.send_signal(signal.SIGUSR1)
     enough()
     linked.running.process.send_signal(signal.SIGUSR1)
@@ -171,7 +171,7 @@ def burn_cpu(linked, seconds):
 
 
 @pytest.mark.statistical
-def test_sampled_cpu_time_of_interleaved_threads(workload, recording):
+def test_sampled_cpu_time_of_interleaved_threads_has_their_own_ids(workload, recording):
     linked = workload("linked")
     running = recording("--links", "-F", "499")
     wait_for_links(running, linked.pid)
@@ -184,7 +184,7 @@ def test_sampled_cpu_time_of_interleaved_threads(workload, recording):
 
 @pytest.fixture
 def linked_agent(agent):
-    """An agent that is attached to all there is; attached(pids...) waits until it is, to these processes too."""
+    """An agent attached to every provider on the node; attached(pids...) waits until it is, including those of these processes."""
     started = agent("--set", "profile.rate=199", "--set", "links.enabled=true", "--set", "budget.cpu=100%")
 
     def attached(*pids):
@@ -199,12 +199,12 @@ def linked_agent(agent):
 
 @pytest.fixture
 def owners(run):
-    """owners(mode) -> `probe_owners` in that mode."""
+    """owners(mode) starts `probe_owners` in that mode."""
     return lambda mode: Workload(run(workload_path("probe_owners"), mode, name=mode))
 
 
 def follow_forked_child(linked_agent, owners, meanwhile=lambda: None):
-    """A child that was forked off at once holds its parent's file when the parent has gone."""
+    """A child forked before the provider was found still holds its parent's file when the parent has exited."""
     owner = owners("forked")
     child = int(owner.facts()["child"])
     linked_agent.attached(owner.pid, child)
@@ -218,8 +218,8 @@ def follow_forked_child(linked_agent, owners, meanwhile=lambda: None):
 
 
 @pytest.mark.sanitized
-def test_agent_follows_processes(linked_agent, workload, owners, run):
-    """Also a forked child. Two of the same program are two files; when all have gone, nothing is attached any more."""
+def test_agent_attaches_to_new_processes_and_detaches_from_ended_ones(linked_agent, workload, owners, run):
+    """Also a forked child. Two processes of the same program have two files; when all have exited, nothing is attached any more."""
     linked = workload("linked")
     linked_agent.attached(linked.pid)
     assert linked_agent.metric("sonde_usdt_processes") >= 1 and linked_agent.metric("sonde_usdt_providers") >= 1
@@ -242,7 +242,7 @@ def profile_of_agent(started):
 
 
 @pytest.mark.statistical
-def test_sampled_cpu_time_in_the_agent(linked_agent, workload):
+def test_agents_samples_have_their_own_ids(linked_agent, workload):
     linked = workload("linked")
     linked_agent.attached(linked.pid)
     work(linked, lambda: burn_cpu(linked, 3))
@@ -254,11 +254,11 @@ def test_sampled_cpu_time_in_the_agent(linked_agent, workload):
 
 def test_agent_attaches_only_where_links_are_enabled(agent, workload):
     started, linked = agent(), workload("linked")
-    assert not any(name.startswith("sonde_native") for name in started.metrics())
+    assert not any(name.startswith("sonde_usdt") for name in started.metrics())
     assert links_of(started.pid) == links_of(linked.pid) == 0
 
 
-def test_agent_killed_while_attached(linked_agent, workload, sonde):
+def test_killed_agent_leaves_nothing_attached(linked_agent, workload, sonde):
     linked = workload("linked")
     linked_agent.attached(linked.pid)
 
@@ -272,14 +272,14 @@ def test_agent_killed_while_attached(linked_agent, workload, sonde):
 
 
 def test_requests_carry_their_trace(linked_agent, workload, sonde):
-    """Over one connection and over new ones: each route's own ids, none where the thread worked for no request or for several."""
+    """Over one connection and over new ones: each route has its own ids, and none where the thread worked for no request or for several."""
     linked = workload("linked", 0)
     port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
     routes, found = ["alpha", "nobody", "beta", "late", "several", "gamma", "nobody", "alpha"], {}
 
     def seen():
-        """After each route once more, over one connection and over new ones: not every request of a second has a record."""
+        """Requests each route again, over one connection and over new ones: per second, not every request is recorded in detail."""
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         for route in routes:
             connection.request("GET", f"/{route}")
@@ -307,8 +307,8 @@ def get(port, route):
     connection.close()
 
 
-def test_no_request_carries_a_neighbours_trace(linked_agent, workload):
-    """In event loops that switch between requests, in pools of threads, and where it forks in the middle: its own trace or none."""
+def test_no_request_carries_another_requests_trace(linked_agent, workload):
+    """In event loops that switch between requests, in thread pools, and with a fork during a request: its own trace or none."""
     linked = workload("linked_loop", 0)
     port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
@@ -316,7 +316,7 @@ def test_no_request_carries_a_neighbours_trace(linked_agent, workload):
     names = itertools.cycle(a + b for a in "abcdefghijklmnopqrstuvwxyz" for b in "abcdefghijklmnopqrstuvwxyz")
 
     def seen():
-        """After one more pair of each: of all requests on this machine the slowest are kept, and not every one of a second has a record."""
+        """Sends one more pair of each kind: only the slowest requests of the machine are kept, so not every one is recorded."""
         pair = [next(names), next(names)]
         with concurrent.futures.ThreadPoolExecutor(2) as both:
             for kind in kinds:
@@ -332,15 +332,15 @@ def test_no_request_carries_a_neighbours_trace(linked_agent, workload):
         assert kind != "loop" or trace is None, (route, trace)
 
 
-def replace(program):
+def exec_other_program(program):
     os.kill(int(program.facts()["child"]), signal.SIGKILL)
     program.running.process.send_signal(signal.SIGUSR1)
     wait_for(lambda: command_name(program.pid) == "sleep", 30, "the other program")
 
 
 @pytest.mark.statistical
-def test_forked_child_among_many_others(linked_agent, owners, run):
-    """A crowd of short-lived processes hides none."""
+def test_forked_child_is_found_among_many_processes(linked_agent, owners, run):
+    """Many short-lived processes do not prevent its discovery."""
     crowd = run("/bin/sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i + 1)); done", name="crowd")
     child = follow_forked_child(linked_agent, owners, lambda: crowd.wait(120))
     os.kill(child, signal.SIGKILL)
@@ -356,15 +356,15 @@ def links_of_long(linked_agent, long):
     return counts
 
 
-def test_long_request_outlives_what_others_do(linked_agent, owners):
-    """An exec() in another process, which lives on without its probes, does not end the link of a request."""
+def test_exec_in_another_process_keeps_a_long_requests_link(linked_agent, owners):
+    """An exec() in another process, which continues without its probes, does not end a request's link."""
     long = owners("long")
     linked_agent.attached(long.pid)
     long.running.process.send_signal(signal.SIGUSR1)
     wait_for(lambda: links_of_long(linked_agent, long), 60, "samples of the request")
     owner = owners("forked")
     linked_agent.attached(long.pid, owner.pid, int(owner.facts()["child"]))
-    replace(owner)
+    exec_other_program(owner)
     linked_agent.attached(long.pid)
     assert owner.running.alive
     before = links_of_long(linked_agent, long).total()
@@ -375,16 +375,16 @@ def test_long_request_outlives_what_others_do(linked_agent, owners):
 
 @pytest.fixture
 def few_descriptors():
-    """512 for what is started: then there is room for 64 files, and for 32 of one owner."""
+    """Limits new processes to 512 descriptors, which leaves room for 64 provider files, 32 per owner."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.mark.statistical  # how soon depends on the load; that owners share the places is in bpf/test_link_attachments.c
-def test_file_without_room_is_attached_later(few_descriptors, linked_agent, owners):
-    """More files of one owner than its share: the others are attached to when some have gone."""
+@pytest.mark.statistical  # the delay depends on the load; bpf/test_link_attachments.c tests the sharing between owners
+def test_provider_over_the_limit_is_attached_later(few_descriptors, linked_agent, owners):
+    """An owner with more files than its share: the rest are attached when some of its processes have exited."""
     many = owners("many")
     children = [int(pid) for pid in many.facts()["children"].split()]
     wait_for(lambda: linked_agent.metric("sonde_usdt_files_without_room") >= 8 and linked_agent.metric("sonde_usdt_scans_waiting") == 0, 60,
@@ -392,6 +392,6 @@ def test_file_without_room_is_attached_later(few_descriptors, linked_agent, owne
     assert linked_agent.metric("sonde_usdt_attachments_without_room_total") >= 8
     for pid in children[:-10]:
         os.kill(pid, signal.SIGKILL)
-    os.kill(many.pid, signal.SIGKILL)  # it does not wait for them
+    os.kill(many.pid, signal.SIGKILL)  # it does not wait for its children
     linked_agent.attached(*children[-10:])
     wait_for(lambda: linked_agent.metric("sonde_usdt_files_without_room") == 0, 60, "all to have room")

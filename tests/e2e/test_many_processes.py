@@ -1,5 +1,5 @@
-"""5,000 processes at once, and as many within seconds: memory stays within its limit, each sample is of the process that it was taken in, the sums are
-the kernel's, and what was kept for them is given back. On a machine that has no room for as many there are fewer, and it says so."""
+"""5,000 processes at once, and as many within seconds: memory stays within its limit, each sample belongs to the process in which it was taken, sums
+equal the kernel's, and memory kept for the processes is released. A machine without room for as many runs fewer, and the test prints that."""
 import re
 import shutil
 import signal
@@ -18,15 +18,15 @@ from real_servers import stolen_ns
 PROCESSES = 5000
 FEWEST = 200
 MIB = 1 << 20
-MEMBER_BYTES = MIB // 2  # with the kernel's part; measured: 0.2 MiB
-LIMIT_BYTES = 64 * MIB  # budget.memory as it comes
-MARKS_COUNTED = ("no_rows", "truncated")  # and of Python, which others on the node run, "interpreted"
+MEMBER_BYTES = MIB // 2  # includes kernel memory; measured: 0.2 MiB
+LIMIT_BYTES = 64 * MIB  # the default of budget.memory
+MARKS_COUNTED = ("no_rows", "truncated")  # and "interpreted", for Python processes on the node
 
 pytestmark = pytest.mark.statistical
 
 
 def room_for(processes):
-    """As many of them as this machine can hold, and half of what it could is left to others."""
+    """The number of processes that this machine can hold, using at most half of what is free."""
     def number(path):
         text = Path(path).read_text().strip()
         return int(text) if text.isdigit() else 1 << 60
@@ -51,7 +51,7 @@ def room_for(processes):
 
 
 class Crowd:
-    """One that has run, or runs, from what it said."""
+    """A group of processes that runs or has ended, parsed from its output."""
 
     def __init__(self, path, said):
         self.path = str(path)
@@ -66,11 +66,11 @@ class Crowd:
         self.cpu_ns, self.switches, self.ended_well = facts.get("cpu_ns", 0) + facts.get("own_cpu_ns", 0), facts.get("switches", 0), facts.get("processes", 0)
 
     def of(self, profile):
-        """The one that starts them is somebody else until its exec."""
+        """Samples of its processes; the starter's count only after its exec."""
         return profile.where(lambda s: s.labels.get("pid") in self.pids or s.labels.get("pid") == self.starter and s.labels["process"] == "crowd")
 
-    def is_right(self, sample):
-        """By its name, which it has a moment after its start, its file, and the functions that spell its number."""
+    def is_consistent(self, sample):
+        """The sample has the process's name (set a moment after its start), its file, and the functions that spell its number."""
         number = self.pids.get(sample.labels["pid"])
         spelt = [frame for frame in sample.frames if frame.startswith("digit_")]
         names = {"crowd", f"crowd-{number}"} if "crowd_work" not in sample.frames else {f"crowd-{number}"}
@@ -79,13 +79,13 @@ class Crowd:
 
 
 def check_samples(crowd, profile, losses):
-    """Those of the crowd; everything else in the profile is none of it. Of processes that could not be identified there is only the thread's name, and as many as
-    are counted. Where it is counted that events of lives were lost, that one began, or began another program, may be among them, and nobody knows whose:
-    there are more of those samples and of stacks that say that they are cut, and what they do tell is right."""
+    """Checks the crowd's samples; no other sample of the profile is one of them. Samples of unidentified processes have only the thread's name, and there
+    are no more of them than counted. Lost lifecycle events may include a fork or an exec of an unknown process: then there are more such samples and
+    more truncated stacks, but what they contain is still correct."""
     lost = losses.get("sideband", 0)
     own = crowd.of(profile)
-    odd = own.where(lambda s: not crowd.is_right(s))
-    # In the middle of exec the new file is told a moment later, which may be the next turn's: as often as chance has it.
+    odd = own.where(lambda s: not crowd.is_consistent(s))
+    # During exec the new file becomes known a moment later, possibly after the next sample; this happens at random.
     in_exec = odd.where(lambda s: any("exec" in frame for frame in s.frames))
     assert in_exec.count <= 0.01 * own.count + 2, in_exec.top()
     others = odd.where(lambda s: not any("exec" in frame for frame in s.frames))
@@ -114,19 +114,19 @@ def check_record(path, said, profile):
 
 
 def check_sum(crowd, own, lost_count, period_ns, stolen):
-    """A sampler's clock stands anywhere in its period when a thread gets the CPU: each stretch of running is worth a sample more or less, with a variance
-    of at most a quarter. What a host takes away, and interrupts, are samples that nobody accounts to anybody."""
+    """A sampler's clock has a random phase when a thread gets the CPU: each stretch of running is worth a sample more or less, with a variance of at
+    most a quarter. Samples in stolen time and in interrupts are not accounted to any process."""
     slack_ns = 4 * ((len(crowd.pids) + crowd.switches) / 4) ** 0.5 * period_ns
-    told = f"{crowd.cpu_ns / 1e9:.2f} s used, {own.ns / 1e9:.2f} s seen, {lost_count} samples lost, {stolen / 1e9:.2f} s stolen, {slack_ns / 1e9:.2f} s of chance"
-    print(told)
-    assert own.ns + lost_count * period_ns >= 0.9 * crowd.cpu_ns - slack_ns, told
-    assert own.ns <= 1.05 * (crowd.cpu_ns + stolen) + slack_ns, told
+    summary = f"{crowd.cpu_ns / 1e9:.2f} s used, {own.ns / 1e9:.2f} s seen, {lost_count} samples lost, {stolen / 1e9:.2f} s stolen, {slack_ns / 1e9:.2f} s of chance"
+    print(summary)
+    assert own.ns + lost_count * period_ns >= 0.9 * crowd.cpu_ns - slack_ns, summary
+    assert own.ns <= 1.05 * (crowd.cpu_ns + stolen) + slack_ns, summary
 
 
-@pytest.mark.parametrize("whom", ["a command", "the node"])
-def test_recorded(sonde, run, root, tmp_path, whom):
+@pytest.mark.parametrize("scope", ["a command", "the node"])
+def test_recording_of_many_processes(sonde, run, root, tmp_path, scope):
     count, path, out, stolen = room_for(PROCESSES), workload_path("crowd"), tmp_path / "crowd.pb.gz", stolen_ns()
-    if whom == "a command":
+    if scope == "a command":
         recording = crowd = run(sonde, "record", "-F", 999, "-o", out, "--", path, count, 1, 2)
     else:
         recording = run(sonde, "record", "-a", "-F", 999, "-o", out)
@@ -142,46 +142,46 @@ def test_recorded(sonde, run, root, tmp_path, whom):
 
 
 class Watch:
-    """What an agent says that it keeps, and what the kernel says that it holds."""
+    """Tracks the memory that an agent reports and that the kernel accounts to it."""
 
     def __init__(self, agent):
         self.agent, self.most_bytes = agent, 0
-        wait_for(lambda: self.look()["sonde_self_samples_total"], 60, "its first figures")
-        self.before, self.maps_before = self.look(), self.maps_bytes()
+        wait_for(lambda: self.read_metrics()["sonde_self_samples_total"], 60, "its first figures")
+        self.before, self.maps_before = self.read_metrics(), self.maps_bytes()
 
     def maps_bytes(self):
-        """Mappings of processes are in these. Rows of unwinding, which others on the node may add to, lie in maps inside of one, of which the kernel
-        does not tell."""
+        """Bytes of the BPF objects, which hold the mappings of processes. Unwind tables, which other processes of the node may grow, are in inner maps
+        that the kernel does not include."""
         return sum(bpf_objects(self.agent.pid).values())
 
-    def look(self):
+    def read_metrics(self):
         metrics = self.agent.metrics()
         by_kernel = resident_bytes(self.agent.pid)[0] + self.maps_bytes()
         self.most_bytes = max(self.most_bytes, metrics["sonde_self_budget_memory_bytes"], by_kernel)
         return metrics
 
     def wait_until_given_back(self, count):
-        """But for what else has begun on the node meanwhile."""
+        """Allows for other processes that started on the node meanwhile."""
         names = ("sonde_self_processes", "sonde_self_unwind_processes")
         left = {}
 
         def is_given_back():
-            metrics = self.look()
+            metrics = self.read_metrics()
             left.update({name: metrics[name] - self.before[name] for name in names})
             left["bytes"] = self.maps_bytes() - self.maps_before
             return max(left[name] for name in names) < count / 5 and left["bytes"] < MIB
         wait_for(is_given_back, 60, "what was kept to be given back", left)
 
 
-def test_beside_the_agent(agent, run, tmp_path):
+def test_agent_memory_and_samples_with_many_processes(agent, run, tmp_path):
     count, path, stolen = room_for(PROCESSES), workload_path("crowd"), stolen_ns()
     started = agent("--rate", 99, "--set", "budget.cpu=100%")
     watch = Watch(started)
     crowd = run(path, count, 1, 2, "stay")
-    wait_for(lambda: watch.look() and ("worked" in crowd.out or not crowd.alive), 120, "each to have worked")
+    wait_for(lambda: watch.read_metrics() and ("worked" in crowd.out or not crowd.alive), 120, "each to have worked")
     seen = Crowd(path, crowd.out)
-    # Not those that were never sampled and whose start a busy machine did not tell.
-    known = wait_for(lambda: (now := watch.look()["sonde_self_processes"]) > 0.5 * len(seen.pids) and now, 30, "half of them to be known")
+    # Processes that were never sampled and whose start event was lost on a busy machine are missing.
+    known = wait_for(lambda: (now := watch.read_metrics()["sonde_self_processes"]) > 0.5 * len(seen.pids) and now, 30, "half of them to be known")
     (tmp_path / "agent.pb.gz").write_bytes(started.get("/api/v1/profile?seconds=120&format=pprof", timeout_s=60)[2])
     losses = {reason: started.metric("sonde_self_losses_total", reason=reason) for reason in ("no_process", "sideband")}
     own = check_samples(seen, Profile(*pprof.read(tmp_path / "agent.pb.gz")), losses)
@@ -191,18 +191,18 @@ def test_beside_the_agent(agent, run, tmp_path):
     print(f"{len(seen.pids)} processes, {known:.0f} known, {own.count} samples, {watch.most_bytes / MIB:.1f} MiB at most")
     assert after.ended_well == len(seen.pids)
     assert watch.most_bytes <= LIMIT_BYTES, f"{watch.most_bytes / MIB:.1f} MiB"
-    # Their end is not in it.
+    # The CPU time of their exit is not in the profile.
     assert own.ns <= 1.05 * (after.cpu_ns + stolen_ns() - stolen) + 4 * ((len(seen.pids) + after.switches) / 4) ** 0.5 * 1e9 / 99
     assert own.where(lambda s: "crowd_leaf" in s.frames).ns + started.metric("sonde_self_losses_total", reason="not_kept") * 1e9 / 99 >= 0.5 * len(seen.pids) * 2e6
 
 
-def test_that_come_and_go(agent, run, tmp_path):
+def test_agent_frees_memory_of_short_lived_processes(agent, run, tmp_path):
     count, path = room_for(PROCESSES), tmp_path / "storm-many"
     shutil.copy(workload_path("storm"), path)
     started = agent("--rate", 99, "--set", "budget.cpu=100%")
     watch = Watch(started)
     storm = run(path, count, 1, min(200, count // 4))
-    wait_for(lambda: watch.look() and not storm.alive, 120, "all of them to have ended")
+    wait_for(lambda: watch.read_metrics() and not storm.alive, 120, "all of them to have ended")
     assert storm.wait() == 0, storm.out + storm.error
     (tmp_path / "agent.pb.gz").write_bytes(started.get("/api/v1/profile?seconds=120&format=pprof", timeout_s=60)[2])
     own = Profile(*pprof.read(tmp_path / "agent.pb.gz")).where(lambda s: "storm_leaf" in s.frames)

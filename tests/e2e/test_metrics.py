@@ -1,4 +1,4 @@
-"""docs/metrics.md names every metric, with its type and labels, and none that is not there."""
+"""docs/metrics.md documents every metric with its type and labels, and no others."""
 import re
 
 from harness.paths import TOP
@@ -7,7 +7,7 @@ from real_servers import get, start_prefork
 
 SUFFIX = {"counter": "_total", "info": "_info"}
 PAGE = (TOP / "docs/metrics.md").read_text()
-TOLD = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in
+DOCUMENTED = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in
         re.findall(r"^\| `(\w+)` \| (gauge|counter|info|histogram) \| ([^|]*)\|", PAGE, re.M)}
 
 
@@ -15,24 +15,24 @@ def without_suffix(name, type_):
     return name.removesuffix(SUFFIX.get(type_, ""))
 
 
-def test_every_name_in_the_program_is_told():
-    """Also of those that this machine does not happen to export."""
+def test_every_metric_of_the_source_is_documented():
+    """Includes metrics that this machine does not export."""
     written = set()
     for path in (TOP / "src").rglob("*.c"):
         written |= set(re.findall(r'"((?:sonde|http_server)_[a-z0-9_]+)"', path.read_text()))
-    assert {without_suffix(name, type_) for name, (type_, _) in TOLD.items()} == written
-    assert len(TOLD) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
+    assert {without_suffix(name, type_) for name, (type_, _) in DOCUMENTED.items()} == written
+    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
 
 
-def test_every_reason_is_told():
+def test_every_loss_reason_is_documented():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
-    agent_alone = {"shed", "request_unmatched", "request_not_detailed"}
+    agent_only = {"shed", "request_unmatched", "request_not_detailed"}
     manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH WHAT IS MISSING")[2].partition(".SH ")[0]
-    assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: told for name, told in reasons.items() if name not in agent_alone}
+    assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: words for name, words in reasons.items() if name not in agent_only}
 
 
-def test_an_agent_exports_what_is_told(agent, run):
+def test_agent_exports_the_documented_metrics(agent, run):
     server, started = start_prefork(run), agent("--waits", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
@@ -48,4 +48,4 @@ def test_an_agent_exports_what_is_told(agent, run):
             own = re.sub(r"_(bucket|sum|count)$", "", point[1]) if types.get(name) == "histogram" else point[1]
             labels.setdefault(own, set()).update(re.findall(r'(\w+)="', point[2] or ""))
     labels["http_server_request_duration_seconds"].discard("le")
-    assert {name: (types[name], labels.get(name, set())) for name in types} == TOLD
+    assert {name: (types[name], labels.get(name, set())) for name in types} == DOCUMENTED

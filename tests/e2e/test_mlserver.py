@@ -1,6 +1,6 @@
-"""MLServer as it is on PyPI with the inference provider in it: bpftrace hears every step of a request's way, the server notices nothing.
+"""MLServer from PyPI with the inference provider: bpftrace receives every step of a request's path, and the server's behaviour does not change.
 
-MLServer and what it needs come from PyPI into an environment that is kept in the build directory; without it these tests are skipped."""
+MLServer and its dependencies come from PyPI into an environment that is kept in the build directory; the tests are skipped without it."""
 import http.client
 import json
 import os
@@ -23,7 +23,7 @@ NEEDED = ["mlserver==1.7.1", "uvloop<0.22"]
 
 @pytest.fixture(scope="module")
 def environment():
-    """A Python that has MLServer, 1.7 of which runs on no other."""
+    """A Python with MLServer, whose version 1.7 supports no other version."""
     return pypi.environment("mlserver", NEEDED, PYTHONS, "(3, 9) <= sys.version_info < (3, 13)")
 
 
@@ -62,7 +62,7 @@ class Server:
 
 @pytest.fixture
 def serve(environment, package, run, tmp_path):  # noqa: F811
-    """serve(provider, workers, sonde) -> Server. What is given as `provider` goes into settings.json; None: no line of ours."""
+    """serve(provider, workers, sonde) -> Server. `provider` goes into settings.json; None leaves settings.json without Sonde."""
     def start(provider={}, workers=2, sonde=package):
         ports, models = [free_port() for _ in range(3)], tmp_path / "models"
         settings = {"host": "127.0.0.1", "http_port": ports[0], "grpc_port": ports[1], "metrics_port": ports[2], "parallel_workers": workers,
@@ -84,24 +84,24 @@ def serve(environment, package, run, tmp_path):  # noqa: F811
 
 
 class Listener:
-    """bpftrace, attached to all of `probes` once it is made: {probe: [(pid, arguments...)]}."""
+    """bpftrace, attached to all of `probes` on construction: {probe: [(pid, arguments...)]}."""
 
     def __init__(self, run, file, **probes):
         said = [f'usdt:{file}:mlserver:{name} {{ printf("{name} %lu %d {form}\\n", nsecs, pid, {", ".join(arguments)}); }}'
                 for name, (form, *arguments) in probes.items()]
-        # They are attached one after another, in whichever direction.
+        # bpftrace attaches its probes one after another, in either order.
         self.running = run(need_command("bpftrace"), "-B", "none", "-e", "\n".join(
             ['interval:ms:50 { printf("first\\n"); }', *said, 'interval:ms:50 { printf("last\\n"); }']), name="bpftrace")
         wait_for(lambda: {"first", "last"} <= set(self.running.out.split("\n")) or not self.running.alive, 60, "bpftrace to be attached")
         assert self.running.alive, self.running.error
 
     def heard(self, probe):
-        """In order of time, which what bpftrace reads from several CPUs is not."""
+        """Sorted by time: bpftrace reads the CPUs' buffers one after another."""
         lines = [line.split(" ")[1:] for line in self.running.out.rpartition("\n")[0].split("\n") if line.startswith(probe + " ")]
         return [tuple(line[1:]) for line in sorted(lines, key=lambda line: int(line[0]))]
 
     def wait(self, counts, chosen=lambda event: True):
-        """Until of each probe so many of the chosen events have been heard."""
+        """Waits until `counts` of the chosen events of each probe were received."""
         def all_heard():
             return all(len(list(filter(chosen, self.heard(probe)))) >= count for probe, count in counts.items())
         wait_for(all_heard, 60, str(counts), self)
@@ -133,8 +133,8 @@ LIVES = {
 }
 
 
-def test_a_requests_way(serve, run, environment, tmp_path, tracefs):
-    """From the main process through the batch queue to a worker and back, joined by ids; over REST and gRPC; and what fails says so."""
+def test_request_fires_every_probe_from_frontend_to_worker(serve, run, environment, tmp_path, tracefs):
+    """From the main process through the batch queue to a worker and back, joined by ids; over REST and gRPC; failures are reported."""
     (tmp_path / "probes").mkdir()
     server = serve({"directory": str(tmp_path / "probes")})
     workers = set(map(str, server.workers()))
@@ -177,8 +177,8 @@ def test_a_requests_way(serve, run, environment, tmp_path, tracefs):
         assert [reply[1:] for reply in listener.heard(name)] == list(zip(dispatched, succeeded))
 
 
-def test_models_and_workers_come_and_go(serve, run, tmp_path, tracefs):
-    """Models come and go, and do not come; a worker dies and is replaced; the others end with the server."""
+def test_model_and_worker_lifecycle_fires_probes(serve, run, tmp_path, tracefs):
+    """Models are loaded, unloaded and fail to load; a worker dies and is replaced; the others end with the server."""
     (tmp_path / "probes").mkdir()
     server = serve({"directory": str(tmp_path / "probes")})
     main, workers = str(server.pid), list(map(str, server.workers()))
@@ -218,8 +218,8 @@ def test_models_and_workers_come_and_go(serve, run, tmp_path, tracefs):
     assert [event[1:] for event in heard("worker_stop")] == [(workers[0], "-9"), (workers[1], "0"), (started, "0")]
 
 
-def test_without_workers(serve, run, tmp_path, tracefs):
-    """Everything in the main process, a stream of three parts among it; only what was chosen exists."""
+def test_probes_without_worker_processes(serve, run, tmp_path, tracefs):
+    """Everything runs in the main process, including a stream of three parts; only the chosen probes exist."""
     (tmp_path / "probes").mkdir()
     server = serve({"directory": str(tmp_path / "probes"), "probes": ["predict_*", "request_begin"]}, workers=0)
     file = one_file(tmp_path / "probes")
@@ -239,14 +239,14 @@ def has_probes(pid):
     return any(kind.startswith("/memfd:mlserver ") for kind in descriptors(pid).values())
 
 
-def test_off_by_default(serve):
+def test_provider_is_off_by_default(serve):
     server = serve(None)
     assert server.infer("plain")[0] == 200
     assert not any(map(has_probes, [server.pid, *server.workers()])) and "sonde" not in server.running.error
 
 
-def test_another_mlserver(serve, package, tmp_path):  # noqa: F811
-    """What looks different is left out, with one warning; the rest is there."""
+def test_mlserver_with_changed_functions_loses_only_their_probes(serve, package, tmp_path):  # noqa: F811
+    """Functions with another signature are left out, with one warning; the other probes exist."""
     shutil.copytree(package / "sonde", tmp_path / "another/sonde")
     (tmp_path / "another/sitecustomize.py").write_text("""
 from mlserver.batching.adaptive import AdaptiveBatcher
@@ -263,19 +263,19 @@ AdaptiveBatcher.predict = predict
 @pytest.mark.parametrize("provider, why", [({"probes": ["nonsense_*"]}, "no such probes: nonsense_*"),
                                            ({"directory": "/nowhere/at/all"}, "No such file or directory"),
                                            ({"dirctory": "/tmp"}, "takes no dirctory: left out")])
-def test_invalid_settings(serve, provider, why):
+def test_invalid_settings_are_refused(serve, provider, why):
     server = serve(provider, workers=0)
     assert server.infer("batched")[0] == 200
     assert server.running.error.count("RuntimeWarning: sonde") == 1 and why in server.running.error
 
 
-def test_an_empty_list_of_probes(serve):
+def test_empty_list_of_probes_creates_none(serve):
     server = serve({"probes": []}, workers=0)
     assert server.infer("batched")[0] == 200
     assert not has_probes(server.pid) and "sonde" not in server.running.error
 
 
-def test_without_the_native_part(serve, package, tmp_path):  # noqa: F811
+def test_server_runs_without_the_native_extension(serve, package, tmp_path):  # noqa: F811
     shutil.copytree(package / "sonde", tmp_path / "silent/sonde", ignore=shutil.ignore_patterns("*.so"))
     server = serve(workers=0, sonde=tmp_path / "silent")
     assert server.infer("batched")[0] == 200 and server.infer("cached")[0] == 200

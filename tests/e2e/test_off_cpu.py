@@ -1,5 +1,5 @@
-"""`sonde record --off-cpu` and `--wall` against threads that wait for known reasons. The statistical cases compare times with the kernel's own
-accounts of the same run, and with bpftrace at the same switches."""
+"""`sonde record --off-cpu` and `--wall` on threads that wait for known reasons. The statistical cases compare times with the kernel's own accounting
+of the same run, and with bpftrace on the same switches."""
 import os
 import re
 import signal
@@ -17,13 +17,13 @@ from harness.workloads import Workload, workload_path
 from off_cpu import LEAVES, OTHER_S, alive, cpu_ticks, queued, seconds, stolen_share, threads_of
 
 
-def on_purpose(profile):
-    """Without what any thread of a busy machine waits for: a CPU, a page, memory for a child."""
+def intended_waits(profile):
+    """Excludes what any thread of a busy machine waits for: a CPU, a page, memory for a child."""
     return profile.where(lambda s: s.frames[-1] != "[run queue]" and not any(part in f for f in s.frames for part in ("page fault", "page_fault", "fork")))
 
 
-class Waited:
-    """What was recorded of `waits`, started before the recording and held back until that counted: the profile, its events, the threads' reports."""
+class WaitsRecording:
+    """A recording of `waits`, started before the recording and held back until it counts: the profile, its events, the threads' reports."""
 
     def __init__(self, sonde, folder, *arguments):
         held, release = os.pipe()
@@ -31,7 +31,7 @@ class Waited:
         self.wire = folder / "wire"
         programs = []
         try:
-            with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
+            with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync needs a disk
                 program = Workload(Running(["sh", "-c", f'exec "$@" </dev/fd/{held}', "sh", workload_path("waits"), 1, file.name], folder, "waits", pass_fds=[held]))
                 programs.append(program.running)
                 running = Running([sonde, "record", "--ready-fd", write, "-o", folder / "out.pb.gz", "--record-events", self.wire, "-p", program.pid, *arguments],
@@ -53,21 +53,21 @@ class Waited:
 @pytest.fixture(scope="module")
 def waited(sonde, tmp_path_factory):
     need_root()
-    return Waited(sonde, tmp_path_factory.mktemp("waits"), "--off-cpu")
+    return WaitsRecording(sonde, tmp_path_factory.mktemp("waits"), "--off-cpu")
 
 
-def test_every_wait_has_its_reason_and_a_whole_stack(waited):
+def test_every_wait_has_a_reason_and_a_whole_stack(waited):
     for thread in waited.threads:
         own = alive(waited.profile.of(tid=thread.tid))
         placed = own.where(lambda s: "wait_in_" + thread.name in s.frames)
-        leaves = {s.frames[-1] for s in on_purpose(placed).samples} | ({s.frames[-1] for s in queued(placed).samples} if thread.name == "queue" else set())
-        assert leaves <= LEAVES[thread.name] and (leaves or thread.name == "disk"), f"{thread.name}: {placed.top(30)}"  # /var/tmp may be no disk
+        leaves = {s.frames[-1] for s in intended_waits(placed).samples} | ({s.frames[-1] for s in queued(placed).samples} if thread.name == "queue" else set())
+        assert leaves <= LEAVES[thread.name] and (leaves or thread.name == "disk"), f"{thread.name}: {placed.top(30)}"  # /var/tmp may not be on a disk
         assert all(s.frames[0].startswith(("clone", "__clone")) for s in placed.samples), f"{thread.name}: {placed.top()}"
         assert not [f for s in own.samples for f in s.frames if f.startswith(("bpf_", "__traceiter", "[truncated: unwind"))], own.top()
 
 
-def test_waits_of_a_thread_fit_into_its_life(waited):
-    """They do not overlap, and a wait that goes on is counted once."""
+def test_waits_of_a_thread_fit_into_its_lifetime(waited):
+    """Waits do not overlap, and an unfinished wait is counted once."""
     for thread in waited.threads:
         own = alive(waited.profile.of(tid=thread.tid))
         assert 0 < seconds(own) <= thread.most, f"{vars(thread)}: {own.top()}"
@@ -89,16 +89,16 @@ def test_replay_has_the_same_waits(waited, sonde, tmp_path):
 
 
 def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde, root, tmp_path):
-    """Waits below --min-wait are counted and not recorded; the main thread's own wait for the end is one of them."""
-    waited = Waited(sonde, tmp_path, "--wall", "-F", "499", "--min-wait", "1h")
+    """Waits below --min-wait are counted and not recorded; among them is the main thread's wait for the end."""
+    waited = WaitsRecording(sonde, tmp_path, "--wall", "-F", "499", "--min-wait", "1h")
     assert not waited.profile.where(lambda s: s.frames[-1].startswith("[")).samples, waited.profile.top()
     found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", waited.profile.said)
     assert found and int(found[1]) > 0, waited.profile.said
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
 
-def test_wait_that_does_not_end_counts_to_the_end(recording, workload, reads_sleepers):
-    """Of a thread that waited before the recording and still does, the whole time of the recording."""
+def test_unfinished_wait_counts_until_the_end(recording, workload, reads_sleepers):
+    """For a thread that waits during the whole recording, the wait has the length of the recording."""
     sleeper, before = workload("threads", 60), time.monotonic()
     running = recording("--off-cpu", "-p", sleeper.pid)
     counts = time.monotonic()
@@ -131,8 +131,8 @@ def waits(record):
 
 @pytest.mark.statistical
 def test_waits_have_reason_call_and_stack(waits):
-    """By time, of a command from its start on; the waits and the CPU time that the kernel accounts to a thread are as long as it lived; its time in
-    the run queue is what the kernel accounts as that."""
+    """Compares times, for a command from its start: waits plus the CPU time that the kernel accounts to a thread equal its lifetime; its run queue
+    time is what the kernel accounts as such."""
     profile, threads = waits()
     assert "lost" not in profile.said and "ring_full" not in profile.said, profile.said
     for thread in threads:
@@ -145,7 +145,7 @@ def test_waits_have_reason_call_and_stack(waits):
         assert not [f for s in own.samples for f in s.frames if f.startswith(("bpf_", "__traceiter"))], own.top()
         assert thread.lived_for(seconds(own) + thread.cpu), f"{vars(thread)}: {seconds(own)} {own.top()}"
         in_queue = seconds(queued(own))
-        slack = OTHER_S + thread.unseen + 0.05 * thread.lived  # switches that are not traced are known by the accounts of CPU time alone
+        slack = OTHER_S + thread.unseen + 0.05 * thread.lived  # untraced switches show only in the CPU time accounting
         assert 0.9 * thread.queued - OTHER_S <= in_queue <= 1.1 * thread.queued + slack, f"{vars(thread)}: {in_queue} {own.top()}"
 
 
@@ -157,10 +157,10 @@ def test_short_waits_are_counted_with_their_time(waits):
     untold = float(found[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[found[3]]
     recorded, own = seconds(profile), seconds(profile.where(lambda s: s.labels["tid"] in [t.tid for t in threads]))
     lived, cpu = sum(t.lived for t in threads), sum(t.cpu for t in threads)
-    others = 2 * max(t.most for t in threads) + 1  # the main thread, and the children of one
+    others = 2 * max(t.most for t in threads) + 1  # the main thread, and one thread's children
     slack = len(threads) * OTHER_S + sum(t.unseen for t in threads)
     assert lived - cpu - slack < recorded + untold < lived - cpu + others + slack, f"{lived} {cpu} {recorded} {untold}"
-    assert own < lived - cpu + slack, f"{lived} {cpu} {own}"  # the two in the queue alone wait a slice at a time
+    assert own < lived - cpu + slack, f"{lived} {cpu} {own}"  # the two "queue" threads alone wait one time slice at a time
     for thread in threads:
         own = profile.of(tid=thread.tid)
         assert seconds(own) >= 0.005 * max(queued(own).count, own.count - queued(own).count), f"{vars(thread)}: {own.top()}"
@@ -182,8 +182,8 @@ END { clear(@since); clear(@on); }
 
 
 @pytest.mark.statistical
-def test_wall_is_both(waits):
-    """Of a thread that computes and of those that wait the whole time is there: CPU time sampled, waits exact."""
+def test_wall_clock_is_cpu_time_plus_waits(waits):
+    """For a thread that computes and for those that wait, the whole lifetime is covered: CPU time sampled, waits exact."""
     profile, threads = waits("--wall", "-F", "499")
     for thread in threads:
         own = alive(profile.of(tid=thread.tid))
@@ -196,15 +196,15 @@ def test_wall_is_both(waits):
 
 @pytest.mark.statistical
 def test_sampled_waits_keep_the_sums(waits):
-    """Of ten thousand short waits a few are recorded, and stand for the others."""
+    """Of ten thousand short waits a few are recorded, and their weights stand for the rest."""
     profile, threads = waits("--sample-waits", "1ms")
     left_out = re.search(r"skipped by sampling: (\d+) of ", profile.said)
     thread = next(t for t in threads if t.name == "short")
     own = profile.of(tid=thread.tid)
     assert left_out and int(left_out[1]) > own.count / 2, profile.said
     waited = thread.lived - thread.cpu
-    # A wait of L ms is recorded with the probability L, and stands for 1 / L: a millisecond. The variance of the sum is L - L^2 for each, so at most that of
-    # as many as there are milliseconds, some 2,800; that of their number is 1 / L - 1. None is shorter than SHORT_NS; a thread may be told to sleep and not.
+    # A wait of L ms is recorded with probability L and has weight 1 / L: a millisecond. The variance of the sum is L - L^2 per wait, so at most that
+    # of as many waits as milliseconds, some 2,800; that of their number is 1 / L - 1. None is shorter than SHORT_NS; a sleep may return at once.
     assert seconds(own) == pytest.approx(waited, rel=6 * (0.001 / waited) ** 0.5), f"{vars(thread)}: {seconds(own)} {own.top()}"
     slept = own.where(lambda s: s.frames[-1] in LEAVES["short"]).count
     assert slept == pytest.approx(thread.rounds, abs=6 * (5.7 * thread.rounds) ** 0.5 + 0.01 * thread.rounds), f"{vars(thread)}: {slept} {own.top()}"
@@ -212,7 +212,7 @@ def test_sampled_waits_keep_the_sums(waits):
 
 @pytest.mark.peer
 @pytest.mark.statistical
-def test_bpftrace_finds_as_much(waits, tracefs, tmp_path):
+def test_wait_times_match_bpftrace(waits, tracefs, tmp_path):
     path = need_command("bpftrace")
     with open(tmp_path / "bpftrace", "w+") as out:
         peer = subprocess.Popen([path, "-e", BPFTRACE], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, text=True,
@@ -230,8 +230,8 @@ def test_bpftrace_finds_as_much(waits, tracefs, tmp_path):
     unseen = {int(tid) for tid in re.findall(r"@unseen\[(\d+)\]: 1", said)}
     for thread in threads:
         own = profile.of(tid=thread.tid)
-        ours = seconds(own) - seconds(own.where(lambda s: len(s.frames) == 1))  # without the time until it first had a CPU
+        ours = seconds(own) - seconds(own.where(lambda s: len(s.frames) == 1))  # without the time until it first got a CPU
         assert ours >= 0.99 * theirs[thread.tid] - 0.01, f"{vars(thread)}: {own.top()}"
-        if thread.tid not in unseen:  # else bpftrace does not know when a wait ended, and takes none of it
+        if thread.tid not in unseen:  # otherwise bpftrace misses the end of a wait and drops it
             assert ours <= 1.01 * theirs[thread.tid] + 0.01, f"{vars(thread)}: {own.top()}"
     assert len(unseen & {t.tid for t in threads}) < len(threads), said

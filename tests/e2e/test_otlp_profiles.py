@@ -1,5 +1,5 @@
-"""Profiles as packets of OTLP, each decoded alone and checked by the rules of profcheck.py. The packets come from
-tests/unit/export/make_profiles.c, so that every name and sum is known; those of an agent are in test_profiles_export.py."""
+"""Profiles as OTLP packets, each decoded alone and checked by the rules of profcheck.py. The packets come from tests/unit/export/make_profiles.c, so
+every name and sum is known; test_profiles_export.py has those of an agent."""
 import subprocess
 
 import pytest
@@ -22,7 +22,7 @@ def packets_of(folder, name):
 
 
 def folded(packets, period_ns=None):
-    """{process;root;...;leaf: samples} of all packets together, as the folded format has it; of profiles without moments by their period."""
+    """{process;root;...;leaf: samples} of all packets together, in the folded format; profiles without timestamps are counted by their period."""
     found = {}
     for profiles in packets:
         for profile in profiles:
@@ -52,23 +52,23 @@ def test_every_packet_decodes_alone(made, profcheck, name):  # noqa: F811
 
 @pytest.mark.peer
 def test_official_messages_read_the_same(made, profcheck, official_profcheck):  # noqa: F811
-    """Each packet in a process of its own, too: the messages of OpenTelemetry keep nothing from one packet to the next."""
+    """Each packet is also decoded in a process of its own: OpenTelemetry's messages keep no state between packets."""
     for path in sorted(made.glob("*.otlp")):
         assert official_profcheck(path) == profcheck(path), path
 
 
-def test_no_packet_for_nothing(made):
+def test_empty_profile_has_no_packet(made):
     assert not packets_of(made, "empty")
 
 
-def test_totals_are_those_of_the_folded_stacks(made, profcheck):  # noqa: F811
+def test_totals_equal_the_folded_stacks(made, profcheck):  # noqa: F811
     """The same profile in the other format, stack by stack."""
     for name, period_ns in (("typical", 10_000_000), ("many", None)):
         expected = {stack: int(count) for stack, _, count in (line.rpartition(" ") for line in (made / f"{name}.folded").read_text().splitlines())}
         assert folded(profcheck(*packets_of(made, name)), period_ns) == expected and len(expected) > 5
 
 
-def test_names_and_identity_arrive_whole(made, profcheck):  # noqa: F811
+def test_names_and_resource_attributes_are_complete(made, profcheck):  # noqa: F811
     (profiles,) = profcheck(*packets_of(made, "typical"))
     by_pid = {profile["resource"]["process.pid"]: profile for profile in profiles}
     assert set(by_pid) == {4711, 99}
@@ -84,8 +84,8 @@ def test_names_and_identity_arrive_whole(made, profcheck):  # noqa: F811
     assert all(profile["period"] == 10_000_000 and profile["duration"] == 60_000_000_000 for profile in profiles)
 
 
-def test_moments_and_links(made, profcheck):  # noqa: F811
-    """Two samples a moment, a third of them without a link; two stacks that differ in one frame stay two."""
+def test_samples_have_timestamps_and_links(made, profcheck):  # noqa: F811
+    """Two samples per timestamp, a third of them without a link; two stacks that differ in one frame stay distinct."""
     samples = [s for profiles in profcheck(*packets_of(made, "many")) for p in profiles for s in p["samples"]]
     assert sum(len(s["times"]) for s in samples) == 12000 and all(len(s["times"]) == len(s["values"]) for s in samples)
     assert sum(len(s["times"]) for s in samples if not s["trace_id"]) == 4000
@@ -93,23 +93,23 @@ def test_moments_and_links(made, profcheck):  # noqa: F811
     assert len({tuple(f["name"] for f in s["frames"]) for s in samples}) == 6000
 
 
-def test_the_rules_can_be_broken(made, profcheck, tmp_path):  # noqa: F811
-    """One field of a good packet changed: the check says so."""
+def test_profcheck_rejects_broken_packets(made, profcheck, tmp_path):  # noqa: F811
+    """One field of a valid packet is changed: the check reports it."""
     good = packets_of(made, "typical")[0].read_bytes()
     extra = tmp_path / "orphan.otlp"
-    extra.write_bytes(good + b"\x12\x08\x2a\x06orphan")  # one more string in the dictionary
+    extra.write_bytes(good + b"\x12\x08\x2a\x06orphan")  # an unused string in the dictionary
     assert "nothing refers to" in profcheck(extra, broken=True)
     twice = tmp_path / "again.otlp"
     twice.write_bytes(good + b"\x12\x06\x2a\x04main")
     assert "a row twice" in profcheck(twice, broken=True)
     bare = tmp_path / "bare.otlp"
-    bare.write_bytes(good + b"\x0a\x00")  # a resource of nothing
+    bare.write_bytes(good + b"\x0a\x00")  # an empty resource
     assert "no process.pid" in profcheck(bare, broken=True)
     late = tmp_path / "late.otlp"
     late.write_bytes(good.replace((1785585600000000000).to_bytes(8, "little"), (1785585600000000001).to_bytes(8, "little")))
-    profcheck(late)  # no moments: nothing lies outside
+    profcheck(late)  # without timestamps, nothing lies outside the interval
     many = packets_of(made, "many")[0].read_bytes()
     start = 1785585600000000000
-    at = many.rindex(start.to_bytes(8, "little"))  # the start of the last profile, or a moment of it
+    at = many.rindex(start.to_bytes(8, "little"))  # the start of the last profile, or a timestamp of it
     late.write_bytes(many[:at] + (1785585500000000000).to_bytes(8, "little") + many[at + 8:])
     assert "a timestamp outside" in profcheck(late, broken=True)

@@ -1,4 +1,4 @@
-"""What is installed with the binary: completion that knows every subcommand and flag, a unit that systemd accepts."""
+"""Files installed with the binary: completion that covers every subcommand and flag, and a unit file that systemd accepts."""
 import os
 import re
 import subprocess
@@ -10,13 +10,13 @@ from harness.paths import TOP
 from terminal import Terminal
 
 
-def verbs(sonde):
+def subcommands(sonde):
     text = subprocess.run([sonde, "--help"], capture_output=True, text=True).stdout
     return re.findall(r"^  ([a-z]+) +\S", text, re.M)
 
 
-def flags(sonde, verb):
-    return set(re.findall(r"^  .*?(--[a-z-]+)", subprocess.run([sonde, verb, "--help"], capture_output=True, text=True).stdout, re.M))
+def flags(sonde, subcommand):
+    return set(re.findall(r"^  .*?(--[a-z-]+)", subprocess.run([sonde, subcommand, "--help"], capture_output=True, text=True).stdout, re.M))
 
 
 def bash_complete(sonde, *words):
@@ -32,9 +32,9 @@ EVENTS = {"page-faults", "minor-faults", "major-faults", "context-switches", "cp
 
 
 def test_bash_completes_subcommands_and_flags(sonde):
-    assert {"up", "agent", "record", "diff", "why", "trace", "probes", "bpf", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
-    for verb in verbs(sonde):
-        assert flags(sonde, verb) <= bash_complete(sonde, verb, "--"), verb
+    assert {"up", "agent", "record", "diff", "why", "trace", "probes", "bpf", "doctor"} <= set(subcommands(sonde)) <= bash_complete(sonde, "")
+    for subcommand in subcommands(sonde):
+        assert flags(sonde, subcommand) <= bash_complete(sonde, subcommand, "--"), subcommand
     assert bash_complete(sonde, "trace", "s") >= {"summary"}
     assert bash_complete(sonde, "trace", "summary", "--p") == {"--percentiles"}
     assert bash_complete(sonde, "record", "--pid", "") >= {"1"}
@@ -50,15 +50,15 @@ def test_fish_completes_subcommands_and_flags(sonde):
     fish = need_command("fish")
 
     def complete(line):
-        """{word: its description} of what fish offers at the end of the line."""
+        """{word: its description} offered by fish at the end of the line."""
         done = subprocess.run([fish, "--no-config", "-c", f"source {TOP}/packaging/completion/sonde.fish; complete -C '{line}'"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60, env=dict(os.environ, PATH=f"{sonde.parent}:{os.environ['PATH']}"))
         assert done.returncode == 0 and done.stderr == "", done
         return dict(line.partition("\t")[::2] for line in done.stdout.splitlines())
-    assert set(complete("sonde ")) == set(verbs(sonde))
+    assert set(complete("sonde ")) == set(subcommands(sonde))
     assert complete("sonde rec") == {"record": "Record a profile of CPU time, off-CPU time or events into a file"}
-    for verb in verbs(sonde):
-        assert set(complete(f"sonde {verb} --")) == flags(sonde, verb), verb
+    for subcommand in subcommands(sonde):
+        assert set(complete(f"sonde {subcommand} --")) == flags(sonde, subcommand), subcommand
     assert "summary" in complete("sonde trace ") and set(complete("sonde trace summary --p")) == {"--percentiles"}
     assert complete("sonde why --st") == {"--stacks": "also print the stack of every wait"}
     assert "1" in complete("sonde record --pid ") and "1" in complete("sonde record -p ")
@@ -76,7 +76,7 @@ tell() {{ print -r -- "$BUFFER" >> {answers}; BUFFER= }}; zle -N tell; bindkey '
 
 @pytest.fixture
 def zsh_complete(sonde, tmp_path):
-    """zsh_complete(line) types it and Tab into an interactive zsh, and gives the line that comes of it."""
+    """zsh_complete(line) types the line and Tab into an interactive zsh, and returns the resulting line."""
     answers, at = tmp_path / "answers", 0
     answers.write_text("")
     zsh = Terminal(need_command("zsh"), "-f", "-i", PATH=f"{sonde.parent}:{os.environ['PATH']}", HOME=str(tmp_path))
@@ -102,10 +102,10 @@ def zsh_complete(sonde, tmp_path):
 
 @pytest.mark.peer
 def test_zsh_completes_subcommands_and_flags(sonde, zsh_complete):
-    for verb in verbs(sonde):
-        assert zsh_complete(f"sonde {verb[:-1]}") == f"sonde {verb} "
-        for flag in sorted(flags(sonde, verb)):
-            assert zsh_complete(f"sonde {verb} {flag[:-1]}").startswith(f"sonde {verb} {flag}"), (verb, flag)
+    for subcommand in subcommands(sonde):
+        assert zsh_complete(f"sonde {subcommand[:-1]}") == f"sonde {subcommand} "
+        for flag in sorted(flags(sonde, subcommand)):
+            assert zsh_complete(f"sonde {subcommand} {flag[:-1]}").startswith(f"sonde {subcommand} {flag}"), (subcommand, flag)
     assert zsh_complete("sonde trace su") == "sonde trace summary "
     assert zsh_complete("sonde trace summary --perc").startswith("sonde trace summary --percentiles")
     assert zsh_complete(f"sonde trace summary {TOP}/Makef") == f"sonde trace summary {TOP}/Makefile "
@@ -118,7 +118,7 @@ def test_zsh_completes_subcommands_and_flags(sonde, zsh_complete):
 
 
 @pytest.mark.peer
-def test_unit_file(tmp_path, sonde):
+def test_systemd_accepts_the_unit_file(tmp_path, sonde):
     unit = tmp_path / "sonde.service"
     text = (TOP / "packaging/sonde.service.in").read_text().replace("@bindir@/sonde", str(sonde))
     unit.write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.M))
@@ -128,7 +128,7 @@ def test_unit_file(tmp_path, sonde):
 
 
 def test_every_subcommand_has_help(sonde):
-    for verb in verbs(sonde):
-        done = subprocess.run([sonde, verb, "--help"], capture_output=True, text=True)
-        assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde {verb} "), done
+    for subcommand in subcommands(sonde):
+        done = subprocess.run([sonde, subcommand, "--help"], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde {subcommand} "), done
     assert subprocess.run([sonde, "nonsense"], capture_output=True).returncode == 2

@@ -1,5 +1,5 @@
-"""The page of a real agent in Chromium (web/tests/see.mjs): the node, one process, one container, and a slow request, as a reader sees
-them. What the page makes of exact data, and how it is used, is in web/tests/page.test.mjs."""
+"""The page of a real agent in Chromium (web/tests/see.mjs): the node, one process, one container, and a slow request, as a reader sees them.
+web/tests/page.test.mjs covers how exact data is displayed, and interaction."""
 import json
 import re
 import subprocess
@@ -16,7 +16,7 @@ from printed_durations import figure
 
 @pytest.fixture
 def see():
-    """see(agent, look...): what each look shows; the page must log no complaint and ask no other server."""
+    """see(agent, look...): what each look shows; the page must log no error and request nothing from other servers."""
     node = need_command("node")
     need_command("chromium", "chromium-browser", "google-chrome")
 
@@ -31,7 +31,7 @@ def see():
 
 
 def name(label):
-    """Of a frame: what stands before its figures."""
+    """A frame's label without its numbers."""
     return re.sub(r", [\d.]+ %, .*$", "", label)
 
 
@@ -43,8 +43,8 @@ def figure_on_page(text):
     return figure(text.replace("µs", "us"))
 
 
-def test_node_process_and_container(agent, see, run, cgroup):  # noqa: F811
-    version = "v1" if cgroup_roots("v1") else "unified"  # where container managers look first on a hybrid machine
+def test_page_shows_node_process_and_container(agent, see, run, cgroup):  # noqa: F811
+    version = "v1" if cgroup_roots("v1") else "unified"  # the version that container managers use on a hybrid machine
     folders = cgroup(version, f"docker/{CONTAINER}" if version == "v1" else f"system.slice/docker-{CONTAINER}.scope")
     enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in folders)
     inside = run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 200", name="inside")
@@ -71,22 +71,22 @@ def test_node_process_and_container(agent, see, run, cgroup):  # noqa: F811
         assert stack.index("main") < stack.index("recurse") < stack.index("deep_leaf"), stack
 
 
-def test_a_slow_request_opened(agent, see, run):
+def test_page_shows_an_opened_slow_request(agent, see, run):
     server, started = start_prefork(run), agent()
     get(server.port, "/sleep?0.3")
 
     def known():
         return [r for r in json.loads(started.text("/api/v1/requests")) if r["route"] == "/sleep"]
-    told = wait_for(known, what="the request")[0]
+    recorded = wait_for(known, what="the request")[0]
     on_node, on_server, elsewhere = see(started, {"open": "/sleep"}, {"hash": f"pid={server.pids[0]}", "open": "/sleep"}, {"hash": "pid=1"})
     for seen in (on_node, on_server):
         opened = seen["opened"]
         duration, slack = figure_on_page(opened["duration"])
-        assert abs(duration - told["duration_ns"]) <= slack and duration >= 300e6
-        assert opened["cause"] == told["cause"]
+        assert abs(duration - recorded["duration_ns"]) <= slack and duration >= 300e6
+        assert opened["cause"] == recorded["cause"]
         assert "sleep" in [part[0] for part in opened["parts"]]
         figures = [figure_on_page(part[1]) for part in opened["parts"]]
-        assert len(figures) == len(told["parts"]) and figures == sorted(figures, reverse=True)
+        assert len(figures) == len(recorded["parts"]) and figures == sorted(figures, reverse=True)
         assert abs(sum(ns for ns, _ in figures) - duration) <= slack + sum(rounded for _, rounded in figures), opened
         assert abs(sum(percent(part[2]) for part in opened["parts"] if "<" not in part[2]) - 100) <= 0.1 * len(figures), opened
         assert abs(opened["bar"] - 1) < 0.02, "the bar is the whole time"

@@ -1,6 +1,6 @@
-"""Our stacks against gdb's and perf's (tests/peers.py), frame by frame from the first to the last one in user space: in C, C++, Rust and
-Go, in signal handlers and the vDSO, and in programs as Debian ships them, of which most functions have no name. Exact stacks of all these programs are
-in test_record.py; with gdb at single instructions, in test_stops.py."""
+"""Sonde's stacks compared with gdb's and perf's (tests/peers.py), frame by frame, in user space: in C, C++, Rust and Go, in signal handlers and the
+vDSO, and in programs as Debian ships them, most of whose functions have no name. test_record.py has exact stacks of all these programs;
+test_stops.py compares with gdb at single instructions."""
 import subprocess
 from collections import Counter
 
@@ -33,7 +33,7 @@ def test_same_frames_as_gdb(record, busy, program, least):  # noqa: F811
 
 
 def assert_same_stacks(ours, theirs):
-    """Of whatever makes up 5 % on either side. 5.5 sigma of a share of both, of perhaps thirty stacks: once in a million at random."""
+    """Compares all stacks that make up 5 % on either side. 5.5 sigma of both shares, of some thirty stacks: one random failure in a million runs."""
     n, m = ours.total(), theirs.total()
     said = "".join(f"\n{ours[s] / n:.3f} {theirs[s] / m:.3f} {';'.join(name or file for file, name in s)}" for s, _ in (ours + theirs).most_common(8))
     for stack in ours | theirs:
@@ -43,11 +43,11 @@ def assert_same_stacks(ours, theirs):
             assert a and b or max(a, b) * min(n, m) < 20, f"ours, perf's:{said}"
 
 
-# How perf unwinds. deep-static is not here: perf sees deep_leaf and none of its callers.
+# How perf unwinds. deep-static is missing: perf sees deep_leaf and none of its callers.
 @pytest.mark.parametrize("program,way", [("deep 60", "dwarf,16384"), ("vdso", "dwarf,16384"), ("cxx throw", "dwarf,16384"), ("rusty-v0", "dwarf,16384"),
                                          ("openssl", "dwarf,16384")])
 def test_same_stacks_as_perf(record, perf, busy, tmp_path, program, way):  # noqa: F811
-    """One after the other: what these programs do does not change, and this perf dies of BPF programs that are loaded meanwhile."""
+    """One after the other: these programs behave the same throughout, and this perf crashes when BPF programs are loaded while it records."""
     pid, _ = busy(program)
     data = tmp_path / "perf.data"
     done = subprocess.run([need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-e", "cpu-clock", "-F", str(HZ), "--call-graph", way,

@@ -1,5 +1,5 @@
-"""Pods by name, namespace and label: what a container runtime says by CRI (cri_runtime.py) is in samples, and chooses what `sonde record` records; and a
-runtime that does not answer, or not as it should, takes nothing away but that. Pods are cgroups that a kubelet would make."""
+"""Pods by name, namespace and label: what a container runtime reports by CRI (cri_runtime.py) labels samples and selects what `sonde record` records;
+a runtime that does not answer, or answers wrongly, costs only these names. The pods are cgroups with the names that a kubelet would give them."""
 import json
 import os
 import re
@@ -36,17 +36,17 @@ def described(uid, namespace, name, containers=("app",), state=0, **labels):
 
 @pytest.fixture
 def pod(inside):  # noqa: F811
-    """pod(uid, container) starts a program there, which fires at SIGUSR1 and goes on running."""
+    """pod(uid, container) starts a program in that cgroup, which fires at SIGUSR1 and keeps running."""
     return lambda uid, container="app": inside(cgroup_version(), f"kubepods/burstable/pod{uid}/{number(uid, container)}", stay=True)
 
 
 def said_of(samples, pid):
-    """What samples of a process say of its pod, each way that some say it."""
+    """The distinct pod labels among the samples of a process."""
     return {tuple(sorted((k, v) for k, v in s.labels.items() if k in POD_KEYS or k.startswith("k8s.pod.label."))) for s in samples if s.labels["pid"] == pid}
 
 
 def is_named(samples, pid, wanted):
-    """All samples of a process are, but those before the runtime's answer, on a machine that is too busy for it."""
+    """All samples of a process have them, except those from before the runtime's response on a busy machine."""
     said = said_of(samples, pid)
     return wanted in said and said <= {wanted, (("k8s.pod.uid", dict(wanted)["k8s.pod.uid"]),)}
 
@@ -57,8 +57,8 @@ def names(uid, namespace, name, container="app", **labels):
 
 
 @pytest.mark.sanitized
-def test_names_and_choice(runtime, recording, workload, sonde, pod, tmp_path):  # noqa: F811
-    """All of a pod's containers, its sandbox's among them; no label but those that pods are chosen by."""
+def test_pod_names_label_samples_and_select_containers(runtime, recording, workload, sonde, pod, tmp_path):  # noqa: F811
+    """Covers all containers of a pod, including its sandbox's; only labels that are used for selection are kept."""
     runtime.say(described(WEB, "shop", "web-1", ("app", "proxy"), app="web", tier="front"), described(DB, "shop", "db-0", app="db", tier="back"),
                 described(BATCH, "jobs", "batch", state=1, app="web"))
     web, proxy, pause, db = pod(WEB), pod(WEB, "proxy"), pod(WEB, "pause"), pod(DB)
@@ -92,8 +92,8 @@ def test_names_from_grpcio(grpcio_runtime, recording, pod):  # noqa: F811
     assert {s.labels["pid"] for s in samples} == {web.pid} and is_named(samples, web.pid, names(WEB, "shop", "web-1", app="web")), said_of(samples, web.pid)
 
 
-def test_pods_that_come_and_go(runtime, recording, pod):  # noqa: F811
-    """While it records, of CPU time and of waits at once."""
+def test_pods_started_during_a_recording_are_named(runtime, recording, pod):  # noqa: F811
+    """During a recording of CPU time and of waits at once."""
     runtime.say(described(WEB, "shop", "web-1", app="web"), described(DB, "shop", "db-0", app="db"))
     web, db = pod(WEB), pod(DB)
     one = recording("--wall", "-F", 199, "--cri-socket", runtime.socket, "--pod", "shop/web-1", "--pod-label", "app=late")
@@ -114,8 +114,8 @@ def pods_on_page(started, pid):
     return {tuple(sorted((k, v) for k, v in resource.items() if k in POD_KEYS or k.startswith("k8s.pod.label."))) for resource in found}
 
 
-def test_agent(runtime, agent, pod):  # noqa: F811
-    """Asks for containers when it meets them, also where the runtime failed before; asks for none twice that the runtime does not know."""
+def test_agent_asks_the_runtime_for_new_containers_only(runtime, agent, pod):  # noqa: F811
+    """The agent requests containers when it first meets them, also after a failure of the runtime; unknown containers are requested only once."""
     runtime.say(code="UNIMPLEMENTED", words="no CRI here")
     started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "kubernetes.pod_labels=app,example.org/team", "--set", "budget.cpu=100%", verb="agent")
     web = pod(WEB)
@@ -123,22 +123,22 @@ def test_agent(runtime, agent, pod):  # noqa: F811
     runtime.say(described(WEB, "shop", "web-1", app="web", **{"example.org/team": "a.b"}), described(DB, "shop", "db-0", ("other",)))
     wanted = names(WEB, "shop", "web-1", **{"app": "web", "example.org/team": "a.b"})
     wait_for(lambda: wanted in pods_on_page(started, web.pid), 90, "the pod's name")
-    db = pod(DB)  # a container that the runtime does not list
+    db = pod(DB)  # a container unknown to the runtime
     wait_for(lambda: names(DB, "shop", "db-0", "") in pods_on_page(started, db.pid), 60, "the name of a pod")
     wait_for(lambda: started.metric("sonde_pods") == 2 and started.metric("sonde_self_pods_unanswered_total") >= 1, 30, "the figures")
     assert "hunter2" not in started.text("/api/v1/profile?format=json&seconds=60")
     assert started.running.error.count("no CRI here") == 1 and "reports pods again" in started.running.error
 
 
-def test_more_labels_than_are_kept(sonde):
+def test_too_many_selected_labels_are_refused(sonde):
     labels = ",".join(f"l{i}" for i in range(10))
     done = subprocess.run([sonde, "agent", "--set", f"kubernetes.pod_labels={labels}", "--set", "profile.sampling_rules=" + ",".join(f"pod-label=m{i}=x:9" for i in range(7))],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "more than 16 pod labels together" in done.stderr, (done.returncode, done.stderr)
 
 
-def test_rates(runtime, agent, pod):  # noqa: F811
-    """profile.sampling_rules by a pod's name and label, also of one that comes; and of one of a pod's containers, which stands before its pod."""
+def test_sampling_rules_by_pod_and_label(runtime, agent, pod):  # noqa: F811
+    """profile.sampling_rules by a pod's name and label, also for a pod started later; and by container, which takes precedence over its pod."""
     known = described(WEB, "shop", "web-1", ("app", "proxy"), app="web"), described(DB, "shop", "db-0", app="db"), described(BATCH, "jobs", "old", state=1, app="late")
     runtime.say(*known)
     web, proxy, db, old = pod(WEB), pod(WEB, "proxy"), pod(DB), pod(BATCH)
@@ -155,7 +155,7 @@ def test_rates(runtime, agent, pod):  # noqa: F811
     wait_for(lambda: all(figure(name, "ticks_total") for name in list(targets)[:3]) and samples_of(web.pid) and samples_of(old.pid), 90, "ticks of all of them")
     wait_for(lambda: figure("pod=shop/web-1", "ticks_total") == figure("pod=shop/web-1", "samples_total"), 30, "both of the same moment")
     assert figure("pod-label=app=db", "samples_total") == 0 and figure(list(targets)[0], "samples_total") == 0
-    if "pod=shop/web-1" not in started.running.error:  # the runtime was in time
+    if "pod=shop/web-1" not in started.running.error:  # the runtime answered in time
         assert samples_of(proxy.pid) == samples_of(db.pid) == 0
     assert not figure("pod-label=app=late", "found") and not figure("pod-label=app=late", "ticks_total")
     runtime.say(*known[:2], described(BATCH, "jobs", "new", app="late"))
@@ -166,7 +166,7 @@ def test_rates(runtime, agent, pod):  # noqa: F811
 
 
 def raw_server(path, answer):
-    """Takes connections and gives each these bytes; None: not one."""
+    """Accepts connections and sends each these bytes; None: accepts none."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen(8)
@@ -187,14 +187,14 @@ def raw_server(path, answer):
     return listener
 
 
-# A settings frame of HTTP/2, the headers of an answer, and a message whose length lies.
+# A settings frame of HTTP/2, response headers, and a message with a wrong length.
 HTTP2 = b"\0\0\0\4\0\0\0\0\0" + b"\0\0\1\1\4\0\0\0\1\x88" + b"\0\0\x0a\0\1\0\0\0\1" + b"\0\xff\xff\xff\xff\x0a\xff\xff\xff\xff"
 HOSTILE = {"absent": None, "closes": b"", "garbage": os.urandom(4096), "http": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "lies": HTTP2, "slow": None, "no socket": None}
 
 
 @pytest.mark.sanitized
-def test_no_runtime_to_speak_of(recording, sonde, pod, tmp_path):
-    """Whatever answers there, and however: choosing fails in time, and a recording lacks names and nothing else."""
+def test_broken_runtimes_cost_only_the_names(recording, sonde, pod, tmp_path):
+    """Whatever answers, and however: selection by pod fails in bounded time, and a recording lacks only the names."""
     listeners = []
     for kind, answer in HOSTILE.items():
         path = tmp_path / kind
@@ -211,25 +211,25 @@ def test_no_runtime_to_speak_of(recording, sonde, pod, tmp_path):
         profile = running.finish()
         assert said_of(profile.samples, web.pid) == {(("k8s.pod.uid", WEB),)} and profile.said.count("pod names are not available") == 1, profile.said
     for listener in listeners:
-        listener.shutdown(socket.SHUT_RDWR)  # else the thread still accepts, by a number that may be another socket's by then
+        listener.shutdown(socket.SHUT_RDWR)  # otherwise accept() continues on a descriptor number that may be reused for another socket
         listener.close()
 
 
 @pytest.mark.peer
-def test_answer_that_is_too_large(grpcio_runtime, sonde):  # noqa: F811
+def test_oversized_response_is_refused(grpcio_runtime, sonde):  # noqa: F811
     large = described(WEB, "shop", "web-1")
     large[0]["annotations"]["large"] = "x" * (9 << 20)
     grpcio_runtime.say(large)
 
-    def refused():  # in time, where the machine is not too busy to make it
+    def refused():  # in time, unless the machine is too busy to generate it
         done = subprocess.run([sonde, "record", "-d", "1", "--cri-socket", grpcio_runtime.socket, "--pod", "shop/web-1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and "cannot select pods" in done.stderr, done.stderr
-        return "larger than anybody reads" in done.stderr
+        return "the answer is too large" in done.stderr
     wait_for(refused, 120, "the whole answer")
 
 
-def test_names_that_kubernetes_does_not_allow(runtime, recording, pod):  # noqa: F811
-    """They are left out."""
+def test_invalid_kubernetes_names_are_dropped(runtime, recording, pod):  # noqa: F811
+    """Such names are left out."""
     web, db = pod(WEB), pod(DB)
     runtime.say(described(WEB, "shop\tx", "web\n1"), described(DB, "shop", "db-0"))
     running = recording("--event", FIRED, "--cri-socket", runtime.socket, "-p", web.pid, "-p", db.pid)
@@ -240,11 +240,11 @@ def test_names_that_kubernetes_does_not_allow(runtime, recording, pod):  # noqa:
     assert is_named(samples, db.pid, names(DB, "shop", "db-0")), f"{said_of(samples, db.pid)} {profile.said}"
 
 
-def test_without_the_right_to_ask(runtime, sonde, tmp_path):  # noqa: F811
-    """The socket is another user's, and we have no capabilities that override that."""
+def test_inaccessible_runtime_socket_is_reported(runtime, sonde, tmp_path):  # noqa: F811
+    """The socket belongs to another user, and Sonde has no capability that overrides that."""
     os.chown(runtime.socket, 65534, 65534)
     runtime.socket.chmod(0o600)
-    drop, own = "-dac_override,-dac_read_search", shutil.copy(sonde, tmp_path / "sonde")  # where they are not needed to reach it
+    drop, own = "-dac_override,-dac_read_search", shutil.copy(sonde, tmp_path / "sonde")  # in a directory that needs no capabilities to reach
     done = subprocess.run([need_command("setpriv"), f"--inh-caps={drop}", f"--bounding-set={drop}", own, "record", "-d", "1", "--cri-socket", runtime.socket, "--pod", "shop/web-1"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "Permission denied" in done.stderr, done.stderr
