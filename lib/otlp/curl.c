@@ -1,7 +1,7 @@
-/* HTTP and gRPC for the exporters of OTLP (transport.h), by libcurl: libsonde-otlp.so, and a part of the agent.
- * Nothing here knows spans or profiles, and gRPC is a post of HTTP/2 whose body and answer are read differently
- * (grpc.h). What a receiver answers is not trusted: redirects are not followed, bodies are kept within a bound,
- * and a post ends at its deadline. */
+/* The HTTP and gRPC transport of the OTLP exporters (transport.h), on libcurl: built as libsonde-otlp.so, and linked
+ * into the agent. Knows nothing of spans or profiles; gRPC is an HTTP/2 POST whose body and response are framed
+ * differently (grpc.h). Responses are not trusted: redirects are not followed, bodies are bounded, and a POST ends at
+ * its deadline. */
 #include "transport.h"
 
 #include "grpc.h"
@@ -16,20 +16,20 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define ANSWER_BYTES_MAX ((size_t)64 << 10) /* where nobody says otherwise */
-#define ANSWER_BYTES_MIN ((size_t)4 << 10)  /* room that one begins with */
+#define ANSWER_BYTES_MAX ((size_t)64 << 10) /* default of answer_bytes_max */
+#define ANSWER_BYTES_MIN ((size_t)4 << 10)  /* initial buffer size */
 #define HEADERS_MAX      64
 
 struct connection {
     CURL *curl;
     struct curl_slist *headers;
-    struct otlp_transport_options options; /* texts are curl's copies by now */
+    struct otlp_transport_options options; /* its strings have been copied by libcurl */
     bool is_grpc;
     struct otlp_grpc_reply reply;
     size_t answer_bytes, answer_capacity, answer_bytes_max;
     char *answer;
-    char *message;             /* of gRPC, unpacked: answer_bytes_max; NULL: none was packed yet */
-    struct otlp_packed packed; /* what is sent, unless it is the packet as it is */
+    char *message;             /* decompressed gRPC message, answer_bytes_max bytes; NULL: none was compressed so far */
+    struct otlp_packed packed; /* encoded body, unless the packet is sent as it is */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -46,8 +46,8 @@ static void close_connection(void *connection)
     free(c);
 }
 
-/* Bytes that find no memory are none either. */
-static bool has_answer_room(struct connection *c, size_t bytes)
+/* Makes room for `bytes` of the response; false: out of memory. */
+static bool reserve_answer(struct connection *c, size_t bytes)
 {
     size_t capacity = c->answer_capacity ? c->answer_capacity : ANSWER_BYTES_MIN;
     while (capacity < bytes)
@@ -60,12 +60,12 @@ static bool has_answer_room(struct connection *c, size_t bytes)
     return true;
 }
 
-static size_t keep_answer(char *data, size_t size, size_t count, void *argument)
+static size_t receive_body(char *data, size_t size, size_t count, void *argument)
 {
     struct connection *c = argument;
     size_t before = c->answer_bytes;
     c->answer_bytes += size * count;
-    if (c->answer_bytes > c->answer_bytes_max || !has_answer_room(c, c->answer_bytes))
+    if (c->answer_bytes > c->answer_bytes_max || !reserve_answer(c, c->answer_bytes))
         return 0;
     memcpy(c->answer + before, data, size * count);
     return size * count;
@@ -78,15 +78,15 @@ static size_t read_header(char *data, size_t size, size_t count, void *argument)
     return size * count;
 }
 
-/* A program that this one becomes or starts shall not keep the connection open: libcurl itself does not close it on
- * exec (nor, before 8.10, its pair of sockets to wake itself by, which lead nowhere else). */
+/* SOCK_CLOEXEC, so that no exec keeps the connection open: libcurl does not set it (nor, before 8.10, for its
+ * internal wake-up socket pair, which is harmless). */
 static curl_socket_t open_socket(void *argument, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)argument, (void)purpose;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-static int ask_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
+static int check_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
 {
     struct connection *c = argument;
     (void)a, (void)b, (void)d, (void)e;
@@ -96,7 +96,7 @@ static int ask_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d,
 int otlp_transport_check_url(const char *url, bool is_grpc, const char **ret_why)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return 0; /* `open` says what that is */
+        return 0; /* open reports that error */
     CURLU *parts = curl_url();
     char *scheme = NULL, *host = NULL;
     bool good = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
@@ -129,7 +129,7 @@ static bool is_token(const char *text, size_t size)
     return size > 0;
 }
 
-/* `name=value` as `name: value`. What could end a line, or is no name, is left out. */
+/* Adds `name=value` as `name: value`. Skips values that contain line ends, and invalid names. */
 static int add_pair(struct connection *c, const char *pair, size_t size)
 {
     const char *equals = memchr(pair, '=', size);
@@ -153,7 +153,7 @@ static int add_pair(struct connection *c, const char *pair, size_t size)
     return r;
 }
 
-/* NULL: what is posted is sent as it is. */
+/* NULL: the body is sent uncompressed. */
 static const char *encoding_of(const struct otlp_transport_options *o)
 {
     return o->encoding ? o->encoding->name : o->gzip_level ? "gzip" : NULL;
@@ -183,7 +183,7 @@ static int add_grpc_headers(struct connection *c, const struct otlp_transport_op
         r = add_header(c, "TE: trailers");
     if (r == 0)
         r = add_header(c, timeout);
-    if (r == 0) /* many a server answers as it is asked, whatever is accepted */
+    if (r == 0) /* many servers compress the response like the request, whatever is accepted */
         r = add_named(c, "grpc-accept-encoding", accepted);
     return r == 0 && encoding_of(o) ? add_named(c, "grpc-encoding", encoding_of(o)) : r;
 }
@@ -192,7 +192,7 @@ static int add_headers(struct connection *c, const struct otlp_transport_options
 {
     int r = o->rpc ? add_grpc_headers(c, o) : add_http_headers(c, o);
     if (r == 0)
-        r = add_header(c, "Expect:"); /* no question before a large packet */
+        r = add_header(c, "Expect:"); /* disables "Expect: 100-continue" for large packets */
     const char *p = o->headers ? o->headers : "";
     for (int n = 0; *p && r == 0 && n < HEADERS_MAX; n++) {
         size_t size = strcspn(p, ",");
@@ -206,8 +206,8 @@ static int add_headers(struct connection *c, const struct otlp_transport_options
 
 /* --- the transport --------------------------------------------------------------------------- */
 
-/* Without TLS nobody asks whether HTTP/2 is spoken; and then libcurl before 8.0 (Debian 12 has 7.88) fails at the
- * second post of a connection (its issue 10634): each gets one of its own. */
+/* Without TLS there is no protocol negotiation, and libcurl before 8.0 (Debian 12 has 7.88) fails at the second POST
+ * of such a connection (its issue 10634): each POST gets its own connection. */
 static void set_grpc_options(struct connection *c, const struct otlp_transport_options *o)
 {
     const bool is_tls = strncasecmp(o->url, "https", 5) == 0;
@@ -215,12 +215,12 @@ static void set_grpc_options(struct connection *c, const struct otlp_transport_o
                      is_tls ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
     if (!is_tls && curl_version_info(CURLVERSION_NOW)->version_num < 0x080000)
         curl_easy_setopt(c->curl, CURLOPT_FORBID_REUSE, 1L);
-    curl_easy_setopt(c->curl, CURLOPT_HTTPPROXYTUNNEL, 1L); /* a proxy would not speak it */
+    curl_easy_setopt(c->curl, CURLOPT_HTTPPROXYTUNNEL, 1L); /* HTTP proxies do not forward HTTP/2 */
     curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, read_header);
     curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, c);
 }
 
-/* The method's path takes the place of the URL's, which has none. */
+/* The method's path replaces the URL's, which is empty. */
 static int set_url(struct connection *c, const struct otlp_transport_options *o)
 {
     CURLU *parts = o->rpc ? curl_url() : NULL;
@@ -240,7 +240,7 @@ static int set_url(struct connection *c, const struct otlp_transport_options *o)
 static void set_options(struct connection *c, const struct otlp_transport_options *o)
 {
     curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    if (*o->certificate) { /* and nobody else */
+    if (*o->certificate) { /* trust only these certificates */
         curl_easy_setopt(c->curl, CURLOPT_CAINFO, o->certificate);
         curl_easy_setopt(c->curl, CURLOPT_CAPATH, NULL);
     }
@@ -251,21 +251,22 @@ static void set_options(struct connection *c, const struct otlp_transport_option
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
     curl_easy_setopt(c->curl, CURLOPT_USERAGENT, o->user_agent);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
-    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L); /* this is somebody else's program */
+    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L); /* the library must not change signal handling of the host
+                                                      * program */
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(c->curl, CURLOPT_QUICK_EXIT, 1L); /* a resolver that does not answer is not waited for */
+    curl_easy_setopt(c->curl, CURLOPT_QUICK_EXIT, 1L); /* do not wait for an unresponsive resolver */
 #endif
     curl_easy_setopt(c->curl, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, keep_answer);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, receive_body);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
     curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, ask_overdue);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, check_overdue);
     curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, c);
     curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->error);
     if (o->unix_socket) {
         curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, o->unix_socket);
-        curl_easy_setopt(c->curl, CURLOPT_PROXY, ""); /* whatever the environment says */
+        curl_easy_setopt(c->curl, CURLOPT_PROXY, ""); /* ignore proxy settings of the environment */
     }
     if (o->rpc)
         set_grpc_options(c, o);
@@ -277,7 +278,7 @@ static int open_connection(const struct otlp_transport_options *o, void **ret_co
     const char *bad = "";
     int r = -ENOMEM;
     const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
-    if (code != CURLE_OK) { /* in the agent: it cannot be loaded (curl_library.c) */
+    if (code != CURLE_OK) { /* in the agent: libcurl cannot be loaded (curl_library.c) */
         snprintf(why, why_size, "%s", curl_easy_strerror(code));
         return -ENOPKG;
     }
@@ -323,8 +324,8 @@ static int error_of(CURLcode code, long os_error)
     }
 }
 
-/* Replaces data and size by what is sent. */
-static int pack(struct connection *c, const void **data, size_t *size)
+/* Encodes the body; on success data and size refer to the encoded bytes. */
+static int encode_body(struct connection *c, const void **data, size_t *size)
 {
     const size_t room = c->is_grpc ? OTLP_GRPC_PREFIX_BYTES : 0;
     if (!c->is_grpc && !encoding_of(&c->options))
@@ -336,9 +337,9 @@ static int pack(struct connection *c, const void **data, size_t *size)
     return r;
 }
 
-/* libcurl tells how long it has tried ("after 3 ms", "after 1000 milliseconds"), and with it no two failures would be
- * for the same reason. */
-static void leave_durations_out(char *text)
+/* Removes durations from libcurl's messages ("after 3 ms", "after 1000 milliseconds"), so that repeated failures have
+ * the same text. */
+static void remove_durations(char *text)
 {
     static const char after[] = " after ";
     static const char *const units[] = {" milliseconds", " ms"};
@@ -360,11 +361,11 @@ static int fail(struct connection *c, CURLcode code, struct otlp_answer *answer)
     const char *why = *c->error ? c->error : curl_easy_strerror(code);
     curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &os_error);
     if (code == CURLE_ABORTED_BY_CALLBACK)
-        why = "no answer until the program's end";
+        why = "no answer before the program ended";
     if (code == CURLE_WRITE_ERROR)
-        why = c->answer_bytes > c->answer_bytes_max ? "the answer is larger than anybody reads" : "out of memory";
+        why = c->answer_bytes > c->answer_bytes_max ? "the answer is too large" : "out of memory";
     snprintf(answer->why, sizeof(answer->why), "%s", why);
-    leave_durations_out(answer->why);
+    remove_durations(answer->why);
     return error_of(code, os_error);
 }
 
@@ -395,9 +396,9 @@ static int post(void *connection, const void *data, size_t size, struct otlp_ans
     c->answer_bytes = 0;
     c->reply = (struct otlp_grpc_reply){0};
     c->error[0] = '\0';
-    int r = pack(c, &data, &size);
+    int r = encode_body(c, &data, &size);
     if (r < 0) {
-        snprintf(ret_answer->why, sizeof(ret_answer->why), "cannot be made a packet of");
+        snprintf(ret_answer->why, sizeof(ret_answer->why), "cannot be encoded as a packet");
         return r;
     }
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, data);
@@ -405,7 +406,7 @@ static int post(void *connection, const void *data, size_t size, struct otlp_ans
     CURLcode code = curl_easy_perform(c->curl);
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_WRITE_ERROR && c->answer_bytes > c->answer_bytes_max && !c->is_grpc)
-        code = CURLE_OK; /* the status is known, and the rest was not wanted */
+        code = CURLE_OK; /* the status is known; the rest of the body is not needed */
     if (code != CURLE_OK || status == 0)
         return fail(c, code, ret_answer);
     *ret_answer = (struct otlp_answer){.sent_bytes = size};

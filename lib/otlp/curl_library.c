@@ -1,12 +1,12 @@
-/* libcurl, loaded when it is first asked for, for the agent and its verbs: most runs neither send nor fetch, and with
- * libcurl come two dozen libraries, which cost each start 4 ms of CPU and every process the pages that they are linked
- * in. The functions here have libcurl's names and hand on what they are given, so whoever includes <curl/curl.h> needs
- * to know nothing of it. libsonde-otlp.so, which is itself loaded when it is needed, links libcurl. They are hidden: a
- * libcurl that comes another way keeps to its own.
+/* Loads libcurl on first use, for the agent and its subcommands: most runs neither send nor download, and libcurl
+ * brings two dozen libraries, which cost each start 4 ms of CPU and each process the memory of their relocations. The
+ * functions here have libcurl's names and forward their arguments, so users of <curl/curl.h> need no changes.
+ * libsonde-otlp.so, which is itself loaded on demand, links libcurl directly. The functions are hidden, so that a
+ * libcurl loaded by other code is not affected.
  *
- * curl_global_init loads; before it only curl_easy_strerror may be called, which then says why libcurl cannot be
- * loaded. It stays loaded: what it uses has threads and exit handlers of its own. */
-#define curl_url_get curl_url_get_as_declared /* with a `const` or, in older headers, without one */
+ * curl_global_init loads libcurl. Before it only curl_easy_strerror may be called, which then returns the reason why
+ * libcurl cannot be loaded. It is never unloaded, because its dependencies have threads and exit handlers. */
+#define curl_url_get curl_url_get_as_declared /* declared with `const`, or without in older headers */
 #include <curl/curl.h>
 #undef curl_url_get
 #include <dlfcn.h>
@@ -18,13 +18,13 @@
 
 #define NAME "libcurl.so.4"
 
-/* The header checks the types of their values by macros. */
+/* These are type-checking macros in the header. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
 CURLUcode curl_url_get(const CURLU *url, CURLUPart what, char **ret, unsigned flags);
 
-#define HANDED_ON(each)                                                                                                \
+#define FORWARDED(each)                                                                                                \
     each(CURL *, curl_easy_init, (void), ()) each(void, curl_easy_cleanup, (CURL * curl),                              \
                                                   (curl)) each(CURLcode, curl_easy_perform, (CURL * curl), (curl))     \
         each(char *, curl_easy_unescape, (CURL * curl, const char *text, int size, int *ret_size),                     \
@@ -48,18 +48,18 @@ CURLUcode curl_url_get(const CURLU *url, CURLUPart what, char **ret, unsigned fl
                                                                       unsigned count, int timeout_ms, int *ret_count), \
                                                                      (multi, extra, count, timeout_ms, ret_count))
 
-/* Those that have something to them. */
+/* The functions that need more than forwarding. */
 #define OTHERS(each) each(curl_global_init) each(curl_easy_strerror) each(curl_easy_setopt) each(curl_easy_getinfo)
 
 static struct {
 #define MEMBER(name, ...)                 __typeof__(&name) name;
-#define MEMBER_HANDED_ON(type, name, ...) MEMBER(name)
-    HANDED_ON(MEMBER_HANDED_ON) OTHERS(MEMBER)
+#define MEMBER_FORWARDED(type, name, ...) MEMBER(name)
+    FORWARDED(MEMBER_FORWARDED) OTHERS(MEMBER)
 } library;
 static bool is_loaded;
-static char why_not[256];
+static char load_error[256];
 
-static bool has(void *handle, const char *name, void *ret_function)
+static bool find_symbol(void *handle, const char *name, void *ret_function)
 {
     return (*(void **)ret_function = dlsym(handle, name)) != NULL;
 }
@@ -68,10 +68,10 @@ static void load(void)
 {
     void *handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     is_loaded = handle != NULL;
-#define FIND(name)                      is_loaded = is_loaded && has(handle, #name, &library.name);
-#define FIND_HANDED_ON(type, name, ...) FIND(name)
-    HANDED_ON(FIND_HANDED_ON)
-    OTHERS(FIND) if (!is_loaded) snprintf(why_not, sizeof(why_not), "%s (the package libcurl4)", dlerror());
+#define FIND(name)                      is_loaded = is_loaded && find_symbol(handle, #name, &library.name);
+#define FIND_FORWARDED(type, name, ...) FIND(name)
+    FORWARDED(FIND_FORWARDED)
+    OTHERS(FIND) if (!is_loaded) snprintf(load_error, sizeof(load_error), "%s (the package libcurl4)", dlerror());
 }
 
 CURLcode curl_global_init(long flags)
@@ -83,10 +83,10 @@ CURLcode curl_global_init(long flags)
 
 const char *curl_easy_strerror(CURLcode code)
 {
-    return is_loaded ? library.curl_easy_strerror(code) : why_not;
+    return is_loaded ? library.curl_easy_strerror(code) : load_error;
 }
 
-/* An option's number tells the type of its value. */
+/* The range of an option determines the type of its value. */
 CURLcode curl_easy_setopt(CURL *curl, CURLoption option, ...)
 {
     CURLcode code;
@@ -111,9 +111,9 @@ CURLcode curl_easy_getinfo(CURL *curl, CURLINFO info, ...)
     return code;
 }
 
-#define HAND_ON(type, name, parameters, arguments)                                                                     \
+#define FORWARD(type, name, parameters, arguments)                                                                     \
     type name parameters                                                                                               \
     {                                                                                                                  \
         return library.name arguments;                                                                                 \
     }
-HANDED_ON(HAND_ON)
+FORWARDED(FORWARD)

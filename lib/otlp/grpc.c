@@ -11,8 +11,7 @@
 
 #define DETAILS_MAX 4096 /* bytes of base64 */
 
-/* https://grpc.io/docs/guides/status-codes/: the number, the name, and whether OTLP says that the same may be tried
- * again. */
+/* https://grpc.io/docs/guides/status-codes/: number, name, and whether OTLP allows a retry. */
 #define STATUSES(X)                                                                                                    \
     X(0, OK, false)                                                                                                    \
     X(1, CANCELLED, true)                                                                                              \
@@ -22,7 +21,7 @@
     X(5, NOT_FOUND, false)                                                                                             \
     X(6, ALREADY_EXISTS, false)                                                                                        \
     X(7, PERMISSION_DENIED, false)                                                                                     \
-    X(8, RESOURCE_EXHAUSTED, false) /* unless it says when */                                                          \
+    X(8, RESOURCE_EXHAUSTED, false) /* retried only with RetryInfo */                                                  \
     X(9, FAILED_PRECONDITION, false)                                                                                   \
     X(10, ABORTED, true)                                                                                               \
     X(11, OUT_OF_RANGE, true)                                                                                          \
@@ -70,7 +69,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
 }
 
-/* Percent-encoding; what is none stands for itself. */
+/* Decodes percent-encoding; invalid sequences are kept. */
 static void read_message(struct otlp_grpc_reply *reply, struct text value)
 {
     char words[OTLP_PARTIAL_WHY_SIZE];
@@ -94,7 +93,7 @@ static void read_message(struct otlp_grpc_reply *reply, struct text value)
 static void read_status(struct otlp_grpc_reply *reply, struct text value)
 {
     reply->has_status = true;
-    reply->status = STATUS_UNKNOWN; /* which is what a client makes of none that it knows */
+    reply->status = STATUS_UNKNOWN; /* as for unknown codes, by specification */
     uint32_t status = 0;
     for (size_t i = 0; i < value.size; i++) {
         if (value.at[i] < '0' || value.at[i] > '9' || i == 3)
@@ -105,7 +104,7 @@ static void read_status(struct otlp_grpc_reply *reply, struct text value)
         reply->status = status;
 }
 
-/* Base64, with or without what fills it up at its end. False: it is none. */
+/* Decodes base64, with or without padding. False: invalid. */
 static bool read_base64(struct text value, unsigned char *ret, size_t *ret_size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -148,7 +147,7 @@ static void read_retry_info(struct otlp_grpc_reply *reply, struct otlp_bytes inf
             if (f.wire == OTLP_VARINT && (f.number == DURATION_SECONDS || f.number == DURATION_NANOS))
                 *(f.number == DURATION_SECONDS ? &seconds : &nanos) = f.integer;
     }
-    if (seconds <= UINT32_MAX / 1000 - 1 && nanos < 1000000000) /* neither negative nor of no use */
+    if (seconds <= UINT32_MAX / 1000 - 1 && nanos < 1000000000) /* ignore negative and excessive delays */
         reply->retry_after_ms = (uint32_t)(seconds * 1000 + nanos / 1000000);
 }
 
@@ -217,7 +216,7 @@ void otlp_grpc_read_header(struct otlp_grpc_reply *reply, const char *line, size
         read_encoding(reply, value);
 }
 
-/* --- what it means --------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------- */
 
 void otlp_http_judge(unsigned status, struct otlp_answer *answer)
 {
@@ -227,7 +226,8 @@ void otlp_http_judge(unsigned status, struct otlp_answer *answer)
         snprintf(answer->why, sizeof(answer->why), "HTTP status %u", status);
 }
 
-/* Of a proxy, or of somebody who speaks no gRPC; or its end is missing, which libcurl does not always notice. */
+/* The response is from a proxy or a server without gRPC; or its trailers are missing, which libcurl does not always
+ * detect. */
 static void judge_without_status(const struct otlp_grpc_reply *reply, unsigned http_status, struct otlp_answer *answer)
 {
     otlp_http_judge(http_status, answer);

@@ -1,6 +1,6 @@
-/* A call of gRPC as far as libcurl does not know it: the five bytes before a message, what a reply's headers and
- * trailers say, and what that means to a sender of OTLP. Pure. What comes from the receiver is not trusted.
- * Sources: gRPC's PROTOCOL-HTTP2.md and its http-grpc-status-mapping.md; OTLP's specification, "Failures". */
+/* The parts of gRPC that libcurl does not implement: the five-byte prefix of a message, the headers and trailers of a
+ * response, and their meaning for an OTLP sender. Pure. Data from the receiver is not trusted. Sources: gRPC's
+ * PROTOCOL-HTTP2.md and http-grpc-status-mapping.md; the OTLP specification, "Failures". */
 #pragma once
 
 #include "partial_success.h"
@@ -10,27 +10,27 @@
 
 /* All zeros before a call. */
 struct otlp_grpc_reply {
-    bool is_grpc; /* by its content-type */
+    bool is_grpc; /* according to its content-type */
     bool has_status, has_retry;
-    uint32_t status; /* of gRPC */
+    uint32_t status; /* gRPC status code */
     uint32_t retry_after_ms;
-    char message[OTLP_PARTIAL_WHY_SIZE]; /* one line, "" */
-    char encoding[16];                   /* of what is compressed in it; "": none, or one with a longer name */
+    char message[OTLP_PARTIAL_WHY_SIZE]; /* a single line; "": none */
+    char encoding[16];                   /* of compressed messages; "": none, or a longer, unknown name */
 };
 
-/* Before a message of `size` bytes. -E2BIG: more than there can be. */
+/* Writes the prefix of a message of `size` bytes. -E2BIG: too large for gRPC. */
 int otlp_grpc_put_prefix(unsigned char ret[OTLP_GRPC_PREFIX_BYTES], bool is_compressed, size_t size);
 
-/* A line of headers or trailers, as libcurl gives it: "name: value\r\n". Others than gRPC's are passed over; a
- * status line ("HTTP/2 200") begins the reply anew. */
+/* Parses a header or trailer line from libcurl, "name: value\r\n". Other headers than gRPC's are ignored; a status
+ * line ("HTTP/2 200") resets the reply. */
 void otlp_grpc_read_header(struct otlp_grpc_reply *reply, const char *line, size_t size);
 
-/* The verdict, why and retry_after_ms of what was answered in whole with this status of HTTP. */
+/* Sets verdict, why and retry_after_ms for a complete response with this HTTP status. */
 void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, struct otlp_answer *answer);
-/* The same without gRPC. */
+/* The same for plain HTTP. */
 void otlp_http_judge(unsigned status, struct otlp_answer *answer);
 
-/* The message in a body: where it is, or, of a compressed one, unpacked into `room`. NULL: there is none, or
- * nothing that can be read. `encoding` is known beside gzip; NULL: none is. */
+/* Returns the message of a body: a pointer into it, or, if compressed, its decompressed copy in `room`. NULL: there
+ * is none, or it is invalid. `encoding` is supported besides gzip; NULL: only gzip. */
 const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding,
                               const char *body, size_t size, char *room, size_t room_size, size_t *ret_size);

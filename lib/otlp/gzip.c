@@ -8,8 +8,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#define GZIP         16 /* of zlib: its header, not that of zlib itself */
-#define MEMORY_LEVEL 6  /* of zlib: 4096 symbols share a code, not 16384: the tables of a packet are not alike */
+#define GZIP 16 /* windowBits flag of zlib: gzip header instead of zlib's */
+#define MEMORY_LEVEL                                                                                                   \
+    6 /* memLevel of zlib: 4096 instead of 16384 symbols per Huffman code, because the tables of                       \
+       * a packet differ */
 
 static int reserve(struct otlp_packed *p, size_t capacity)
 {
@@ -44,8 +46,8 @@ static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const v
     return r;
 }
 
-static int pack_otherwise(struct otlp_packed *p, const struct otlp_encoding *encoding, size_t room, const void *data,
-                          size_t size, size_t *ret_size)
+static int pack_with_encoding(struct otlp_packed *p, const struct otlp_encoding *encoding, size_t room,
+                              const void *data, size_t size, size_t *ret_size)
 {
     const size_t capacity = encoding->bound(size);
     int r = reserve(p, room + capacity);
@@ -60,7 +62,7 @@ int otlp_pack(struct otlp_packed *p, const struct otlp_encoding *encoding, unsig
               const void *data, size_t size, size_t *ret_size)
 {
     if (encoding)
-        return pack_otherwise(p, encoding, room, data, size, ret_size);
+        return pack_with_encoding(p, encoding, room, data, size, ret_size);
     if (gzip_level)
         return pack_gzip(p, gzip_level, room, data, size, ret_size);
     int r = reserve(p, room + size);

@@ -1,11 +1,11 @@
-/* See partial_success.h. Foreign bytes: whatever is not understood says nothing. */
+/* See partial_success.h. Untrusted bytes: unknown fields are ignored. */
 #include "partial_success.h"
 
 #include "wire.h"
 
 #include <stdio.h>
 
-/* Numbers of trace_service.proto, metrics_service.proto and profiles_service.proto, which are the same. */
+/* Field numbers of trace_service.proto, metrics_service.proto and profiles_service.proto, which are the same. */
 enum { RESPONSE_PARTIAL_SUCCESS = 1 };
 enum { PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 
@@ -14,7 +14,7 @@ void otlp_keep_words(char why[OTLP_PARTIAL_WHY_SIZE], const void *text, size_t s
     snprintf(why, OTLP_PARTIAL_WHY_SIZE, "%.*s", size < OTLP_PARTIAL_WHY_SIZE ? (int)size : OTLP_PARTIAL_WHY_SIZE,
              (const char *)text);
     for (char *p = why; *p; p++)
-        if ((unsigned char)*p < ' ') /* it goes into a log */
+        if ((unsigned char)*p < ' ') /* safe to log */
             *p = ' ';
 }
 

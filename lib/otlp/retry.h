@@ -12,7 +12,7 @@ struct otlp_retry_limits {
     uint64_t give_up_ns;   /* no attempt begins that long after the first one; 0: no limit */
 };
 
-/* Of one packet. */
+/* State of one packet. */
 struct otlp_retry {
     struct otlp_retry_limits limits;
     uint64_t begun_ns; /* first attempt */

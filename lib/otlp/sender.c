@@ -1,4 +1,4 @@
-/* See sender.h. Attempts, their pauses and their deadlines are the same for every signal. */
+/* See sender.h. Attempts, pauses and deadlines are the same for every signal. */
 #include "sender.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@ static const char *const rpcs[] = {
     [OTLP_SIGNAL_METRICS] = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
     [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"};
 
-/* Traces and metrics are packed in other people's programs, whose time it is; profiles in the agent, a packet every few
- * seconds. */
+/* Traces and metrics are compressed within the traced program, at its expense, so quickly; profiles in the agent, one
+ * packet every few seconds. */
 static const unsigned gzip_levels[] = {[OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
 
-/* The clock is read after `closed_ns`, so that it is never before it. */
+/* The clock is read after `closed_ns`, so that it never precedes it. */
 static bool is_overdue(void *argument)
 {
     const struct otlp_sender *s = argument;
@@ -43,7 +43,7 @@ static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
     return s->o.transport->open(&options, &s->connection, why, why_size);
 }
 
-/* One attempt. *ret_again: another one may help. */
+/* One attempt. *ret_again: whether a retry may succeed. */
 static int post(struct otlp_sender *s, const void *data, size_t size, struct otlp_answer *answer, bool *ret_again)
 {
     *ret_again = true;
@@ -56,7 +56,7 @@ static int post(struct otlp_sender *s, const void *data, size_t size, struct otl
     return -EREMOTEIO;
 }
 
-/* Differs between processes, and between calls of one. Not fit for secrets. */
+/* Differs between processes and between calls. Not for secrets. */
 static uint64_t mix_random(const struct otlp_sender *s, uint64_t now_ns)
 {
     uint64_t x = now_ns ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)s;
@@ -65,7 +65,7 @@ static uint64_t mix_random(const struct otlp_sender *s, uint64_t now_ns)
     return x ^ x >> 31;
 }
 
-/* False: that attempt was the last one. */
+/* False: give up. */
 static bool pause_until_next(struct otlp_sender *s, struct otlp_retry *retry, const struct otlp_answer *answer)
 {
     const uint64_t closed_ns = s->o.closed_ns(s->o.argument), now_ns = s->o.now_ns(s->o.argument);

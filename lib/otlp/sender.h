@@ -1,5 +1,5 @@
-/* Delivers packets of OTLP to a receiver: one that does not answer, or says that it is busy, is asked again a
- * few times, each time later. Belongs to one thread. Of libsonde's exporters and of the agent's. */
+/* Delivers OTLP packets to a receiver: if it does not respond or is busy, the packet is sent again after increasing
+ * pauses. Used by one thread. For libsonde's exporters and the agent's. */
 #pragma once
 
 #include "partial_success.h"
@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-/* About: receivers take no packet of any size, and those of gRPC none of more than 4 MiB unless they are told to. */
+/* Target size of packets: receivers limit it, those of gRPC to 4 MiB by default. */
 #define OTLP_PACKET_BYTES ((size_t)3 << 20)
 
 struct otlp_sender_options {
@@ -18,40 +18,42 @@ struct otlp_sender_options {
     enum otlp_signal signal;
     enum otlp_protocol protocol;
     const char *url, *user_agent;
-    const struct otlp_encoding *encoding; /* in the place of what the settings say; NULL: none */
+    const struct otlp_encoding *encoding; /* overrides the settings' compression; NULL: none */
     struct otlp_retry_limits limits;
     atomic_uint_least64_t *errors;                   /* counts attempts that failed */
-    void (*failed)(void *argument, const char *why); /* is told of each of them; NULL: nobody is */
-    /* CLOCK_MONOTONIC; the sender reads no other clock. Also called during a post, as is closed_ns. */
+    void (*failed)(void *argument, const char *why); /* called for each failed attempt; may be NULL */
+    /* CLOCK_MONOTONIC; the sender reads no other clock. Like closed_ns, it is also called during a POST. */
     uint64_t (*now_ns)(void *argument);
-    bool (*pause)(void *argument, unsigned ms); /* waits; false: that attempt was the last one */
+    bool (*pause)(void *argument, unsigned ms); /* sleeps; false: give up now */
     uint64_t (*closed_ns)(void *argument);      /* when the shutdown began, by that clock; 0: it did not */
     void *argument;
-    /* Reads the answers of receivers that are sent JSON (partial_success.h). */
+    /* Parses responses to JSON requests (partial_success.h). */
     uint64_t (*read_json)(const char *body, size_t size, char ret_why[OTLP_PARTIAL_WHY_SIZE]);
 };
 
 struct otlp_sender {
     struct otlp_sender_options o;
-    void *connection; /* NULL in a child, until it has something to send */
+    void *connection; /* NULL in a child, until it sends something */
 };
 
 struct otlp_delivery {
-    bool is_final;                     /* it was refused for what it is: another packet may fare better */
-    uint64_t rejected;                 /* of what was in the packet, by a receiver that accepted it */
-    size_t sent_bytes;                 /* of an accepted packet, as it went out */
-    bool is_busy;                      /* that was all that the receiver said */
-    char why[OTLP_TRANSPORT_WHY_SIZE]; /* it failed, or rejected something; "" when nobody says */
+    bool is_final;                     /* the receiver refused this packet; another one may succeed */
+    uint64_t rejected;                 /* number of items in the packet that the receiver rejected although it
+                                        * accepted the packet */
+    size_t sent_bytes;                 /* of an accepted packet, encoded */
+    bool is_busy;                      /* the last response was "busy" */
+    char why[OTLP_TRANSPORT_WHY_SIZE]; /* of a failure or rejection; "": no message */
 };
 
-/* All is borrowed. -EINVAL with the reason in `why`: the URL is none; -ENOMEM. Connects to nothing yet. */
+/* Initialises a sender without connecting. All pointers are borrowed. -EINVAL with the reason in `why`: invalid URL;
+ * -ENOMEM. */
 int otlp_sender_init(struct otlp_sender *s, const struct otlp_sender_options *o, char *why, size_t why_size);
 void otlp_sender_fini(struct otlp_sender *s);
 
-/* 0: accepted; -errno with ret->why: -EREMOTEIO: an answer that is no acceptance, -ECANCELED: the program
- * ends. */
+/* Delivers a packet. 0: accepted; otherwise -errno and ret->why: -EREMOTEIO: the receiver did not accept it,
+ * -ECANCELED: the program ends. */
 int otlp_sender_deliver(struct otlp_sender *s, const void *data, size_t size, struct otlp_delivery *ret);
 
-/* The parent's connection is left alone, and lost: it may have been in the middle of something, and to close
- * it would say good-bye in the parent's name. */
+/* Forgets the parent's connection without closing it (a leak): it may be in use, and closing it would end the
+ * parent's session. */
 void otlp_sender_reset_in_child(struct otlp_sender *s);

@@ -1,5 +1,5 @@
-/* See settings.h. A value that is none of those that are known counts as not said: a server that was started
- * with an environment for another library starts. */
+/* See settings.h. An invalid value counts as not set, so that a server starts although its environment was made for
+ * another library. */
 #include "settings.h"
 
 #include <errno.h>
@@ -14,46 +14,45 @@
 
 static const char *const signals[] = {"TRACES_", "METRICS_", "PROFILES_"};
 
-/* OTEL_EXPORTER_OTLP_METRICS_X, or OTEL_EXPORTER_OTLP_X; "": neither. */
-static const char *find(const char *signal, const char *name)
+/* The value of OTEL_EXPORTER_OTLP_METRICS_X, or OTEL_EXPORTER_OTLP_X; "": neither is set. */
+static const char *find_variable(const char *signal, const char *name)
 {
     char variable[64];
     snprintf(variable, sizeof(variable), "OTEL_EXPORTER_OTLP_%s%s", signal, name);
     const char *value = getenv(variable);
     if ((!value || !*value) && *signal)
-        return find("", name);
+        return find_variable("", name);
     return value && strlen(value) <= VALUE_SIZE_MAX ? value : "";
 }
 
-/* Of profiles, where all are sent in protobuf, nothing else is known than it; of others JSON. */
+/* Profiles support only protobuf; the default of the other signals is JSON. */
 static enum otlp_protocol find_protocol(enum otlp_signal signal)
 {
-    const char *text = find(signals[signal], "PROTOCOL");
+    const char *text = find_variable(signals[signal], "PROTOCOL");
     if (strcasecmp(text, "grpc") == 0)
         return OTLP_GRPC;
     return signal == OTLP_SIGNAL_PROFILES || strcasecmp(text, "http/protobuf") == 0 ? OTLP_HTTP_PROTOBUF
                                                                                     : OTLP_HTTP_JSON;
 }
 
-/* An endpoint of gRPC may be a host and a port alone, which TLS is spoken to unless it is said to be insecure. */
+/* A gRPC endpoint may be just host and port, which means TLS unless the INSECURE variable is set. */
 static char *find_grpc_endpoint(enum otlp_signal signal, const char *endpoint)
 {
     char *joined;
     if (!*endpoint || strstr(endpoint, "://"))
         return strdup(endpoint);
-    const bool is_insecure = strcasecmp(find(signals[signal], "INSECURE"), "true") == 0;
+    const bool is_insecure = strcasecmp(find_variable(signals[signal], "INSECURE"), "true") == 0;
     return asprintf(&joined, "%s://%s", is_insecure ? "http" : "https", endpoint) < 0 ? NULL : joined;
 }
 
-/* The variable of the signal is an URL as it is, that of all signals one to which HTTP's path of the signal is added.
- */
+/* The variable of the signal is used as it is; the signal's HTTP path is appended to that of all signals. */
 static char *find_endpoint(enum otlp_signal signal)
 {
     char variable[64], *joined;
     const bool is_grpc = find_protocol(signal) == OTLP_GRPC;
     snprintf(variable, sizeof(variable), "OTEL_EXPORTER_OTLP_%sENDPOINT", signals[signal]);
     const char *own = signal != OTLP_SIGNAL_TRACES ? getenv(variable) : NULL;
-    const char *base = signal == OTLP_SIGNAL_PROFILES ? find("", "ENDPOINT") : "";
+    const char *base = signal == OTLP_SIGNAL_PROFILES ? find_variable("", "ENDPOINT") : "";
     own = own && *own && strlen(own) <= VALUE_SIZE_MAX ? own : "";
     if (is_grpc)
         return find_grpc_endpoint(signal, *own ? own : base);
@@ -68,7 +67,7 @@ static char *find_endpoint(enum otlp_signal signal)
 
 static uint32_t find_timeout_ms(const char *signal)
 {
-    const char *text = find(signal, "TIMEOUT");
+    const char *text = find_variable(signal, "TIMEOUT");
     char *end;
     errno = 0;
     unsigned long value = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
@@ -78,14 +77,14 @@ static uint32_t find_timeout_ms(const char *signal)
 int otlp_settings_read(struct otlp_settings *c, enum otlp_signal signal)
 {
     *c = (struct otlp_settings){.endpoint = find_endpoint(signal),
-                                .headers = strdup(find(signals[signal], "HEADERS")),
-                                .certificate = strdup(find(signals[signal], "CERTIFICATE")),
-                                .client_certificate = strdup(find(signals[signal], "CLIENT_CERTIFICATE")),
-                                .client_key = strdup(find(signals[signal], "CLIENT_KEY")),
+                                .headers = strdup(find_variable(signals[signal], "HEADERS")),
+                                .certificate = strdup(find_variable(signals[signal], "CERTIFICATE")),
+                                .client_certificate = strdup(find_variable(signals[signal], "CLIENT_CERTIFICATE")),
+                                .client_key = strdup(find_variable(signals[signal], "CLIENT_KEY")),
                                 .timeout_ms = find_timeout_ms(signals[signal]),
                                 .protocol = find_protocol(signal),
-                                .gzip = strcasecmp(find(signals[signal], "COMPRESSION"), "gzip") == 0,
-                                .uncompressed = strcasecmp(find(signals[signal], "COMPRESSION"), "none") == 0};
+                                .gzip = strcasecmp(find_variable(signals[signal], "COMPRESSION"), "gzip") == 0,
+                                .uncompressed = strcasecmp(find_variable(signals[signal], "COMPRESSION"), "none") == 0};
     return c->endpoint && c->headers && c->certificate && c->client_certificate && c->client_key ? 0 : -ENOMEM;
 }
 

@@ -1,5 +1,4 @@
-/* What OTEL_EXPORTER_OTLP_... say of the export of a signal: those of the signal itself win over those of all
- * signals. */
+/* Reads OTEL_EXPORTER_OTLP_... for the export of a signal: variables of the signal override those of all signals. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,33 +7,32 @@
 enum otlp_signal { OTLP_SIGNAL_TRACES, OTLP_SIGNAL_METRICS, OTLP_SIGNAL_PROFILES };
 
 enum otlp_protocol {
-    OTLP_HTTP_JSON, /* as Triton sends traces, where nobody says otherwise */
+    OTLP_HTTP_JSON, /* the default for traces, as in Triton */
     OTLP_HTTP_PROTOBUF,
     OTLP_GRPC
 };
 
-#define OTLP_TIMEOUT_MS 10000 /* of one post, when nobody says */
+#define OTLP_TIMEOUT_MS 10000 /* default timeout of one POST */
 
-/* Texts are never NULL once it is read; "": not said. */
+/* Strings are never NULL after otlp_settings_read; "": not set. */
 struct otlp_settings {
-    char
-        *endpoint;     /* OTEL_EXPORTER_OTLP_METRICS_ENDPOINT; of traces Triton's option `url` decides. Of
-                          profiles also the one of all signals, with the path of profiles behind it unless that is gRPC's */
+    char *endpoint;    /* OTEL_EXPORTER_OTLP_METRICS_ENDPOINT; not for traces (Triton's option `url`); for profiles
+                        * also OTEL_EXPORTER_OTLP_ENDPOINT with the path of profiles appended, except for gRPC */
     char *headers;     /* "name=value,..." */
-    char *certificate; /* a file of those that are trusted */
-    char *client_certificate, *client_key; /* files of who we are */
+    char *certificate; /* file of trusted CA certificates */
+    char *client_certificate, *client_key; /* files of the client certificate and its key */
     uint32_t timeout_ms;
     enum otlp_protocol protocol;
-    bool gzip, uncompressed; /* said to be "gzip", or "none" */
+    bool gzip, uncompressed; /* compression is set to "gzip", or to "none" */
 };
 
-/* -ENOMEM, half read: to be freed all the same. */
+/* Reads the settings. -ENOMEM: incomplete, but must be freed all the same. */
 int otlp_settings_read(struct otlp_settings *c, enum otlp_signal signal);
 int otlp_settings_copy(struct otlp_settings *to, const struct otlp_settings *from);
 void otlp_settings_free(struct otlp_settings *c);
 
 #define OTLP_URL_SHOWN_SIZE 256
 
-/* An URL as messages say it: without user and password, without what follows a `?`; cut to its place. Passwords
- * that nobody encoded hold any of `/?#`: better a path is missing than a part of one shown. */
+/* A URL for messages: without user, password and query, truncated to the buffer. Passwords without percent-encoding
+ * may contain `/?#`: rather a path is omitted than part of a password shown. */
 void otlp_url_shown(const char *url, char ret[OTLP_URL_SHOWN_SIZE]);

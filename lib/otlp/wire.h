@@ -1,4 +1,4 @@
-/* Reading protobuf that came from anybody: each length is checked against what is left. */
+/* Reads untrusted protobuf: every length is checked against the remaining size. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@ struct otlp_bytes {
 struct otlp_field {
     unsigned number;
     enum otlp_wire wire;
-    uint64_t integer;        /* of OTLP_VARINT */
-    struct otlp_bytes bytes; /* of the others */
+    uint64_t integer;        /* for OTLP_VARINT */
+    struct otlp_bytes bytes; /* for the other types */
 };
 
-/* The next field of a message, which `b` moves past; false at its end, and where it is none. */
+/* Reads the next field of a message and advances `b`; false at the end or if invalid. */
 bool otlp_read_field(struct otlp_bytes *b, struct otlp_field *ret);

@@ -1,5 +1,5 @@
-/* zstd of packets: a seventh less than gzip makes of profiles, for four times its CPU. Of the agent alone, so that
- * libsonde's transport needs no library for it. */
+/* zstd for packets: a seventh smaller than gzip for profiles, at four times the CPU. Only in the agent, so that
+ * libsonde's transport does not depend on libzstd. */
 #pragma once
 
 #include "transport.h"

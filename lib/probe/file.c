@@ -67,7 +67,8 @@ static int open_checked(const char *path, const struct probe_image *image)
     if (fd < 0)
         return -errno;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_uid == geteuid() || status.st_uid == 0) &&
-        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (size_t)status.st_size == image->size && content_equals(fd, image))
+        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (size_t)status.st_size == image->size &&
+        content_equals(fd, image))
         return fd;
     close(fd);
     return -EPERM;

@@ -77,7 +77,7 @@ static int reserve_address(struct probe_object *object, const struct probe_image
 static int map_segments(struct probe_object *object, int fd)
 {
     int r = map_fixed(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, fd,
-                object->text_segment_size);
+                      object->text_segment_size);
     if (r == 0)
         r = map_fixed(object->place, object->text_segment_size, PROT_READ | PROT_EXEC, fd, 0);
     if (r == 0)

@@ -23,9 +23,9 @@
 struct probe {
     struct sonde_probe public; /* must be first: the public pointer is cast to struct probe */
     struct sonde_provider *provider;
-    struct loaded *home; /* NULL: never loaded; stored after stub */
-    uintptr_t stub;      /* probe_stub or probe_long_stub */
-    uint16_t inactive_semaphore;     /* semaphore until the first load, always 0 */
+    struct loaded *home;         /* NULL: never loaded; stored after stub */
+    uintptr_t stub;              /* probe_stub or probe_long_stub */
+    uint16_t inactive_semaphore; /* semaphore until the first load, always 0 */
     struct probe_arguments arguments;
     char name[SONDE_PROBE_NAME_MAX + 1];
 };
@@ -141,7 +141,7 @@ static int has_probe(const struct sonde_provider *provider, const char *name)
 }
 
 static int add_probe(struct sonde_provider *provider, const char *name, const struct probe_arguments *arguments,
-               struct probe **ret_probe)
+                     struct probe **ret_probe)
 {
     if (has_probe(provider, name))
         return -EEXIST;

@@ -1,5 +1,5 @@
-/* See attributes.h. A packet's bytes are checked against those of a real Triton
- * (tests/e2e/test_traces_otel.py) and by the official messages of protobuf. */
+/* See attributes.h. The encoded bytes are compared with those of a real Triton (tests/e2e/test_traces_otel.py) and
+ * checked with the official protobuf messages. */
 #include "attributes.h"
 
 #include "config.h"
@@ -9,35 +9,36 @@
 
 #include <string.h>
 
-/* Numbers of common.proto. */
+/* Field numbers of common.proto. */
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
 enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_ARRAY = 5 };
 enum { ARRAY_VALUES = 1 };
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-static void add(struct trace_attributes *a, struct trace_attribute one)
+static void add_attribute(struct trace_attributes *a, struct trace_attribute one)
 {
     if (a->count < TRACE_ATTRIBUTES_MAX)
         a->list[a->count++] = one;
 }
 
-/* NULL: not known, and left out. */
+/* NULL: unknown, omitted. */
 static void add_text(struct trace_attributes *a, const char *key, const char *text)
 {
     if (text)
-        add(a, (struct trace_attribute){.key = key, .text = text, .size = strlen(text)});
+        add_attribute(a, (struct trace_attribute){.key = key, .text = text, .size = strlen(text)});
 }
 
 static void add_list(struct trace_attributes *a, const char *key, const char *text)
 {
     if (text)
-        add(a, (struct trace_attribute){.key = key, .kind = TRACE_ATTRIBUTE_TEXTS, .text = text, .size = strlen(text)});
+        add_attribute(
+            a, (struct trace_attribute){.key = key, .kind = TRACE_ATTRIBUTE_TEXTS, .text = text, .size = strlen(text)});
 }
 
 static void add_integer(struct trace_attributes *a, const char *key, int64_t integer)
 {
-    add(a, (struct trace_attribute){.key = key, .kind = TRACE_ATTRIBUTE_INTEGER, .integer = integer});
+    add_attribute(a, (struct trace_attribute){.key = key, .kind = TRACE_ATTRIBUTE_INTEGER, .integer = integer});
 }
 
 static void add_generation(struct trace_attributes *a, const struct sonde_trace *t)
@@ -64,10 +65,10 @@ void trace_attributes_of_span(struct trace_attributes *ret, const struct sonde_t
     add_integer(ret, "triton.trace_id", (int64_t)t->id);
     add_integer(ret, "triton.trace_parent_id", (int64_t)t->parent_id);
     if (t->request_id_size > 0)
-        add(ret,
-            (struct trace_attribute){.key = "triton.request_id", .text = t->request_id, .size = t->request_id_size});
+        add_attribute(ret, (struct trace_attribute){
+                               .key = "triton.request_id", .text = t->request_id, .size = t->request_id_size});
     if (t->status == SONDE_TRACE_CANCELLED)
-        add(ret, (struct trace_attribute){.key = "triton.cancelled", .kind = TRACE_ATTRIBUTE_TRUE});
+        add_attribute(ret, (struct trace_attribute){.key = "triton.cancelled", .kind = TRACE_ATTRIBUTE_TRUE});
     if (t->generation)
         add_generation(ret, t);
 }
@@ -83,9 +84,9 @@ void trace_attributes_of_series(struct trace_attributes *ret, const struct trace
                                 const char *token_type)
 {
     ret->count = 0;
-    add_text(ret, "gen_ai.token.type", token_type); /* the overflow's, too: it is one for each type */
+    add_text(ret, "gen_ai.token.type", token_type); /* also for the overflow series, of which there is one per type */
     if (f->overflow) {
-        add(ret, (struct trace_attribute){.key = "otel.metric.overflow", .kind = TRACE_ATTRIBUTE_TRUE});
+        add_attribute(ret, (struct trace_attribute){.key = "otel.metric.overflow", .kind = TRACE_ATTRIBUTE_TRUE});
         return;
     }
     add_text(ret, "gen_ai.operation.name", f->operation);
@@ -153,7 +154,7 @@ static void put_protobuf_value(struct trace_text *out, unsigned field, const str
         put_protobuf_value(out, ARRAY_VALUES, &(struct trace_attribute){.text = a->text, .size = a->size});
         trace_protobuf_close(out, array);
         break;
-    case TRACE_ATTRIBUTE_INTEGER: /* also when it is 0: a value is one of its kinds */
+    case TRACE_ATTRIBUTE_INTEGER: /* also 0: a oneof member is always encoded */
         trace_protobuf_number(out, ANY_VALUE_INT, (uint64_t)a->integer);
         break;
     case TRACE_ATTRIBUTE_TRUE:
@@ -182,7 +183,7 @@ void trace_attributes_put_protobuf(struct trace_text *out, unsigned field, const
 
 static const char own_service_name[] = "service.name=" TRACE_SERVICE_NAME;
 
-/* `key` with its '='; NULL: the settings say none. */
+/* `key` includes the '='; NULL: not configured. */
 static const char *find_resource(const struct sonde_trace_config *config, const char *key, size_t size)
 {
     for (unsigned i = 0; i < config->resource_count; i++)
@@ -198,12 +199,12 @@ const char *trace_service_name(const struct sonde_trace_config *config)
     return name ? name : own_service_name + strlen(key);
 }
 
-struct putting {
+struct attribute_output {
     struct trace_text *out;
     unsigned field; /* 0: JSON */
 };
 
-static void put_pair(struct putting p, const char *key, size_t key_size, const char *value)
+static void put_pair(struct attribute_output p, const char *key, size_t key_size, const char *value)
 {
     const struct trace_attribute a = {.text = value, .size = strlen(value)};
     if (p.field)
@@ -212,7 +213,7 @@ static void put_pair(struct putting p, const char *key, size_t key_size, const c
         put_json(p.out, key, key_size, &a);
 }
 
-static void put_resource(struct putting p, const struct sonde_trace_config *config, const char *instance)
+static void put_resource(struct attribute_output p, const struct sonde_trace_config *config, const char *instance)
 {
     static const char *const own[] = {"telemetry.sdk.name=libsonde", "telemetry.sdk.language=c",
                                       "telemetry.sdk.version=" SONDE_VERSION, own_service_name};
@@ -230,11 +231,11 @@ static void put_resource(struct putting p, const struct sonde_trace_config *conf
 
 void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config, const char *instance)
 {
-    put_resource((struct putting){out, 0}, config, instance);
+    put_resource((struct attribute_output){out, 0}, config, instance);
 }
 
 void trace_resource_put_protobuf(struct trace_text *out, unsigned field, const struct sonde_trace_config *config,
                                  const char *instance)
 {
-    put_resource((struct putting){out, field}, config, instance);
+    put_resource((struct attribute_output){out, field}, config, instance);
 }

@@ -1,5 +1,5 @@
-/* What spans and points of metrics are described with, in OpenTelemetry's names, and how both encodings of
- * OTLP write it: said once here, so that JSON, protobuf and the text for Prometheus cannot disagree. */
+/* The attributes of spans and metric points, by OpenTelemetry's names, and their two OTLP encodings. Defined once, so
+ * that JSON, protobuf and Prometheus text agree. */
 #pragma once
 
 #include "text.h"
@@ -11,7 +11,7 @@ struct trace_series_stats;
 
 enum trace_attribute_kind {
     TRACE_ATTRIBUTE_TEXT,
-    TRACE_ATTRIBUTE_TEXTS, /* a list of one */
+    TRACE_ATTRIBUTE_TEXTS, /* an array of one text */
     TRACE_ATTRIBUTE_INTEGER,
     TRACE_ATTRIBUTE_TRUE,
 };
@@ -31,28 +31,28 @@ struct trace_attributes {
     size_t count;
 };
 
-/* Of a model's span. */
+/* Sets the attributes of a model's span. */
 void trace_attributes_of_span(struct trace_attributes *ret, const struct sonde_trace *t);
 
-/* Of a timestamp: how many tokens were out, or none. */
+/* Sets the attributes of a timestamp: the token count, or none. */
 void trace_attributes_of_event(struct trace_attributes *ret, const struct trace_record *r);
 
-/* Of what generations took. `token_type`: of which tokens, or NULL. */
+/* Sets the attributes of a generation metric. `token_type`: gen_ai.token.type, or NULL. */
 void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f, const char *provider,
                                 const char *token_type);
 
-/* `{...},{...}`, and messages KeyValue of the field. */
+/* Appends `{...},{...}`, or KeyValue messages as field `field`. */
 void trace_attributes_put_json(struct trace_text *out, const struct trace_attributes *a);
 void trace_attributes_put_protobuf(struct trace_text *out, unsigned field, const struct trace_attributes *a);
 
-/* What describes the process: Triton's service.name where the settings say none, and the library. `instance`:
- * a service.instance.id where the settings say none, or NULL. */
+/* Appends the resource attributes: the configured ones, the library, and defaults for missing ones: Triton's
+ * service.name, and service.instance.id from `instance`, or NULL. */
 void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config, const char *instance);
 void trace_resource_put_protobuf(struct trace_text *out, unsigned field, const struct sonde_trace_config *config,
                                  const char *instance);
 
-/* Where the settings say nothing. */
+/* default service.name */
 #define TRACE_SERVICE_NAME "triton-inference-server"
 
-/* The value of service.name. */
+/* The configured service.name, or the default. */
 const char *trace_service_name(const struct sonde_trace_config *config);

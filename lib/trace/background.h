@@ -1,4 +1,4 @@
-/* What the library's own threads have in common: they take no signals and wait by CLOCK_MONOTONIC. */
+/* Common to the library's threads: they block all signals and wait by CLOCK_MONOTONIC. */
 #pragma once
 
 #include <pthread.h>
@@ -8,11 +8,11 @@
 /* CLOCK_MONOTONIC, in the form of otlp_sender_options.now_ns. */
 uint64_t trace_clock_ns(void *unused);
 
-/* The moment in so many milliseconds. */
+/* The time `ms` milliseconds from now. */
 struct timespec trace_deadline(unsigned ms);
 
-/* Conditions whose deadlines are of CLOCK_MONOTONIC. */
+/* Initialises condition variables with CLOCK_MONOTONIC deadlines. */
 int trace_conditions_init(pthread_cond_t *a, pthread_cond_t *b);
 
-/* Signals are the server's: the thread has all of them blocked. */
+/* Starts a thread with all signals blocked, because signals belong to the server. */
 int trace_background_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument);

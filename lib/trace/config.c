@@ -1,6 +1,6 @@
-/* --trace-config and its deprecated forms, as Triton takes them; the texts of errors are Triton's where
- * Triton refuses at all. Stricter: a number must be a whole number, an unknown setting and one of the mode
- * that is not selected are refused. The environment is read first, so that an option wins over it. */
+/* --trace-config and its deprecated forms, as Triton accepts them; error texts are Triton's where Triton reports an
+ * error. Stricter: numbers must be integers, unknown settings and settings of the other mode are rejected. The
+ * environment is read first, so that options override it. */
 #include "config.h"
 #include "../export.h"
 
@@ -168,7 +168,7 @@ static int add_resource(struct sonde_trace_config *c, const char *text, size_t s
         return -ENOMEM;
     size_t key = (size_t)(equals - text) + 1;
     for (unsigned i = 0; i < c->resource_count; i++)
-        if (strncmp(c->resources[i], copy, key) == 0) { /* said again: the last one counts */
+        if (strncmp(c->resources[i], copy, key) == 0) { /* duplicate key: the last value wins */
             free(c->resources[i]);
             c->resources[i] = copy;
             return 0;
@@ -229,7 +229,7 @@ static void note_bad_environment(struct sonde_trace_config *c, const char *name,
     snprintf(c->environment_value, sizeof(c->environment_value), "%s", value);
 }
 
-/* OTEL_RESOURCE_ATTRIBUTES is key=value,key=value. */
+/* Parses OTEL_RESOURCE_ATTRIBUTES: key=value,key=value. */
 static int take_resources(struct sonde_trace_config *c, const char *list)
 {
     static const char name[] = "OTEL_RESOURCE_ATTRIBUTES";
@@ -246,7 +246,7 @@ static int take_resources(struct sonde_trace_config *c, const char *list)
     return 0;
 }
 
-/* What Triton has no option for. */
+/* Reads the exporter settings that have no Triton option. */
 static int take_exporter_environment(struct sonde_trace_config *c)
 {
     static const char interval[] = "OTEL_METRIC_EXPORT_INTERVAL";
@@ -331,7 +331,7 @@ static int refuse(char *why, size_t why_size, const char *option, const char *pr
     return -EINVAL;
 }
 
-/* `[<mode>,]<setting>=<value>`. A comma after the '=' belongs to the value. */
+/* Applies `[<mode>,]<setting>=<value>`. A comma after the '=' belongs to the value. */
 static int set_config(struct sonde_trace_config *c, const char *text, char *why, size_t why_size)
 {
     struct reason reason = {""};
@@ -399,7 +399,7 @@ static bool is_option(const char *name)
     return found;
 }
 
-/* How many arguments the option at argv[i] takes; 0: it is none of ours. */
+/* Returns how many arguments the option at argv[0] occupies; 0: not a trace option. */
 static int take_option(struct sonde_trace_config *c, int left, char **argv, char *why, size_t why_size)
 {
     char name[32];

@@ -1,6 +1,5 @@
-/* traceparent and tracestate, by Level 2 of the standard. Space around the value is none of ours: a server's HTTP
- * parser has taken it off.
- */
+/* traceparent and tracestate, by Level 2 of the standard. Surrounding space is expected to be removed by the server's
+ * HTTP parser. */
 #include "context.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 
 #include "../export.h"
 
-/* Two digits, lower case as the standard has it. */
+/* Two hexadecimal digits, lower case as the standard requires. */
 static int read_byte(const char *p, uint8_t *ret)
 {
     uint8_t value = 0;
@@ -89,8 +88,8 @@ static bool is_lower_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* Level 1 wanted a letter first, and of `tenant@vendor` a tenant of up to 241 bytes and a vendor of up to 14;
- * Level 2 takes an @ as any other. */
+/* Level 1 required a letter first, and for `tenant@vendor` at most 241 and 14 bytes; Level 2 treats @ like other
+ * characters. */
 static bool is_key(const char *key, size_t size)
 {
     static const char others[] = {'_', '-', '*', '/', '@'};
@@ -110,7 +109,7 @@ static bool is_value(const char *value, size_t size)
     return size > 0 && size <= 256 && value[size - 1] != ' ';
 }
 
-/* One between commas, without the space around it; true for an empty one, which may be there. */
+/* Parses a list member without surrounding space; true for an empty one, which is allowed. */
 static bool take_member(const char *p, size_t size, struct member *members, size_t *count)
 {
     while (size > 0 && (*p == ' ' || *p == '\t'))
@@ -144,7 +143,7 @@ bool trace_state_is_valid(const char *tracestate, size_t size)
     return count > 0;
 }
 
-/* --- for those who pass on what came --------------------------------------------------------- */
+/* --- validation of headers to be forwarded --------------------------------------------------- */
 
 SONDE_EXPORT int sonde_trace_parent_is_valid(const char *traceparent)
 {

@@ -1,4 +1,4 @@
-/* The W3C trace context that a request brings along (https://www.w3.org/TR/trace-context/, level 1 and 2). */
+/* W3C Trace Context of incoming requests (https://www.w3.org/TR/trace-context/, level 1 and 2). */
 #pragma once
 
 #include <stdbool.h>
@@ -13,13 +13,13 @@ struct trace_context {
     uint8_t flags;
 };
 
-/* -EINVAL for anything that a receiver must not use; versions after 00 are read as far as 00 goes. */
+/* Parses a traceparent. -EINVAL: a receiver must not use it; later versions are parsed as version 00. */
 int trace_context_parse(const char *traceparent, struct trace_context *ret_context);
 
 #define TRACE_PARENT_SIZE 56
 
-/* The header for those that this request calls, from the span `span_id`. */
+/* Formats the traceparent of outgoing requests, with `span_id` as the parent. */
 void trace_context_format(const struct trace_context *c, uint64_t span_id, char ret[TRACE_PARENT_SIZE]);
 
-/* Whether a list is a tracestate that may be passed on: at most 32 members `key=value`, no key twice. */
+/* Whether `tracestate` is valid: at most 32 members `key=value`, no duplicate keys. */
 bool trace_state_is_valid(const char *tracestate, size_t size);

@@ -1,4 +1,4 @@
-/* What both encodings of OTLP say in the same words. */
+/* Common to both OTLP encodings. */
 #include "encoding.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Spans as a packet of OTLP: JSON, as Triton sends them, or protobuf. */
+/* Encodes spans as an OTLP packet: JSON, as Triton sends them, or protobuf. */
 #pragma once
 
 #include "spans.h"
@@ -9,7 +9,7 @@ struct sonde_trace_config;
 struct trace_packet {
     struct trace_text text;
     uint32_t spans;
-    size_t resource_spans, scope_spans; /* of protobuf: messages that are open */
+    size_t resource_spans, scope_spans; /* protobuf: positions of the open messages */
 };
 
 struct trace_encoding {
@@ -23,7 +23,7 @@ extern const struct trace_encoding trace_encoding_json, trace_encoding_protobuf;
 
 #define TRACE_SCOPE_NAME "triton-server"
 
-/* Why it failed, as far as somebody said so; NULL when it did not fail. */
+/* The status message of a failed span, possibly ""; NULL if it did not fail. */
 const char *trace_outcome(const struct trace_span *span, size_t *ret_size);
 
 static inline uint64_t trace_unix_ns(const struct trace_tree *tree, uint64_t monotonic_ns)

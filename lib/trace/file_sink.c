@@ -1,5 +1,5 @@
-/* The sink of mode triton: JSON of several requests is gathered to BATCH_BYTES for the same file and appended
- * in one write. Which file that is, the settings say that a request was started with. */
+/* The sink of mode triton: gathers the JSON of several requests for the same file up to BATCH_BYTES and appends it in
+ * one write. The file is determined by the settings that a request was started with. */
 #include "fork.h"
 #include "format.h"
 #include "output.h"
@@ -18,17 +18,17 @@
 struct file_sink {
     struct trace_sink sink;
     const char *file;
-    bool forked;               /* this is a child: its file has another name */
-    struct trace_output plain; /* the one file of log-frequency 0 */
-    bool plain_busy;           /* another process writes to the file: ours has another name */
+    bool forked;               /* this is a child process: its file has another name */
+    struct trace_output plain; /* the single file of log-frequency 0 */
+    bool plain_busy;           /* another process writes to the file: this one uses another name */
     uint64_t next_index;       /* of rotated files */
     struct trace_text text, scratch;
-    struct trace_settings *settings; /* a reference: of the `traces` in `text`; NULL when there are none */
+    struct trace_settings *settings; /* a reference to the settings of the traces in `text`; NULL when there are none */
     uint32_t traces;
     struct trace_format_counts counts;
 };
 
-/* FILE, or FILE.p<PID> where FILE is somebody else's; with the index of a rotated file. */
+/* FILE, or FILE.p<PID> if another process owns FILE; plus the index of a rotated file. */
 static int path_of(const struct file_sink *f, bool rotated, uint64_t index, char *path)
 {
     char pid[24] = "", suffix[24] = "";
@@ -40,7 +40,7 @@ static int path_of(const struct file_sink *f, bool rotated, uint64_t index, char
     return n < 0 || n >= PATH_SIZE ? -ENAMETOOLONG : 0;
 }
 
-/* The next index that is free. */
+/* Creates the file with the next free index. */
 static int open_rotated(struct file_sink *f, struct trace_output *o, char *path)
 {
     for (; f->next_index < INDEX_MAX; f->next_index++) {
@@ -67,7 +67,7 @@ static int open_plain(struct file_sink *f, char *path)
     return open_plain(f, path);
 }
 
-/* Sees to it that the file of these settings is open and still where it was. */
+/* Ensures that the file for these settings is open and was not moved or deleted. */
 static int prepare(struct file_sink *f, const struct trace_settings *s, struct trace_output *o, char *path)
 {
     bool rotated = s->log_frequency > 0;
@@ -86,7 +86,7 @@ static struct trace_output *output_of(struct file_sink *f, struct trace_settings
     return s->log_frequency > 0 ? &s->output : &f->plain;
 }
 
-/* How many more requests may go to the file before the next one begins. */
+/* How many more requests fit into the file before it rotates. */
 static uint32_t room_in(const struct trace_output *o, const struct trace_settings *s)
 {
     if (s->log_frequency == 0)
@@ -94,7 +94,7 @@ static uint32_t room_in(const struct trace_output *o, const struct trace_setting
     return o->fd >= 0 && o->traces < s->log_frequency ? s->log_frequency - o->traces : s->log_frequency;
 }
 
-/* Appends what was gathered. `traces` never passes what the file may still take. */
+/* Appends the gathered text. `traces` never exceeds the remaining capacity of the file. */
 static void write_out(struct file_sink *f, struct trace_writer *w)
 {
     char path[PATH_SIZE] = "";
@@ -111,7 +111,7 @@ static void write_out(struct file_sink *f, struct trace_writer *w)
     f->traces = 0;
 }
 
-static void take(struct trace_sink *sink, struct trace_writer *w, const struct trace_tree *tree)
+static void write_tree(struct trace_sink *sink, struct trace_writer *w, const struct trace_tree *tree)
 {
     struct file_sink *f = (struct file_sink *)sink;
     struct trace_settings *s = tree->settings;
@@ -145,8 +145,8 @@ static uint32_t weight(const struct trace_tree *tree)
     return 1;
 }
 
-/* The thread's text may have been in the middle of something: it is left alone, and lost; so are the settings
- * that it held. */
+/* The parent's thread may have been modifying the text at the fork, so the text and its settings reference are
+ * abandoned. */
 static void reset_in_child(struct trace_sink *sink)
 {
     struct file_sink *f = (struct file_sink *)sink;
@@ -165,7 +165,7 @@ static void free_sink(struct trace_sink *sink)
 
 struct trace_sink *trace_file_sink_new(const char *file)
 {
-    static const struct trace_sink_kind kind = {weight, take, finish, reset_in_child, free_sink};
+    static const struct trace_sink_kind kind = {weight, write_tree, finish, reset_in_child, free_sink};
     struct file_sink *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;

@@ -1,6 +1,6 @@
-/* The list of managers for pthread_atfork, and the generation of this process; and what a process has one of
- * while there is a manager. Mutable globals of the library are here, the next id (trace.c), probes, thread's
- * and process's context: all the process's, not a manager's. */
+/* The list of managers for pthread_atfork, the generation of this process, and what exists once per process while
+ * there is a manager. The mutable globals of the library are here, in trace.c (the next id), probes.c,
+ * thread_context.c and process_context.c. */
 #include "fork.h"
 
 #include "../switch.h"

@@ -1,6 +1,6 @@
-/* What happens to tracing in a child. The first manager registers handlers (pthread_atfork): no thread forks
- * while another holds a lock of ours, so the child finds whole data; there all managers are told, and a
- * generation is counted up by which traces, files and queues of the parent are known. */
+/* Handles fork. The first manager registers pthread_atfork handlers: fork waits for all locks of the library, so the
+ * child finds consistent data. In the child all managers are notified, and a generation number is incremented, which
+ * identifies traces, files and queues of the parent. */
 #pragma once
 
 #include <stdatomic.h>
@@ -14,6 +14,6 @@ static inline unsigned trace_generation_now(void)
     return atomic_load_explicit(&trace_generation, memory_order_relaxed);
 }
 
-/* -ENOMEM. */
+/* Registers a manager. -ENOMEM. */
 int trace_fork_add(struct sonde_trace_manager *manager);
 void trace_fork_remove(struct sonde_trace_manager *manager);

@@ -1,7 +1,6 @@
-/* Triton's trace JSON: a flat list, one object a timestamp or tensor, those of one id together. The
- * timestamps of receiving come before the object that names the model. What Triton does not have is added
- * where its readers do not look: "status" and "error" of a request that did not succeed, "error" of a tensor
- * without data, "generation" and "tokens" of an answer in tokens. */
+/* Triton's trace JSON: a flat list, one object per timestamp or tensor, grouped by id. Receive timestamps come before
+ * the object with the model name. Extensions are placed where Triton's readers ignore them: "status" and "error" of a
+ * failed request, "error" of a tensor without data, "generation" and "tokens" of a generation. */
 #include "format.h"
 
 #include "attributes.h"
@@ -74,7 +73,7 @@ static void put_count(struct trace_text *out, const char *key, int64_t count)
     trace_text_put_i64(out, count);
 }
 
-/* The provider is said where it is not the one that readers take for granted. */
+/* The provider is written only if it differs from the default. */
 static void put_generation(struct trace_text *out, const struct trace_generation_facts *g, const char *provider)
 {
     put_fact(out, ",\"generation\":{\"operation\":", g->operation);

@@ -1,5 +1,5 @@
-/* What a server calls while it answers in tokens. The caller's struct counts, so that a request which is not
- * traced costs no memory; at the end its figures go to the metrics, and what is known of it to the trace. */
+/* Token generation. The caller's struct holds the counters, so that an untraced request costs no memory; at the end
+ * they are added to the metrics, and the details to the trace. */
 #include "../export.h"
 #include "fork.h"
 #include "manager.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TEXT_BYTES_MAX 1024
-#define WORD_BYTES_MAX 64 /* of what series are told apart by */
+#define WORD_BYTES_MAX 64 /* of metric label values */
 
 static const char start_name[] = "GENERATION_START", end_name[] = "GENERATION_END";
 
@@ -32,7 +32,7 @@ SONDE_EXPORT void sonde_trace_generation_begin(struct sonde_trace_generation *g,
     sonde_trace_custom_at(trace, start_name, g->begin_ns);
 }
 
-/* In a child, one of the parent's is counted for nobody. */
+/* In a child, generations of the parent are not counted. */
 SONDE_EXPORT void sonde_trace_generation_tokens(struct sonde_trace_generation *g, uint32_t count)
 {
     bool is_first = g->tokens == 0;
@@ -50,7 +50,7 @@ SONDE_EXPORT void sonde_trace_generation_tokens(struct sonde_trace_generation *g
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* The caller's, as far as its version of the struct goes. */
+/* Copies the caller's struct, as far as its version goes. */
 static struct sonde_trace_generation_result take_result(const struct sonde_trace_generation *g,
                                                         const struct sonde_trace_generation_result *given)
 {
@@ -66,19 +66,19 @@ struct word {
     char text[WORD_BYTES_MAX + 1];
 };
 
-static const char *cut(struct word *word, const char *text)
+static const char *cut_word(struct word *word, const char *text)
 {
     word->text[0] = '\0';
     return text ? strncat(word->text, text, WORD_BYTES_MAX) : word->text;
 }
 
-/* Times to tokens are of answers that succeeded: that is what these metrics are. */
-static void count(const struct sonde_trace_generation *g, const struct sonde_trace_generation_result *result,
-                  uint64_t end_ns)
+/* Times to tokens count only successful generations, as the metrics' definitions say. */
+static void count_generation(const struct sonde_trace_generation *g, const struct sonde_trace_generation_result *result,
+                             uint64_t end_ns)
 {
     struct word finish_reason, error_type;
-    const struct trace_series_key key = {g->model, g->operation, cut(&finish_reason, result->finish_reason),
-                                         cut(&error_type, result->error_type)};
+    const struct trace_series_key key = {g->model, g->operation, cut_word(&finish_reason, result->finish_reason),
+                                         cut_word(&error_type, result->error_type)};
     uint64_t values[TRACE_METRICS] = {[TRACE_REQUEST_DURATION] = end_ns - g->begin_ns,
                                       [TRACE_TIME_TO_FIRST_TOKEN] = TRACE_NO_VALUE,
                                       [TRACE_TIME_PER_OUTPUT_TOKEN] = TRACE_NO_VALUE,
@@ -98,8 +98,8 @@ static void count(const struct sonde_trace_generation *g, const struct sonde_tra
         trace_metrics_exporter_start(&g->manager->exporter);
 }
 
-/* Copies `text` behind what is there; NULL or "" says nothing. */
-static const char *put_text(char **at, const char *text)
+/* Appends a copy of `text` at *at; NULL for NULL or "". */
+static const char *copy_text(char **at, const char *text)
 {
     if (!text || !*text)
         return NULL;
@@ -116,8 +116,8 @@ static size_t size_of(const char *text)
     return text ? strnlen(text, TEXT_BYTES_MAX) + 1 : 0;
 }
 
-static void tell_trace(const struct sonde_trace_generation *g, const struct sonde_trace_generation_result *result,
-                       uint64_t end_ns)
+static void end_in_trace(const struct sonde_trace_generation *g, const struct sonde_trace_generation_result *result,
+                         uint64_t end_ns)
 {
     struct trace_generation_facts *facts;
     size_t size = sizeof(*facts) + size_of(result->response_id) + size_of(result->response_model) +
@@ -127,10 +127,10 @@ static void tell_trace(const struct sonde_trace_generation *g, const struct sond
     if (facts) {
         char *at = (char *)(facts + 1);
         memcpy(facts->operation, g->operation, sizeof(facts->operation));
-        facts->response_id = put_text(&at, result->response_id);
-        facts->response_model = put_text(&at, result->response_model);
-        facts->finish_reason = put_text(&at, result->finish_reason);
-        facts->error_type = put_text(&at, result->error_type);
+        facts->response_id = copy_text(&at, result->response_id);
+        facts->response_model = copy_text(&at, result->response_model);
+        facts->finish_reason = copy_text(&at, result->finish_reason);
+        facts->error_type = copy_text(&at, result->error_type);
         facts->input_tokens = result->input_tokens;
         facts->output_tokens = result->output_tokens;
     }
@@ -144,9 +144,9 @@ SONDE_EXPORT void sonde_trace_generation_end(struct sonde_trace_generation *g,
         return;
     uint64_t end_ns = sonde_trace_now_ns();
     struct sonde_trace_generation_result result = take_result(g, given);
-    count(g, &result, end_ns);
+    count_generation(g, &result, end_ns);
     if (g->trace)
-        tell_trace(g, &result, end_ns);
+        end_in_trace(g, &result, end_ns);
     struct sonde_trace_manager *m = g->manager;
     g->manager = NULL; /* a second end does nothing */
     trace_manager_unref(m);

@@ -1,5 +1,4 @@
-/* The trace protocol over gRPC: the call TraceSetting, whose message is a map from a setting to its values.
- */
+/* The trace protocol over gRPC: the call TraceSetting, whose message is a map from setting to values. */
 #include "../export.h"
 #include "protocol.h"
 
@@ -43,7 +42,7 @@ static int read_setting(const struct sonde_trace_setting *s, struct trace_update
     return r;
 }
 
-/* One block of memory a setting: the pointers, then the texts. */
+/* One allocation per setting: the pointers, then the texts. */
 static void add_setting(void *argument, const char *name, const char *const *texts, size_t count)
 {
     struct sonde_trace_reply *reply = argument;
@@ -84,7 +83,7 @@ static int update(struct sonde_trace_manager *m, const char *model, const struct
                   size_t count, struct trace_values *ret_values, struct trace_reason *reason)
 {
     struct trace_update u = {0};
-    int r = trace_apply(m, model, NULL, ret_values, reason); /* the model first */
+    int r = trace_apply(m, model, NULL, ret_values, reason); /* first check that the model exists */
     for (size_t i = 0; i < count && r == 0; i++)
         r = read_setting(&settings[i], &u, reason);
     return r < 0 || count == 0 ? r : trace_apply(m, model, &u, ret_values, reason);

@@ -11,7 +11,7 @@
 
 #define MODEL_BYTES_MAX 1024
 
-/* 0: global; 1: of the model in `model`; -ENOENT. */
+/* 0: global; 1: the model in `model`; -ENOENT. */
 static int parse_path(const char *path, char *model)
 {
     static const char models[] = "/v2/models/", versions[] = "/versions/", end[] = "/trace/setting";
@@ -45,7 +45,7 @@ static int refuse(struct trace_reason *reason, const char *text)
     return -EINVAL;
 }
 
-/* A string without NUL inside: what a number or a level can be. */
+/* Requires a string without NUL, as numbers and levels are. */
 static int as_string(const struct json_value *v, struct trace_reason *reason)
 {
     if (v->type != JSON_STRING)
@@ -143,11 +143,11 @@ static unsigned answer(struct sonde_trace_manager *m, const char *method, const 
     struct trace_reason reason;
     unsigned status = 200;
     bool get = strcmp(method, "GET") == 0, post = strcmp(method, "POST") == 0;
-    bool changes = post && body_size > 0; /* an empty body is allowed, and changes nothing */
+    bool changes = post && body_size > 0; /* an empty body is allowed and changes nothing */
     if (!get && !post) {
         status = 405;
         snprintf(reason.text, sizeof(reason.text), "Method Not Allowed");
-    } else if (trace_apply(m, model, NULL, &values, &reason) < 0 || /* the model first */
+    } else if (trace_apply(m, model, NULL, &values, &reason) < 0 || /* first check that the model exists */
                (changes && (read_body(body, body_size, &update, &reason) < 0 ||
                             trace_apply(m, model, &update, &values, &reason) < 0))) {
         status = status_of(&reason);

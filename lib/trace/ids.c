@@ -1,5 +1,5 @@
-/* Identifiers. The mixer is SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom number
- * generators, 2014): a bijection, so that the numbers of one process never meet. */
+/* Id generation. The mixer is SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom number
+ * generators, 2014): a bijection, so that ids of one process never collide. */
 #include "ids.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ void trace_ids_seed(struct trace_ids *ids)
     atomic_store_explicit(&ids->next, 0, memory_order_relaxed);
     if (getrandom(ids->seed, sizeof(ids->seed), GRND_NONBLOCK) == (ssize_t)sizeof(ids->seed))
         return;
-    clock_gettime(CLOCK_REALTIME, &now); /* a sandbox without getrandom, or a machine that has just begun */
+    clock_gettime(CLOCK_REALTIME, &now); /* a sandbox without getrandom, or a machine early in boot */
     ids->seed[0] = mix((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
     ids->seed[1] = mix(ids->seed[0] ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)ids);
 }

@@ -1,5 +1,5 @@
-/* Identifiers of OpenTelemetry's traces and spans: random at the start, then a counter put through a mixer,
- * so that one costs nanoseconds and no lock. Unique, not secret. */
+/* Generates OpenTelemetry trace and span ids: a counter with a random start, passed through a mixer; costs
+ * nanoseconds and no lock. Unique, not secret. */
 #pragma once
 
 #include <stdatomic.h>
@@ -10,9 +10,9 @@ struct trace_ids {
     _Atomic uint64_t next;
 };
 
-/* Also in a child, which would make its parent's identifiers otherwise. */
+/* Also called in a child, which would otherwise generate its parent's ids. */
 void trace_ids_seed(struct trace_ids *ids);
 
-/* Never 0, which is no identifier. */
+/* Never 0, which is invalid. */
 uint64_t trace_ids_span(struct trace_ids *ids);
 void trace_ids_trace(struct trace_ids *ids, uint8_t ret_trace_id[16]);

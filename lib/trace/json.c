@@ -1,5 +1,5 @@
-/* The strict JSON reader. It works on a copy of the text in which strings are unescaped in place: an escape
- * is never shorter than what it stands for. Depth is bounded, so it recurses. */
+/* The strict JSON parser. It works on a copy of the text in which strings are unescaped in place, because the result
+ * is never longer. Recursion is bounded by the depth limit. */
 #include "json.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ struct json {
     struct json_value values[JSON_VALUES_MAX];
     uint32_t count;
     unsigned depth;
-    char *p, *end; /* what is not read yet */
+    char *p, *end; /* the unread part */
     const char *why;
     char text[];
 };
@@ -75,7 +75,7 @@ static char *put_utf8(char *out, uint32_t c)
     return out;
 }
 
-/* What follows a backslash. */
+/* Parses an escape sequence after its backslash. */
 static int read_escape(struct json *j, char **out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -108,7 +108,7 @@ static int read_escape(struct json *j, char **out)
     return 0;
 }
 
-/* Copies one character that is not escaped; refuses what is not UTF-8. */
+/* Copies one unescaped character; rejects invalid UTF-8. */
 static int read_plain(struct json *j, char **out)
 {
     unsigned char c = (unsigned char)*j->p;
@@ -130,7 +130,7 @@ static int read_plain(struct json *j, char **out)
     return 0;
 }
 
-/* From after the opening quote. The closing quote's place holds the NUL at the latest. */
+/* Parses a string after its opening quote. The terminating NUL replaces the closing quote or an earlier byte. */
 static int read_string(struct json *j, const char **ret_text, size_t *ret_size)
 {
     char *start = j->p, *out = j->p;
@@ -164,8 +164,7 @@ static size_t digits(struct json *j)
     return (size_t)(j->p - start);
 }
 
-/* The text of a number is kept where it stands; its NUL would overwrite what follows, so it has its size
- * only. */
+/* A number's text stays in place without a NUL, which would overwrite the next byte. */
 static int read_number(struct json *j, struct json_value *v)
 {
     char *start = j->p;

@@ -1,6 +1,6 @@
-/* A strict reader of JSON (RFC 8259) for the bodies of the trace protocol: a flat table of values over one
- * copy of the text. Bounded in size, depth and number of values; duplicate names, lone surrogates, invalid
- * UTF-8 and anything after the value are errors. */
+/* A strict JSON parser (RFC 8259) for the bodies of the trace protocol: a flat table of values over one copy of the
+ * text. Bounded in size, depth and number of values; duplicate names, lone surrogates, invalid UTF-8 and trailing
+ * text are errors. */
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum json_type { JSON_NULL, JSON_TRUE, JSON_FALSE, JSON_NUMBER, JSON_STRING, JSO
 
 struct json_value {
     enum json_type type;
-    const char *name; /* of a member of an object, else NULL; may hold NULs: name_size counts */
+    const char *name; /* of an object member, else NULL; may contain NULs: see name_size */
     size_t name_size;
     const char *text; /* of a string (unescaped, NUL-terminated, may hold NULs) or a number (as written, no NUL) */
     size_t text_size;
@@ -24,10 +24,10 @@ struct json_value {
 
 struct json;
 
-/* *ret_json is to be freed. -EINVAL: *ret_why (a literal) and *ret_offset say what and where; -E2BIG: above a
- * bound, likewise; -ENOMEM. */
+/* Parses `text`. The caller frees *ret_json with json_free. -EINVAL: *ret_why (a literal) and *ret_offset describe
+ * the error; -E2BIG: a bound is exceeded, likewise; -ENOMEM. */
 int json_read(const char *text, size_t size, struct json **ret_json, const char **ret_why, size_t *ret_offset);
 void json_free(struct json *json);
 
-/* All values in the order of the text; [0] is the whole. */
+/* All values in text order; [0] is the top-level value. */
 const struct json_value *json_values(const struct json *json);

@@ -1,4 +1,4 @@
-/* Managers and models: who exists, which settings hold for whom, and what a fork does to them. */
+/* Managers and models: their lifetime, their settings, and fork handling. */
 #include "manager.h"
 #include "../export.h"
 
@@ -30,7 +30,7 @@ static bool has_file(const struct sonde_trace_manager *m)
     return m->config->mode == TRACE_MODE_OPENTELEMETRY || *m->config->file;
 }
 
-/* Why values cannot be traced with; NULL when they can. The texts are Triton's. */
+/* Why tracing with these values is impossible; NULL if it is possible. The texts are Triton's. */
 static const char *why_invalid(const struct sonde_trace_manager *m, const struct trace_values *v)
 {
     if (!v->level || m->config->mode == TRACE_MODE_OPENTELEMETRY)
@@ -40,7 +40,7 @@ static const char *why_invalid(const struct sonde_trace_manager *m, const struct
     return has_file(m) ? NULL : "trace file name is not given";
 }
 
-/* A server starts with settings that trace nothing, as with Triton; but it is told. */
+/* As with Triton, a server starts although its settings trace nothing; the error callback reports it. */
 static void report_invalid(const struct sonde_trace_manager *m, const struct sonde_trace_options *o)
 {
     char message[128];
@@ -183,7 +183,7 @@ SONDE_EXPORT void sonde_trace_manager_free(struct sonde_trace_manager *m)
 {
     if (!m)
         return;
-    trace_metrics_exporter_stop(&m->exporter); /* it says its last while the writer does */
+    trace_metrics_exporter_stop(&m->exporter); /* it sends its last packet while the writer finishes */
     trace_writer_close(&m->writer);
     trace_metrics_exporter_join(&m->exporter);
     trace_manager_unref(m);
@@ -230,7 +230,7 @@ void trace_manager_before_fork(struct sonde_trace_manager *m)
     pthread_mutex_lock(&m->writer.lock);
     pthread_mutex_lock(&m->exporter.lock);
     pthread_mutex_lock(&m->metrics.lock);
-    pthread_mutex_lock(&m->metrics.making);
+    pthread_mutex_lock(&m->metrics.create_lock);
 }
 
 void trace_manager_after_fork(struct sonde_trace_manager *m, bool child)
@@ -243,7 +243,7 @@ void trace_manager_after_fork(struct sonde_trace_manager *m, bool child)
         atomic_store_explicit(&m->sampled, 0, memory_order_relaxed);
         atomic_store_explicit(&m->records_dropped, 0, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&m->metrics.making);
+    pthread_mutex_unlock(&m->metrics.create_lock);
     pthread_mutex_unlock(&m->metrics.lock);
     pthread_mutex_unlock(&m->exporter.lock);
     pthread_mutex_unlock(&m->writer.lock);
@@ -318,14 +318,14 @@ SONDE_EXPORT void sonde_trace_model_free(struct sonde_trace_model *model)
 
 /* --- settings -------------------------------------------------------------------------------- */
 
-/* A model's settings after its own update; or, with an update of nothing, after one of the global layer. */
+/* Applies an update to a model's settings; an empty update adapts them to a changed global layer. */
 static int update_entry(struct sonde_trace_manager *m, struct trace_entry *e, const struct trace_update *update,
                         const char **ret_why)
 {
     struct trace_sampler layer = {.values = e->own.values, .specified = e->own.settings ? e->own.specified : 0};
     unsigned specified;
     struct trace_values values = trace_layered(&layer, &m->global.values, update, &specified);
-    if (specified == 0) { /* the entry goes; the counter of the global settings runs on */
+    if (specified == 0) { /* the own settings are removed; the global counter continues */
         atomic_store_explicit(&e->sampler, &m->global, memory_order_release);
         trace_sampler_fini(&e->own);
         return 0;

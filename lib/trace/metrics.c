@@ -1,7 +1,7 @@
-/* Series and their histograms. A series is found by a hash over its names in a table that only ever grows; a
- * histogram is counted into one of two halves. Who reads turns to the other half, waits for those who are
- * still in the first, and adds the first to the second: that way nobody sees half of a generation, and those
- * who count wait for nobody, but for one another where a series is new. */
+/* Series and their histograms. A series is found by a hash of its labels in a table that only grows. A histogram has
+ * two halves, one of which is active. A reader activates the other half, waits for threads still counting in the
+ * first, and adds the first to the second. So a reader never sees a partly counted generation, and counting threads
+ * never wait, except for each other when they create a series. */
 #include "metrics.h"
 
 #include <errno.h>
@@ -9,17 +9,19 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOTS                   (2 * TRACE_SERIES_MAX)
-#define OTHER                   ((uint64_t)1 << 63) /* of `turn`: which half is counted into; below it, how many have begun */
+#define SLOTS (2 * TRACE_SERIES_MAX)
+#define OTHER                                                                                                          \
+    ((uint64_t)1 << 63) /* flag in `turn`: index of the active half; the lower bits                                    \
+                         * count the updates begun in it */
 #define MS                      ((uint64_t)1000000)
-#define LATE_NS                 50000 /* a thread in the middle of counting has lost its CPU */
+#define LATE_NS                 50000 /* wait for a thread that was preempted while counting */
 
 #define TOKEN_USAGE             "gen_ai.client.token.usage"
 #define TOKEN_USAGE_DESCRIPTION "Number of input and output tokens used."
 #define TOKEN_BOUNDS            1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864
 
-/* Names and boundaries are those of OpenTelemetry's conventions. They have one metric for counts of tokens,
- * and call it the client's, whoever counts. */
+/* Names and bounds follow OpenTelemetry's semantic conventions, which have a single metric of token counts, named
+ * gen_ai.client even on servers. */
 const struct trace_metric_kind trace_metric_kinds[TRACE_METRICS] = {
     {"gen_ai.server.request.duration",
      "Generative AI server request duration such as time-to-last byte or last output token.",
@@ -59,7 +61,7 @@ struct half {
 };
 
 struct trace_series {
-    struct trace_series_key key; /* the texts lie behind the series */
+    struct trace_series_key key; /* the texts follow the struct */
     uint64_t hash;
     uint32_t order;
     atomic_uint_least64_t turn;
@@ -101,7 +103,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 {
     for (; *text; text++)
         hash = (hash ^ (unsigned char)*text) * 1099511628211U;
-    return (hash ^ 0xff) * 1099511628211U; /* between two texts */
+    return (hash ^ 0xff) * 1099511628211U; /* separates texts */
 }
 
 static uint64_t hash_key(const struct trace_series_key *key)
@@ -139,11 +141,11 @@ static struct trace_series *series_new(const struct trace_series_key *key, uint6
     return s;
 }
 
-/* The key's series, or NULL: there is none, and *slot is where it belongs. */
-static struct trace_series *find(struct trace_metrics *m, const struct trace_series_key *key, uint64_t hash,
-                                 struct trace_series *_Atomic **ret_slot)
+/* Finds the key's series. NULL: none, and *ret_slot is its slot. */
+static struct trace_series *find_series(struct trace_metrics *m, const struct trace_series_key *key, uint64_t hash,
+                                        struct trace_series *_Atomic **ret_slot)
 {
-    for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) { /* half of the slots stay empty: it ends */
+    for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) { /* terminates: half of the slots stay empty */
         struct trace_series *s = atomic_load_explicit(&m->slots[i], memory_order_acquire);
         if (s && is_same(s, key, hash))
             return s;
@@ -154,38 +156,38 @@ static struct trace_series *find(struct trace_metrics *m, const struct trace_ser
     }
 }
 
-/* One thread at a time, so that a series is made once and takes one place: a thread that were to give back
- * a place it had taken for nothing would have let another go without. */
-static struct trace_series *make(struct trace_metrics *m, const struct trace_series_key *key, uint64_t hash)
+/* Creates a series under a lock, so that each series is created once and takes one slot. */
+static struct trace_series *create_series(struct trace_metrics *m, const struct trace_series_key *key, uint64_t hash)
 {
     struct trace_series *_Atomic *slot;
-    pthread_mutex_lock(&m->making);
-    struct trace_series *s = find(m, key, hash, &slot);
+    pthread_mutex_lock(&m->create_lock);
+    struct trace_series *s = find_series(m, key, hash, &slot);
     unsigned n = atomic_load_explicit(&m->series_count, memory_order_relaxed);
     if (!s && n < TRACE_SERIES_MAX && (s = series_new(key, hash))) {
         s->order = n;
         atomic_store_explicit(slot, s, memory_order_release);
         atomic_store_explicit(&m->series_count, n + 1, memory_order_release);
     }
-    pthread_mutex_unlock(&m->making);
+    pthread_mutex_unlock(&m->create_lock);
     return s;
 }
 
-/* NULL: no place, no memory. When there is no place any more, there is no more series than one sees then. */
-static struct trace_series *find_or_make(struct trace_metrics *m, const struct trace_series_key *key)
+/* NULL: table full, or out of memory. When the table is full no series is added any more, so a lock-free lookup is
+ * final. */
+static struct trace_series *find_or_create(struct trace_metrics *m, const struct trace_series_key *key)
 {
     uint64_t hash = hash_key(key);
-    struct trace_series *_Atomic *slot, *s = find(m, key, hash, &slot);
+    struct trace_series *_Atomic *slot, *s = find_series(m, key, hash, &slot);
     if (s)
         return s;
     bool is_full = atomic_load_explicit(&m->series_count, memory_order_acquire) == TRACE_SERIES_MAX;
-    return is_full ? find(m, key, hash, &slot) : make(m, key, hash);
+    return is_full ? find_series(m, key, hash, &slot) : create_series(m, key, hash);
 }
 
 void trace_metrics_count(struct trace_metrics *m, const struct trace_series_key *key,
                          const uint64_t values[TRACE_METRICS])
 {
-    struct trace_series *s = find_or_make(m, key);
+    struct trace_series *s = find_or_create(m, key);
     add(&m->generations, 1);
     if (!s)
         add(&m->overflowed, 1);
@@ -266,7 +268,7 @@ int trace_metrics_read(struct trace_metrics *m, struct trace_metrics_snapshot *r
     return 0;
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- lifecycle ------------------------------------------------------------------------------- */
 
 static void free_series(struct trace_metrics *m)
 {
@@ -285,7 +287,7 @@ int trace_metrics_init(struct trace_metrics *m)
     if (!m->overflow)
         return -ENOMEM;
     pthread_mutex_init(&m->lock, NULL);
-    pthread_mutex_init(&m->making, NULL);
+    pthread_mutex_init(&m->create_lock, NULL);
     m->start_unix_ns = unix_now_ns();
     return 0;
 }
@@ -296,11 +298,11 @@ void trace_metrics_fini(struct trace_metrics *m)
         return;
     free_series(m);
     free(m->overflow);
-    pthread_mutex_destroy(&m->making);
+    pthread_mutex_destroy(&m->create_lock);
     pthread_mutex_destroy(&m->lock);
 }
 
-/* A thread of the parent may have been in the middle of counting: halves are emptied, not read. */
+/* A thread of the parent may have been counting at the fork: halves are cleared, not read. */
 void trace_metrics_reset_in_child(struct trace_metrics *m)
 {
     free_series(m);

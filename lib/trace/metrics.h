@@ -1,7 +1,7 @@
-/* What the generations of a server took: OpenTelemetry's histograms of model servers, for every generation,
- * traced or not. Threads that serve requests count without a lock, but for the first of a series; who reads
- * (an export, a page) sees each generation in count, buckets and sum, or in none of them. Bounded: what comes
- * after TRACE_SERIES_MAX combinations of names is counted without names. */
+/* Metrics of token generation: OpenTelemetry's histograms for model servers, for every generation, traced or not.
+ * Request threads count without a lock, except for the first of a series; a reader (an export, a page) sees each
+ * generation in count, buckets and sum, or in none of them. Bounded: beyond TRACE_SERIES_MAX label combinations,
+ * generations are counted without labels. */
 #pragma once
 
 #include <pthread.h>
@@ -17,46 +17,46 @@ enum trace_metric {
     TRACE_REQUEST_DURATION,
     TRACE_TIME_TO_FIRST_TOKEN,
     TRACE_TIME_PER_OUTPUT_TOKEN,
-    TRACE_INPUT_TOKENS, /* this one and the next are one metric, by their types of token */
+    TRACE_INPUT_TOKENS, /* this and the next are one metric, distinguished by token type */
     TRACE_OUTPUT_TOKENS,
     TRACE_METRICS
 };
 
 struct trace_metric_kind {
     const char *name, *description;
-    const char *token_type; /* gen_ai.token.type: it counts tokens; NULL: nanoseconds, which are sent as seconds */
-    unsigned bound_count;   /* and one bucket more, above them all */
+    const char *token_type; /* gen_ai.token.type of token counts; NULL: nanoseconds, exported as seconds */
+    unsigned bound_count;   /* plus one bucket above */
     uint64_t bounds[TRACE_BOUNDS_MAX];
 };
 
 extern const struct trace_metric_kind trace_metric_kinds[TRACE_METRICS];
 
-/* The metrics of one name are `metric` up to this. */
+/* The end of the range of metrics that share the name of `metric`. */
 unsigned trace_metrics_end_of(unsigned metric);
 
-/* What tells series apart. Texts may be empty, never NULL. */
+/* The labels of a series. Texts may be empty, never NULL. */
 struct trace_series_key {
-    const char *model; /* a name of the manager: compared as a pointer */
+    const char *model; /* interned by the manager: compared by pointer */
     const char *operation, *finish_reason, *error_type;
 };
 
 struct trace_series;
 
 struct trace_histogram {
-    uint64_t counts[TRACE_BOUNDS_MAX + 1]; /* by bucket, not added up */
+    uint64_t counts[TRACE_BOUNDS_MAX + 1]; /* by bucket, not cumulative */
     uint64_t count, sum;
 };
 
 struct trace_series_stats {
     const char *model, *operation, *finish_reason, *error_type;
     uint32_t order; /* of creation */
-    bool overflow;  /* of all that have no series of their own; without names */
+    bool overflow;  /* the sum of generations without a series; has no labels */
     struct trace_histogram histograms[TRACE_METRICS];
 };
 
 /* Texts are borrowed from the metrics. */
 struct trace_metrics_snapshot {
-    uint64_t start_unix_ns, unix_ns; /* what is counted, from when to when */
+    uint64_t start_unix_ns, unix_ns; /* the interval that is counted */
     size_t count;
     struct trace_series_stats *series; /* in the order of creation */
 };
@@ -66,8 +66,8 @@ struct trace_metrics {
     atomic_uint series_count;
     struct trace_series *overflow;
     atomic_uint_least64_t generations, overflowed;
-    pthread_mutex_t lock;   /* of those who read */
-    pthread_mutex_t making; /* of those who find a series missing; taken within the other one */
+    pthread_mutex_t lock;        /* of readers */
+    pthread_mutex_t create_lock; /* of threads that create a series; taken within `lock` */
     uint64_t start_unix_ns;
 };
 
@@ -76,12 +76,12 @@ void trace_metrics_fini(struct trace_metrics *m);
 
 #define TRACE_NO_VALUE UINT64_MAX
 
-/* One generation. Copies the texts of the key when it is the first of its series. */
+/* Counts one generation. Copies the key's texts if it creates the series. */
 void trace_metrics_count(struct trace_metrics *m, const struct trace_series_key *key,
                          const uint64_t values[TRACE_METRICS]);
 
-/* ret->series is to be freed. -ENOMEM. */
+/* The caller frees ret->series. -ENOMEM. */
 int trace_metrics_read(struct trace_metrics *m, struct trace_metrics_snapshot *ret);
 
-/* A child counts anew: all that was counted is its parent's. The lock is held. */
+/* Resets all counts in a child, because they belong to the parent. Called with the locks held. */
 void trace_metrics_reset_in_child(struct trace_metrics *m);

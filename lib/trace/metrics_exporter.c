@@ -29,8 +29,8 @@ static void report(struct trace_metrics_exporter *e, int error, const char *what
 
 /* --- packets --------------------------------------------------------------------------------- */
 
-/* A packet of the series from `first` on: as many points as a packet of spans has spans, but no less than a
- * series, and fewer where names are so long that it would be too large. Returns how many series it has. */
+/* Encodes a packet of series from `first` on: at most as many points as a packet of spans has spans, at least one
+ * series, and fewer if the packet would be too large. Returns the number of series in it. */
 static size_t make_packet(struct trace_metrics_exporter *e, const struct trace_metrics_snapshot *all, size_t first)
 {
     const struct trace_metrics_description d = {e->config, e->provider, e->instance};
@@ -51,15 +51,15 @@ static size_t make_packet(struct trace_metrics_exporter *e, const struct trace_m
     }
 }
 
-/* What became of all packets of one moment: the last failure of them, and all that was rejected. */
-struct sending {
+/* Result of all packets of one export: the last failure, and the number of rejected points. */
+struct send_result {
     int r;
     uint64_t rejected;
     char why[OTLP_TRANSPORT_WHY_SIZE];
 };
 
-/* False: the next one is not worth trying. */
-static bool send_packet(struct trace_metrics_exporter *e, struct sending *s)
+/* Sends a packet. False: do not try the next one. */
+static bool send_packet(struct trace_metrics_exporter *e, struct send_result *s)
 {
     struct otlp_delivery delivery = {.why = ""};
     int r = e->packet.failed ? -ENOMEM : otlp_sender_deliver(&e->sender, e->packet.data, e->packet.size, &delivery);
@@ -73,7 +73,7 @@ static bool send_packet(struct trace_metrics_exporter *e, struct sending *s)
     return r == 0 || delivery.is_final;
 }
 
-static void tell(struct trace_metrics_exporter *e, const struct sending *s)
+static void report_result(struct trace_metrics_exporter *e, const struct send_result *s)
 {
     char what[64] = "metrics are not sent";
     if (s->r < 0 && s->r != e->last_error)
@@ -86,11 +86,11 @@ static void tell(struct trace_metrics_exporter *e, const struct sending *s)
     e->rejecting = s->rejected > 0;
 }
 
-/* What a receiver that does not answer is not sent either counts as one packet. */
+/* Exports all series. The packets that are skipped after a failure count as one. */
 static void send_all(struct trace_metrics_exporter *e)
 {
     struct trace_metrics_snapshot all = {0};
-    struct sending s = {.r = trace_metrics_read(e->metrics, &all)};
+    struct send_result s = {.r = trace_metrics_read(e->metrics, &all)};
     bool goes_on = s.r == 0;
     if (s.r < 0)
         atomic_fetch_add_explicit(&e->lost, 1, memory_order_relaxed);
@@ -101,16 +101,17 @@ static void send_all(struct trace_metrics_exporter *e)
             atomic_fetch_add_explicit(&e->lost, 1, memory_order_relaxed);
     }
     free(all.series);
-    tell(e, &s);
+    report_result(e, &s);
 }
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
-/* Under the lock. Until it is time, somebody asks, or the program ends. */
+/* Under the lock. Waits for the interval, a flush, or the end. */
 static void wait_for_turn(struct trace_metrics_exporter *e)
 {
     struct timespec until = trace_deadline(e->config->metric_interval_ms);
-    while (!e->stop && e->asked == e->made && pthread_cond_timedwait(&e->wake, &e->lock, &until) != ETIMEDOUT)
+    while (!e->stop && e->flushes_requested == e->flushes_completed &&
+           pthread_cond_timedwait(&e->wake, &e->lock, &until) != ETIMEDOUT)
         ;
 }
 
@@ -121,12 +122,12 @@ static void *run(void *argument)
     pthread_mutex_lock(&e->lock);
     while (goes_on) {
         wait_for_turn(e);
-        goes_on = !e->stop; /* the last one, too, is sent */
-        uint64_t asked = e->asked;
+        goes_on = !e->stop; /* the last round sends, too */
+        uint64_t flushes_requested = e->flushes_requested;
         pthread_mutex_unlock(&e->lock);
         send_all(e);
         pthread_mutex_lock(&e->lock);
-        e->made = asked;
+        e->flushes_completed = flushes_requested;
         pthread_cond_broadcast(&e->done);
     }
     pthread_mutex_unlock(&e->lock);
@@ -138,7 +139,7 @@ static bool pause_exporter(void *argument, unsigned ms)
     struct trace_metrics_exporter *e = argument;
     struct timespec until = trace_deadline(ms);
     pthread_mutex_lock(&e->lock);
-    bool stopped = e->stop; /* the end cuts short only the pause that it comes into: the next attempt is now */
+    bool stopped = e->stop; /* a stop ends only the pause during which it arrives: the next attempt follows at once */
     while (e->stop == stopped && pthread_cond_timedwait(&e->wake, &e->lock, &until) != ETIMEDOUT)
         ;
     pthread_mutex_unlock(&e->lock);
@@ -161,7 +162,7 @@ static int start_thread(struct trace_metrics_exporter *e)
     return r;
 }
 
-/* A thread that cannot be had is asked for again with the next generation, and missed once. */
+/* If no thread can be created, the next generation tries again; the error is reported once. */
 void trace_metrics_exporter_start(struct trace_metrics_exporter *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -180,10 +181,10 @@ void trace_metrics_exporter_start(struct trace_metrics_exporter *e)
                "the URL does not end in /v1/traces, and OTEL_EXPORTER_OTLP_METRICS_ENDPOINT says no other");
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- lifecycle ------------------------------------------------------------------------------- */
 
-/* The URL of metrics, their own or one beside that of traces, and what is spoken there. NULL: there is none to be
- * had, or no memory. */
+/* Determines the URL of metrics, configured or derived from that of traces, and its protocol. NULL: none, or out of
+ * memory. */
 static char *url_of(const struct sonde_trace_config *config, enum otlp_protocol *ret_protocol)
 {
     static const char traces[] = "/v1/traces", metrics[] = "/v1/metrics";
@@ -192,19 +193,19 @@ static char *url_of(const struct sonde_trace_config *config, enum otlp_protocol 
     const enum otlp_protocol said = config->exporters[OTLP_SIGNAL_METRICS].protocol;
     const bool is_beside_grpc = !*own && trace_otlp_protocol(config) == OTLP_GRPC;
     *ret_protocol = is_beside_grpc ? OTLP_GRPC : !*own && said == OTLP_GRPC ? OTLP_HTTP_JSON : said;
-    if (*own || is_beside_grpc) /* which is one for all signals */
+    if (*own || is_beside_grpc) /* a gRPC URL serves all signals */
         return strdup(*own ? own : url);
     if (size < suffix || strcmp(url + size - suffix, traces) != 0)
         return NULL;
-    char *made = malloc(size - suffix + sizeof(metrics));
-    if (made) {
-        memcpy(made, url, size - suffix);
-        memcpy(made + size - suffix, metrics, sizeof(metrics));
+    char *derived = malloc(size - suffix + sizeof(metrics));
+    if (derived) {
+        memcpy(derived, url, size - suffix);
+        memcpy(derived + size - suffix, metrics, sizeof(metrics));
     }
-    return made;
+    return derived;
 }
 
-/* A UUID (version 4) of this process. */
+/* Generates a UUID (version 4) for this process. */
 static void name_instance(struct trace_metrics_exporter *e)
 {
     uint8_t id[16];
@@ -216,9 +217,9 @@ static void name_instance(struct trace_metrics_exporter *e)
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", id[i]);
 }
 
-/* An environment may be inherited from whoever starts the server, and meant for others: it stops no server,
- * which goes on without this export. */
-static int do_without(struct trace_metrics_exporter *e, const char *reason)
+/* Disables the export. An invalid URL in an inherited environment, possibly meant for other programs, must not stop
+ * the server. */
+static int disable_export(struct trace_metrics_exporter *e, const char *reason)
 {
     char detail[OTLP_TRANSPORT_WHY_SIZE + 64];
     snprintf(detail, sizeof(detail), "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: %s", reason);
@@ -261,7 +262,7 @@ int trace_metrics_exporter_init(struct trace_metrics_exporter *e, const struct s
     if (e->url && !config->no_metrics)
         r = otlp_sender_init(&e->sender, &options, reason, sizeof(reason));
     if (r == -EINVAL && *config->exporters[OTLP_SIGNAL_METRICS].endpoint)
-        r = do_without(e, reason);
+        r = disable_export(e, reason);
     if (r == 0)
         r = trace_conditions_init(&e->wake, &e->done);
     if (r < 0) {
@@ -281,12 +282,12 @@ int trace_metrics_exporter_flush(struct trace_metrics_exporter *e, unsigned time
     struct timespec until = trace_deadline(timeout_ms);
     int r = 0;
     pthread_mutex_lock(&e->lock);
-    e->asked += e->running;
-    uint64_t target = e->asked;
+    e->flushes_requested += e->running;
+    uint64_t target = e->flushes_requested;
     pthread_cond_signal(&e->wake);
-    while (e->running && e->made < target && r == 0)
+    while (e->running && e->flushes_completed < target && r == 0)
         r = pthread_cond_timedwait(&e->done, &e->lock, &until);
-    r = e->running && e->made < target ? -ETIMEDOUT : 0;
+    r = e->running && e->flushes_completed < target ? -ETIMEDOUT : 0;
     pthread_mutex_unlock(&e->lock);
     return r;
 }
@@ -322,7 +323,7 @@ void trace_metrics_exporter_fini(struct trace_metrics_exporter *e)
     free(e->url);
 }
 
-/* The packet may have been in the middle of something: it is left alone, and lost. */
+/* The packet may have been in use at the fork: it is abandoned. */
 void trace_metrics_exporter_reset_in_child(struct trace_metrics_exporter *e)
 {
     atomic_uint_least64_t *counts[] = {&e->sent, &e->lost, &e->errors, &e->rejected};
@@ -331,9 +332,9 @@ void trace_metrics_exporter_reset_in_child(struct trace_metrics_exporter *e)
     otlp_sender_reset_in_child(&e->sender);
     e->packet = (struct trace_text){0};
     e->running = e->rejecting = false;
-    e->asked = e->made = 0;
+    e->flushes_requested = e->flushes_completed = 0;
     e->last_error = 0;
     atomic_store(&e->started, e->url == NULL);
-    trace_conditions_init(&e->wake, &e->done); /* the old ones have waiters that this process does not have */
+    trace_conditions_init(&e->wake, &e->done); /* the old condition variables have waiters that do not exist here */
     name_instance(e);
 }

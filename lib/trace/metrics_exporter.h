@@ -1,6 +1,6 @@
-/* Sends the figures of generations to a receiver: all of them, every so often, from a thread that begins with
- * the first generation, and once more at the end. What does not arrive is made good by the next packet, for
- * figures are counted from the start; only what the last one does not deliver is lost. */
+/* Exports generation metrics to a receiver: all of them at each interval, from a thread that starts with the first
+ * generation, and once more at the end. Metrics are cumulative, so the next packet makes up for an undelivered one;
+ * only an undelivered last packet is a loss. */
 #pragma once
 
 #include "metrics.h"
@@ -17,21 +17,22 @@ struct trace_metrics_exporter {
     const struct sonde_trace_config *config;
     struct trace_metrics *metrics;
     const char *provider;
-    char *url; /* NULL: nothing is sent */
+    char *url; /* NULL: nothing is exported */
     enum otlp_protocol protocol;
     void (*on_error)(void *argument, int error, const char *message);
     void *argument;
     struct trace_ids *ids;
 
-    atomic_bool started;             /* nobody needs to start the thread */
-    atomic_uint_least64_t closed_ns; /* since when the program waits for the end */
-    pthread_mutex_t lock;            /* of what follows */
+    atomic_bool started;             /* the thread is running or not needed */
+    atomic_uint_least64_t closed_ns; /* when the shutdown began; 0: it did not */
+    pthread_mutex_t lock;            /* protects the following members */
     pthread_cond_t wake, done;
     pthread_t thread;
     bool running, stop;
-    uint64_t asked, made; /* packets that somebody waits for, and the last one that was dealt with */
+    uint64_t flushes_requested,
+        flushes_completed; /* number of the latest requested flush, and of the latest completed one */
 
-    /* the thread's own */
+    /* used by the thread only */
     struct otlp_sender sender;
     struct trace_text packet;
     char instance[40];
@@ -41,15 +42,15 @@ struct trace_metrics_exporter {
     atomic_uint_least64_t sent, lost, errors, rejected;
 };
 
-/* All but `user` is borrowed. Without a transport, or when the settings say that nothing is to be sent, it
- * does nothing; nor, having told `user`, with a receiver of the environment's that is none. -EINVAL with the
- * reason in `why`; -ENOMEM; a failed one needs no trace_metrics_exporter_fini. */
+/* Initialises the exporter. All pointers except `user` are borrowed. Without a transport, or if the settings disable
+ * the export, it does nothing; likewise if the environment's URL is invalid, which is reported to `user`. -EINVAL
+ * with the reason in `why`; -ENOMEM; no trace_metrics_exporter_fini after a failure. */
 int trace_metrics_exporter_init(struct trace_metrics_exporter *e, const struct sonde_trace_config *config,
                                 const struct sonde_trace_options *user, struct trace_metrics *metrics,
                                 const struct otlp_transport *transport, struct trace_ids *ids, const char *provider,
                                 char *why, size_t why_size);
 
-/* There is something to send. On a thread that serves requests. */
+/* Whether the thread need not be started. Called on request threads. */
 static inline bool trace_metrics_exporter_is_started(struct trace_metrics_exporter *e)
 {
     return atomic_load_explicit(&e->started, memory_order_relaxed);
@@ -57,13 +58,13 @@ static inline bool trace_metrics_exporter_is_started(struct trace_metrics_export
 
 void trace_metrics_exporter_start(struct trace_metrics_exporter *e);
 
-/* Waits until what was counted before the call has been sent, or could not be. -ETIMEDOUT. */
+/* Waits until everything counted before the call was sent or failed. -ETIMEDOUT. */
 int trace_metrics_exporter_flush(struct trace_metrics_exporter *e, unsigned timeout_ms);
 
-/* Asks the thread to end; waits for that. */
+/* Asks the thread to end. */
 void trace_metrics_exporter_stop(struct trace_metrics_exporter *e);
 void trace_metrics_exporter_join(struct trace_metrics_exporter *e);
 void trace_metrics_exporter_fini(struct trace_metrics_exporter *e);
 
-/* The lock is held. */
+/* Called with the lock held. */
 void trace_metrics_exporter_reset_in_child(struct trace_metrics_exporter *e);

@@ -1,4 +1,4 @@
-/* Histograms as OTLP's JSON: 64-bit numbers are strings, sums and boundaries are numbers. */
+/* Histograms as OTLP/JSON: 64-bit integers are strings, sums and bounds are numbers. */
 #include "metrics_encoding.h"
 
 #define CUMULATIVE "2"
@@ -31,7 +31,7 @@ static void put_point(struct trace_text *out, const struct trace_point *p, const
     trace_text_puts(out, "]}");
 }
 
-/* Nothing, when nothing was counted. */
+/* Writes nothing if nothing was counted. */
 static void put_metric(struct trace_text *out, const struct trace_metrics_snapshot *s, unsigned metric,
                        const char *provider)
 {

@@ -1,5 +1,4 @@
-/* What the encodings of metrics have in common: which points there are, in which order, with which
- * attributes. */
+/* Common to the encodings of metrics: which points exist, their order and attributes. */
 #include "metrics_encoding.h"
 
 bool trace_metrics_next_point(const struct trace_metrics_snapshot *s, unsigned metric, const char *provider,

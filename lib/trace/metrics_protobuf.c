@@ -1,10 +1,10 @@
-/* Histograms as OTLP's protobuf. */
+/* Histograms as OTLP protobuf. */
 #include "metrics_encoding.h"
 #include "protobuf.h"
 
 #include <string.h>
 
-/* Numbers of metrics_service.proto, metrics.proto, resource.proto and common.proto. */
+/* Field numbers of metrics_service.proto, metrics.proto, resource.proto and common.proto. */
 enum { REQUEST_RESOURCE_METRICS = 1 };
 enum { RESOURCE_METRICS_RESOURCE = 1, RESOURCE_METRICS_SCOPE_METRICS = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };
@@ -28,7 +28,7 @@ static void put_text(struct trace_text *out, unsigned field, const char *text)
     trace_protobuf_text(out, field, text, strlen(text));
 }
 
-/* Buckets and boundaries are packed: bytes of 8 each, little-endian on the wire. */
+/* Buckets and bounds are packed 64-bit values, little-endian. */
 static void put_packed(struct trace_text *out, uint64_t bits)
 {
     for (int i = 0; i < 8; i++)
@@ -64,7 +64,7 @@ static void put_point(struct trace_text *out, const struct trace_point *p, const
     trace_protobuf_close(out, point);
 }
 
-/* Nothing, when nothing was counted. */
+/* Writes nothing if nothing was counted. */
 static void put_metric(struct trace_text *out, const struct trace_metrics_snapshot *s, unsigned metric,
                        const char *provider)
 {

@@ -1,6 +1,5 @@
-/* The figures of generations as Prometheus reads them, for a server's own /metrics: names and labels are
- * those that OpenTelemetry's become there, but for finish reasons: `stop`, where a collector makes `["stop"]` of
- * OTLP's list. */
+/* Generation metrics as Prometheus text, for a server's own /metrics. Names and labels are those of OpenTelemetry's
+ * Prometheus mapping, except for finish reasons: `stop`, where a collector writes `["stop"]` for OTLP's list. */
 #include "../export.h"
 #include "attributes.h"
 #include "manager.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenTelemetry's name as Prometheus has it. */
+/* Maps OpenTelemetry's name to Prometheus'. */
 static void put_name(struct trace_text *out, const char *name)
 {
     for (; *name; name++)
@@ -24,7 +23,7 @@ static void put_metric(struct trace_text *out, const struct trace_metric_kind *k
     trace_text_puts(out, suffix);
 }
 
-/* UTF-8, with the three escapes that there are. */
+/* UTF-8 with the three escapes of the format. */
 static void put_value(struct trace_text *out, struct trace_text *scratch, const struct trace_attribute *a)
 {
     trace_text_clear(scratch);
@@ -53,7 +52,7 @@ static void put_labels(struct trace_text *out, struct trace_text *scratch, const
     }
 }
 
-/* `labels`, as they were written once. */
+/* `labels` are already formatted. */
 static void put_point(struct trace_text *out, const struct trace_metric_kind *kind, const struct trace_histogram *h,
                       const struct trace_text *labels)
 {
@@ -83,7 +82,7 @@ static void put_point(struct trace_text *out, const struct trace_metric_kind *ki
     trace_text_putc(out, '\n');
 }
 
-/* All metrics of the name. */
+/* Writes all metrics of one name. */
 static void put_family(struct trace_text *out, const struct trace_metrics_snapshot *s, unsigned metric,
                        const char *provider)
 {

@@ -1,4 +1,4 @@
-/* A packet as OTLP's JSON: lowerCamelCase, identifiers in hexadecimal, 64-bit numbers as strings. */
+/* Encodes a packet as OTLP/JSON: lowerCamelCase, ids in hexadecimal, 64-bit numbers as strings. */
 #include "attributes.h"
 #include "encoding.h"
 #include "format.h"
@@ -23,7 +23,7 @@ static void put_ns(struct trace_text *out, const char *key, uint64_t ns)
     trace_text_putc(out, '"');
 }
 
-/* Of a list: a comma goes before all but the first, which stands behind the bracket. */
+/* Writes the comma of a list, except after the opening bracket. */
 static void put_comma(struct trace_text *out)
 {
     if (out->size > 0 && out->data[out->size - 1] != '[')

@@ -1,5 +1,4 @@
-/* See otlp_library.h. It is never unloaded: libcurl and what it uses have threads and exit handlers of
- * their own. */
+/* See otlp_library.h. The library is never unloaded: libcurl and its dependencies have threads and exit handlers. */
 #include "otlp_library.h"
 
 #include <dlfcn.h>
@@ -27,7 +26,7 @@ static bool find_beside(char *ret_path)
 
 int trace_otlp_library_load(const struct otlp_transport **ret_transport, char *why, size_t why_size)
 {
-    char path[PATH_SIZE]; /* one that is there and cannot be loaded (it finds no libcurl) is what is told of */
+    char path[PATH_SIZE]; /* if this file exists but cannot be loaded (no libcurl), the error refers to it */
     void *library = dlopen(find_beside(path) ? path : NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *error = library ? "" : dlerror();
     const struct otlp_transport *t = library ? dlsym(library, STRING(OTLP_TRANSPORT_SYMBOL)) : NULL;

@@ -1,4 +1,4 @@
-/* A packet as OTLP's protobuf (ExportTraceServiceRequest of trace_service.proto). */
+/* Encodes a packet as OTLP protobuf (ExportTraceServiceRequest of trace_service.proto). */
 #include "attributes.h"
 #include "encoding.h"
 #include "format.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Numbers of trace_service.proto, trace.proto, resource.proto and common.proto. */
+/* Field numbers of trace_service.proto, trace.proto, resource.proto and common.proto. */
 enum { REQUEST_RESOURCE_SPANS = 1 };
 enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };

@@ -1,6 +1,5 @@
-/* Spans are gathered to packets of bsp_max_export_batch_size and sent (sender.h); a packet that does not
- * arrive is lost and counted. Meanwhile requests wait in the queue, or are dropped there: nobody waits for a
- * receiver. */
+/* Gathers spans into packets of bsp_max_export_batch_size and sends them (sender.h); an undelivered packet is lost
+ * and counted. Meanwhile requests are queued, or dropped when the queue is full: no request waits for the receiver. */
 #include "otlp_sink.h"
 
 #include "background.h"
@@ -24,7 +23,7 @@ struct otlp_sink {
     struct otlp_sender sender;
     struct trace_spans spans;
     struct trace_packet packet;
-    uint32_t traces; /* that end in the packet */
+    uint32_t traces; /* requests that end in the packet */
     char shown[OTLP_URL_SHOWN_SIZE];
 };
 
@@ -53,7 +52,7 @@ static uint64_t closed_ns(void *argument)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* Sends the packet and begins a new one. `part`: what became of the earlier packets of the same request. */
+/* Sends the packet and begins a new one. `part`: result of earlier packets of the same request. */
 static int send_packet(struct otlp_sink *o, int part)
 {
     struct otlp_delivery delivery = {.why = "out of memory"};
@@ -94,7 +93,7 @@ static void take(struct trace_sink *sink, struct trace_writer *w, const struct t
     }
     o->packet.text.failed |= o->spans.failed;
     o->traces++;
-    if (split || o->spans.failed) /* what becomes of it is not what becomes of others */
+    if (split || o->spans.failed) /* a split request must not share its packet, and so its result, with others */
         send_packet(o, part);
 }
 

@@ -1,7 +1,6 @@
-/* The file of traces: see output.h for what is promised. There is no way to make a write of many pages appear
- * at once to a reader, so a reader may meet a half one; one system call keeps that moment short and lets no
- * crash of the server come between (a kill may still cut a write of many pages). Power loss is not guarded
- * against (no fsync). */
+/* The trace file; see output.h. A large write does not become visible atomically, so a reader may see a partial one;
+ * a single system call keeps that window short and excludes a crash of the server in between (a kill may still
+ * truncate a large write). No protection against power loss (no fsync). */
 #include "output.h"
 
 #include "fork.h"
@@ -25,14 +24,14 @@ void trace_output_init(struct trace_output *o)
 
 void trace_output_close(struct trace_output *o)
 {
-    /* Not one of before a fork: its thread may just have closed it, and the number be another file's by now.
-     */
+    /* Not a descriptor from before a fork: the parent's thread may have closed it, and its number may have been
+     * reused. */
     if (o->fd >= 0 && o->generation == trace_generation_now())
         close(o->fd);
     trace_output_init(o);
 }
 
-/* rename that never replaces; where the file system cannot say so in one call, by a second name. */
+/* A rename that never replaces; by link and unlink on file systems without RENAME_NOREPLACE. */
 static int rename_to_free(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -44,7 +43,7 @@ static int rename_to_free(const char *from, const char *to)
     return unlink(from) < 0 ? -errno : 0;
 }
 
-/* Writers lock their file, so that two servers with the same setting do not move each other's. */
+/* Writers lock their file, so that two servers with the same setting do not move each other's file. */
 static bool is_in_use(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -71,16 +70,16 @@ static int move_old(const char *path)
             return -ENAMETOOLONG;
         int r = rename_to_free(path, old);
         if (r != -EEXIST)
-            return r == -ENOENT ? 0 : r; /* somebody else was quicker */
+            return r == -ENOENT ? 0 : r; /* another process was faster */
     }
     return -EEXIST;
 }
 
-/* A file that is there and holds nothing: another writer has just made it, or somebody by hand. */
+/* Opens an existing empty file, just created by another writer or by hand. */
 static int open_empty(const char *path)
 {
     struct stat st;
-    if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0) /* a device is not even opened */
+    if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0) /* never open a device */
         return -EEXIST;
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
@@ -112,14 +111,14 @@ int trace_output_open(struct trace_output *o, const char *path, int move_aside)
     int fd = open_new(path, move_aside);
     if (fd < 0)
         return fd;
-    /* Who has the lock has the file. A file system without locks: then there is none to see either. */
+    /* The lock decides who owns the file. On a file system without locks no conflict is detected. */
     struct stat st;
     int r = 0;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         r = -EBUSY;
     else if (fstat(fd, &st) < 0)
         r = -errno;
-    else if (st.st_size > 0) /* its writer came and went meanwhile */
+    else if (st.st_size > 0) /* another writer wrote and closed it meanwhile */
         r = -EBUSY;
     if (r < 0) {
         close(fd);
@@ -158,8 +157,8 @@ static int write_all(int fd, struct iovec *part, int parts, off_t at)
     return 0;
 }
 
-/* The bracket first: its place is on the disk already. */
-static void take_back(struct trace_output *o, const char *path)
+/* Undoes a failed append. The bracket first: its block is already allocated. */
+static void undo_append(struct trace_output *o, const char *path)
 {
     if (o->size_bytes > 0) {
         struct iovec bracket = {"]", 1};
@@ -168,7 +167,7 @@ static void take_back(struct trace_output *o, const char *path)
     } else {
         unlink(path);
     }
-    trace_output_close(o); /* the next write begins another file */
+    trace_output_close(o); /* the next write begins a new file */
 }
 
 int trace_output_append(struct trace_output *o, const char *path, const char *text, size_t size, uint32_t traces)
@@ -178,7 +177,7 @@ int trace_output_append(struct trace_output *o, const char *path, const char *te
     off_t at = first ? 0 : o->size_bytes - 1;
     int r = write_all(o->fd, parts, 3, at);
     if (r < 0) {
-        take_back(o, path);
+        undo_append(o, path);
         return r;
     }
     o->size_bytes = at + (off_t)size + 2;

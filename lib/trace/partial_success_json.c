@@ -1,5 +1,4 @@
-/* See partial_success_json.h. Foreign bytes, which go through the strict reader (json.h); whatever is not
- * understood says nothing. */
+/* See partial_success_json.h. Untrusted bytes, parsed strictly (json.h); unknown content is ignored. */
 #include "partial_success_json.h"
 
 #include "config.h"
@@ -7,7 +6,8 @@
 
 #include <string.h>
 
-static const struct json_value *find(const struct json_value *all, const struct json_value *object, const char *name)
+static const struct json_value *find_member(const struct json_value *all, const struct json_value *object,
+                                            const char *name)
 {
     uint32_t at = (uint32_t)(object - all) + 1;
     for (uint32_t i = 0; object->type == JSON_OBJECT && i < object->child_count; i++, at = all[at].next)
@@ -16,7 +16,7 @@ static const struct json_value *find(const struct json_value *all, const struct 
     return NULL;
 }
 
-/* A number, or a string of one, as protobuf's JSON has 64-bit integers. */
+/* A number, or a string of one, as the JSON mapping of protobuf writes 64-bit integers. */
 static uint64_t count_of(const struct json_value *v)
 {
     char text[24];
@@ -38,11 +38,12 @@ uint64_t trace_partial_success_json(const char *body, size_t size, char ret_why[
         return 0;
     if (json_read(body, size, &json, &reason, &offset) < 0)
         return 0;
-    const struct json_value *all = json_values(json), *partial = find(all, all, "partialSuccess");
+    const struct json_value *all = json_values(json), *partial = find_member(all, all, "partialSuccess");
     uint64_t rejected = 0;
     if (partial) {
-        const struct json_value *message = find(all, partial, "errorMessage");
-        rejected = count_of(find(all, partial, "rejectedSpans")) + count_of(find(all, partial, "rejectedDataPoints"));
+        const struct json_value *message = find_member(all, partial, "errorMessage");
+        rejected = count_of(find_member(all, partial, "rejectedSpans")) +
+                   count_of(find_member(all, partial, "rejectedDataPoints"));
         if (message && message->type == JSON_STRING)
             otlp_keep_words(ret_why, message->text, message->text_size);
     }

@@ -1,5 +1,4 @@
-/* The same as otlp/partial_success.h of an answer in JSON, which only receivers of spans and metrics are
- * asked for. */
+/* otlp/partial_success.h for JSON responses, which only receivers of spans and metrics send. */
 #pragma once
 
 #include "../otlp/partial_success.h"

@@ -1,6 +1,6 @@
-/* Firing for those who are attached. The provider is never freed, only unloaded: a thread may leave a request
- * (thread_context.c) that has ended, and with it its manager. A program that unloads the library (dlclose)
- * pays some 20 KiB for that. */
+/* Fires the probes. The provider is never freed, only unloaded, because a thread may leave a request
+ * (thread_context.c) after the request and its manager have ended. A program that unloads the library (dlclose) leaks
+ * some 20 KiB. */
 #include "probes.h"
 
 #include "node.h"
@@ -12,46 +12,46 @@
 
 enum { REQUEST_START, REQUEST_END, THREAD_ENTER, THREAD_LEAVE, PROBES };
 
-#define WHO "u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id"
+#define IDENTITY "u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id"
 
 static const struct {
     const char *name, *arguments;
 } declared[PROBES] = {
-    [REQUEST_START] = {"request_start", WHO ", str model, str request_id"},
-    [REQUEST_END] = {"request_end", WHO ", i32 status, str request_id"},
-    [THREAD_ENTER] = {"thread_enter", WHO},
-    [THREAD_LEAVE] = {"thread_leave", WHO},
+    [REQUEST_START] = {"request_start", IDENTITY ", str model, str request_id"},
+    [REQUEST_END] = {"request_end", IDENTITY ", i32 status, str request_id"},
+    [THREAD_ENTER] = {"thread_enter", IDENTITY},
+    [THREAD_LEAVE] = {"thread_leave", IDENTITY},
 };
 
-static const uint64_t nobody;
-_Atomic(const uint64_t *) trace_listeners = &nobody;
+static const uint64_t no_listeners;
+_Atomic(const uint64_t *) trace_listeners = &no_listeners;
 
 static struct sonde_provider *provider;
 static struct sonde_probe *probes[PROBES];
 
-/* All four or none. */
-static void make(void)
+/* Creates all four probes, or none. */
+static void create_provider(void)
 {
-    struct sonde_provider *made = NULL;
-    int r = sonde_provider_new("sonde_trace", &made);
+    struct sonde_provider *created = NULL;
+    int r = sonde_provider_new("sonde_trace", &created);
     for (int i = 0; i < PROBES && r == 0; i++)
-        r = sonde_probe_add(made, declared[i].name, declared[i].arguments, &probes[i]);
+        r = sonde_probe_add(created, declared[i].name, declared[i].arguments, &probes[i]);
     if (r == 0)
-        provider = made;
+        provider = created;
     else
-        sonde_provider_free(made);
+        sonde_provider_free(created);
 }
 
 void trace_probes_load(void)
 {
     if (!provider)
-        make();
+        create_provider();
     if (!provider || sonde_provider_load(provider) < 0)
         return;
     const volatile uint16_t *first = probes[0]->semaphore;
-    static_assert(PROBES * sizeof(*first) == sizeof(nobody), "one word");
+    static_assert(PROBES * sizeof(*first) == sizeof(no_listeners), "one word");
     for (int i = 0; i < PROBES; i++)
-        if (probes[i]->semaphore != first + i || (uintptr_t)first % sizeof(nobody) != 0)
+        if (probes[i]->semaphore != first + i || (uintptr_t)first % sizeof(no_listeners) != 0)
             return;
     atomic_store_explicit(&trace_listeners, (const uint64_t *)(uintptr_t)first, memory_order_release);
 }
@@ -62,7 +62,7 @@ void trace_probes_unload(void)
         sonde_provider_unload(provider);
 }
 
-/* The identifiers as W3C writes them when they are printed as numbers. */
+/* The ids as numbers that print as W3C writes them. */
 struct numbers {
     uint64_t high, low, span_id;
 };
@@ -74,14 +74,14 @@ static uint64_t number_of(const void *eight_bytes)
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(number) : number;
 }
 
-static struct numbers numbers_of(const struct trace_who *who)
+static struct numbers numbers_of(const struct trace_identity *who)
 {
     return (struct numbers){number_of(who->trace_id), number_of(who->trace_id + 8), number_of(&who->span_id)};
 }
 
 void trace_probes_start(const struct sonde_trace *t)
 {
-    const struct trace_who who = trace_who(t);
+    const struct trace_identity who = trace_identity(t);
     const struct numbers n = numbers_of(&who);
     const char *request_id = t->request_id ? t->request_id : "";
     sonde_probe_fire(probes[REQUEST_START], n.high, n.low, n.span_id, who.id, t->model_name, request_id);
@@ -89,19 +89,19 @@ void trace_probes_start(const struct sonde_trace *t)
 
 void trace_probes_end(const struct sonde_trace *t)
 {
-    const struct trace_who who = trace_who(t);
+    const struct trace_identity who = trace_identity(t);
     const struct numbers n = numbers_of(&who);
     const char *request_id = t->request_id ? t->request_id : "";
     sonde_probe_fire(probes[REQUEST_END], n.high, n.low, n.span_id, who.id, (int)t->status, request_id);
 }
 
-void trace_probes_enter(const struct trace_who *who)
+void trace_probes_enter(const struct trace_identity *who)
 {
     const struct numbers n = numbers_of(who);
     sonde_probe_fire(probes[THREAD_ENTER], n.high, n.low, n.span_id, who->id);
 }
 
-void trace_probes_leave(const struct trace_who *who)
+void trace_probes_leave(const struct trace_identity *who)
 {
     const struct numbers n = numbers_of(who);
     sonde_probe_fire(probes[THREAD_LEAVE], n.high, n.low, n.span_id, who->id);

@@ -1,6 +1,6 @@
-/* The provider `sonde_trace`: what whoever is attached from outside hears of every request, sampled or not,
- * and of the threads that work for it. One a process, loaded while there is a manager (fork.c). Until
- * somebody is attached it is one word that is 0. */
+/* The USDT provider `sonde_trace`: reports every request, sampled or not, and the threads that work for it, to
+ * attached tracers. One per process, loaded while there is a manager (fork.c). Costs a test of one word while no
+ * tracer is attached. */
 #pragma once
 
 #include <stdatomic.h>
@@ -9,27 +9,27 @@
 
 struct sonde_trace;
 
-/* By what a trace is known outside: the bytes of both identifiers in the order in which they are sent. */
-struct trace_who {
+/* The external identity of a trace: both W3C ids in network byte order. */
+struct trace_identity {
     uint8_t trace_id[16];
     uint64_t span_id;
-    uint64_t id; /* that of the file, or 0 */
+    uint64_t id; /* id in the trace file, or 0 */
 };
 
-/* The semaphores of all four probes, which stand side by side in the provider's object. */
+/* The semaphores of all four probes, which are adjacent in the provider's object. */
 extern _Atomic(const uint64_t *) trace_listeners;
 
-static inline bool trace_probes_heard(void)
+static inline bool trace_probes_enabled(void)
 {
     const uint64_t *listeners = atomic_load_explicit(&trace_listeners, memory_order_acquire);
     return __builtin_expect(__atomic_load_n(listeners, __ATOMIC_RELAXED) != 0, 0);
 }
 
-/* One at a time. Without the rights or the memory for it the probes stay silent. */
+/* Load and unload the provider; not thread-safe. If loading fails, the probes stay inactive. */
 void trace_probes_load(void);
 void trace_probes_unload(void);
 
 void trace_probes_start(const struct sonde_trace *t);
 void trace_probes_end(const struct sonde_trace *t);
-void trace_probes_enter(const struct trace_who *who);
-void trace_probes_leave(const struct trace_who *holds_again);
+void trace_probes_enter(const struct trace_identity *who);
+void trace_probes_leave(const struct trace_identity *current);

@@ -1,6 +1,5 @@
-/* Publishing as OTEP 4719 describes it: header and payload in a private mapping of a memfd with the name
- * OTEL_CTX, which a fork does not inherit. Readers look at the time of publication before and after they
- * copy; it is written last. */
+/* Publishes as OTEP 4719 specifies: header and payload in a private mapping of a memfd named OTEL_CTX, which is not
+ * inherited by fork. Readers check the publication time before and after copying; it is written last. */
 #include "process_context.h"
 
 #include "attributes.h"
@@ -25,14 +24,14 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-#define PAYLOAD_MAX 65536 /* what OpenTelemetry's own reader takes */
+#define PAYLOAD_MAX 65536 /* the limit of OpenTelemetry's reader */
 
 static const char name[] = "OTEL_CTX";
 
 struct header {
     char signature[8];
     uint32_t version, payload_size;
-    _Atomic uint64_t published_ns; /* of CLOCK_BOOTTIME; 0: being written */
+    _Atomic uint64_t published_ns; /* CLOCK_BOOTTIME; 0: being written */
     uint64_t payload;
 };
 static_assert(sizeof(struct header) == 32, "the layout");
@@ -40,11 +39,11 @@ static_assert(sizeof(struct header) == 32, "the layout");
 atomic_uint trace_process_context_generation;
 atomic_bool trace_process_context_published;
 
-static struct trace_text payload; /* kept for children */
-static struct header *mapped;     /* of the process of that generation */
+static struct trace_text payload; /* kept for child processes */
+static struct header *mapped;     /* in the process of that generation */
 static size_t mapped_size;
 
-static bool is_another_there(void)
+static bool other_context_exists(void)
 {
     char line[512];
     bool found = false;
@@ -69,7 +68,7 @@ static void *map_memory(size_t size, bool *ret_named)
     return memory;
 }
 
-static void write_down(struct header *h)
+static void fill_header(struct header *h)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
@@ -86,13 +85,13 @@ static bool publish(void)
 {
     bool named;
     size_t size = sizeof(*mapped) + payload.size;
-    if (payload.failed || payload.size == 0 || is_another_there())
+    if (payload.failed || payload.size == 0 || other_context_exists())
         return false;
     struct header *h = map_memory(size, &named);
     if (h == MAP_FAILED)
         return false;
     if (madvise(h, size, MADV_DONTFORK) == 0) {
-        write_down(h);
+        fill_header(h);
         named |= prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, h, size, name) == 0;
         if (named) {
             mapped = h;
@@ -104,14 +103,14 @@ static bool publish(void)
     return false;
 }
 
-/* Numbers of process_context.proto and resource.proto. */
+/* Field numbers of process_context.proto and resource.proto. */
 enum { PROCESS_CONTEXT_RESOURCE = 1, PROCESS_CONTEXT_ATTRIBUTES = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };
 
 #define TEXT(string) .text = (string), .size = sizeof(string) - 1
 
-/* ProcessContext: the resource that spans are sent with, in the mode that has one; and how the records of
- * threads are read (thread_context.c). `config` NULL: without the resource. */
+/* Encodes ProcessContext: the resource of spans, in the mode that has one, and how to read thread contexts
+ * (thread_context.c). `config` NULL: without the resource. */
 static void encode(struct trace_text *out, const struct sonde_trace_config *config)
 {
     static const struct trace_attributes threads = {
@@ -136,7 +135,7 @@ void trace_process_context_publish(const struct sonde_trace_config *config)
     atomic_store_explicit(&trace_process_context_generation, trace_generation_now(), memory_order_release);
 }
 
-/* Of several threads the first does it; the others go on without. */
+/* With several threads the first publishes; the others continue without a context. */
 void trace_process_context_renew(void)
 {
     unsigned before = atomic_load_explicit(&trace_process_context_generation, memory_order_relaxed);

@@ -1,6 +1,6 @@
-/* What describes the process to profilers that look from outside: OpenTelemetry's OTEP 4719, "Process
- * Context", without which OTEP 4947 has no thread's context read (thread_context.c). A page of memory that is found
- * by its name in /proc/PID/maps. There is one a process, and whoever came first has it. */
+/* The process description for external profilers: OTEP 4719 of OpenTelemetry, "Process Context", which readers of
+ * OTEP 4947 thread contexts (thread_context.c) require. A memory page that is found by its name in /proc/PID/maps.
+ * There is one per process, owned by the library that publishes first. */
 #pragma once
 
 #include "fork.h"
@@ -9,19 +9,19 @@
 
 struct sonde_trace_config;
 
-/* Index of the attribute in the records of threads. */
+/* Index of the attribute in thread context records. */
 enum { TRACE_PROCESS_CONTEXT_MODEL_NAME };
 
-/* One at a time. What does not succeed is not published. */
+/* Publish and withdraw; not thread-safe. On failure nothing is published. */
 void trace_process_context_publish(const struct sonde_trace_config *config);
 void trace_process_context_withdraw(void);
 
-extern atomic_uint trace_process_context_generation; /* of the process that has tried it last */
+extern atomic_uint trace_process_context_generation; /* of the process that last tried to publish */
 extern atomic_bool trace_process_context_published;
 void trace_process_context_renew(void);
 
-/* Whether indices of attributes mean what we say. A child that was forked off publishes for itself with its
- * first question. */
+/* Whether this library published the process context, so that its attribute indices apply. A forked child publishes
+ * its own on the first call. */
 static inline bool trace_process_context_is_ours(void)
 {
     unsigned tried = atomic_load_explicit(&trace_process_context_generation, memory_order_acquire);

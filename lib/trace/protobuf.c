@@ -1,5 +1,5 @@
-/* protobuf's wire format, for packets of OTLP. A message is written where it stands: its length gets four
- * bytes, a varint with padding, and is filled in at the end. */
+/* Protobuf encoding for OTLP packets. A message is written in place: its length is a padded varint of four bytes that
+ * is filled in at the end. */
 #include "protobuf.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* protobuf's wire format, written into a growing text; what fails is marked there. */
+/* Protobuf encoding into a growing text; errors are flagged in the text. */
 #pragma once
 
 #include "text.h"
@@ -8,10 +8,9 @@ void trace_protobuf_fixed64(struct trace_text *out, unsigned field, uint64_t val
 void trace_protobuf_double(struct trace_text *out, unsigned field, double value);
 void trace_protobuf_bytes(struct trace_text *out, unsigned field, const void *data, size_t size);
 
-/* protobuf's strings are UTF-8, and receivers refuse a packet for one that is not: what is not is replaced.
- */
+/* Writes a string. Invalid UTF-8 is replaced, because receivers reject a packet for it. */
 void trace_protobuf_text(struct trace_text *out, unsigned field, const char *text, size_t size);
 
-/* A message: what is written between the two is in it. */
+/* Encloses what is written between the two calls in a message field. */
 size_t trace_protobuf_open(struct trace_text *out, unsigned field);
 void trace_protobuf_close(struct trace_text *out, size_t begin);

@@ -1,5 +1,5 @@
-/* Fields of the trace protocol. Texts of errors are Triton's; where it takes what nobody can have meant
- * ("5x", "-1", an unknown level or setting), this refuses. */
+/* Fields of the trace protocol. Error texts are Triton's; values that Triton accepts although they are obviously
+ * wrong ("5x", "-1", an unknown level or setting) are rejected. */
 #include "protocol.h"
 
 #include "text.h"
@@ -71,7 +71,7 @@ int trace_update_number(struct trace_update *u, enum trace_field field, const ch
     while (f->field != field)
         f++;
     int64_t number = 0;
-    /* The sign first: -2 is refused as such by the lower end of a count, but -99999999999 as out of range. */
+    /* Parse with a wide range first: -2 has its own error message, but -99999999999 is out of range. */
     int r = trace_parse_integer(value, INT32_MIN, UINT32_MAX, &number);
     if (r == -EINVAL)
         return refuse(reason, 3, "Unable to parse '%s', got: %.200s", f->name, value);
@@ -103,25 +103,25 @@ int trace_apply(struct sonde_trace_manager *m, const char *model, const struct t
     return r < 0 ? refuse(reason, 3, "Attempting to set invalid trace setting :%s", why) : 0;
 }
 
-struct shower {
+struct setting_visitor {
     void (*each)(void *argument, const char *name, const char *const *texts, size_t count);
     void *argument;
 };
 
-static void show_text(const struct shower *s, const char *name, const char *text)
+static void show_text(const struct setting_visitor *s, const char *name, const char *text)
 {
     s->each(s->argument, name, &text, 1);
 }
 
-static void show_number(const struct shower *s, const char *name, int64_t number)
+static void show_number(const struct setting_visitor *s, const char *name, int64_t number)
 {
     char text[24];
     snprintf(text, sizeof(text), "%lld", (long long)number);
     show_text(s, name, text);
 }
 
-/* Several resources in one value, as OTEL_RESOURCE_ATTRIBUTES has them: a name occurs once in an object. */
-static void show_resources(const struct shower *s, const struct sonde_trace_config *c)
+/* Several resources in one value, as in OTEL_RESOURCE_ATTRIBUTES, because a JSON name may occur only once. */
+static void show_resources(const struct setting_visitor *s, const struct sonde_trace_config *c)
 {
     struct trace_text list = {0};
     for (unsigned i = 0; i < c->resource_count; i++) {
@@ -138,7 +138,7 @@ static void show_resources(const struct shower *s, const struct sonde_trace_conf
 void trace_show(const struct sonde_trace_manager *m, const struct trace_values *v,
                 void (*each)(void *argument, const char *name, const char *const *texts, size_t count), void *argument)
 {
-    const struct shower s = {each, argument};
+    const struct setting_visitor s = {each, argument};
     const struct sonde_trace_config *c = m->config;
     static const char *const off = "OFF", *const both[] = {"TIMESTAMPS", "TENSORS"};
     if (v->level == 0)

@@ -1,4 +1,4 @@
-/* Layers of settings and samplers. Nothing here locks: the manager does. */
+/* Layers of settings, and samplers. Locking is done by the manager. */
 #include "settings.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ int trace_sampler_set(struct trace_sampler *s, const struct trace_values *values
     s->values = *values;
     s->specified = specified;
     bool active = works && values->level && values->rate && values->count != 0;
-    /* A request between the two stores may be sampled early or late, as if it had come before or after. */
+    /* A request between the two stores may be sampled early or late, as if it had come before or after the change. */
     atomic_store_explicit(&s->seen, 0, memory_order_relaxed);
     atomic_store_explicit(&s->due, active ? values->rate : UINT64_MAX, memory_order_relaxed);
     return 0;
@@ -53,7 +53,7 @@ void trace_sampler_fini(struct trace_sampler *s)
     atomic_store_explicit(&s->due, UINT64_MAX, memory_order_relaxed);
 }
 
-/* One field of the three layers that may say it. */
+/* The value of a field: from the update, this layer or the layer below. */
 #define LAYERED(field, name)                                                                                           \
     (update->set & (field) ? update->values.name : specified & (field) ? s->values.name : below->name)
 
@@ -73,7 +73,7 @@ struct trace_values trace_layered(const struct trace_sampler *s, const struct tr
 struct trace_settings *trace_sampler_take(struct trace_sampler *s)
 {
     uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed);
-    /* By what all have seen: two that come at once may be here in the wrong order, and both be due. */
+    /* Compare with the total number seen: two requests may arrive here in the wrong order and both be due. */
     if (due == UINT64_MAX || atomic_load_explicit(&s->seen, memory_order_relaxed) < due)
         return NULL;
     if (s->values.count > 0)

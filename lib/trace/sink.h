@@ -1,5 +1,5 @@
-/* Where finished requests go: the seam between the queue (writer.h) and a file or a receiver. All but
- * `weight` are called on the writer's thread, or when there is none any more. */
+/* Destination of finished requests: the interface between the queue (writer.h) and a file or a receiver. All
+ * functions except `weight` are called on the writer thread, or after it has ended. */
 #pragma once
 
 #include <stdint.h>
@@ -13,16 +13,16 @@ struct trace_sink {
 };
 
 struct trace_sink_kind {
-    /* How much of the queue it takes: 1, or its spans. On a thread that serves requests. */
+    /* The share of the queue: 1, or the number of spans. Called on request threads. */
     uint32_t (*weight)(const struct trace_tree *tree);
-    /* Gathers a request; `tree` is freed afterwards. Writes what is gathered when it is enough. */
+    /* Adds a request; `tree` is freed afterwards. Writes when enough is gathered. */
     void (*take)(struct trace_sink *sink, struct trace_writer *w, const struct trace_tree *tree);
-    /* There is no other for now: writes what is left. */
+    /* The queue is empty: writes what is gathered. */
     void (*finish)(struct trace_sink *sink, struct trace_writer *w);
-    /* In a child: what is open is the parent's. */
+    /* In a child: abandons open files and connections, which belong to the parent. */
     void (*reset_in_child)(struct trace_sink *sink);
     void (*free)(struct trace_sink *sink);
 };
 
-/* Triton's JSON in files. `file` is borrowed. NULL: no memory. */
+/* Creates the sink for Triton's JSON files. `file` is borrowed. NULL: out of memory. */
 struct trace_sink *trace_file_sink_new(const char *file);

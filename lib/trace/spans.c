@@ -1,6 +1,6 @@
-/* Records to spans. A record goes to the span that it belongs to by its name: receiving and sending to the
- * root, COMPUTE_* to `compute`, the request's own to the model's span, and names of the server's own to
- * whichever span is open. An end is always there: what nothing closed ends with its model. */
+/* Converts records to spans. A record is assigned to a span by its name: receiving and sending to the root, COMPUTE_*
+ * to `compute`, the request's own to the model's span, and custom names to the innermost open span. A span without an
+ * end record ends with its model. */
 #include "spans.h"
 
 #include "ids.h"
@@ -28,7 +28,7 @@ static bool is_tensor(unsigned kind)
     return kind >= SONDE_TRACE_TENSOR_QUEUE_INPUT && kind <= SONDE_TRACE_TENSOR_BACKEND_OUTPUT;
 }
 
-/* The size of X in X_START (or X_END); 0: that is not its name. */
+/* The length of X in X_START (or X_END); 0: the name has another form. */
 static size_t size_before(const struct trace_record *r, const char *suffix)
 {
     size_t size = strlen(suffix);
@@ -38,7 +38,7 @@ static size_t size_before(const struct trace_record *r, const char *suffix)
     return r->name_size - size;
 }
 
-/* A request that was refused before any model saw it has no span of a model. */
+/* A request that was refused before it reached a model has no model span. */
 static bool has_model_span(const struct sonde_trace *t)
 {
     if (t->parent_id || t->next)
@@ -63,9 +63,9 @@ uint32_t trace_spans_count(const struct trace_tree *tree)
     return n;
 }
 
-/* --- lists that grow ------------------------------------------------------------------------- */
+/* --- growing arrays -------------------------------------------------------------------------- */
 
-/* Room for one more. */
+/* Makes room for one more element. */
 static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t size)
 {
     if (count < *capacity)
@@ -89,7 +89,7 @@ void trace_spans_free(struct trace_spans *s)
     *s = (struct trace_spans){0};
 }
 
-/* The index; UINT32_MAX when there is no memory, which the others take for a span that is not there. */
+/* Returns the index; UINT32_MAX: out of memory, which other functions treat as no span. */
 static uint32_t add_span(struct trace_spans *s, const char *name, size_t name_size, uint64_t id, uint64_t parent_id)
 {
     if (!grow(&s->spans, s->count, &s->capacity, sizeof(*s->spans))) {
@@ -106,8 +106,8 @@ static uint32_t add_span(struct trace_spans *s, const char *name, size_t name_si
     return s->count++;
 }
 
-/* The span reaches at least to there. */
-static void stretch(struct trace_spans *s, uint32_t span, uint64_t ns)
+/* Extends the span to include `ns`. */
+static void extend_span(struct trace_spans *s, uint32_t span, uint64_t ns)
 {
     if (span >= s->count)
         return;
@@ -127,24 +127,24 @@ static void add_event(struct trace_spans *s, uint32_t span, const struct trace_r
     *(p->last_event == TRACE_NO_EVENT ? &p->first_event : &s->events[p->last_event].next) = s->event_count;
     p->last_event = s->event_count++;
     p->event_count++;
-    stretch(s, span, r->ns);
+    extend_span(s, span, r->ns);
 }
 
 /* --- one model ------------------------------------------------------------------------------- */
 
-struct making {
+struct span_builder {
     struct trace_spans *s;
     struct trace_ids *ids;
     const struct sonde_trace *trace;
     uint32_t model, compute; /* UINT32_MAX: none */
 };
 
-static uint32_t innermost(const struct making *m)
+static uint32_t innermost(const struct span_builder *m)
 {
     return m->s->open_count > 0 ? m->s->open[m->s->open_count - 1] : m->model;
 }
 
-static uint32_t open_span(struct making *m, const char *name, size_t name_size)
+static uint32_t open_span(struct span_builder *m, const char *name, size_t name_size)
 {
     struct trace_spans *s = m->s;
     uint32_t above = innermost(m);
@@ -157,14 +157,14 @@ static uint32_t open_span(struct making *m, const char *name, size_t name_size)
     return span;
 }
 
-/* Whatever was opened after it stays open: threads of one request do not close in order. */
+/* Spans opened later stay open: threads of one request need not close in order. */
 static void close_span(struct trace_spans *s, uint32_t at)
 {
     memmove(&s->open[at], &s->open[at + 1], (s->open_count - at - 1) * sizeof(*s->open));
     s->open_count--;
 }
 
-static void take_compute(struct making *m, const struct trace_record *r)
+static void take_compute(struct span_builder *m, const struct trace_record *r)
 {
     if (m->compute == UINT32_MAX)
         m->compute = open_span(m, "compute", strlen("compute"));
@@ -176,8 +176,8 @@ static void take_compute(struct making *m, const struct trace_record *r)
             close_span(m->s, i);
 }
 
-/* X_END of an X that is open. */
-static bool take_end(struct making *m, const struct trace_record *r)
+/* Closes span X if the record is X_END of an open span. */
+static bool take_end(struct span_builder *m, const struct trace_record *r)
 {
     struct trace_spans *s = m->s;
     size_t size = size_before(r, end_suffix);
@@ -186,25 +186,25 @@ static bool take_end(struct making *m, const struct trace_record *r)
         if (span >= s->count || span == m->compute || s->spans[span].name_size != size ||
             memcmp(s->spans[span].name, r + 1, size) != 0)
             continue;
-        stretch(s, span, r->ns);
+        extend_span(s, span, r->ns);
         close_span(s, i);
         return true;
     }
     return false;
 }
 
-static void take_custom(struct making *m, const struct trace_record *r)
+static void take_custom(struct span_builder *m, const struct trace_record *r)
 {
     size_t size = size_before(r, start_suffix);
     if (size > 0)
-        stretch(m->s, open_span(m, (const char *)(r + 1), size), r->ns);
+        extend_span(m->s, open_span(m, (const char *)(r + 1), size), r->ns);
     else if (!take_end(m, r))
         add_event(m->s, innermost(m), r);
 }
 
-/* An answer may have thousands, and what shows spans takes few: OpenTelemetry's limit for the events of a
- * span holds for tokens, and the span says how many were left out. */
-static void take_tokens(struct making *m, const struct trace_record *r)
+/* A generation may have thousands of tokens. OpenTelemetry's event limit per span is applied to them, and the span
+ * counts the dropped ones. */
+static void take_tokens(struct span_builder *m, const struct trace_record *r)
 {
     uint32_t span = innermost(m);
     if (span >= m->s->count || m->s->spans[span].event_count < TOKEN_EVENTS_MAX) {
@@ -212,29 +212,29 @@ static void take_tokens(struct making *m, const struct trace_record *r)
         return;
     }
     m->s->spans[span].dropped_events++;
-    stretch(m->s, span, r->ns);
+    extend_span(m->s, span, r->ns);
 }
 
-/* Where a span was not closed, the end of its model is all that is known. */
-static void close_all(struct making *m, bool ended)
+/* Unclosed spans end with their model. */
+static void close_all(struct span_builder *m, bool ended)
 {
     struct trace_spans *s = m->s;
     if (m->model >= s->count)
         return;
     struct trace_span *model = &s->spans[m->model];
     for (uint32_t i = m->model + 1; i < s->count; i++) {
-        stretch(s, m->model, s->spans[i].start_ns);
-        stretch(s, m->model, s->spans[i].end_ns);
+        extend_span(s, m->model, s->spans[i].start_ns);
+        extend_span(s, m->model, s->spans[i].end_ns);
     }
     if (!ended)
-        stretch(s, m->model, m->trace->end_ns);
+        extend_span(s, m->model, m->trace->end_ns);
     for (uint32_t i = 0; i < s->open_count; i++)
-        stretch(s, s->open[i], model->end_ns);
+        extend_span(s, s->open[i], model->end_ns);
 }
 
 static void take_model(struct trace_spans *s, const struct sonde_trace *t)
 {
-    struct making m = {s, &t->tree->manager->ids, t, UINT32_MAX, UINT32_MAX};
+    struct span_builder m = {s, &t->tree->manager->ids, t, UINT32_MAX, UINT32_MAX};
     bool started = false, ended = false;
     s->open_count = 0;
     if (has_model_span(t)) {
@@ -257,7 +257,7 @@ static void take_model(struct trace_spans *s, const struct sonde_trace *t)
             add_event(s, is_front_end(r->kind) && t->parent_id == 0 ? 0 : m.model, r);
     }
     if (!started)
-        stretch(s, m.model, t->begin_ns);
+        extend_span(s, m.model, t->begin_ns);
     close_all(&m, ended);
 }
 
@@ -271,12 +271,12 @@ void trace_spans_make(struct trace_spans *s, const struct trace_tree *tree)
     if (add_span(s, "InferRequest", strlen("InferRequest"), root->parent_span_id, caller) != 0)
         return;
     s->spans[0].outcome = root;
-    stretch(s, 0, root->begin_ns);
-    stretch(s, 0, root->end_ns);
+    extend_span(s, 0, root->begin_ns);
+    extend_span(s, 0, root->end_ns);
     for (const struct sonde_trace *t = root; t; t = t->next)
         take_model(s, t);
     for (uint32_t i = 1; i < s->count; i++) {
-        stretch(s, 0, s->spans[i].start_ns);
-        stretch(s, 0, s->spans[i].end_ns);
+        extend_span(s, 0, s->spans[i].start_ns);
+        extend_span(s, 0, s->spans[i].end_ns);
     }
 }

@@ -1,7 +1,7 @@
-/* Values of tensors as text. Integers are decimal (Triton writes INT8 and UINT8 as raw characters), floats
- * the shortest decimal that reads back as the same value, elements of BYTES are JSON strings: `[` + data +
- * `]` is JSON then. A byte that is not UTF-8 is \udcXX there, which Python's "surrogateescape" turns back.
- * Runs on the writer's thread, whose locale is "C" (writer.c): the decimal point is a point. */
+/* Formats tensor values. Integers are decimal (Triton writes INT8 and UINT8 as raw characters), floats the shortest
+ * decimal that reads back as the same value, BYTES elements are JSON strings, so that `[` + data + `]` is JSON. A
+ * byte that is not UTF-8 becomes \udcXX, which Python's "surrogateescape" restores. Runs on the writer thread, whose
+ * locale is "C" (writer.c), for the decimal point. */
 #include "format.h"
 
 #include "node.h"
@@ -55,8 +55,8 @@ static double from_brain(uint16_t bits)
     return (double)value;
 }
 
-/* Whether `text` is nearer to `value` than to its neighbours of a type with `digits` binary digits and least
- * exponent `least`: then it reads back as `value`. */
+/* Whether `text` is nearer to `value` than to its neighbours in a type with `digits` binary digits and least exponent
+ * `least`, so that it reads back as `value`. */
 static bool reads_back(const char *text, double value, int digits, int least)
 {
     int exponent;
@@ -82,7 +82,7 @@ static void put_float(struct trace_text *out, double value, int digits, int leas
         trace_text_puts(out, value < 0 ? "-inf" : "inf");
         return;
     }
-    /* Six digits first, which is what Triton always writes, and enough for most that people type. */
+    /* Try six digits first, as Triton always writes; enough for most human-made values. */
     int sure = digits == 53 ? 15 : digits == 24 ? 6 : 1, most = digits == 53 ? 17 : digits == 24 ? 9 : 5;
     bool subnormal = value != 0 && fabs(value) < ldexp(1, least - 1);
     int start = subnormal ? 1 : sure;
@@ -157,7 +157,7 @@ static int put_bytes(struct trace_text *out, const unsigned char *data, uint64_t
     return at != size || elements != count ? -EINVAL : 0;
 }
 
-/* The number of elements; -EINVAL: a negative dimension, or more than fit into memory. */
+/* Computes the number of elements; -EINVAL: a negative dimension, or more than fit into memory. */
 static int count_elements(const int64_t *shape, uint32_t dims, uint64_t *ret_count)
 {
     uint64_t count = 1;

@@ -1,5 +1,4 @@
-/* Growing text and JSON strings: the last step before a file or an answer. Numbers are made by hand because
- * printf would be most of the writer's time. */
+/* Growing text and JSON strings. Numbers are formatted by hand, because printf would dominate the writer's time. */
 #include "text.h"
 
 #include <stdlib.h>
@@ -103,7 +102,7 @@ void trace_text_put_seconds(struct trace_text *t, uint64_t ns)
     trace_text_put(t, digits, (size_t)used);
 }
 
-/* Bytes of the valid UTF-8 sequence at `p` (Unicode 15, table 3-7), 0 when there is none. */
+/* The length of the valid UTF-8 sequence at `p` (Unicode 15, table 3-7); 0: invalid. */
 static size_t sequence_length(const unsigned char *p, size_t size)
 {
     if (p[0] < 0x80)

@@ -1,5 +1,5 @@
-/* Text that grows: what JSON is written into. An append that finds no memory marks the text as failed and all
- * later ones do nothing, so that a writer checks once, at the end. */
+/* A growing text buffer, for JSON. An append that runs out of memory marks the text as failed, and later appends do
+ * nothing, so that a writer checks once, at the end. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,8 +13,9 @@ struct trace_text {
 };
 
 void trace_text_free(struct trace_text *t);
-void trace_text_clear(struct trace_text *t); /* keeps the memory, unless it is much */
-char *trace_text_take(struct trace_text *t); /* the text with a NUL, the caller's; NULL when anything failed */
+void trace_text_clear(struct trace_text *t); /* keeps the memory unless it is large */
+char *trace_text_take(struct trace_text *t); /* the NUL-terminated text, owned by the caller; NULL if any append
+                                              * failed */
 
 void trace_text_put(struct trace_text *t, const void *data, size_t size);
 void trace_text_puts(struct trace_text *t, const char *text);
@@ -23,14 +24,12 @@ void trace_text_put_u64(struct trace_text *t, uint64_t value);
 void trace_text_put_i64(struct trace_text *t, int64_t value);
 void trace_text_put_seconds(struct trace_text *t, uint64_t ns); /* 0.25, 1.0: exact */
 
-/* A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; NUL and other control characters are
- * escaped: what comes out is valid whatever came in. */
+/* Appends a quoted JSON string. Invalid UTF-8 becomes U+FFFD; NUL and other control characters are escaped: the
+ * output is always valid. */
 void trace_text_put_json(struct trace_text *t, const char *text, size_t size);
 
-/* The text itself, as UTF-8: likewise. */
+/* Appends the text itself as UTF-8, replacing invalid sequences likewise. */
 void trace_text_put_utf8(struct trace_text *t, const char *text, size_t size);
 
-/* trace_text_put_json, but a byte that is not UTF-8 becomes \udcXX, as Python's surrogateescape has it:
- * nothing is lost.
- */
+/* Like trace_text_put_json, but a byte that is not UTF-8 becomes \udcXX, as in Python's surrogateescape: lossless. */
 void trace_text_put_json_bytes(struct trace_text *t, const char *text, size_t size);

@@ -1,10 +1,9 @@
-/* The thread's context as OTEP 4947 has it: `otel_thread_ctx_v1`, a thread-local variable that anybody finds
- * in the dynamic symbol table, points to the record of the request that the thread works for. The reader has
- * stopped the thread, perhaps in the middle of what is below; so a record is never written while the variable
- * points to it, and nothing but the compiler has to be kept from reordering.
+/* The thread context of OTEP 4947: `otel_thread_ctx_v1`, a thread-local variable in the dynamic symbol table, points to
+ * the record of the request that the thread works for. A reader stops the thread, possibly within this code; so a
+ * record is never modified while the variable points to it, and only compiler reordering must be prevented.
  *
- * A level of nesting has a record of its own. Entering writes the next and points to it, leaving points to
- * the one below. */
+ * Each nesting level has its own record. Entering writes the next one and points to it, leaving points to the one
+ * below. */
 #include "thread_context.h"
 
 #include "../export.h"
@@ -19,7 +18,7 @@
 #define RECORD_SIZE         128
 #define ATTRIBUTES_SIZE_MAX (RECORD_SIZE - 28)
 
-struct record { /* byte for byte the OTEP's */
+struct record { /* the layout of the OTEP, byte for byte */
     uint8_t trace_id[16], span_id[8];
     uint8_t valid, flags;
     uint16_t attributes_size;
@@ -31,8 +30,8 @@ struct record { /* byte for byte the OTEP's */
 static_assert(sizeof(struct record) == RECORD_SIZE && offsetof(struct record, model_name) == 28, "the layout");
 
 struct level {
-    const struct sonde_trace *trace; /* to know it by; it may have ended */
-    struct trace_who who;
+    const struct sonde_trace *trace; /* for comparison only; it may have ended */
+    struct trace_identity who;
 };
 
 struct thread {
@@ -44,11 +43,11 @@ struct thread {
 
 static __thread struct thread this_thread;
 
-/* Compiled for TLS descriptors (meson.build), as the OTEP prefers it. */
+/* Compiled for TLS descriptors (meson.build), as the OTEP recommends. */
 SONDE_EXPORT __thread const struct record *otel_thread_ctx_v1;
 
-/* Out of line: glibc before 2.40 may lose vector registers when it resolves a descriptor (its bug 31372), and
- * here none is alive. */
+/* Not inlined: glibc before 2.40 may clobber vector registers when it resolves a descriptor (its bug 31372), and none
+ * are live here. */
 __attribute__((noinline)) static struct thread *self(void)
 {
     struct thread *thread = &this_thread;
@@ -64,8 +63,8 @@ static void publish(struct thread *thread, const struct record *record)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* A name that does not fit, or is not ASCII and may not be UTF-8, is left out: half of it would be another's.
- */
+/* A name that does not fit, or is not ASCII and so possibly not UTF-8, is omitted: a truncated one would be another
+ * name. */
 static void put_model_name(struct record *r, const char *name)
 {
     size_t size = 0;
@@ -78,8 +77,8 @@ static void put_model_name(struct record *r, const char *name)
     r->attributes_size = name[size] ? 0 : (uint16_t)(2 + size);
 }
 
-/* The record that is published, the last, is only read here, until its copy is in place. */
-static void take_out(struct thread *thread, unsigned level)
+/* The published record, the last one, is only read here, until its copy is published. */
+static void remove_level(struct thread *thread, unsigned level)
 {
     unsigned above = --thread->depth - level;
     if (above > 0) {
@@ -89,23 +88,22 @@ static void take_out(struct thread *thread, unsigned level)
     publish(thread, thread->depth ? &thread->records[thread->depth - 1] : NULL);
 }
 
-static void say_what_holds(const struct thread *thread)
+static void fire_leave(const struct thread *thread)
 {
-    static const struct trace_who none;
-    if (trace_probes_heard())
+    static const struct trace_identity none;
+    if (trace_probes_enabled())
         trace_probes_leave(thread->depth ? &thread->levels[thread->depth - 1].who : &none);
 }
 
-/* Of more levels than there is room for the outermost is forgotten: that the thread works for the innermost
- * stays true. */
+/* Beyond the nesting limit the outermost level is forgotten; the published innermost one stays correct. */
 void trace_thread_context_enter(struct sonde_trace *t)
 {
     struct thread *thread = self();
     if (thread->depth == LEVELS)
-        take_out(thread, 0);
+        remove_level(thread, 0);
     struct level *level = &thread->levels[thread->depth];
     struct record *r = &thread->records[thread->depth];
-    *level = (struct level){t, trace_who(t)};
+    *level = (struct level){t, trace_identity(t)};
     memcpy(r->trace_id, level->who.trace_id, sizeof(r->trace_id));
     memcpy(r->span_id, &level->who.span_id, sizeof(r->span_id));
     r->valid = 1;
@@ -115,7 +113,7 @@ void trace_thread_context_enter(struct sonde_trace *t)
         put_model_name(r, t->model_name);
     thread->depth++;
     publish(thread, r);
-    if (trace_probes_heard())
+    if (trace_probes_enabled())
         trace_probes_enter(&level->who);
 }
 
@@ -124,8 +122,8 @@ void trace_thread_context_leave(const struct sonde_trace *t)
     struct thread *thread = self();
     for (unsigned i = thread->depth; i-- > 0;)
         if (thread->levels[i].trace == t) {
-            take_out(thread, i);
-            say_what_holds(thread);
+            remove_level(thread, i);
+            fire_leave(thread);
             return;
         }
 }
@@ -136,9 +134,9 @@ void trace_thread_context_end(const struct sonde_trace *t)
     unsigned before = thread->depth;
     for (unsigned i = before; i-- > 0;)
         if (thread->levels[i].trace == t)
-            take_out(thread, i);
+            remove_level(thread, i);
     if (thread->depth < before)
-        say_what_holds(thread);
+        fire_leave(thread);
 }
 
 void trace_thread_context_clear(void)

@@ -1,7 +1,7 @@
-/* What a request's threads call: start, stamp, end. Each trace has a lock of its own, which in practice
- * nobody else holds; records lie one after another in its memory, and the last trace of a request to end
- * hands all to the writer. A trace of before a fork is the parent's, and its locks may be held by threads
- * that this process does not have: each call looks at the generation first. */
+/* Called by request threads: start, stamp, end. Each trace has its own lock, which is practically uncontended. Its
+ * records are stored consecutively, and the last trace of a request to end passes the tree to the writer. A trace
+ * from before a fork belongs to the parent, and its locks may be held by threads that do not exist in this process:
+ * each function checks the generation first. */
 #include "../export.h"
 #include "context.h"
 #include "fork.h"
@@ -102,13 +102,13 @@ static struct trace_settings *take_settings(struct sonde_trace_model *model, str
     struct trace_settings *s = NULL;
     pthread_mutex_lock(&m->lock);
     struct trace_sampler *now = atomic_load_explicit(&model->entry->sampler, memory_order_relaxed);
-    if (now == asked || trace_sampler_is_due(now)) /* the model may have got or lost settings of its own */
+    if (now == asked || trace_sampler_is_due(now)) /* the model may have gained or lost settings of its own */
         s = trace_sampler_take(now);
     pthread_mutex_unlock(&m->lock);
     return s;
 }
 
-/* The caller's trace, or one of its own; it is sampled where its spans are sent. */
+/* Joins the caller's trace, or begins a new one; the sampled flag is set if spans are sent. */
 static void join(struct trace_tree *tree, const struct trace_context *caller)
 {
     struct trace_ids *ids = &tree->manager->ids;
@@ -121,8 +121,8 @@ static void join(struct trace_tree *tree, const struct trace_context *caller)
     tree->context.flags |= tree->makes_spans ? TRACE_CONTEXT_SAMPLED : 0;
 }
 
-/* What only spans need. A tracestate that is not whole is left out, as the standard has it; one that finds no
- * memory as well. */
+/* Sets up what only spans need. An invalid or incomplete tracestate is dropped, as the standard requires; also if out
+ * of memory. */
 static void prepare_spans(struct trace_tree *tree, const struct sonde_trace_request *request, bool has_caller)
 {
     struct timespec unix_time;
@@ -137,7 +137,7 @@ static void prepare_spans(struct trace_tree *tree, const struct sonde_trace_requ
         tree->tracestate = strndup(request->tracestate, size);
 }
 
-/* Takes the reference to the settings; NULL: nothing is recorded. `caller`: whose trace it continues, or
+/* Starts a trace. Takes ownership of the settings reference; NULL: not recorded. `caller`: the trace to continue, or
  * NULL. */
 static struct sonde_trace *begin(struct sonde_trace_model *model, const struct sonde_trace_request *request,
                                  const struct trace_context *caller, struct trace_settings *settings)
@@ -169,7 +169,7 @@ static struct sonde_trace *begin(struct sonde_trace_model *model, const struct s
     atomic_fetch_add_explicit(&m->sampled, settings != NULL, memory_order_relaxed);
     if (request && request->request_id)
         sonde_trace_request_id(&tree->root, request->request_id, request->request_id_size);
-    if (trace_probes_heard())
+    if (trace_probes_enabled())
         trace_probes_start(&tree->root);
     return &tree->root;
 }
@@ -181,28 +181,28 @@ static const struct trace_context *caller_of(const struct sonde_trace_request *r
     return is_one ? ret_caller : NULL;
 }
 
-/* Out of line, as is start_with_context: most requests are not traced, and those shall not pay for the
- * registers of these. `sampler`: the one that says that it is due, or NULL. */
+/* Not inlined, like start_with_context, to keep register saving out of the path of untraced requests. `sampler`: the
+ * one that is due, or NULL. */
 __attribute__((noinline)) static struct sonde_trace *
 start_due(struct sonde_trace_model *model, const struct sonde_trace_request *request, struct trace_sampler *sampler)
 {
     struct trace_context caller;
     struct trace_settings *settings = sampler ? take_settings(model, sampler) : NULL;
-    return settings || trace_probes_heard() ? begin(model, request, caller_of(request, &caller), settings) : NULL;
+    return settings || trace_probes_enabled() ? begin(model, request, caller_of(request, &caller), settings) : NULL;
 }
 
 static inline struct sonde_trace *start_sampled(struct sonde_trace_model *model,
                                                 const struct sonde_trace_request *request)
 {
-    bool heard = trace_probes_heard(); /* before the counter, for which the CPU stops reading ahead */
+    bool heard = trace_probes_enabled(); /* before the counter, an atomic operation that stalls later loads */
     struct trace_sampler *sampler = atomic_load_explicit(&model->entry->sampler, memory_order_acquire);
     if (trace_sampler_is_due(sampler))
         return start_due(model, request, sampler);
     return heard ? start_due(model, request, NULL) : NULL;
 }
 
-/* In opentelemetry mode the caller's word counts: sampled there, sampled here, past rate and count; not
- * sampled there, not here (Triton traces those too). */
+/* In opentelemetry mode the caller's sampled flag decides: if set, the request is sampled regardless of rate and
+ * count; if not, it is not sampled (Triton samples those too). */
 __attribute__((noinline)) static struct sonde_trace *start_with_context(struct sonde_trace_model *model,
                                                                         const struct sonde_trace_request *request)
 {
@@ -211,7 +211,7 @@ __attribute__((noinline)) static struct sonde_trace *start_with_context(struct s
     if (!caller)
         return start_sampled(model, request);
     struct trace_settings *settings = caller->flags & TRACE_CONTEXT_SAMPLED ? force_settings(model) : NULL;
-    return settings || trace_probes_heard() ? begin(model, request, caller, settings) : NULL;
+    return settings || trace_probes_enabled() ? begin(model, request, caller, settings) : NULL;
 }
 
 SONDE_EXPORT struct sonde_trace *sonde_trace_start(struct sonde_trace_model *model,
@@ -230,7 +230,7 @@ static void count_dropped_record(struct trace_tree *tree)
         atomic_fetch_add_explicit(&tree->manager->records_dropped, 1, memory_order_relaxed);
 }
 
-/* Accounts for memory of a request; false: it has had its share. */
+/* Charges memory to a request; false: its limit is reached. */
 static bool charge(struct trace_tree *tree, size_t bytes)
 {
     size_t before = atomic_fetch_add_explicit(&tree->bytes, bytes, memory_order_relaxed);
@@ -251,14 +251,14 @@ SONDE_EXPORT struct sonde_trace *sonde_trace_child(struct sonde_trace *parent, s
         return NULL;
     }
     atomic_fetch_add_explicit(&tree->live, 1, memory_order_relaxed);
-    pthread_mutex_lock(&tree->lock); /* also around the id: the list is in their order */
+    pthread_mutex_lock(&tree->lock); /* also around the id, so that the list is ordered by id */
     trace_init(t, tree, model);
     t->parent_id = parent->id;
     t->parent_span_id = parent->span_id;
     tree->last->next = t;
     tree->last = t;
     pthread_mutex_unlock(&tree->lock);
-    if (trace_probes_heard())
+    if (trace_probes_enabled())
         trace_probes_start(t);
     return t;
 }
@@ -266,7 +266,7 @@ SONDE_EXPORT struct sonde_trace *sonde_trace_child(struct sonde_trace *parent, s
 static void copy_text(char **to, uint32_t *to_size, const char *from, size_t size, size_t max)
 {
     size = size < max ? size : max;
-    char *copy = malloc(size + 1); /* with a NUL behind it: probes hand out strings */
+    char *copy = malloc(size + 1); /* NUL-terminated for the probes */
     if (!copy)
         return;
     memcpy(copy, from, size);
@@ -336,7 +336,7 @@ static bool make_room(struct sonde_trace *t, size_t size)
     return true;
 }
 
-/* A place for a record and what follows it, under the trace's lock; NULL when there is none. */
+/* Reserves a record and its data, under the trace's lock; NULL: no memory. */
 static struct trace_record *add_record(struct sonde_trace *t, unsigned kind, uint64_t ns, size_t size_bytes)
 {
     size_t size = sizeof(struct trace_record) + TRACE_ALIGN(size_bytes);
@@ -350,7 +350,7 @@ static struct trace_record *add_record(struct sonde_trace *t, unsigned kind, uin
     return r;
 }
 
-/* Asked before the clock is. */
+/* Checked before reading the clock. */
 static bool takes_timestamps(const struct sonde_trace *t)
 {
     return is_ours(t) && t->tree->settings->level & SONDE_TRACE_TIMESTAMPS;
@@ -418,7 +418,7 @@ void trace_take_generation(struct sonde_trace *t, struct trace_generation_facts 
         return;
     }
     pthread_mutex_lock(&t->lock);
-    free(t->generation); /* of an earlier one; its share of the memory stays counted */
+    free(t->generation); /* of an earlier generation; its memory stays charged */
     t->generation = facts;
     pthread_mutex_unlock(&t->lock);
 }
@@ -469,7 +469,7 @@ SONDE_EXPORT void sonde_trace_end(struct sonde_trace *t, enum sonde_trace_status
     if (message)
         copy_text(&t->message, &t->message_size, message, strnlen(message, MESSAGE_BYTES_MAX), MESSAGE_BYTES_MAX);
     trace_thread_context_end(t);
-    if (trace_probes_heard())
+    if (trace_probes_enabled())
         trace_probes_end(t);
     if (atomic_fetch_sub_explicit(&tree->live, 1, memory_order_acq_rel) != 1)
         return;
@@ -478,7 +478,8 @@ SONDE_EXPORT void sonde_trace_end(struct sonde_trace *t, enum sonde_trace_status
         return;
     }
     struct sonde_trace_manager *m = tree->manager;
-    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); /* the tree's own may go while it is pushed */
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); /* the tree's own reference may be dropped during
+                                                                   * the push */
     trace_writer_push(&m->writer, tree);
     trace_manager_unref(m);
 }

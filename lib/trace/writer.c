@@ -1,5 +1,5 @@
-/* The queue and its thread. The thread takes all that is queued, hands it to the sink, and sleeps; it holds
- * no lock while the sink works. */
+/* The queue and its thread. The thread takes all queued requests, passes them to the sink, and sleeps; it holds no
+ * lock while the sink works. */
 #include "writer.h"
 
 #include "background.h"
@@ -46,7 +46,7 @@ void trace_writer_rejected(struct trace_writer *w, uint64_t spans, const char *w
 
 /* --- a batch --------------------------------------------------------------------------------- */
 
-/* The stack that was pushed, oldest first. */
+/* Takes the whole stack, and returns it oldest first. */
 static struct trace_tree *take_all(struct trace_writer *w)
 {
     struct trace_tree *t = atomic_exchange(&w->head, NULL), *list = NULL;
@@ -59,7 +59,7 @@ static struct trace_tree *take_all(struct trace_writer *w)
     return list;
 }
 
-/* Makes room for another one in the queue. */
+/* Frees a request and its share of the queue. */
 static void free_queued(struct trace_writer *w, struct trace_tree *t)
 {
     size_t bytes = atomic_load_explicit(&t->bytes, memory_order_relaxed);
@@ -68,7 +68,7 @@ static void free_queued(struct trace_writer *w, struct trace_tree *t)
     trace_tree_free(t);
 }
 
-/* Frees each as soon as the sink has it. Returns how many there were. */
+/* Writes the list, freeing each request as soon as the sink has taken it. Returns the number of requests. */
 static uint64_t write_list(struct trace_writer *w, struct trace_tree *list)
 {
     uint64_t n = 0;
@@ -93,7 +93,7 @@ static void report_drops(struct trace_writer *w)
 
 /* --- the thread ------------------------------------------------------------------------------ */
 
-/* Under the lock. Lets more requests gather, so that those who push need not wake anybody. */
+/* Under the lock. Lets requests gather, so that producers need not wake the thread. */
 static void nap(struct trace_writer *w)
 {
     struct timespec until = trace_deadline(w->o.nap_ms);
@@ -111,8 +111,8 @@ void trace_writer_pause(struct trace_writer *w, unsigned ms)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Under the lock. Until somebody pushes: they look at `idle` after they have pushed, we at the stack after
- * `idle`. */
+/* Under the lock. Sleeps until a request is pushed: producers check `idle` after pushing, this thread checks the
+ * stack after setting `idle`. */
 static void sleep_until_pushed(struct trace_writer *w)
 {
     atomic_store(&w->idle, true);
@@ -121,7 +121,7 @@ static void sleep_until_pushed(struct trace_writer *w)
     atomic_store(&w->idle, false);
 }
 
-/* What a parent had queued at the fork; the queue's counts are not theirs any more. */
+/* Frees what a parent had queued at the fork; the queue's counters were reset. */
 static void free_stale(struct trace_tree *list)
 {
     for (struct trace_tree *next; list; list = next) {
@@ -133,8 +133,7 @@ static void free_stale(struct trace_tree *list)
 static void *run(void *argument)
 {
     struct trace_writer *w = argument;
-    locale_t c =
-        newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers of tensors have a point, whatever the server speaks */
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* decimal point in tensors, whatever the server's locale */
     if (c)
         uselocale(c);
     pthread_mutex_lock(&w->lock);
@@ -176,7 +175,7 @@ static int start_thread(struct trace_writer *w)
     return r;
 }
 
-/* What no thread will write: it has gone, or there is none to be had. */
+/* Drops queued requests that no thread will write: it has ended, or could not be created. */
 static uint64_t drop_left(struct trace_writer *w)
 {
     uint64_t n = 0;
@@ -188,14 +187,14 @@ static uint64_t drop_left(struct trace_writer *w)
     return n;
 }
 
-/* Only ever waits for the lock, which nobody holds while they write. */
+/* Blocks at most for the lock, which is never held during I/O. */
 static void wake(struct trace_writer *w)
 {
     int r = 0;
     pthread_mutex_lock(&w->lock);
     if (!w->running && !w->stop)
         r = start_thread(w);
-    atomic_store(&w->idle, r < 0); /* without a thread the next one tries again */
+    atomic_store(&w->idle, r < 0); /* without a thread the next request tries again */
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     if (r == 0)
@@ -222,7 +221,7 @@ void trace_writer_push(struct trace_writer *w, struct trace_tree *tree)
         trace_tree_free(tree);
         return;
     }
-    atomic_fetch_add(&w->submitted, 1); /* before it can be seen: trace_writer_flush waits for it */
+    atomic_fetch_add(&w->submitted, 1); /* before it becomes visible: trace_writer_flush waits for it */
     tree->queued = atomic_load_explicit(&w->head, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&w->head, &tree->queued, tree))
         ;
@@ -283,7 +282,7 @@ void trace_writer_close(struct trace_writer *w)
 
 void trace_writer_fini(struct trace_writer *w)
 {
-    /* Nothing is queued any more: each request in the queue holds the manager. */
+    /* The queue is empty: each queued request holds a reference to the manager. */
     w->sink->kind->free(w->sink);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->wake);
@@ -306,6 +305,6 @@ void trace_writer_reset_in_child(struct trace_writer *w)
     w->last_error = 0;
     atomic_store(&w->hurry, false);
     atomic_store(&w->idle, true);
-    trace_conditions_init(&w->wake, &w->done); /* the old ones have waiters that this process does not have */
+    trace_conditions_init(&w->wake, &w->done); /* the old condition variables have waiters that do not exist here */
     w->sink->kind->reset_in_child(w->sink);
 }

@@ -149,4 +149,4 @@ def test_agent_does_not_wait_for_a_receiver_that_hangs(by_grpc, grpc_receiver): 
     assert started.stop() == 0
     says = told(started)
     assert len(to.calls) == 1 and says["sent"] == 0 and says["dropped"] == says["taken"] > 0
-    assert "no answer until the program's end" in started.running.error
+    assert "no answer before the program ended" in started.running.error

@@ -24,7 +24,7 @@ static void test_unattached_probes_fire_nothing(void **state)
     (void)state;
     struct fixture f;
     fixture_open(&f, "rate=1000", "level=TIMESTAMPS");
-    assert_false(trace_probes_heard());
+    assert_false(trace_probes_enabled());
     assert_null(sonde_trace_start(f.model, NULL));
     assert_null(start(&f, "r", PARENT "01"));
     assert_int_equal(firing_count, 0);
@@ -181,7 +181,7 @@ static void test_provider_lives_with_the_manager(void **state)
         assert_int_equal(count_mappings("memfd:sonde_trace"), 2);
         listen_to_all(-1);
         fixture_close(&other);
-        assert_false(trace_probes_heard());
+        assert_false(trace_probes_enabled());
     }
     attached_really = false;
 }
@@ -216,9 +216,12 @@ static void test_forked_child_fires_its_own_probes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unattached_probes_fire_nothing),         cmocka_unit_test(test_untraced_request_fires_when_attached),
-        cmocka_unit_test(test_probe_arguments_of_a_request), cmocka_unit_test(test_probe_ids_continue_the_callers_trace),
-        cmocka_unit_test(test_probe_ids_in_opentelemetry_mode),      cmocka_unit_test(test_provider_lives_with_the_manager),
+        cmocka_unit_test(test_unattached_probes_fire_nothing),
+        cmocka_unit_test(test_untraced_request_fires_when_attached),
+        cmocka_unit_test(test_probe_arguments_of_a_request),
+        cmocka_unit_test(test_probe_ids_continue_the_callers_trace),
+        cmocka_unit_test(test_probe_ids_in_opentelemetry_mode),
+        cmocka_unit_test(test_provider_lives_with_the_manager),
         cmocka_unit_test(test_forked_child_fires_its_own_probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
