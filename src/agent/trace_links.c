@@ -152,7 +152,7 @@ void trace_links_turn(struct trace_links *l, const uint32_t *pids, size_t count,
     for (size_t i = 0; i < count; i++)
         usdt_providers_look(l->providers, pids[i]);
     if (link_source_has_new_room(l->source))
-        usdt_providers_ask_again(l->providers);
+        usdt_providers_retry_files(l->providers);
     usdt_providers_turn(l->providers, TURN_NS);
     warn_if_late(l);
 }

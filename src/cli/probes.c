@@ -33,10 +33,10 @@ static int flush(struct probe_list *l)
 
 static const char *attached_text(enum usdt_attached attached)
 {
-    return attached == NATIVE_ATTACHED ? "yes" : attached == NATIVE_NOT_ATTACHED ? "no" : "?";
+    return attached == USDT_ATTACHED ? "yes" : attached == USDT_NOT_ATTACHED ? "no" : "?";
 }
 
-static void put_probe_text(struct buf *out, const struct native_probe *p)
+static void put_probe_text(struct buf *out, const struct usdt_probe *p)
 {
     const struct usdt_site *s = p->sites;
     const size_t before = out->size;
@@ -79,7 +79,7 @@ static void put_arguments(struct buf *out, const char *declaration)
     buf_putc(out, ']');
 }
 
-static void put_probe_json(struct buf *out, const struct native_probe *p)
+static void put_probe_json(struct buf *out, const struct usdt_probe *p)
 {
     const struct usdt_site *s = p->sites;
     buf_printf(out, "{\"pid\":%" PRIu32 ",\"process\":", p->pid);
@@ -96,15 +96,15 @@ static void put_probe_json(struct buf *out, const struct native_probe *p)
     buf_puts(out, ",\"operands\":");
     buf_put_json_string(out, s->operands);
     buf_printf(out, ",\"attached\":%s,\"semaphore\":%s,\"sites\":%zu,\"file\":",
-               p->attached == NATIVE_ATTACHED       ? "true"
-               : p->attached == NATIVE_NOT_ATTACHED ? "false"
-                                                    : "null",
+               p->attached == USDT_ATTACHED       ? "true"
+               : p->attached == USDT_NOT_ATTACHED ? "false"
+                                                  : "null",
                p->has_semaphore ? "true" : "false", p->site_count);
     buf_put_json_string(out, p->path);
     buf_putc(out, '}');
 }
 
-static int put_probe(void *context, const struct native_probe *p)
+static int put_probe(void *context, const struct usdt_probe *p)
 {
     struct probe_list *l = context;
     if (l->json) {

@@ -169,7 +169,7 @@ static int take_firing(void *context, const void *target_context, const struct u
 /* ---- files ---- */
 
 /* Sets `*ret` to the index of the argument, -1 when `name` is NULL. -EINVAL after logging: no such argument. */
-static int find_argument(const struct probe_arguments *probe_arguments, const struct native_probe *p, const char *name,
+static int find_argument(const struct probe_arguments *probe_arguments, const struct usdt_probe *p, const char *name,
                          int *ret)
 {
     *ret = name ? usdt_arguments_find(&probe_arguments->arguments, name) : -1;
@@ -180,7 +180,7 @@ static int find_argument(const struct probe_arguments *probe_arguments, const st
     return -EINVAL;
 }
 
-static int read_arguments(const struct native_probe *p, const struct probes_watch_options *o,
+static int read_arguments(const struct usdt_probe *p, const struct probes_watch_options *o,
                           struct probe_arguments *probe_arguments)
 {
     usdt_arguments_read(p->sites, &probe_arguments->arguments);
@@ -198,7 +198,7 @@ static int read_arguments(const struct native_probe *p, const struct probes_watc
 }
 
 /* Returns the shape that equals the probe's arguments, or adds one. -ENOSPC: limit reached. */
-static int get_shape(struct watching *w, const struct native_probe *p, struct probe_arguments **ret)
+static int get_shape(struct watching *w, const struct usdt_probe *p, struct probe_arguments **ret)
 {
     _cleanup_free_ struct probe_arguments *probe_arguments = calloc(1, sizeof(*probe_arguments));
     if (!probe_arguments)
@@ -218,7 +218,7 @@ static int get_shape(struct watching *w, const struct native_probe *p, struct pr
     return 0;
 }
 
-static int attach(struct watching *w, const struct native_probe *p)
+static int attach(struct watching *w, const struct usdt_probe *p)
 {
     struct probe_arguments *probe_arguments;
     struct watched file = {.device = p->device, .inode = p->inode, .pid = p->pid};
@@ -258,7 +258,7 @@ static void detach_ended(struct watching *w)
 }
 
 /* Attaches to each file once, for all processes or for the one that was selected. */
-static int watch_probe(void *context, const struct native_probe *p)
+static int watch_probe(void *context, const struct usdt_probe *p)
 {
     struct watching *w = context;
     for (size_t i = 0; i < w->file_count; i++)

@@ -177,7 +177,7 @@ static void add_sites(struct record_event *e, const struct found_file *file, con
     }
 }
 
-static int add_probe(void *context, const struct native_probe *probe)
+static int add_probe(void *context, const struct usdt_probe *probe)
 {
     struct record_event *e = context;
     struct found_file *file;

@@ -259,7 +259,7 @@ def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
     assert recording.wait() == 0, recording.error
     samples, _ = pprof.read(output)
     assert any("outer" in s.frames for s in samples) and recorded.left() == [], recording.error
-    assert "not looked for any more" in recording.error and len(server.asked) == 1, recording.error
+    assert "skipped because the search was stopped" in recording.error and len(server.asked) == 1, recording.error
 
 
 def test_cache_of_another_user_is_not_written(recorded, serve):
@@ -281,7 +281,7 @@ def test_supplementary_files_of_dwz_are_fetched(sonde, root, tmp_path, serve):
     it.strip()
     shutil.move(shared, tmp_path / "apart/shared.debug")
     folded, said = it.replay(serve(it.files).url, cache="one")
-    assert "damaged or not all there" in said, said
+    assert "damaged or incomplete" in said, said
     it.files[build_id(tmp_path / "apart/shared.debug")] = tmp_path / "apart/shared.debug"
     output = tmp_path / "lines.pb.gz"
     folded, said = it.replay(serve(it.files).url, output=output)

@@ -236,7 +236,7 @@ def test_split_dwarf_must_be_a_regular_file(sonde, root, record, tmp_path):
     for make in (lambda: os.mkfifo(split), lambda: split.mkdir(), lambda: split.symlink_to("/dev/zero"), lambda: split.write_bytes(content[:len(content) // 2])):
         make()
         found, said = replay()
-        assert not found and "damaged or not all there" in said, said
+        assert not found and "damaged or incomplete" in said, said
         split.rmdir() if split.is_dir() else split.unlink()
 
 

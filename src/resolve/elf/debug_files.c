@@ -1,4 +1,4 @@
-/* Symbols kept elsewhere; see debug_files.h. */
+/* Finds separate debug files; see debug_files.h. */
 #include "resolve/elf/debug_files.h"
 
 #include "base/cleanup.h"
@@ -14,8 +14,8 @@
 #define LINK_BYTES        4096        /* of .gnu_debuglink */
 #define PACKED_MAX        (16u << 20) /* of .gnu_debugdata */
 #define UNPACKED_MAX      (16u << 20)
-#define UNPACK_MEMORY_MAX (34u << 20)  /* xz -8 takes 33 MiB, what is usual 9 */
-#define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file */
+#define UNPACK_MEMORY_MAX (34u << 20)  /* xz -8 takes 33 MiB, the usual level 9 MiB */
+#define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file whose checksum is computed */
 #define CHECK_PIECE       (256u << 10)
 
 static void hex_of(const uint8_t *bytes, size_t count, char *ret)
@@ -53,13 +53,13 @@ static bool has_wanted(const struct debug_search *search, const struct elf_file 
     return search->wants_dwarf ? debug_files_has_dwarf(file) : s && s->type == SHT_SYMTAB;
 }
 
-static void tell_path(const struct debug_search *search, const char *path)
+static void set_found_path(const struct debug_search *search, const char *path)
 {
     if (search->found_path)
         snprintf(search->found_path, DEBUG_PATH_BYTES, "%s", path);
 }
 
-/* Whose view of the file system: ours, or that of those who run the file. */
+/* In which mount namespace a path is opened: ours, or that of the processes that run the file. */
 enum view { VIEW_OURS, VIEW_BESIDE };
 
 static int open_elf(const struct debug_search *search, enum view view, const char *path, struct elf_file **ret)
@@ -89,7 +89,7 @@ static int find_by_build_id(const struct debug_search *search, enum view view, c
         return r;
     if (debug_files_has_build_id(found, build_id) != 1 || !has_wanted(search, found))
         return -ENOENT;
-    tell_path(search, path);
+    set_found_path(search, path);
     *ret = take_ptr(found);
     return 0;
 }
@@ -115,8 +115,7 @@ static int checksum(const struct elf_file *f, uint32_t *ret)
     return 0;
 }
 
-/* One candidate of a debug link: it belongs to the file if its build id says so, else if its checksum does.
- */
+/* Tries one candidate of a debug link: its build ID must match or, if it has none, its checksum. */
 static int try_link(const struct debug_search *search, enum view view, const char *path, const char *build_id,
                     uint32_t sum_wanted, struct elf_file **ret)
 {
@@ -135,7 +134,7 @@ static int try_link(const struct debug_search *search, enum view view, const cha
         if (sum != sum_wanted)
             return -ENOENT;
     }
-    tell_path(search, path);
+    set_found_path(search, path);
     *ret = take_ptr(found);
     return 0;
 }
@@ -159,12 +158,13 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
     const char *slash = strrchr(search->path, '/');
     if (*search->path != '/')
         return -ENOENT;
-    int folder = slash - search->path;
+    int directory_length = slash - search->path;
     for (int i = 0; i < 3; i++) {
         char path[DEBUG_PATH_BYTES];
-        int n = i == 0   ? snprintf(path, sizeof(path), "%.*s/%s", folder, search->path, name)
-                : i == 1 ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
-                         : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, folder, search->path, name);
+        int n = i == 0 ? snprintf(path, sizeof(path), "%.*s/%s", directory_length, search->path, name)
+                : i == 1
+                    ? snprintf(path, sizeof(path), "%.*s/.debug/%s", directory_length, search->path, name)
+                    : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, directory_length, search->path, name);
         int r = n < (int)sizeof(path) ? try_link(search, view, path, build_id, sum, ret) : -ENOENT;
         if (r == 0 || r == -EAGAIN)
             return r;
@@ -172,7 +172,7 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
     return -ENOENT;
 }
 
-/* From afar. */
+/* From the fetcher. */
 static int fetch(const struct debug_search *search, const char *build_id, struct elf_file **ret)
 {
     const struct debug_fetcher *fetcher = search->fetcher;
@@ -186,7 +186,7 @@ static int fetch(const struct debug_search *search, const char *build_id, struct
     take_fd(&fd);
     if (debug_files_has_build_id(found, build_id) != 1 || !has_wanted(search, found))
         return -ENOENT;
-    tell_path(search, "");
+    set_found_path(search, "");
     *ret = take_ptr(found);
     return 0;
 }
@@ -207,7 +207,7 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     return fetch(search, count ? build_id : search->build_id, ret);
 }
 
-/* By the path that the link says: relative ones lead from the folder of the file that has it. */
+/* By the path in the link; a relative one is relative to the directory of the file with the link. */
 static int open_alternative(const struct debug_search *search, enum view view, const char *path, const char *name,
                             const char *build_id, struct elf_file **ret)
 {
@@ -251,7 +251,7 @@ int debug_files_find_alternative(const struct elf_file *file, const char *path, 
     return fetch(search, build_id, ret);
 }
 
-/* Unpacks xz data into `*ret`, growing it as it comes; the caller frees. */
+/* Unpacks xz data into `*ret`, growing it as needed; the caller frees it. */
 static int unpack_xz(const void *packed, size_t packed_size, uint8_t **ret, size_t *ret_size)
 {
     lzma_stream stream = LZMA_STREAM_INIT;

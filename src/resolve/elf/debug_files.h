@@ -1,6 +1,5 @@
-/* Symbols that were taken out of a file and put elsewhere: into a debug file found by build id or by debug
- * link, or packed into the file itself (.gnu_debugdata). What is found is checked to belong to the file: by
- * build id, else by its checksum. */
+/* Finds symbols and DWARF that were stripped from a file: in a separate debug file, found by build ID or by debug
+ * link, or packed into the file itself (.gnu_debugdata). A file found is verified by build ID, else by its checksum. */
 #pragma once
 
 #include "resolve/elf/elf.h"
@@ -10,39 +9,42 @@
 
 #define DEBUG_PATH_BYTES 4096
 
-/* Who has files that are not on this machine (debuginfod.h). A descriptor for elf_open, -ENOENT, -ECANCELED. */
+/* Fetches files that are not on this machine (debuginfod.h). Returns a descriptor for elf_open, -ENOENT or
+ * -ECANCELED. */
 struct debug_fetcher {
     int (*fetch)(void *context, const char *build_id);
     void *context;
 };
 
 struct debug_search {
-    const char *path;     /* of the file whose symbols are sought */
+    const char *path;     /* of the file whose symbols are searched */
     const char *build_id; /* hexadecimal; "" */
     const char *root;     /* "/usr/lib/debug" */
-    bool wants_dwarf;     /* what is sought is DWARF, not symbols */
-    char *found_path;     /* DEBUG_PATH_BYTES for where it was found; NULL: nobody wants to know */
-    /* Open a path as we see it, and as those do who run the file, in a container perhaps; a descriptor for
-     * elf_open or -errno. NULL: there is no such view. */
+    bool wants_dwarf;     /* search for DWARF instead of symbols */
+    char *found_path;     /* receives the path found, DEBUG_PATH_BYTES; NULL: not needed */
+    /* Open a path in our own mount namespace, and in that of the processes that run the file (a container, say).
+     * Return a descriptor for elf_open or -errno. NULL: not available. */
     int (*open_ours)(const void *context, const char *path);
     int (*open_beside)(const void *context, const char *path);
     const void *context;
-    const struct debug_fetcher *fetcher; /* asked last; NULL: nothing is fetched */
+    const struct debug_fetcher *fetcher; /* tried last; NULL: nothing is fetched */
 };
 
-/* ROOT/.build-id/xx/yyyy.debug, then the debug link beside the file, in .debug beside it, and under ROOT.
- * Then from afar. -ENOENT: none; -ECANCELED: fetching was ended. */
+/* Tries ROOT/.build-id/xx/yyyy.debug, then the debug link in the file's directory, in its .debug subdirectory and
+ * under ROOT, in both mount namespaces; then the fetcher. The caller frees `*ret`. -ENOENT: none; -ECANCELED:
+ * fetching was interrupted. */
 int debug_files_find(const struct elf_file *file, const struct debug_search *search, struct elf_file **ret);
 
-/* Is this the build id of the file? 1: yes, 0: no, -ENOENT: the file has none. */
+/* 1: the file has this build ID, 0: another one, -ENOENT: none. */
 int debug_files_has_build_id(const struct elf_file *file, const char *build_id);
 bool debug_files_has_dwarf(const struct elf_file *file);
 
-/* What dwz took out of several debug files and put into one that they share (.gnu_debugaltlink): by the build id that
- * `file`, which lies at `path`, names, and only if it is that one. -ENOENT: none is named, or found; `ret_named` tells
- * which. */
+/* Finds the file into which dwz moved what several debug files share (.gnu_debugaltlink), by the build ID that
+ * `file`, at `path`, names. The build ID must match. -ENOENT: none is named, or it was not found; `ret_named`
+ * distinguishes the two. */
 int debug_files_find_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
                                  bool *ret_named, struct elf_file **ret);
 
-/* The small ELF file in .gnu_debugdata (xz). -ENOENT: there is none; -EFBIG: larger than we unpack. */
+/* Unpacks the small ELF file in .gnu_debugdata (xz). The caller frees `*ret`. -ENOENT: there is none; -EFBIG: past
+ * the size limit. */
 int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes);

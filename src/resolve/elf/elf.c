@@ -1,8 +1,8 @@
-/* ELF64 files, read by pread; see elf.h.
+/* Reads ELF64 files by pread; see elf.h.
  *
- * Headers are read once, when the file is opened; contents only when asked for, and never more than the
- * file's own size or the caller's bound. What the headers claim is checked at the moment it is used, so that
- * one bad section does not cost the others. */
+ * Headers are read once, when the file is opened; contents on request, and never more than the file's own size or
+ * the caller's bound. A header's values are checked when they are used, so that one bad section does not make the
+ * others unreadable. */
 #include "resolve/elf/elf.h"
 
 #include "base/cursor.h"
@@ -30,9 +30,9 @@ struct note_range {
 };
 
 struct elf_file {
-    int fd;                  /* -1: in memory */
-    const uint8_t *data;     /* owned; NULL: in a file */
-    struct remote_file *far; /* NULL: read by pread */
+    int fd;                     /* -1: in memory */
+    const uint8_t *data;        /* owned; NULL: in a file */
+    struct remote_file *remote; /* NULL: read by pread */
     uint64_t size;
     uint16_t machine, type;
     uint64_t entry;
@@ -43,7 +43,7 @@ struct elf_file {
     int tls_block_error; /* -ENOENT: there is none */
     struct elf_section *sections;
     size_t section_count;
-    char *names; /* .shstrtab, with a NUL of ours at its end */
+    char *names; /* .shstrtab, with an added NUL */
     struct note_range notes[ELF_MAX_NOTES];
     size_t note_count;
 };
@@ -56,8 +56,8 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
         memcpy(data, f->data + offset, size);
         return 0;
     }
-    if (f->far)
-        return remote_file_read(f->far, offset, data, size);
+    if (f->remote)
+        return remote_file_read(f->remote, offset, data, size);
     for (size_t done = 0; done < size;) {
         ssize_t n = pread(f->fd, (char *)data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
@@ -69,8 +69,7 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
     return 0;
 }
 
-/* Reads a table that the headers speak of; anything but lack of memory means that the file is not what it
- * says. */
+/* Reads a table that the headers describe; any error except lack of memory means that the file is damaged. */
 static int read_table(const struct elf_file *f, uint64_t offset, size_t size, void **ret)
 {
     if (offset > f->size || size > f->size - offset)
@@ -84,12 +83,12 @@ static int read_table(const struct elf_file *f, uint64_t offset, size_t size, vo
     return 0;
 }
 
-/* The block of a program's own thread variables ends at the thread pointer. */
+/* The TLS block of a program ends at the thread pointer. */
 static int tls_block_bytes(const Elf64_Phdr *p, uint64_t *ret)
 {
     const uint64_t align = p->p_align ? p->p_align : 1;
     if (align & (align - 1) || p->p_vaddr & (align - 1) || p->p_memsz > UINT32_MAX || align > UINT32_MAX)
-        return -ENOEXEC; /* where it begins would depend on the C library */
+        return -ENOEXEC; /* its start would depend on the C library */
     *ret = (p->p_memsz + align - 1) & ~(align - 1);
     return 0;
 }
@@ -120,7 +119,7 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
             .executable = p->p_flags & PF_X,
         };
         if (p->p_filesz > UINT64_MAX - p->p_offset || p->p_filesz > UINT64_MAX - p->p_vaddr)
-            continue; /* goes round the end of the file or of memory: no kernel maps that */
+            continue; /* wraps around the end of the file or of memory: no kernel maps that */
         if (p->p_type == PT_TLS)
             f->tls_block_error = tls_block_bytes(p, &f->tls_block_bytes);
         if (p->p_type == PT_LOAD)
@@ -133,7 +132,7 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
     return 0;
 }
 
-/* Files with 65280 sections or more keep the true counts in section 0. */
+/* Files with 65280 sections or more store the actual counts in section 0. */
 static int section_counts(const struct elf_file *f, const Elf64_Ehdr *header, uint64_t *ret_count, uint32_t *ret_names)
 {
     uint64_t count = header->e_shnum;
@@ -240,7 +239,7 @@ static int find_size(struct elf_file *f)
 {
     struct stat st;
     if (remote_file_is(f->fd))
-        return remote_file_new(f->fd, &f->far, &f->size);
+        return remote_file_new(f->fd, &f->remote, &f->size);
     if (fstat(f->fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_size <= 0)
@@ -259,7 +258,7 @@ int elf_open(int fd, struct elf_file **ret)
     if (r == 0)
         r = read_headers(f);
     if (r < 0) {
-        f->fd = -1; /* stays the caller's */
+        f->fd = -1; /* remains the caller's */
         return elf_error(f) ? elf_error(f) : r;
     }
     *ret = take_ptr(f);
@@ -276,7 +275,7 @@ int elf_open_memory(void *data, size_t size, struct elf_file **ret)
     f->size = size;
     int r = read_headers(f);
     if (r < 0) {
-        f->data = NULL; /* stays the caller's */
+        f->data = NULL; /* remains the caller's */
         return r;
     }
     *ret = take_ptr(f);
@@ -288,7 +287,7 @@ void elf_file_free(struct elf_file *f)
     if (!f)
         return;
     closep(&f->fd);
-    remote_file_free(f->far);
+    remote_file_free(f->remote);
     free((void *)f->data);
     free(f->segments);
     free(f->sections);
@@ -298,7 +297,7 @@ void elf_file_free(struct elf_file *f)
 
 int elf_error(const struct elf_file *f)
 {
-    return f->far ? remote_file_error(f->far) : 0;
+    return f->remote ? remote_file_error(f->remote) : 0;
 }
 
 uint64_t elf_size(const struct elf_file *f)
@@ -358,8 +357,7 @@ const struct elf_segment *elf_eh_frame_header(const struct elf_file *f)
     return f->eh_frame_header.file_bytes ? &f->eh_frame_header : NULL;
 }
 
-/* Calls for more compressed bytes until `out` is full; both decompressors work in steps, so that the input is
- * never held whole. */
+/* Decompresses until `out` is full. Both decompressors read the input in steps, so it is never in memory as a whole. */
 static int inflate_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out, size_t out_size)
 {
     _cleanup_free_ uint8_t *step = malloc(ELF_INFLATE_STEP);
@@ -435,7 +433,7 @@ static int compressed_section_data(const struct elf_file *f, const struct elf_se
     int r = -ENOEXEC;
     if (header.ch_type == ELFCOMPRESS_ZLIB)
         r = inflate_section(f, offset, size, data, header.ch_size);
-    else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, not in every <elf.h> */
+    else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, missing from some <elf.h> */
         r = zstd_section(f, offset, size, data, header.ch_size);
     if (r < 0)
         return r == -EIO ? -ENOEXEC : r;
@@ -463,8 +461,7 @@ int elf_section_data(const struct elf_file *f, const struct elf_section *s, size
 
 int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret)
 {
-    /* Segments share pages at their edges, so a page may lie in two: the one with code is meant by those who
-     * ask. */
+    /* Adjacent segments may share a page in the file: prefer the executable one, since callers look for code. */
     const struct elf_segment *found = NULL;
     for (size_t i = 0; i < f->segment_count; i++) {
         const struct elf_segment *s = &f->segments[i];
@@ -489,7 +486,7 @@ int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *re
     return -ENOENT;
 }
 
-/* Notes: name size, contents size, type, name, contents; each padded to the alignment of the whole. */
+/* A note is: name size, contents size, type, name, contents; the last two padded to the alignment of the segment. */
 static size_t find_build_id(const struct elf_file *f, const struct note_range *range, uint8_t ret[64])
 {
     _cleanup_free_ void *data = NULL;
@@ -515,7 +512,7 @@ static size_t find_build_id(const struct elf_file *f, const struct note_range *r
     return 0;
 }
 
-/* By pieces: most have a few KiB, some megabytes. */
+/* In pieces: most have a few KiB, some megabytes. */
 static uint64_t hash_section(const struct elf_file *f, const struct elf_section *s, uint64_t hash)
 {
     char piece[4096];
@@ -536,13 +533,13 @@ uint64_t elf_digest(const struct elf_file *f)
     uint64_t hash = XXH3_64bits(head, sizeof(head));
     for (size_t i = 0; i < f->segment_count; i++) {
         const struct elf_segment *s = &f->segments[i];
-        const uint64_t row[] = {s->offset, s->vaddr, s->file_bytes, s->memory_bytes, s->executable};
-        hash = XXH3_64bits_withSeed(row, sizeof(row), hash);
+        const uint64_t fields[] = {s->offset, s->vaddr, s->file_bytes, s->memory_bytes, s->executable};
+        hash = XXH3_64bits_withSeed(fields, sizeof(fields), hash);
     }
     for (size_t i = 0; i < f->section_count; i++) {
         const struct elf_section *s = &f->sections[i];
-        const uint64_t row[] = {s->type, s->flags, s->vaddr, s->offset, s->size_bytes};
-        hash = XXH3_64bits_withSeed(row, sizeof(row), hash);
+        const uint64_t fields[] = {s->type, s->flags, s->vaddr, s->offset, s->size_bytes};
+        hash = XXH3_64bits_withSeed(fields, sizeof(fields), hash);
         hash = XXH3_64bits_withSeed(s->name, strlen(s->name), hash);
     }
     const struct elf_section *notes = elf_section(f, ".note.stapsdt");

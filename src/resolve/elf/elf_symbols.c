@@ -1,4 +1,4 @@
-/* Symbol tables; see elf_symbols.h. */
+/* Reads symbol tables; see elf_symbols.h. */
 #include "resolve/elf/elf_symbols.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* The section begins with 32 bytes (a magic text, the size of a pointer, flags), behind which the version stands with
- * its length in front, since Go 1.18 (Go's src/debug/buildinfo). Where fields are comes from the debug information of
- * programs made by each version; all patch releases that were looked at agree. The thread's variable is the last of the
- * program's TLS block where Go's linker puts it, or where nothing else is in it; else its symbol says. */
+/* The section begins with 32 bytes (a magic string, the pointer size, flags), followed since Go 1.18 by the
+ * length-prefixed version (Go's src/debug/buildinfo). The field offsets come from the debug information of programs
+ * built with each version; all patch releases examined agree. The thread's variable is the last of the program's TLS
+ * block where Go's own linker places it, or where the block contains nothing else; otherwise its symbol locates it. */
 #include "resolve/elf/go_labels.h"
 
 #include "base/cleanup.h"
@@ -16,7 +16,7 @@
 
 #define HEADER_BYTES  32
 #define FLAGS_AT      15
-#define FLAG_INLINE   2 /* the version's text follows */
+#define FLAG_INLINE   2 /* the version string follows */
 #define SYMBOLS_MAX   (1u << 20)
 #define SYMBOLS_EACH  256 /* read at a time */
 #define POINTER_BYTES 8
@@ -24,7 +24,7 @@
 static const char magic[] = "\xff Go buildinf:";
 static const char thread_variable[] = "runtime.tlsg";
 
-/* Of Go 1.18, 1.19 and so on. */
+/* Go 1.18, 1.19 and so on. */
 static const struct {
     uint16_t kind, g_m, g_labels, m_curg, g_sched, sched_bp;
 } layouts[] = {
@@ -39,8 +39,8 @@ static const struct {
     {GO_LABELS_LIST, 0x30, 0x160, 0xb8, 0x38, 0x28}, /* 1.26 */
 };
 
-/* False: a release candidate, or the like, whose fields may still have moved; "go1.26.1 X:boringcrypto" has them where
- * all have. */
+/* False for a release candidate or a development version, whose fields may still have moved; "go1.26.1
+ * X:boringcrypto" has the normal layout. */
 static bool layout_of(const char *version, struct go_labels_layout *ret, struct go_stack_layout *ret_stacks)
 {
     char *end;
@@ -60,7 +60,7 @@ static bool layout_of(const char *version, struct go_labels_layout *ret, struct 
     return true;
 }
 
-/* "" where there is none to be read. */
+/* `ret` is "" where there is no version to read. */
 static int read_version(const struct elf_file *f, const struct elf_section *s, char *ret, size_t size)
 {
     uint8_t bytes[HEADER_BYTES + 2 + 64] = {0};
@@ -84,20 +84,20 @@ static int read_version(const struct elf_file *f, const struct elf_section *s, c
     return 0;
 }
 
-static bool is_variable(const struct elf_file *f, const struct elf_section *texts, const Elf64_Sym *symbol)
+static bool is_variable(const struct elf_file *f, const struct elf_section *strings, const Elf64_Sym *symbol)
 {
     char name[sizeof(thread_variable)];
-    return ELF64_ST_TYPE(symbol->st_info) == STT_TLS && symbol->st_name < texts->size_bytes &&
-           texts->size_bytes - symbol->st_name >= sizeof(name) &&
-           elf_read(f, texts->offset + symbol->st_name, name, sizeof(name)) == 0 &&
+    return ELF64_ST_TYPE(symbol->st_info) == STT_TLS && symbol->st_name < strings->size_bytes &&
+           strings->size_bytes - symbol->st_name >= sizeof(name) &&
+           elf_read(f, strings->offset + symbol->st_name, name, sizeof(name)) == 0 &&
            memcmp(name, thread_variable, sizeof(name)) == 0;
 }
 
-/* Its place in the TLS block. */
+/* The variable's offset in the TLS block. */
 static int find_symbol(const struct elf_file *f, uint64_t *ret)
 {
-    const struct elf_section *symbols = elf_section(f, ".symtab"), *texts = elf_section(f, ".strtab");
-    uint64_t left = symbols && texts ? symbols->size_bytes / sizeof(Elf64_Sym) : 0;
+    const struct elf_section *symbols = elf_section(f, ".symtab"), *strings = elf_section(f, ".strtab");
+    uint64_t left = symbols && strings ? symbols->size_bytes / sizeof(Elf64_Sym) : 0;
     if (left > SYMBOLS_MAX)
         left = SYMBOLS_MAX;
     Elf64_Sym some[SYMBOLS_EACH];
@@ -107,7 +107,7 @@ static int find_symbol(const struct elf_file *f, uint64_t *ret)
         if (r < 0)
             return r;
         for (size_t i = 0; i < n; i++)
-            if (is_variable(f, texts, &some[i])) {
+            if (is_variable(f, strings, &some[i])) {
                 *ret = some[i].st_value;
                 return 0;
             }
@@ -115,7 +115,7 @@ static int find_symbol(const struct elf_file *f, uint64_t *ret)
     return -ENOENT;
 }
 
-/* Of a program: the block of its variables ends at the thread pointer. */
+/* For a program: its TLS block ends at the thread pointer. */
 static int find_thread_g(const struct elf_file *f, int64_t *ret)
 {
     uint64_t block_bytes = 0, place = 0;
@@ -124,7 +124,7 @@ static int find_thread_g(const struct elf_file *f, int64_t *ret)
     int r = elf_tls_block_bytes(f, &block_bytes);
     if (r == 0 && block_bytes > POINTER_BYTES)
         r = find_symbol(f, &place);
-    else if (r == -ENOENT) { /* Go's linker needs no header for the one variable */
+    else if (r == -ENOENT) { /* Go's linker writes no PT_TLS header for its one variable */
         block_bytes = POINTER_BYTES;
         r = 0;
     }

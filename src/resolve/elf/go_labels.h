@@ -1,5 +1,5 @@
-/* Where the goroutines of a program of Go keep their labels, by the version of Go that made it (probes/go_labels.h):
- * that stands in .go.buildinfo, in stripped programs too. x86-64. */
+/* Where goroutines of a Go program store their pprof labels, by the Go version that built it (probes/go_labels.h).
+ * The version is in .go.buildinfo, in stripped programs too. x86-64. */
 #pragma once
 
 #include <linux/types.h>
@@ -13,11 +13,11 @@ struct elf_file;
 
 struct go_labels_file {
     struct go_labels_layout layout;
-    struct go_stack_layout stacks; /* of the same version; all zeros where that is not known */
-    char version[24];              /* as much of it: "go1.26.8"; "": made before Go 1.18 */
+    struct go_stack_layout stacks; /* of the same version; all zeros where unknown */
+    char version[24];              /* possibly truncated: "go1.26.8"; "": built before Go 1.18 */
 };
 
-/* Cheap for a file that is not Go's. Kind GO_LABELS_UNKNOWN: a version that the table does not have (one to come, or
- * one in the making), or the place of the thread's variable is not told (a library; static, with C code, and stripped).
- * -ENOENT: not Go's; errors of elf_read. */
+/* Cheap for files that are not Go programs. Kind GO_LABELS_UNKNOWN: a version that the table does not have (a newer
+ * or unreleased one), or the thread's variable cannot be located (a library; static, with C code, and stripped).
+ * -ENOENT: not a Go program; errors of elf_read. */
 int go_labels_read(const struct elf_file *f, struct go_labels_file *ret);

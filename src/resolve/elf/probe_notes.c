@@ -1,6 +1,5 @@
-/* Notes of native probes; see probe_notes.h. A note is three sizes, its owner's name and its contents, each
- * of the latter padded to four bytes. What stands in the contents is described by sys/sdt.h (SystemTap) and
- * by lib/probe/image.c. */
+/* Parses notes of USDT probes; see probe_notes.h. A note has three sizes, its owner's name and its contents, the
+ * latter two padded to four bytes. The contents are described by sys/sdt.h (SystemTap) and by lib/probe/image.c. */
 #include "resolve/elf/probe_notes.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@ static const void *take_padded(struct cursor *c, size_t size)
 {
     const void *bytes = cursor_bytes(c, size);
     const size_t padding = -c->position & 3, left = cursor_left(c);
-    cursor_skip(c, padding < left ? padding : left); /* the last note's may be missing */
+    cursor_skip(c, padding < left ? padding : left); /* the last note's padding may be missing */
     return bytes;
 }
 

@@ -1,5 +1,5 @@
-/* The dynamic symbol by its hash (DT_GNU_HASH: a filter, buckets, chains), then the relocations for the one that names
- * it. Ulrich Drepper's "ELF Handling For Thread-Local Storage" has the ways to get at a variable. */
+/* Finds the dynamic symbol by its hash (DT_GNU_HASH: a Bloom filter, buckets, chains), then the relocation that
+ * refers to it. For the access models see Ulrich Drepper, "ELF Handling For Thread-Local Storage". */
 #include "resolve/elf/thread_context.h"
 
 #include "resolve/elf/elf.h"
@@ -11,7 +11,7 @@
 
 #define NAME             "otel_thread_ctx_v1"
 #define CHAIN_MAX        4096
-#define RELOCATIONS_MAX  (1u << 20) /* of a section */
+#define RELOCATIONS_MAX  (1u << 20) /* per section */
 #define RELOCATIONS_EACH 128        /* read at a time */
 
 static uint32_t hash_of(const char *name)
@@ -22,22 +22,22 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-static bool is_named(const struct elf_file *f, const struct elf_section *texts, uint32_t name)
+static bool is_named(const struct elf_file *f, const struct elf_section *strings, uint32_t name)
 {
     char text[sizeof(NAME)];
-    return texts && name < texts->size_bytes && texts->size_bytes - name >= sizeof(text) &&
-           elf_read(f, texts->offset + name, text, sizeof(text)) == 0 && memcmp(text, NAME, sizeof(text)) == 0;
+    return strings && name < strings->size_bytes && strings->size_bytes - name >= sizeof(text) &&
+           elf_read(f, strings->offset + name, text, sizeof(text)) == 0 && memcmp(text, NAME, sizeof(text)) == 0;
 }
 
-static bool is_wanted(const struct elf_file *f, const struct elf_section *symbols, const struct elf_section *texts,
+static bool is_wanted(const struct elf_file *f, const struct elf_section *symbols, const struct elf_section *strings,
                       uint64_t index, Elf64_Sym *ret)
 {
     return index < symbols->size_bytes / sizeof(*ret) &&
            elf_read(f, symbols->offset + index * sizeof(*ret), ret, sizeof(*ret)) == 0 &&
-           ELF64_ST_TYPE(ret->st_info) == STT_TLS && ret->st_shndx != SHN_UNDEF && is_named(f, texts, ret->st_name);
+           ELF64_ST_TYPE(ret->st_info) == STT_TLS && ret->st_shndx != SHN_UNDEF && is_named(f, strings, ret->st_name);
 }
 
-/* What is there of the table in whole words of `size`. */
+/* Reads `size` bytes of a table; -ENOEXEC past its end. */
 static int read_word(const struct elf_file *f, const struct elf_section *table, uint64_t offset, void *ret, size_t size)
 {
     if (offset > table->size_bytes || table->size_bytes - offset < size)
@@ -48,13 +48,13 @@ static int read_word(const struct elf_file *f, const struct elf_section *table, 
 static int find_symbol(const struct elf_file *f, uint64_t *ret_index, Elf64_Sym *ret)
 {
     const struct elf_section *table = elf_section(f, ".gnu.hash"), *symbols = elf_section(f, ".dynsym"),
-                             *texts = elf_section(f, ".dynstr");
+                             *strings = elf_section(f, ".dynstr");
     struct {
         uint32_t buckets, first, filter_words, shift;
     } head;
     uint64_t filter;
     uint32_t index, link;
-    if (!table || !symbols || !texts || read_word(f, table, 0, &head, sizeof(head)) < 0 || !head.buckets ||
+    if (!table || !symbols || !strings || read_word(f, table, 0, &head, sizeof(head)) < 0 || !head.buckets ||
         !head.filter_words)
         return -ENOENT;
     const uint32_t hash = hash_of(NAME);
@@ -72,7 +72,7 @@ static int find_symbol(const struct elf_file *f, uint64_t *ret_index, Elf64_Sym 
         r = read_word(f, table, chains + (uint64_t)(index - head.first) * 4, &link, sizeof(link));
         if (r < 0)
             return r;
-        if ((link | 1) == (hash | 1) && is_wanted(f, symbols, texts, index, ret)) {
+        if ((link | 1) == (hash | 1) && is_wanted(f, symbols, strings, index, ret)) {
             *ret_index = index;
             return 0;
         }
@@ -96,8 +96,8 @@ static enum thread_context_kind kind_of(uint32_t relocation)
     }
 }
 
-/* A symbol that the linker bound at once is named by its value alone; a module's number belongs to all of its
- * variables, so there it would not tell which. */
+/* A relocation of a symbol bound at link time names it only by its value. A module number belongs to all of a
+ * module's variables, so it cannot identify the symbol that way. */
 static bool is_of(const Elf64_Rela *r, uint64_t index, const Elf64_Sym *symbol)
 {
     const uint64_t named = ELF64_R_SYM(r->r_info);
@@ -129,7 +129,7 @@ static int find_relocation(const struct elf_file *f, const struct elf_section *s
     return -ENOENT;
 }
 
-/* A program knows where its own variables are, so it has no relocation: its block ends at the thread pointer. */
+/* A program needs no relocation for its own variables: its TLS block ends at the thread pointer. */
 static int find_offset(const struct elf_file *f, const Elf64_Sym *symbol, struct thread_context_symbol *ret)
 {
     uint64_t block_bytes;

@@ -175,7 +175,7 @@ static int open_requested_file(struct job *job, struct object_identity *ret)
     if (fd >= 0) {
         const bool is_copy =
             ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
-        ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_local(fd));
+        ret->is_remote = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_local(fd));
         ret->mount_id = mount_of(fd);
     }
     return fd;
@@ -236,7 +236,7 @@ static void serve_request(struct job *job)
     send(job->socket, &tid, sizeof(tid), MSG_NOSIGNAL);
     int fd = open_requested_file(job, &answer.identity);
     answer.error = fd < 0 ? fd : 0;
-    const bool far = fd >= 0 && answer.identity.is_far;
+    const bool far = fd >= 0 && answer.identity.is_remote;
     if (far && job->ask.kind == FILE_ASK_SIGHT) {
         int path_fd = open_by_descriptor(fd, O_PATH);
         answer.error = path_fd < 0 ? path_fd : 0;

@@ -27,7 +27,7 @@ void file_opener_begin_turn(struct file_opener *o);
 /* The following functions return a descriptor or -errno. -ETIMEDOUT: the file system does not respond at present.
  * -EAGAIN: retry in another turn.
  *
- * Opens the file of a sight. A local file: a descriptor for reading. A remote file (`is_far` in its identity): an
+ * Opens the file of a sight. A local file: a descriptor for reading. A remote file (`is_remote` in its identity): an
  * O_PATH descriptor whose only use is file_opener_again. */
 int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret);
 /* The file may be remote here as well: the descriptor is then a socket for remote_file.h (elf_open accepts both). */

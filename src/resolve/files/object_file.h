@@ -15,7 +15,7 @@ struct object_identity {
     uint64_t digest; /* elf_digest: distinguishes a file from another one that claims its build ID */
     struct thread_context_symbol thread_context; /* kind THREAD_CONTEXT_NONE: it has none */
     struct go_labels_file go_labels;             /* kind GO_LABELS_NONE: not a Go program */
-    bool is_far;                                 /* remote: its file system may block a reader; see file_opener.h */
+    bool is_remote;                              /* remote: its file system may block a reader; see file_opener.h */
     uint64_t mount_id;                           /* 0: unknown */
 };
 

@@ -1,4 +1,4 @@
-/* Loading libdw; see dwarf_library.h. */
+/* Loads libdw; see dwarf_library.h. */
 #include "resolve/lines/dwarf_library.h"
 
 #include <dlfcn.h>

@@ -1,12 +1,12 @@
-/* libdw (elfutils), loaded at run time into the process that reads DWARF (line_helper.h) and into no other: mapped into
- * the agent it would count against its memory all its life, and parse there what anybody wrote. */
+/* libdw (elfutils), loaded at run time, only into the process that reads DWARF (line_helper.h). Mapped into the
+ * agent it would count towards the agent's memory for good, and would parse untrusted files there. */
 #pragma once
 
 #include <elfutils/libdw.h>
 
 #define DWARF_LIBRARY_NAME "libdw.so.1"
 
-/* libelf's come from the same handle. */
+/* libelf's functions come from the same handle. */
 #define DWARF_LIBRARY_FUNCTIONS(each)                                                                                  \
     each(elf_version) each(dwarf_begin) each(dwarf_end) each(dwarf_setalt) each(dwarf_get_units) each(dwarf_cu_info)   \
         each(dwarf_ranges) each(dwarf_child) each(dwarf_siblingof) each(dwarf_tag) each(dwarf_attr)                    \
@@ -19,5 +19,5 @@ struct dwarf_library {
 #undef DWARF_LIBRARY_MEMBER
 };
 
-/* -ENOPKG: it is not installed, or too old. What is loaded stays until the process ends. */
+/* -ENOPKG: not installed, or too old. The library stays loaded until the process ends. */
 int dwarf_library_load(struct dwarf_library *ret);

@@ -1,23 +1,23 @@
-/* The tree of functions; see dwarf_tree.h.
+/* Searches the tree of functions; see dwarf_tree.h.
  *
- * One walk for all places of a unit: down into what holds any of them. What a child holds it claims first, so that each
- * place is told by the innermost function around it. Nothing of the file is relied on: entries are counted, for
- * siblings may lead back, and the depth is bounded, for this is a recursion. */
+ * One walk for all places of a unit, into the entries that contain any of them. A child claims its places first, so
+ * that each place is reported with the innermost function around it. The file is not trusted: entries are counted,
+ * because siblings may form a cycle, and the depth is limited, because the walk is recursive. */
 #include "resolve/lines/dwarf_tree.h"
 
 #include <dwarf.h>
 #include <errno.h>
 
 #define DEPTH_MAX   256
-#define ENTRIES_MAX (16u << 20) /* a second or two */
+#define ENTRIES_MAX (16u << 20) /* takes a second or two */
 
 struct walk {
     const struct dwarf_library *dw;
     struct dwarf_place *places;
-    dwarf_tree_tell *tell;
+    dwarf_tree_report *report;
     void *context;
-    bool everywhere; /* also into what holds none of the places: functions may stand inside of others, and their code
-                        elsewhere */
+    bool everywhere; /* second pass, also into entries that contain none of the places: a function may be nested in
+                        another one whose code lies elsewhere */
     uint64_t entries;
 };
 
@@ -44,8 +44,8 @@ void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64
     *ret_end = bounds[1] > bounds[0] ? bounds[1] : bounds[0];
 }
 
-/* A function, an inlined one, or a block: what its children do not claim of the places inside of it is its own, unless
- * it is but a block (`scope` is then that of the function around it, which will claim them). */
+/* Walks a function, an inlined one, or a block. Places that no child claims belong to the function. Those of a block
+ * are left to the function around it, whose scope `scope` then is. */
 static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, bool is_function, size_t first,
                       size_t end, unsigned depth)
 {
@@ -54,17 +54,17 @@ static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *
         size_t from, to;
         if (++w->entries > ENTRIES_MAX)
             return;
-        if (begin == 0) /* what the linker left out */
+        if (begin == 0) /* discarded by the linker */
             continue;
         dwarf_places_between(w->places + first, end - first, begin, limit, &from, &to);
         if (from == to)
             continue;
         walk_children(w, die, scope, first + from, first + to, depth);
         for (size_t i = first + from; is_function && i < first + to; i++) {
-            if (w->places[i].told)
+            if (w->places[i].reported)
                 continue;
-            w->places[i].told = true;
-            w->tell(w->context, &w->places[i], scope);
+            w->places[i].reported = true;
+            w->report(w->context, &w->places[i], scope);
         }
     }
     if (w->everywhere && !(is_function && scope->outer))
@@ -114,12 +114,12 @@ static void walk_children(struct walk *w, Dwarf_Die *die, const struct dwarf_sco
 }
 
 int dwarf_tree_walk(const struct dwarf_library *dw, Dwarf_Die *unit, struct dwarf_place *places, size_t count,
-                    dwarf_tree_tell *tell, void *context)
+                    dwarf_tree_report *report, void *context)
 {
-    struct walk w = {.dw = dw, .places = places, .tell = tell, .context = context};
+    struct walk w = {.dw = dw, .places = places, .report = report, .context = context};
     walk_children(&w, unit, NULL, 0, count, 0);
     for (size_t i = 0; i < count && !w.everywhere; i++)
-        w.everywhere = !places[i].told;
+        w.everywhere = !places[i].reported;
     if (w.everywhere)
         walk_children(&w, unit, NULL, 0, count, 0);
     return w.entries > ENTRIES_MAX ? -E2BIG : 0;

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define COUNT_AT 5 /* where a message has its count of lines */
+#define COUNT_AT 5 /* offset of the count of lines */
 
-static void put_number(struct buf *out, uint32_t value, size_t bytes)
+static void append_number(struct buf *out, uint32_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         buf_putc(out, (char)(value >> 8 * i & 0xff));
@@ -18,16 +18,16 @@ void line_answer_begin(struct buf *out, uint32_t number)
 {
     out->size = 0;
     buf_putc(out, LINE_ANSWER_PLACE);
-    put_number(out, number, 4);
+    append_number(out, number, 4);
     buf_putc(out, 0);
 }
 
 void line_answer_add(struct buf *out, const char *file, uint32_t line, const char *name)
 {
     const size_t file_bytes = strnlen(file, LINE_ANSWER_TEXT_MAX), name_bytes = strnlen(name, LINE_ANSWER_TEXT_MAX);
-    put_number(out, line, 4);
-    put_number(out, (uint32_t)file_bytes, 2);
-    put_number(out, (uint32_t)name_bytes, 2);
+    append_number(out, line, 4);
+    append_number(out, (uint32_t)file_bytes, 2);
+    append_number(out, (uint32_t)name_bytes, 2);
     buf_append(out, file, file_bytes);
     buf_append(out, name, name_bytes);
 }
@@ -47,7 +47,7 @@ void line_answer_end(struct buf *out, enum line_answer_status status)
     buf_putc(out, (char)status);
 }
 
-static void take_text(struct cursor *c, size_t bytes, char *ret)
+static void read_string(struct cursor *c, size_t bytes, char *ret)
 {
     const char *text = bytes <= LINE_ANSWER_TEXT_MAX ? cursor_bytes(c, bytes) : NULL;
     *ret = '\0';
@@ -70,8 +70,8 @@ static int read_place(struct cursor *c, struct line_answer *ret)
         struct line_answer_line *line = &ret->lines[i];
         line->line = cursor_u32(c);
         const size_t file_bytes = cursor_u16(c), name_bytes = cursor_u16(c);
-        take_text(c, file_bytes, line->file);
-        take_text(c, name_bytes, line->name);
+        read_string(c, file_bytes, line->file);
+        read_string(c, name_bytes, line->name);
     }
     return c->failed || cursor_left(c) ? -EBADMSG : 0;
 }

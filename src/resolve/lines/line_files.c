@@ -1,4 +1,4 @@
-/* Files with DWARF; see line_files.h. */
+/* Opens files with DWARF; see line_files.h. */
 #include "resolve/lines/line_files.h"
 
 #include "resolve/elf/debug_files.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define COPY_MAX   ((uint64_t)1 << 30) /* of one file's DWARF */
+#define COPY_MAX   ((uint64_t)1 << 30) /* of DWARF per file */
 #define COPY_PIECE (256u << 10)
 #define DEBUG_ROOT "/usr/lib/debug"
 
@@ -32,7 +32,7 @@ static int copy_range(const struct elf_file *file, int to, uint64_t offset, uint
     _cleanup_free_ char *piece = malloc(COPY_PIECE);
     if (!piece)
         return -ENOMEM;
-    if (offset > elf_size(file) || size > elf_size(file) - offset) /* for libdw to complain of */
+    if (offset > elf_size(file) || size > elf_size(file) - offset) /* left to libdw to report */
         return 0;
     if (size > *left)
         return -EFBIG;
@@ -50,7 +50,7 @@ static int copy_range(const struct elf_file *file, int to, uint64_t offset, uint
     return 0;
 }
 
-static bool is_wanted(const struct elf_section *s)
+static bool is_dwarf_section(const struct elf_section *s)
 {
     static const char *const names[] = {".debug_", ".zdebug_", ".gnu_debugaltlink", ".shstrtab"};
     bool wanted = false;
@@ -59,7 +59,7 @@ static bool is_wanted(const struct elf_section *s)
     return wanted && s->type != SHT_NOBITS;
 }
 
-/* With holes where nothing is wanted, so that offsets are the same. */
+/* Copies only the DWARF sections into a sparse memfd of the same size, so that file offsets stay valid. */
 static int copy_dwarf(const struct elf_file *file)
 {
     Elf64_Ehdr header;
@@ -77,13 +77,13 @@ static int copy_dwarf(const struct elf_file *file)
     if (r == 0)
         r = copy_range(file, copy, header.e_shoff, (uint64_t)count * header.e_shentsize, &left);
     for (size_t i = 0; r == 0 && i < count; i++)
-        if (is_wanted(&sections[i]))
+        if (is_dwarf_section(&sections[i]))
             r = copy_range(file, copy, sections[i].offset, sections[i].size_bytes, &left);
     return r < 0 ? r : take_fd(&copy);
 }
 
-/* A descriptor that never keeps its reader waiting. */
-static int descriptor_of(const struct elf_file *file)
+/* A descriptor whose reads never block. */
+static int nonblocking_descriptor(const struct elf_file *file)
 {
     if (remote_file_is(elf_descriptor(file)))
         return copy_dwarf(file);
@@ -97,15 +97,15 @@ static int open_object(const struct object *object, struct elf_file **ret)
     return r == -ENOEXEC ? -ENODATA : r;
 }
 
-static int open_with(const struct elf_file *file, const char *path, const struct debug_search *search,
-                     struct line_files *ret)
+static int open_with_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
+                                 struct line_files *ret)
 {
     _cleanup_(elf_file_freep) struct elf_file *alternative = NULL;
-    struct line_files files = {.fd = descriptor_of(file), .alt_fd = -1};
+    struct line_files files = {.fd = nonblocking_descriptor(file), .alt_fd = -1};
     if (files.fd < 0)
         return files.fd;
     if (debug_files_find_alternative(file, path, search, &files.misses_alternative, &alternative) == 0) {
-        files.alt_fd = descriptor_of(alternative);
+        files.alt_fd = nonblocking_descriptor(alternative);
         files.misses_alternative = files.alt_fd < 0;
     }
     *ret = files;
@@ -127,17 +127,17 @@ int line_files_open(const struct object *object, const char *debug_root, const s
                                   .open_beside = open_beside,
                                   .context = object,
                                   .fetcher = fetcher};
-    file_opener_begin_turn(objects_opener(object_entry_of(object)->home));
+    file_opener_begin_turn(objects_opener(object_entry_of(object)->registry));
     int r = open_object(object, &own);
     if (r < 0)
         return r;
     if (debug_files_has_dwarf(own))
-        return open_with(own, object->path, &search, ret);
+        return open_with_alternative(own, object->path, &search, ret);
     r = debug_files_find(own, &search, &debug);
     if (r < 0)
         return r == -EAGAIN || r == -ECANCELED ? r : -ENODATA;
     search.found_path = NULL;
-    return open_with(debug, debug_path, &search, ret);
+    return open_with_alternative(debug, debug_path, &search, ret);
 }
 
 int line_files_open_split(const struct object *object, const char *path)
@@ -156,7 +156,7 @@ int line_files_open_split(const struct object *object, const char *path)
         return -ENOENT;
     }
     const struct elf_section *split = elf_section(file, ".debug_info.dwo");
-    return split && split->type != SHT_NOBITS ? descriptor_of(file) : -ENOENT;
+    return split && split->type != SHT_NOBITS ? nonblocking_descriptor(file) : -ENOENT;
 }
 
 bool line_files_has_package(const struct object *object)

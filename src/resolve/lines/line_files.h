@@ -1,7 +1,7 @@
-/* The files that hold the DWARF of an object, opened for the process that reads it (line_helper.h): the object's own or
- * its separate debug file, what dwz took out of that, and .dwo files that it asks for. Only regular files are opened,
- * by the ways of symbol_files.h; what lies on a file system that may keep a reader waiting is copied, as far as it is
- * DWARF. */
+/* Opens the files with the DWARF of an object for the process that reads it (line_helper.h): the object's own file
+ * or its separate debug file, the file that dwz moved parts of it to, and .dwo files on request. Only regular files
+ * are opened, by the same paths as in symbol_files.h. DWARF sections of a remote file are copied, because its file
+ * system may block the reader. */
 #pragma once
 
 #include "resolve/object/objects.h"
@@ -9,17 +9,17 @@
 struct debug_fetcher;
 
 struct line_files {
-    int fd, alt_fd;          /* for the caller to close; alt_fd -1: there is none */
-    bool misses_alternative; /* there should be one, and it was not found */
+    int fd, alt_fd;          /* closed by the caller; alt_fd -1: there is none */
+    bool misses_alternative; /* one is named, and was not found */
 };
 
-/* What is not on this machine is asked of `fetcher` (NULL: nobody). -ENODATA: no file has DWARF for it; -EFBIG: more
- * DWARF than is copied; -ECANCELED: no more is wanted; else why its file cannot be opened. */
+/* Files that are not on this machine are requested from `fetcher` (NULL: none). -ENODATA: no file has DWARF for it;
+ * -EFBIG: more DWARF than the copy limit; -ECANCELED: interrupted; any other error: the file cannot be opened. */
 int line_files_open(const struct object *object, const char *debug_root, const struct debug_fetcher *fetcher,
                     struct line_files *ret);
 
-/* Whether split DWARF lies in a package beside the object (its name with .dwp), as dwp(1) makes them. */
+/* True when split DWARF is in a package next to the object (its name with .dwp), as dwp(1) creates them. */
 bool line_files_has_package(const struct object *object);
 
-/* A file that DWARF names, by its path: only one with split DWARF in it. A descriptor or -errno. */
+/* Opens a file that DWARF names by its path, if it contains split DWARF. A descriptor or -errno. */
 int line_files_open_split(const struct object *object, const char *path);

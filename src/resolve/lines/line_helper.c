@@ -12,15 +12,17 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define DATA_BYTES   ((uint64_t)768 << 20) /* the largest programs' DWARF, unpacked, is some hundreds of MiB */
+#define DATA_BYTES                                                                                                     \
+    ((uint64_t)768 << 20) /* the DWARF of the largest programs, decompressed, is some hundreds of MiB                  \
+                           */
 #define END_MAX_NS   5000000000ull
 #define CHECK_MAX_NS 10000000000ull
 
-#ifndef __has_feature /* gcc's does not need it */
+#ifndef __has_feature /* gcc defines __SANITIZE_ADDRESS__ instead */
 #define __has_feature(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define DATA_LIMIT 0 /* its shadow alone is more */
+#define DATA_LIMIT 0 /* the sanitizer's shadow memory alone exceeds the limit */
 #else
 #define DATA_LIMIT DATA_BYTES
 #endif
@@ -43,15 +45,15 @@ static void send_end(int socket, enum line_answer_status status)
         send_message(&socket, message.data, message.size);
 }
 
-_Noreturn static void run(const struct dwarf_question *question, int socket, int parent_pid, unsigned cpu_seconds)
+_Noreturn static void helper_main(const struct dwarf_request *request, int socket, int parent_pid, unsigned cpu_seconds)
 {
     const struct sandbox_limits limits = {.data_bytes = DATA_LIMIT, .cpu_seconds = cpu_seconds};
-    int kept[] = {socket, question->fd, question->alt_fd};
+    int kept[] = {socket, request->fd, request->alt_fd};
     struct dwarf_library library;
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    helper_process_keep_only(kept, question->alt_fd >= 0 ? 3 : 2);
+    helper_process_keep_only(kept, request->alt_fd >= 0 ? 3 : 2);
     helper_process_become("sonde-lines");
     if (dwarf_library_load(&library) < 0) {
         send_end(socket, LINE_STATUS_NO_LIBRARY);
@@ -64,11 +66,11 @@ _Noreturn static void run(const struct dwarf_question *question, int socket, int
     if (descriptors_send(socket, "", 1, &with, 0) < 0)
         _exit(1);
     closep(&listener);
-    send_end(socket, dwarf_lines_answer(&library, question, send_message, &socket));
+    send_end(socket, dwarf_lines_answer(&library, request, send_message, &socket));
     _exit(0);
 }
 
-/* Until it has ended, but not for ever: who waits in a dead file system cannot be ended. */
+/* Waits for the process's end, within a limit: a process blocked in a dead file system cannot be ended. */
 static int wait_for_end(pid_t pid, uint64_t max_ns, int *ret_status)
 {
     const uint64_t start_ns = clock_monotonic_ns();
@@ -101,7 +103,7 @@ int line_helper_check(void)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ENOPKG;
 }
 
-int line_helper_start(const struct dwarf_question *question, unsigned cpu_seconds, struct line_helper *ret)
+int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds, struct line_helper *ret)
 {
     const int parent_pid = getpid();
     int pair[2];
@@ -109,7 +111,7 @@ int line_helper_start(const struct dwarf_question *question, unsigned cpu_second
         return -errno;
     const pid_t pid = fork();
     if (pid == 0)
-        run(question, pair[1], parent_pid, cpu_seconds);
+        helper_main(request, pair[1], parent_pid, cpu_seconds);
     const int r = pid < 0 ? -errno : 0;
     close(pair[1]);
     if (r < 0) {
@@ -122,8 +124,8 @@ int line_helper_start(const struct dwarf_question *question, unsigned cpu_second
 
 int line_helper_end(struct line_helper *h, int *ret_status)
 {
-    closep(&h->listener); /* first: it may wait for us to open something */
+    closep(&h->listener); /* first: the process may be waiting for a file to be opened */
     closep(&h->socket);
-    kill(h->pid, SIGKILL); /* nothing to one that has ended by itself, whose status stays */
+    kill(h->pid, SIGKILL); /* has no effect if it has already ended; the status is kept */
     return wait_for_end(h->pid, END_MAX_NS, ret_status);
 }

@@ -1,7 +1,6 @@
-/* The process that reads the DWARF of one file and tells the source lines of addresses: one for each file, so that
- * whoever breaks it by what he wrote into his file breaks it for that one alone. It is forked when it is needed, and
- * confined (base/sandbox.h) before it reads a byte. What it tells: line_answer.h, each message a packet on its socket.
- */
+/* The process that reads the DWARF of one file and reports the source lines of addresses. There is one process per
+ * file, so that a file that crashes or subverts the reader affects only itself. It is forked on demand, and
+ * sandboxed (base/sandbox.h) before it reads a byte. Its messages: line_answer.h, one packet each on its socket. */
 #pragma once
 
 #include "resolve/lines/dwarf_lines.h"
@@ -11,16 +10,16 @@
 
 struct line_helper {
     pid_t pid;
-    int socket;   /* its answers; the first message has the listener for files that it wants opened */
-    int listener; /* -1: not there yet, or it cannot be asked */
+    int socket;   /* its messages; the first one carries the listener for files that it needs opened */
+    int listener; /* -1: not received yet, or not supported */
 };
 
-/* Whether it could work at all: 0; -ENOPKG: libdw is not there. Tried out in a process of its own. */
+/* Tests in a process of its own whether libdw can be loaded. 0; -ENOPKG: it cannot. */
 int line_helper_check(void);
 
-/* What is in `question` need only hold until this returns. Its memory beyond what it has from us is bounded, and so is
- * its CPU time. */
-int line_helper_start(const struct dwarf_question *question, unsigned cpu_seconds, struct line_helper *ret);
+/* The contents of `request` need to be valid only until this returns. Limits the process's CPU time, and its memory
+ * beyond what it inherits. */
+int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds, struct line_helper *ret);
 
-/* Ends it, whatever it does. -ETIMEDOUT: it cannot be ended. `ret_status` as of waitpid. */
+/* Kills the process. -ETIMEDOUT: it does not end. `ret_status` is that of waitpid. */
 int line_helper_end(struct line_helper *h, int *ret_status);

@@ -1,5 +1,5 @@
-/* Files of frames; see line_objects.h. They are held as those are that some process maps, so that their descriptors
- * stay open within the bound of all objects. */
+/* Files of frames; see line_objects.h. Their objects are referenced as by a mapping, so that descriptors stay open
+ * within the limit of all objects. */
 #include "resolve/lines/line_objects.h"
 
 #include "resolve/object/objects_private.h"
@@ -16,9 +16,9 @@ struct key { /* no padding: compared as bytes */
 
 struct noted {
     struct key key;
-    struct object *object; /* held */
+    struct object *object; /* a reference */
     char *path;
-    struct noted *next_of_key; /* another path or build id of equal hash */
+    struct noted *next_of_key; /* another path or build ID with the same hash */
     bool disputed;
     UT_hash_handle hh;
 };

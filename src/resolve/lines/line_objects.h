@@ -1,5 +1,5 @@
-/* Which file stands behind the native frames of a profile: by what a frame says of it, its mapping's path and build id.
- * Kept until the recording has ended, also when all that mapped it has: source lines are looked for only then. Pipeline
+/* The file of each native frame in a profile, by the frame's mapping path and build ID. Kept until the recording
+ * ends, even when all processes that mapped a file have exited: source lines are looked up only then. Pipeline
  * thread only. */
 #pragma once
 
@@ -9,13 +9,14 @@
 struct line_objects;
 
 int line_objects_new(struct line_objects **ret);
-/* Before the table of objects goes that they are of. */
+/* Must be called before the table of objects is freed. */
 void line_objects_free(struct line_objects *o);
 DEFINE_FREEP(line_objects)
 
-/* Some frame is of `object`, whose process knows it by `path`. For every frame of every sample: cheap. */
+/* Records that frames belong to `object`, which the process knows as `path`. Called for every frame of every sample,
+ * so it is cheap. */
 void line_objects_note(struct line_objects *o, struct object *object, const char *path);
 
-/* Borrowed. -ENOENT: nothing was noted of it, or there were too many; -EEXIST: it was said of several files that
- * differ. */
+/* Borrowed. -ENOENT: nothing was recorded, or there were too many; -EEXIST: several files that differ have this path
+ * and build ID. */
 int line_objects_find(const struct line_objects *o, const char *path, const char *build_id, struct object **ret);

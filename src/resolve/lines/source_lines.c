@@ -1,8 +1,7 @@
 /* Source lines of a profile; see source_lines.h.
  *
- * Frames are sorted by file and address; each file is opened here (line_files.h) and read by a process of its own,
- * which is waited for no longer than its time. What it tells is kept as it comes, so that what it said before it broke
- * counts. */
+ * Frames are sorted by file and address. Each file is opened here (line_files.h) and read by a process of its own,
+ * with a time limit. Its messages are stored as they arrive, so that lines reported before a crash are kept. */
 #include "resolve/lines/source_lines.h"
 
 #include "base/clock.h"
@@ -23,10 +22,10 @@
 #define ALL_MAX_NS  (20 * FILE_MAX_NS)
 #define TEXTS_MAX   (64u << 20)
 #define LINES_MAX   (2u << 20)
-#define OPENS_MAX   65536 /* that one process may ask for */
+#define OPENS_MAX   65536 /* per process */
 
-struct ask {                    /* one frame */
-    uint32_t mapping, build_id; /* texts of the profile */
+struct line_lookup {            /* one frame to look up */
+    uint32_t mapping, build_id; /* string numbers of the profile */
     uint64_t address;
     uint32_t frame;
 };
@@ -35,21 +34,21 @@ struct source_lines {
     const struct profile *p;
     struct source_lines_options options;
     const struct line_objects *objects;
-    struct ask *asks;
-    uint32_t ask_count;
-    uint64_t *addresses;  /* of the file at hand, each once */
-    uint32_t *first_asks; /* of each of them */
+    struct line_lookup *lookups;
+    uint32_t lookup_count;
+    uint64_t *addresses;     /* of the current file, each once */
+    uint32_t *first_lookups; /* the first lookup of each of them */
     uint32_t address_count;
     struct strings *texts;
     struct profile_line *lines;
-    uint32_t *line_texts; /* three for each line: numbers of texts, until all are there */
+    uint32_t *line_texts; /* three string numbers for each line, resolved at the end */
     uint32_t line_count, line_capacity;
     uint32_t *first_lines; /* of each frame */
     struct profile_frame_lines *rows;
     struct line_answer *answer;
     uint64_t end_ns;
     bool stopped;
-    struct source_lines_stats figures;
+    struct source_lines_stats stats;
 };
 
 const char *source_line_reason_text(enum source_line_reason reason)
@@ -67,9 +66,9 @@ void source_lines_free(struct source_lines *s)
     if (!s)
         return;
     strings_free(s->texts);
-    free(s->asks);
+    free(s->lookups);
     free(s->addresses);
-    free(s->first_asks);
+    free(s->first_lookups);
     free(s->lines);
     free(s->line_texts);
     free(s->first_lines);
@@ -85,14 +84,14 @@ const struct profile_frame_lines *source_lines_rows(const struct source_lines *s
 
 void source_lines_stats(const struct source_lines *s, struct source_lines_stats *ret)
 {
-    *ret = s->figures;
+    *ret = s->stats;
 }
 
-/* ---- what is asked ---- */
+/* ---- lookups ---- */
 
-static int compare_asks(const void *left, const void *right)
+static int compare_lookups(const void *left, const void *right)
 {
-    const struct ask *a = left, *b = right;
+    const struct line_lookup *a = left, *b = right;
     const uint64_t file_a = (uint64_t)a->mapping << 32 | a->build_id, file_b = (uint64_t)b->mapping << 32 | b->build_id;
     if (file_a != file_b)
         return (file_a > file_b) - (file_a < file_b);
@@ -101,34 +100,34 @@ static int compare_asks(const void *left, const void *right)
     return (a->frame > b->frame) - (a->frame < b->frame);
 }
 
-static bool same_file(const struct ask *a, const struct ask *b)
+static bool same_file(const struct line_lookup *a, const struct line_lookup *b)
 {
     return a->mapping == b->mapping && a->build_id == b->build_id;
 }
 
-static int collect(struct source_lines *s)
+static int collect_lookups(struct source_lines *s)
 {
     const struct profile *p = s->p;
-    const size_t room = (size_t)p->frame_count + 1;
-    s->asks = calloc(room, sizeof(*s->asks));
-    s->addresses = calloc(room, sizeof(*s->addresses));
-    s->first_asks = calloc(room, sizeof(*s->first_asks));
-    s->first_lines = calloc(room, sizeof(*s->first_lines));
-    s->rows = calloc(room, sizeof(*s->rows));
+    const size_t capacity = (size_t)p->frame_count + 1;
+    s->lookups = calloc(capacity, sizeof(*s->lookups));
+    s->addresses = calloc(capacity, sizeof(*s->addresses));
+    s->first_lookups = calloc(capacity, sizeof(*s->first_lookups));
+    s->first_lines = calloc(capacity, sizeof(*s->first_lines));
+    s->rows = calloc(capacity, sizeof(*s->rows));
     s->answer = malloc(sizeof(*s->answer));
-    if (!s->asks || !s->addresses || !s->first_asks || !s->first_lines || !s->rows || !s->answer)
+    if (!s->lookups || !s->addresses || !s->first_lookups || !s->first_lines || !s->rows || !s->answer)
         return -ENOMEM;
     for (uint32_t i = 0; i < p->frame_count; i++) {
         const struct profile_frame *frame = &p->frames[i];
         if (frame->kind == FRAME_NATIVE && !frame->inlined && profile_text(p, frame->mapping)[0] == '/')
-            s->asks[s->ask_count++] = (struct ask){frame->mapping, frame->build_id, frame->address, i};
+            s->lookups[s->lookup_count++] = (struct line_lookup){frame->mapping, frame->build_id, frame->address, i};
     }
-    s->figures.frames = s->ask_count;
-    qsort(s->asks, s->ask_count, sizeof(*s->asks), compare_asks);
+    s->stats.frames = s->lookup_count;
+    qsort(s->lookups, s->lookup_count, sizeof(*s->lookups), compare_lookups);
     return strings_new(&s->texts);
 }
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static bool reserve_lines(struct source_lines *s, size_t count)
 {
@@ -148,7 +147,7 @@ static bool reserve_lines(struct source_lines *s, size_t count)
     return true;
 }
 
-static void put_line(struct source_lines *s, const struct line_answer_line *line)
+static void store_line(struct source_lines *s, const struct line_answer_line *line)
 {
     char demangled[DEMANGLED_MAX];
     const char *function = demangle(line->name, demangled);
@@ -159,45 +158,45 @@ static void put_line(struct source_lines *s, const struct line_answer_line *line
     s->lines[s->line_count++] = (struct profile_line){.line = line->line};
 }
 
-/* Of an address of the file at hand, to all its frames. -EBADMSG: nobody asked for that, or it was told before.
- * -ENOSPC. */
-static int take_place(struct source_lines *s, const struct line_answer *answer, uint32_t asks_end)
+/* Stores the lines of an address for all its frames. -EBADMSG: the address was not requested, or was reported
+ * before. -ENOSPC. */
+static int store_place(struct source_lines *s, const struct line_answer *answer, uint32_t lookups_end)
 {
     if (answer->number >= s->address_count)
         return -EBADMSG;
-    const uint32_t first = s->first_asks[answer->number],
-                   end = answer->number + 1 < s->address_count ? s->first_asks[answer->number + 1] : asks_end;
-    if (s->rows[s->asks[first].frame].count)
+    const uint32_t first = s->first_lookups[answer->number],
+                   end = answer->number + 1 < s->address_count ? s->first_lookups[answer->number + 1] : lookups_end;
+    if (s->rows[s->lookups[first].frame].count)
         return -EBADMSG;
     const struct line_answer_line *outermost = &answer->lines[answer->count - 1];
     if (answer->count == 1 && !outermost->file[0] && !outermost->name[0])
-        return 0; /* as good as nothing */
+        return 0; /* no information */
     if (!reserve_lines(s, answer->count) || strings_bytes(s->texts) > TEXTS_MAX)
         return -ENOSPC;
     const uint32_t first_line = s->line_count;
     for (size_t i = 0; i < answer->count; i++)
-        if (answer->lines[i].name[0] || i + 1 == answer->count) /* an inlined function without a name is none */
-            put_line(s, &answer->lines[i]);
+        if (answer->lines[i].name[0] || i + 1 == answer->count) /* an inlined function without a name is skipped */
+            store_line(s, &answer->lines[i]);
     for (uint32_t i = first; i < end; i++) {
-        s->first_lines[s->asks[i].frame] = first_line;
-        s->rows[s->asks[i].frame].count = s->line_count - first_line;
+        s->first_lines[s->lookups[i].frame] = first_line;
+        s->rows[s->lookups[i].frame].count = s->line_count - first_line;
     }
     return 0;
 }
 
-/* ---- the process at hand ---- */
+/* ---- the current process ---- */
 
 struct reading {
     const struct object *object;
     struct line_helper helper;
-    uint32_t asks_end;
+    uint32_t lookups_end;
     unsigned opens;
     bool greeted, ended;
     enum line_answer_status status;
     int error; /* -EBADMSG, -ENOSPC, -ETIMEDOUT, -ECANCELED */
 };
 
-static void take_message(struct source_lines *s, struct reading *r)
+static void read_message(struct source_lines *s, struct reading *r)
 {
     _cleanup_free_ char *data = malloc(LINE_ANSWER_BYTES_MAX);
     struct descriptors with;
@@ -220,21 +219,21 @@ static void take_message(struct source_lines *s, struct reading *r)
         return;
     if (n <= 0) {
         r->ended = true;
-        r->error = -EBADMSG; /* it has gone without saying how it went */
+        r->error = -EBADMSG; /* it ended without a status message */
         return;
     }
     r->error = line_answer_read(data, (size_t)n, s->answer);
     if (r->error < 0)
         return;
     if (s->answer->kind == LINE_ANSWER_PLACE) {
-        r->error = take_place(s, s->answer, r->asks_end);
+        r->error = store_place(s, s->answer, r->lookups_end);
         return;
     }
     r->status = s->answer->status;
     r->ended = true;
 }
 
-static void open_for(struct reading *r)
+static void serve_open_request(struct reading *r)
 {
     struct sandbox_open asked;
     if (sandbox_next_open(r->helper.listener, &asked) < 0)
@@ -249,7 +248,7 @@ static int wait_ms(uint64_t until_ns)
     return now_ns >= until_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
 }
 
-static void listen_to(struct source_lines *s, struct reading *r)
+static void process_messages(struct source_lines *s, struct reading *r)
 {
     uint64_t until_ns = clock_monotonic_ns() + s->options.file_max_ns;
     until_ns = until_ns < s->end_ns ? until_ns : s->end_ns;
@@ -266,10 +265,10 @@ static void listen_to(struct source_lines *s, struct reading *r)
             s->stopped = true;
             r->error = -ECANCELED;
         } else if (fds[0].revents) {
-            take_message(s, r);
+            read_message(s, r);
         } else if (fds[1].revents & POLLIN) {
-            open_for(r);
-        } else if (fds[1].revents) { /* its process is about to end */
+            serve_open_request(r);
+        } else if (fds[1].revents) { /* the process is about to end */
             close(r->helper.listener);
             r->helper.listener = -1;
         }
@@ -295,20 +294,20 @@ static enum source_line_reason reason_of(const struct reading *r, int status, bo
 }
 
 static enum source_line_reason read_file(struct source_lines *s, const struct object *object,
-                                         const struct line_files *files, uint32_t asks_end)
+                                         const struct line_files *files, uint32_t lookups_end)
 {
-    const struct dwarf_question question = {.fd = files->fd,
-                                            .alt_fd = files->alt_fd,
-                                            .addresses = s->addresses,
-                                            .count = s->address_count,
-                                            .inlines = s->options.inlines};
-    struct reading r = {.object = object, .asks_end = asks_end};
+    const struct dwarf_request request = {.fd = files->fd,
+                                          .alt_fd = files->alt_fd,
+                                          .addresses = s->addresses,
+                                          .count = s->address_count,
+                                          .inlines = s->options.inlines};
+    struct reading r = {.object = object, .lookups_end = lookups_end};
     int status = 0;
-    if (line_helper_start(&question, (unsigned)(s->options.file_max_ns / 1000000000) + 1, &r.helper) < 0)
+    if (line_helper_start(&request, (unsigned)(s->options.file_max_ns / 1000000000) + 1, &r.helper) < 0)
         return SOURCE_LINE_TOO_MUCH;
-    listen_to(s, &r);
+    process_messages(s, &r);
     if (line_helper_end(&r.helper, &status) < 0)
-        s->stopped = true; /* what kept it may keep the next one */
+        s->stopped = true; /* whatever blocks this process may block the next one */
     return reason_of(&r, status, files->misses_alternative);
 }
 
@@ -316,23 +315,23 @@ static void find_addresses(struct source_lines *s, uint32_t first, uint32_t end)
 {
     s->address_count = 0;
     for (uint32_t i = first; i < end; i++) {
-        if (s->address_count && s->addresses[s->address_count - 1] == s->asks[i].address)
+        if (s->address_count && s->addresses[s->address_count - 1] == s->lookups[i].address)
             continue;
-        s->addresses[s->address_count] = s->asks[i].address;
-        s->first_asks[s->address_count++] = i;
+        s->addresses[s->address_count] = s->lookups[i].address;
+        s->first_lookups[s->address_count++] = i;
     }
 }
 
-/* The frames asks[first .. end), which are of one file. */
-static enum source_line_reason look_up(struct source_lines *s, uint32_t first, uint32_t end)
+/* Looks up the frames lookups[first .. end), which belong to one file. */
+static enum source_line_reason look_up_file(struct source_lines *s, uint32_t first, uint32_t end)
 {
     const struct profile *p = s->p;
-    const struct ask *ask = &s->asks[first];
+    const struct line_lookup *lookup = &s->lookups[first];
     struct object *object;
     struct line_files files;
     if (s->stopped || clock_monotonic_ns() > s->end_ns)
         return SOURCE_LINE_ENDED;
-    int r = line_objects_find(s->objects, profile_text(p, ask->mapping), profile_text(p, ask->build_id), &object);
+    int r = line_objects_find(s->objects, profile_text(p, lookup->mapping), profile_text(p, lookup->build_id), &object);
     if (r == 0)
         r = line_files_open(object, s->options.debug_root, s->options.fetcher, &files);
     s->stopped |= r == -ECANCELED;
@@ -347,8 +346,8 @@ static enum source_line_reason look_up(struct source_lines *s, uint32_t first, u
     return reason;
 }
 
-/* Texts lie still from now on. */
-static void finish(struct source_lines *s)
+/* Resolves string numbers; the strings do not move any more. */
+static void resolve_strings(struct source_lines *s)
 {
     for (uint32_t i = 0; i < s->line_count; i++) {
         const uint32_t *texts = s->line_texts + 3 * (size_t)i;
@@ -361,13 +360,13 @@ static void finish(struct source_lines *s)
             s->rows[i].lines = s->lines + s->first_lines[i];
 }
 
-static void count(struct source_lines *s, uint32_t first, uint32_t end, enum source_line_reason reason)
+static void count_outcome(struct source_lines *s, uint32_t first, uint32_t end, enum source_line_reason reason)
 {
     for (uint32_t i = first; i < end; i++) {
-        if (s->rows[s->asks[i].frame].count)
-            s->figures.with_line++;
+        if (s->rows[s->lookups[i].frame].count)
+            s->stats.with_line++;
         else
-            s->figures.without[reason]++;
+            s->stats.without[reason]++;
     }
 }
 
@@ -382,20 +381,20 @@ int source_lines_find(const struct profile *p, const struct line_objects *object
     s->options = *options;
     s->options.file_max_ns = options->file_max_ns ? options->file_max_ns : FILE_MAX_NS;
     s->end_ns = clock_monotonic_ns() + (options->all_max_ns ? options->all_max_ns : ALL_MAX_NS);
-    int r = collect(s);
+    int r = collect_lookups(s);
     if (r < 0)
         return r;
     uint32_t files = 0, done = 0;
-    for (uint32_t i = 0; i < s->ask_count; i++)
-        files += i == 0 || !same_file(&s->asks[i - 1], &s->asks[i]);
-    for (uint32_t first = 0, end; first < s->ask_count; first = end) {
-        for (end = first + 1; end < s->ask_count && same_file(&s->asks[first], &s->asks[end]);)
+    for (uint32_t i = 0; i < s->lookup_count; i++)
+        files += i == 0 || !same_file(&s->lookups[i - 1], &s->lookups[i]);
+    for (uint32_t first = 0, end; first < s->lookup_count; first = end) {
+        for (end = first + 1; end < s->lookup_count && same_file(&s->lookups[first], &s->lookups[end]);)
             end++;
         if (options->progress)
             options->progress(options->context, done++, files);
-        count(s, first, end, look_up(s, first, end));
+        count_outcome(s, first, end, look_up_file(s, first, end));
     }
-    finish(s);
+    resolve_strings(s);
     *ret = take_ptr(s);
     return 0;
 }

@@ -266,7 +266,7 @@ static int get_by_file(struct objects *o, const struct object_sight *sight, stru
         objects_files_take(o, e, &id, take_fd(&fd));
     }
     if (objects_files_is_passing(fd))
-        objects_files_rest(e);
+        objects_files_back_off(e);
     add_keys(o, e, sight);
     *ret = e;
     return 0;

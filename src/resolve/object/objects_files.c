@@ -30,7 +30,7 @@ static bool is_backed_off(const struct object_entry *e)
     return e->retry_ns && clock_monotonic_ns() < e->retry_ns;
 }
 
-void objects_files_rest(struct object_entry *e)
+void objects_files_back_off(struct object_entry *e)
 {
     e->retry_ns = clock_monotonic_ns() + PAUSE_NS;
 }
@@ -72,7 +72,7 @@ void objects_files_take(struct objects *o, struct object_entry *e, const struct 
     e->object.thread_context = e->identity.thread_context.kind ? &e->identity.thread_context : NULL;
     e->identity.go_labels = id->go_labels;
     e->object.go_labels = e->identity.go_labels.layout.kind ? &e->identity.go_labels : NULL;
-    e->identity.is_far = id->is_far;
+    e->identity.is_remote = id->is_remote;
     e->identity.mount_id = id->mount_id;
     while (o->open_count >= o->max_open)
         objects_files_close(o, o->open);
@@ -142,7 +142,7 @@ int objects_files_reopen(struct objects *o, struct object_entry *e)
         e->tries += !objects_files_is_passing(fd);
         e->retry_ns = 0;
         if (objects_files_is_passing(fd))
-            objects_files_rest(e);
+            objects_files_back_off(e);
         o->failed++;
         return fd;
     }
@@ -168,7 +168,7 @@ int object_open(const struct object *object)
             objects_files_close(o, e);
     }
     pthread_mutex_unlock(&o->lock);
-    if (r >= 0 && identity.is_far) {
+    if (r >= 0 && identity.is_remote) {
         _cleanup_close_ int path_fd = r;
         r = file_opener_again(o->opener, path_fd, &identity);
         if (r == -ETIMEDOUT)

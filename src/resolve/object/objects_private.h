@@ -68,7 +68,7 @@ int objects_files_reopen(struct objects *o, struct object_entry *e);
 /* Records where the object was seen last. */
 void objects_files_see(struct objects *o, struct object_entry *e, const struct object_sight *sight);
 /* Starts a backoff: the file is not opened for a moment. */
-void objects_files_rest(struct object_entry *e);
+void objects_files_back_off(struct object_entry *e);
 /* True when the error is temporary and does not count against the file. */
 bool objects_files_is_passing(int error);
 void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id, size_t bytes);

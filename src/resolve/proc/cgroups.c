@@ -42,7 +42,7 @@ struct id_entry {
 };
 
 struct cgroups {
-    struct entry *cgroup_by_path, *used;
+    struct entry *by_path, *used;
     struct id_entry *by_id;
     size_t count, id_count, max_entries, bytes;
     char *id_mount; /* of the hierarchy that the IDs belong to; NULL: none */
@@ -140,7 +140,7 @@ static void evict_id(struct cgroups *c, struct id_entry *i)
 
 static void evict_path(struct cgroups *c, struct entry *e)
 {
-    HASH_DELETE(hh, c->cgroup_by_path, e);
+    HASH_DELETE(hh, c->by_path, e);
     DL_DELETE(c->used, e);
     c->count--;
     c->bytes -= sizeof(*e) + strlen(e->path) + 1;
@@ -166,7 +166,7 @@ static struct cgroup *cgroup_by_path(struct cgroups *c, const char *path, size_t
     struct entry *e;
     if (size == 0 || size > PATH_MAX_BYTES)
         return NULL;
-    HASH_FIND(hh, c->cgroup_by_path, path, size, e);
+    HASH_FIND(hh, c->by_path, path, size, e);
     if (e) {
         DL_DELETE(c->used, e);
         DL_APPEND(c->used, e);
@@ -183,7 +183,7 @@ static struct cgroup *cgroup_by_path(struct cgroups *c, const char *path, size_t
     identity_from_cgroup(e->path, &e->cgroup.identity);
     if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service, sizeof(e->cgroup.service)))
         e->cgroup.service[0] = '\0';
-    HASH_ADD(hh, c->cgroup_by_path, path, size, e);
+    HASH_ADD(hh, c->by_path, path, size, e);
     DL_APPEND(c->used, e);
     c->count++;
     c->bytes += sizeof(*e) + size + 1;

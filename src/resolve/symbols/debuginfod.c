@@ -1,8 +1,8 @@
-/* Asking debuginfod servers; see debuginfod.h.
+/* The debuginfod client; see debuginfod.h.
  *
- * One server after the other is asked for URL/buildid/BUILD-ID/debuginfo, by one handle, so that connections are used
- * again. What a server answers is distrusted: it may lead elsewhere a few times, but not from TLS to none; its bytes
- * are counted as they come. */
+ * Each server in turn is asked for URL/buildid/BUILD-ID/debuginfo, with one libcurl handle, so that connections are
+ * reused. Servers are not trusted: the number of redirects is limited, a redirect from https to http is refused, and
+ * bytes are counted as they arrive. */
 #include "resolve/symbols/debuginfod.h"
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 #define STALL_SECONDS    30
 #define FILE_MAX_SECONDS 120
 #define ALL_MAX_SECONDS  300
-#define STALL_BYTES      (100 * 1024L) /* as elfutils has it */
+#define STALL_BYTES      (100 * 1024L) /* the same as in elfutils */
 #define REDIRECTS_MAX    5L
 #define TICK_MS          200
 #define WHITE_SPACE      " \t\n"
@@ -43,7 +43,7 @@ struct debuginfod {
     CURLM *multi;
     struct curl_slist *headers;
     uint64_t bytes, spent_ns; /* of all transfers */
-    struct debuginfod_stats figures;
+    struct debuginfod_stats stats;
 };
 
 struct transfer {
@@ -54,7 +54,7 @@ struct transfer {
     int error;
 };
 
-/* ---- what the environment says ---- */
+/* ---- environment ---- */
 
 static uint64_t number_of(const char *name, uint64_t otherwise)
 {
@@ -64,7 +64,8 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
         return otherwise;
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
-    return errno || *end || value == 0 ? otherwise : value; /* 0 is no bound in elfutils; here there is always one */
+    return errno || *end || value == 0 ? otherwise
+                                       : value; /* 0 means unlimited in elfutils; here there is always a limit */
 }
 
 static unsigned seconds_of(const char *name, unsigned otherwise)
@@ -92,7 +93,7 @@ int debuginfod_options_from_environment(struct debuginfod_options *ret)
 
 /* ---- servers ---- */
 
-static void fail(struct server *s, const char *why)
+static void mark_failed(struct server *s, const char *why)
 {
     snprintf(s->why, sizeof(s->why), "%s", why);
 }
@@ -118,9 +119,9 @@ static void add_server(struct debuginfod *d, const char *url, size_t size, bool 
     snprintf(s->url, sizeof(s->url), "%s", whole);
     snprintf(s->shown, sizeof(s->shown), "%.*s%s", (int)(host - whole), whole, at ? at + 1 : host);
     if (!fits || !is_http(whole))
-        fail(s, "not a URL of http or https");
+        mark_failed(s, "not a URL of http or https");
     else if (wants_signatures)
-        fail(s, "its files are to be signed (ima:enforcing), which is not looked at here");
+        mark_failed(s, "requires signed files (ima:enforcing), which is not supported");
 }
 
 static void add_servers(struct debuginfod *d)
@@ -131,7 +132,7 @@ static void add_servers(struct debuginfod *d)
         const size_t size = strcspn(url, WHITE_SPACE);
         if (!size)
             return;
-        if (strncmp(url, "ima:", 4) == 0) /* of all servers after it */
+        if (strncmp(url, "ima:", 4) == 0) /* applies to all servers after it */
             wants_signatures = size == strlen("ima:enforcing") && strncmp(url, "ima:enforcing", size) == 0;
         else
             add_server(d, url, size, wants_signatures);
@@ -152,12 +153,12 @@ const char *debuginfod_failure(const struct debuginfod *d, size_t number, const 
 
 void debuginfod_stats(const struct debuginfod *d, struct debuginfod_stats *ret)
 {
-    *ret = d->figures;
+    *ret = d->stats;
 }
 
-/* ---- a transfer ---- */
+/* ---- transfer ---- */
 
-static size_t take_bytes(char *data, size_t size, size_t count, void *argument)
+static size_t write_received(char *data, size_t size, size_t count, void *argument)
 {
     struct transfer *t = argument;
     const size_t wanted = size * count;
@@ -192,7 +193,7 @@ static void set_options(struct debuginfod *d)
     curl_easy_setopt(d->curl, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(d->curl, CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(d->curl, CURLOPT_QUICK_EXIT, 1L); /* a resolver that does not answer is not waited for */
+    curl_easy_setopt(d->curl, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a resolver thread that does not answer */
 #endif
     curl_easy_setopt(d->curl, CURLOPT_CONNECTTIMEOUT, (long)o->stall_seconds);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, (long)o->stall_seconds);
@@ -201,29 +202,29 @@ static void set_options(struct debuginfod *d)
     curl_easy_setopt(d->curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
     curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, d->headers);
     curl_easy_setopt(d->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, write_received);
 }
 
-static void tell_progress(const struct transfer *t, uint64_t *told_ns)
+static void report_progress(const struct transfer *t, uint64_t *reported_ns)
 {
     const struct debuginfod_options *o = &t->d->options;
     const uint64_t now_ns = clock_monotonic_ns();
-    if (!o->progress || now_ns - *told_ns < TICK_MS * 1000000ull)
+    if (!o->progress || now_ns - *reported_ns < TICK_MS * 1000000ull)
         return;
-    *told_ns = now_ns;
+    *reported_ns = now_ns;
     o->progress(o->context, t->server->shown, t->bytes);
 }
 
-/* 0 with what it came to, or -ECANCELED. */
-static int perform(struct transfer *t, CURLcode *ret)
+/* Returns 0 with the result of the transfer, or -ECANCELED. */
+static int perform_transfer(struct transfer *t, CURLcode *ret)
 {
     struct debuginfod *d = t->d;
-    uint64_t told_ns = 0;
+    uint64_t reported_ns = 0;
     int running = 1, r = curl_multi_add_handle(d->multi, d->curl) == CURLM_OK ? 0 : -ENOMEM;
     *ret = CURLE_OUT_OF_MEMORY;
     while (r == 0 && curl_multi_perform(d->multi, &running) == CURLM_OK && running) {
         struct curl_waitfd stop = {.fd = d->options.stop_fd, .events = CURL_WAIT_POLLIN};
-        tell_progress(t, &told_ns);
+        report_progress(t, &reported_ns);
         if (curl_multi_poll(d->multi, &stop, d->options.stop_fd >= 0, TICK_MS, NULL) != CURLM_OK || stop.revents)
             r = -ECANCELED;
     }
@@ -244,8 +245,8 @@ static bool is_of_build(int fd, const char *build_id)
     return debug_files_has_build_id(file, build_id) == 1;
 }
 
-/* What a transfer came to: 0: there; -ENOENT: the server does not have it; -EFBIG, -EDQUOT: past a bound; -ECANCELED;
- * -EPROTO: the server has failed; else what we could not do. */
+/* The outcome of a transfer: 0: received; -ENOENT: the server does not have it; -EFBIG, -EDQUOT: past a limit;
+ * -ECANCELED; -EPROTO: the server has failed; any other error is local. */
 static int result_of(const struct transfer *t, CURLcode code, const char *build_id, char *why)
 {
     long status = 0;
@@ -263,7 +264,7 @@ static int result_of(const struct transfer *t, CURLcode code, const char *build_
     }
     if (status == 200 && is_of_build(t->fd, build_id))
         return 0;
-    snprintf(why, CURL_ERROR_SIZE, "what it sent is no ELF file of the build id that it was asked for");
+    snprintf(why, CURL_ERROR_SIZE, "the response is not an ELF file with the requested build ID");
     return -EPROTO;
 }
 
@@ -284,21 +285,22 @@ static int fetch_from(struct debuginfod *d, struct server *s, const char *build_
     curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, (long)most_ms);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, &t);
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, why);
-    int r = perform(&t, &code);
+    int r = perform_transfer(&t, &code);
     if (r == 0)
         r = result_of(&t, code, build_id, why);
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, NULL);
     d->spent_ns += clock_monotonic_ns() - start_ns;
     if (r == -EPROTO)
-        fail(s, why);
+        mark_failed(s, why);
     return r;
 }
 
-/* From the first server that has it. That none has it is only known once all have said so. */
+/* From the first server that has it. Absence is recorded only when all servers have answered that they do not have
+ * it. */
 static int fetch(struct debuginfod *d, const char *build_id)
 {
     struct debuginfod_cache_entry entry;
-    size_t asked = 0;
+    size_t absent_count = 0;
     int r = debuginfod_cache_begin(d->cache, build_id, &entry);
     if (r < 0)
         return r;
@@ -311,11 +313,11 @@ static int fetch(struct debuginfod *d, const char *build_id)
             r = -errno;
         else
             r = fetch_from(d, s, build_id, entry.fd);
-        asked += r == -ENOENT;
+        absent_count += r == -ENOENT;
         if (r != -ENOENT && r != -EPROTO && r != -EFBIG)
             break;
     }
-    if (r == 0 || (asked == d->server_count && ftruncate(entry.fd, 0) == 0))
+    if (r == 0 || (absent_count == d->server_count && ftruncate(entry.fd, 0) == 0))
         return debuginfod_cache_keep(&entry) < 0 ? -EIO : r;
     debuginfod_cache_drop(&entry);
     return r;
@@ -327,9 +329,9 @@ static bool is_build_id(const char *text)
     return size >= 4 && size <= 128 && size % 2 == 0 && strspn(text, "0123456789abcdef") == size;
 }
 
-static void count(struct debuginfod *d, int r)
+static void count_outcome(struct debuginfod *d, int r)
 {
-    struct debuginfod_stats *f = &d->figures;
+    struct debuginfod_stats *f = &d->stats;
     f->fetched += r == 0;
     f->absent += r == -ENOENT;
     f->too_large += r == -EFBIG;
@@ -342,21 +344,21 @@ int debuginfod_find(struct debuginfod *d, const char *build_id)
         return -EINVAL;
     _cleanup_close_ int fd = debuginfod_cache_find(d->cache, build_id);
     if (fd == -ENODATA) {
-        d->figures.absent++;
+        d->stats.absent++;
         return -ENOENT;
     }
     if (fd >= 0 && is_of_build(fd, build_id)) {
-        d->figures.cached++;
+        d->stats.cached++;
         return take_fd(&fd);
     }
     const int r = fetch(d, build_id);
-    count(d, r);
+    count_outcome(d, r);
     if (r < 0)
         return r == -ECANCELED ? r : -ENOENT;
     return debuginfod_cache_find(d->cache, build_id);
 }
 
-/* ---- all ---- */
+/* ---- lifecycle ---- */
 
 void debuginfod_free(struct debuginfod *d)
 {

@@ -1,7 +1,7 @@
-/* Debug files that are not here, fetched from debuginfod servers (debuginfod(8)) by build id: only when the recording
- * is over, only where the environment names servers, and within bounds. What comes is kept in the folder that elfutils'
- * clients share (debuginfod_cache.h) once it is an ELF file of that build id. A server that fails in any way is not
- * asked again. One thread at a time. */
+/* Fetches debug files that are not on this machine from debuginfod servers (debuginfod(8)) by build ID: only after
+ * the recording has ended, only if the environment names servers, and within limits. Files are stored in the cache
+ * directory that elfutils' clients share (debuginfod_cache.h), once they are verified to be ELF files with that
+ * build ID. A server that fails in any way is not used again. One thread at a time. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,36 +12,36 @@
 struct debuginfod;
 
 struct debuginfod_options {
-    const char *urls;       /* as $DEBUGINFOD_URLS has them, white space between them */
+    const char *urls;       /* as in $DEBUGINFOD_URLS, separated by white space */
     const char *cache_path; /* see debuginfod_cache_path */
     uint64_t file_max_bytes, all_max_bytes;
-    unsigned stall_seconds; /* a server that sends less than 100 kB meanwhile has failed */
+    unsigned stall_seconds; /* a server that sends less than 100 kB in this time has failed */
     unsigned file_max_seconds, all_max_seconds;
-    int stop_fd;                                                      /* readable: no more is wanted; -1: none */
-    void (*progress)(void *context, const char *url, uint64_t bytes); /* some times a second; may be NULL */
+    int stop_fd;                                                      /* readable: cancel; -1: none */
+    void (*progress)(void *context, const char *url, uint64_t bytes); /* called a few times a second; may be NULL */
     void *context;
 };
 
-/* From DEBUGINFOD_URLS, _TIMEOUT, _MAXSIZE and _MAXTIME, and our own bounds where these say nothing. -ENOENT: no server
- * is named. */
+/* From DEBUGINFOD_URLS, _TIMEOUT, _MAXSIZE and _MAXTIME, with our own limits as defaults. -ENOENT: no server is
+ * named. */
 int debuginfod_options_from_environment(struct debuginfod_options *ret);
 
-/* What is in `options` is to stay. -ENOPKG: there is no libcurl; -EPERM and others: the cache's folder cannot be used.
- */
+/* The contents of `options` must stay valid. -ENOPKG: no libcurl; -EPERM and others: the cache directory cannot be
+ * used. */
 int debuginfod_new(const struct debuginfod_options *options, struct debuginfod **ret);
 void debuginfod_free(struct debuginfod *d);
 DEFINE_FREEP(debuginfod)
 
-/* A descriptor of the file with the DWARF, to read; its build id is right. -ENOENT: no server has it, or could be
- * asked; -ECANCELED: stop_fd; -EINVAL: no build id. */
+/* A descriptor for reading the file with the DWARF; its build ID has been verified. -ENOENT: no server has it, or
+ * none could be asked; -ECANCELED: by stop_fd; -EINVAL: not a build ID. */
 int debuginfod_find(struct debuginfod *d, const char *build_id);
 
-struct debuginfod_stats { /* build ids; one that is asked for again counts again */
+struct debuginfod_stats { /* numbers of requests by build ID; a repeated request counts again */
     uint32_t fetched, cached;
     uint32_t absent, too_large,
-        unasked; /* no server has it; past file_max_bytes; past a bound of all, or no server is left */
+        unasked; /* no server has it; larger than file_max_bytes; past a total limit, or no server is left */
 };
 void debuginfod_stats(const struct debuginfod *d, struct debuginfod_stats *ret);
 
-/* The servers that have failed, one by one: its URL without a password, and why. NULL: that were all. */
+/* Iterates over the servers that have failed: the URL without user and password, and the reason. NULL: no more. */
 const char *debuginfod_failure(const struct debuginfod *d, size_t number, const char **ret_why);

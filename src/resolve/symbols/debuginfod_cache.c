@@ -1,4 +1,4 @@
-/* The folder of debug files; see debuginfod_cache.h. */
+/* The cache directory of debug files; see debuginfod_cache.h. */
 #include "resolve/symbols/debuginfod_cache.h"
 
 #include "base/cleanup.h"
@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ABSENT_SECONDS 600 /* elfutils' own, unless it was told otherwise */
+#define ABSENT_SECONDS 600 /* elfutils' default */
 #define FILE_NAME      "debuginfo"
 
-static int put_path(char ret[DEBUGINFOD_CACHE_PATH_BYTES], const char *folder, const char *rest)
+static int join_path(char ret[DEBUGINFOD_CACHE_PATH_BYTES], const char *folder, const char *rest)
 {
     const int n = snprintf(ret, DEBUGINFOD_CACHE_PATH_BYTES, "%s%s", folder, rest);
     return n < DEBUGINFOD_CACHE_PATH_BYTES && ret[0] == '/' ? 0 : -ENOENT;
@@ -23,15 +23,16 @@ static int put_path(char ret[DEBUGINFOD_CACHE_PATH_BYTES], const char *folder, c
 
 int debuginfod_cache_path(char ret[DEBUGINFOD_CACHE_PATH_BYTES])
 {
-    const char *told = getenv("DEBUGINFOD_CACHE_PATH"), *home = getenv("HOME"), *caches = getenv("XDG_CACHE_HOME");
-    if (told && *told)
-        return put_path(ret, told, "");
-    if (home && put_path(ret, home, "/.debuginfod_client_cache") == 0 &&
-        access(ret, F_OK) == 0) /* before there was XDG */
+    const char *configured = getenv("DEBUGINFOD_CACHE_PATH"), *home = getenv("HOME"),
+               *caches = getenv("XDG_CACHE_HOME");
+    if (configured && *configured)
+        return join_path(ret, configured, "");
+    if (home && join_path(ret, home, "/.debuginfod_client_cache") == 0 &&
+        access(ret, F_OK) == 0) /* the place before XDG */
         return 0;
     if (caches && *caches)
-        return put_path(ret, caches, "/debuginfod_client");
-    return home ? put_path(ret, home, "/.cache/debuginfod_client") : -ENOENT;
+        return join_path(ret, caches, "/debuginfod_client");
+    return home ? join_path(ret, home, "/.cache/debuginfod_client") : -ENOENT;
 }
 
 static int open_folder(int at, const char *path)
@@ -40,7 +41,7 @@ static int open_folder(int at, const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* Makes what is missing of `path`, below what is ours or root's. */
+/* Creates the missing directories of `path`, only in parents that belong to us or to root. */
 static int make_folders(char *path)
 {
     _cleanup_close_ int parent = open_folder(AT_FDCWD, "/");
@@ -69,7 +70,7 @@ int debuginfod_cache_open(const char *path)
 {
     char copy[DEBUGINFOD_CACHE_PATH_BYTES];
     struct stat st;
-    int r = put_path(copy, path, "");
+    int r = join_path(copy, path, "");
     if (r < 0)
         return r;
     _cleanup_close_ int fd = make_folders(copy);
@@ -102,7 +103,7 @@ int debuginfod_cache_begin(int folder, const char *build_id, struct debuginfod_c
     e.folder = open_folder(folder, build_id);
     if (e.folder < 0)
         return e.folder;
-    uint64_t number = 0; /* not the process's: others of the same number, in containers, may share the folder */
+    uint64_t number = 0; /* random instead of the PID: containers that share the cache may have equal PIDs */
     (void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
     snprintf(e.name, sizeof(e.name), FILE_NAME ".%llx", (unsigned long long)number);
     e.fd = openat(e.folder, e.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -115,11 +116,11 @@ int debuginfod_cache_begin(int folder, const char *build_id, struct debuginfod_c
     return 0;
 }
 
-static void finish(struct debuginfod_cache_entry *e)
+static void close_entry(struct debuginfod_cache_entry *e)
 {
     close(e->fd);
     close(e->folder);
-    (void)unlinkat(e->cache, e->build_id, AT_REMOVEDIR); /* only if nothing is in it */
+    (void)unlinkat(e->cache, e->build_id, AT_REMOVEDIR); /* fails unless the directory is empty */
 }
 
 int debuginfod_cache_keep(struct debuginfod_cache_entry *e)
@@ -127,12 +128,12 @@ int debuginfod_cache_keep(struct debuginfod_cache_entry *e)
     int r = fchmod(e->fd, 0400) < 0 || renameat(e->folder, e->name, e->folder, FILE_NAME) < 0 ? -errno : 0;
     if (r < 0)
         (void)unlinkat(e->folder, e->name, 0);
-    finish(e);
+    close_entry(e);
     return r;
 }
 
 void debuginfod_cache_drop(struct debuginfod_cache_entry *e)
 {
     (void)unlinkat(e->folder, e->name, 0);
-    finish(e);
+    close_entry(e);
 }

@@ -1,7 +1,7 @@
-/* C++ and Rust names made readable by libiberty; see demangle.h. Names come from other people's files, and a
- * short one can be made to print for ever (substitutions that double) or to recurse deeply. So input is
- * bounded in length, which bounds the stack, and the moment the output is full the demangler is left by
- * longjmp: its callback form keeps all it has on the stack. */
+/* Demangles C++ and Rust names with libiberty; see demangle.h. Names come from untrusted files, and a short one can
+ * expand without end (substitutions that double) or recurse deeply. Input length is therefore limited, which bounds
+ * the stack, and as soon as the output is full the demangler is left by longjmp: its callback interface keeps all
+ * state on the stack. */
 #include "resolve/symbols/demangle.h"
 
 #include <ctype.h>
@@ -42,19 +42,19 @@ static bool is_ascii(const char *text, size_t size)
 static void output_add(const char *text, size_t size, void *opaque)
 {
     struct output *o = opaque;
-    size_t room = DEMANGLED_MAX - 1 - o->size;
+    size_t available = DEMANGLED_MAX - 1 - o->size;
     if (size == 0)
-        return; /* with no text at all, sometimes */
-    if (size <= room) {
+        return; /* libiberty sometimes passes no text */
+    if (size <= available) {
         memcpy(o->text + o->size, text, size);
         o->size += size;
         return;
     }
-    memcpy(o->text + o->size, text, room);
-    o->size += room;
+    memcpy(o->text + o->size, text, available);
+    o->size += available;
     o->full = true;
-    /* Rust's identifiers in punycode are printed, character by character or whole, while memory for them is
-     * held: not from there. They have a character that is not ASCII's, and nothing else that is printed has. */
+    /* While libiberty prints Rust's punycode identifiers, character by character or whole, it holds allocated
+     * memory: no longjmp from there. Such output contains a non-ASCII character, and no other output does. */
     if (size > 1 && is_ascii(text, size))
         longjmp(o->enough, 1);
 }
@@ -72,14 +72,13 @@ static bool demangle_as(enum language language, const char *symbol, struct outpu
     if (language == LANGUAGE_RUST) {
         ok = rust_demangle_callback(symbol, options, output_add, o);
     } else {
-        /* Its own limit would refuse all names past 1024 characters; ours is SYMBOL_MAX. */
+        /* libiberty's own limit would refuse names longer than 1024 characters; ours is SYMBOL_MAX. */
         ok = cplus_demangle_v3_callback(symbol, options | DMGL_NO_RECURSE_LIMIT, output_add, o);
     }
     return ok && (o->size || o->full);
 }
 
-/* What compilers append to a name for a part or a copy of a function: ".cold", ".isra.0", ".llvm.123". NULL:
- * nothing. */
+/* The suffix that compilers append for a part or a clone of a function: ".cold", ".isra.0", ".llvm.123". NULL: none. */
 static const char *clone_suffix(const char *symbol, bool is_rust_legacy)
 {
     if (!is_rust_legacy)

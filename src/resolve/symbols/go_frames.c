@@ -1,4 +1,4 @@
-/* See go_frames.h. The runtime marks them in its table of functions (flags TOPFRAME and SPWRITE of Go's
+/* See go_frames.h. The runtime marks these functions in its function table (flags TOPFRAME and SPWRITE of Go's
  * assembler, runtime/symtab.go), which stripped programs have too. */
 #include "resolve/symbols/go_frames.h"
 
@@ -10,10 +10,10 @@
 #include <string.h>
 
 #define NAME_BYTES   32
-#define CODE_BYTES   256 /* longer than the way of any to its other stack */
+#define CODE_BYTES   256 /* enough to reach the stack switch in each of them */
 #define DEPTHS_BYTES 64
 #define DEPTH_MAX    65536
-#define PIECES_MAX   24 /* of one function */
+#define PIECES_MAX   24 /* ranges per function */
 
 static bool is_one_of(const char *name, const char *const *list)
 {
@@ -23,13 +23,14 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* The beginning of an x86-64 function. */
-struct beginning {
+/* The first bytes of an x86-64 function. */
+struct prologue_code {
     uint8_t code[CODE_BYTES];
     size_t bytes;
 };
 
-static void read_beginning(const struct elf_file *f, const struct go_function_record *function, struct beginning *ret)
+static void read_prologue_code(const struct elf_file *f, const struct go_function_record *function,
+                               struct prologue_code *ret)
 {
     const uint64_t size = function->end - function->start;
     uint64_t offset;
@@ -39,10 +40,10 @@ static void read_beginning(const struct elf_file *f, const struct go_function_re
         ret->bytes = 0;
 }
 
-/* From where on a function's frame pointer is its own, by which it keeps its caller while the stack pointer
- * is another's: all that call others begin with it since Go 1.21, those with room of their own did before.
- * 0: never. */
-static size_t pointer_from(const struct beginning *b)
+/* The offset from which on the frame pointer is the function's own and still leads to its caller after the stack
+ * pointer has been switched. All functions that call others set it at their start since Go 1.21, those with a frame
+ * did before. 0: never. */
+static size_t own_pointer_offset(const struct prologue_code *b)
 {
     static const uint8_t push_and_move[] = {0x55, 0x48, 0x89, 0xe5},
                          by_address[] = {0x48, 0x8d, 0x6c, 0x24}; /* lea n(%rsp), %rbp; n is one byte */
@@ -53,9 +54,10 @@ static size_t pointer_from(const struct beginning *b)
     return at ? (size_t)(at - b->code) + sizeof(by_address) + 1 : 0;
 }
 
-/* Inside of the first `mov n(%register), %rsp` from there on, or `mov %register, %rsp`, by which the runtime goes over
- * to another stack: what was true holds where that begins, and no longer where the next one does. 0: there is none. */
-static size_t leaves_at(const struct beginning *b, size_t from)
+/* Finds the first `mov n(%register), %rsp` or `mov %register, %rsp` from `from` on, by which the runtime switches
+ * stacks, and returns an offset inside it: the rule before still holds at that instruction's start, and no longer at
+ * the next one. 0: there is none. */
+static size_t find_stack_switch(const struct prologue_code *b, size_t from)
 {
     for (size_t i = from; i + 2 < b->bytes; i++) {
         const uint8_t *code = b->code + i;
@@ -68,26 +70,24 @@ static size_t leaves_at(const struct beginning *b, size_t from)
     return 0;
 }
 
-/* What a function is once it may have left its caller's stack. False: its description is right, or as near as
- * we get. */
-static bool is_special(const struct elf_file *f, const struct go_function_record *function, const char *name,
-                       enum go_frame_kind *ret)
+/* The rule for a function that may have left its caller's stack. False: its .debug_frame is right, or the best
+ * available. */
+static bool find_stack_rule(const struct elf_file *f, const struct go_function_record *function, const char *name,
+                            enum go_frame_kind *ret)
 {
-    /* They work for whatever ran before on that thread, of which nothing is left on their stack. */
+    /* They run on behalf of whatever ran before on that thread; nothing of it is left on their stack. */
     static const char *const outermost[] = {"runtime.mcall", "runtime.switchToCrashStack0", NULL};
-    /* It goes over to a goroutine's stack, on which nothing tells yet where that is to go on. */
+    /* It switches to a goroutine's stack, which does not yet show where execution continues. */
     static const char *const starting[] = {"gogo", "runtime.gogo", NULL};
-    /* The kernel calls the one, and what lies behind it is the interrupted stack; the other's child is
-     * mstart's. */
-    static const char *const described[] = {"runtime.sigtramp", "runtime.clone", NULL};
-    /* Described as a function, while the walk needs it as what it is: the trampoline by which a signal
-     * handler returns. */
+    /* sigtramp is called by the kernel, on top of the interrupted stack; clone's child is mstart's. */
+    static const char *const debug_frame_ok[] = {"runtime.sigtramp", "runtime.clone", NULL};
+    /* Described as a function, but the unwinder needs it as the trampoline by which a signal handler returns. */
     static const char *const trampolines[] = {"runtime.sigreturn", "runtime.sigreturn__sigaction", NULL};
     if (is_one_of(name, trampolines)) {
         *ret = GO_FRAME_TRAMPOLINE;
         return true;
     }
-    if (!(function->flags & (GO_FUNCTION_TOP_FRAME | GO_FUNCTION_SP_WRITE)) || is_one_of(name, described))
+    if (!(function->flags & (GO_FUNCTION_TOP_FRAME | GO_FUNCTION_SP_WRITE)) || is_one_of(name, debug_frame_ok))
         return false;
     *ret = GO_FRAME_BY_POINTER;
     if (function->flags & GO_FUNCTION_TOP_FRAME || is_one_of(name, outermost))
@@ -98,17 +98,17 @@ static bool is_special(const struct elf_file *f, const struct go_function_record
         *ret = GO_FRAME_GROWING;
     else if (strcmp(name, "runtime.systemstack") == 0)
         *ret = GO_FRAME_BY_GOROUTINE;
-    /* Elsewhere rows do not follow the frame pointer: mostly these run on their caller's stack. */
+    /* On other architectures rows do not use the frame pointer: these functions mostly run on their caller's stack. */
     return elf_machine(f) == EM_X86_64 || *ret != GO_FRAME_BY_POINTER;
 }
 
-static void add(struct go_frames *frames, const struct go_frame *piece)
+static void add_range(struct go_frames *frames, const struct go_frame *piece)
 {
     if (piece->start < piece->end)
         frames->at[frames->count++] = *piece;
 }
 
-/* How deep the stack is along a function. False: the table does not tell. */
+/* The stack depths of a function. False: the table has none. */
 static bool read_depths(const struct go_table *t, const struct go_function_record *function,
                         uint8_t bytes[DEPTHS_BYTES], struct go_depths *ret)
 {
@@ -127,10 +127,11 @@ static bool next_depth(const struct go_frames *frames, uint64_t most, struct go_
     return frames->count < most && go_depths_next(d) && d->depth >= 0 && d->depth <= DEPTH_MAX;
 }
 
-/* The pieces of a function up to `end`, where it leaves its caller's stack, or its end; returns how far the
- * table tells of it. A depth of 0 is before its frame, or after it: the frame pointer is its caller's. */
+/* Adds the ranges of a function up to `end`, where it leaves its caller's stack, or its end; returns the address up
+ * to which depths are known. A depth of 0 is before the frame is set up or after it is removed: the frame pointer is
+ * then the caller's. */
 static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
-                           const struct go_function_record *function, size_t pointer_from, uint64_t end)
+                           const struct go_function_record *function, size_t pointer_offset, uint64_t end)
 {
     uint8_t bytes[DEPTHS_BYTES];
     const uint64_t most = frames->count + PIECES_MAX - 3;
@@ -138,39 +139,40 @@ static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
     struct go_depths d;
     if (!read_depths(t, function, bytes, &d))
         return at;
-    const uint64_t own = pointer_from ? function->start + pointer_from : end;
+    const uint64_t own = pointer_offset ? function->start + pointer_offset : end;
     while (at < end && next_depth(frames, most, &d)) {
-        const uint64_t told = function->start + d.at, to = told < end ? told : end;
+        const uint64_t known = function->start + d.at, to = known < end ? known : end;
         const uint64_t by_depth = d.depth == 0 || to < own ? to : own > at ? own : at;
-        add(frames, &(struct go_frame){at, by_depth, GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
-        add(frames, &(struct go_frame){by_depth, to, GO_FRAME_BY_POINTER, 0});
+        add_range(frames, &(struct go_frame){at, by_depth, GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
+        add_range(frames, &(struct go_frame){by_depth, to, GO_FRAME_BY_POINTER, 0});
         at = to;
     }
     return at;
 }
 
-/* The pieces of one that goes over to its thread's stack and comes back, as which it is recognized. */
-static bool add_there_and_back(struct go_frames *frames, const struct go_table *t,
-                               const struct go_function_record *function, const struct beginning *b)
+/* Adds the ranges of a function that switches to its thread's stack and back, recognized by exactly two switches.
+ * False: it is not one. */
+static bool add_switch_and_return(struct go_frames *frames, const struct go_table *t,
+                                  const struct go_function_record *function, const struct prologue_code *b)
 {
     uint8_t bytes[DEPTHS_BYTES];
-    const size_t leaves = leaves_at(b, 0), back = leaves ? leaves_at(b, leaves) : 0;
+    const size_t leaves = find_stack_switch(b, 0), back = leaves ? find_stack_switch(b, leaves) : 0;
     const uint64_t most = frames->count + PIECES_MAX - 4;
     uint64_t at = function->start;
     struct go_depths d;
-    if (!back || leaves_at(b, back) || !read_depths(t, function, bytes, &d))
+    if (!back || find_stack_switch(b, back) || !read_depths(t, function, bytes, &d))
         return false;
     while (at < function->end && next_depth(frames, most, &d)) {
-        const uint64_t told = function->start + d.at, end = told < function->end ? told : function->end;
+        const uint64_t known = function->start + d.at, end = known < function->end ? known : function->end;
         const uint64_t cuts[] = {function->start + leaves, function->start + back, end};
         for (size_t i = 0; i < array_size(cuts) && at < end; i++) {
             const uint64_t to = cuts[i] < at ? at : cuts[i] < end ? cuts[i] : end;
-            add(frames,
-                &(struct go_frame){at, to, i == 1 ? GO_FRAME_BY_GOROUTINE : GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
+            add_range(frames, &(struct go_frame){at, to, i == 1 ? GO_FRAME_BY_GOROUTINE : GO_FRAME_BY_DEPTH,
+                                                 (uint32_t)d.depth});
             at = to;
         }
     }
-    add(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
+    add_range(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
     return true;
 }
 
@@ -183,34 +185,34 @@ static void add_scheduler(struct go_frames *frames, const struct go_table *t, co
     if (!read_depths(t, function, bytes, &d))
         return;
     while (at < function->end && next_depth(frames, most, &d)) {
-        const uint64_t told = function->start + d.at, to = told < function->end ? told : function->end;
-        add(frames, &(struct go_frame){at, to, GO_FRAME_SCHEDULER, (uint32_t)d.depth});
+        const uint64_t known = function->start + d.at, to = known < function->end ? known : function->end;
+        add_range(frames, &(struct go_frame){at, to, GO_FRAME_SCHEDULER, (uint32_t)d.depth});
         at = to;
     }
-    add(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
+    add_range(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
 }
 
 static void add_function(struct go_frames *frames, const struct elf_file *f, const struct go_table *t,
                          const struct go_function_record *function, enum go_frame_kind kind)
 {
-    struct beginning beginning = {.bytes = 0};
+    struct prologue_code code = {.bytes = 0};
     uint64_t at = function->start, end = function->start;
     if (kind != GO_FRAME_TRAMPOLINE && !(function->flags & GO_FUNCTION_TOP_FRAME))
-        read_beginning(f, function, &beginning);
-    const size_t pointer = pointer_from(&beginning);
-    if (kind == GO_FRAME_BY_GOROUTINE && add_there_and_back(frames, t, function, &beginning))
+        read_prologue_code(f, function, &code);
+    const size_t pointer = own_pointer_offset(&code);
+    if (kind == GO_FRAME_BY_GOROUTINE && add_switch_and_return(frames, t, function, &code))
         return;
     if (kind == GO_FRAME_BY_GOROUTINE)
         kind = GO_FRAME_BY_POINTER;
     if (kind != GO_FRAME_BY_POINTER)
-        end += leaves_at(&beginning, 0);
+        end += find_stack_switch(&code, 0);
     else if (pointer)
         end = function->end;
     else
         kind = GO_FRAME_LOST;
     if (at < end)
         at = add_depths(frames, t, function, pointer, end);
-    add(frames, &(struct go_frame){at, function->end, kind, 0});
+    add_range(frames, &(struct go_frame){at, function->end, kind, 0});
 }
 
 void go_frames_find(const struct elf_file *f, struct go_frames *ret)
@@ -220,7 +222,7 @@ void go_frames_find(const struct elf_file *f, struct go_frames *ret)
     struct go_function_record function;
     enum go_frame_kind kind;
     char name[NAME_BYTES];
-    uint64_t scheduler = 0; /* the one that is not marked, and the only one that finds goroutines to run */
+    uint64_t scheduler = 0; /* runtime.schedule has no flag, and is the only function that finds goroutines to run */
     ret->count = 0;
     if (go_table_find(f, &table) < 0 || go_table_walk_new(&table, &walk) < 0)
         return;
@@ -233,7 +235,7 @@ void go_frames_find(const struct elf_file *f, struct go_frames *ret)
             continue;
         }
         if (function.flags && elf_read(f, function.name_offset, name, sizeof(name) - 1) == 0 &&
-            is_special(f, &function, name, &kind))
+            find_stack_rule(f, &function, name, &kind))
             add_function(ret, f, &table, &function, kind);
     }
 }

@@ -1,7 +1,7 @@
-/* Go's table of functions; see go_table.h. Header (magic, pointer size, counts, offsets of the parts), then
- * among the parts the names and pairs of (place in the text, place of the function's record); the record's
- * second word is its name. Where the text begins stands in the header up to Go 1.25 and in the module's
- * record since; in position-independent programs as a relocation. */
+/* Go's function table; see go_table.h. A header (magic, pointer size, counts, offsets of the tables) is followed by
+ * tables, among them the names, and pairs of (offset of the function in the text, offset of its record). The
+ * record's second word is the name's offset. The text address is in the header up to Go 1.25 and in the module's
+ * record since; in position-independent programs it is a relocation. */
 #include "resolve/symbols/go_table.h"
 
 #include "base/cleanup.h"
@@ -17,18 +17,18 @@
 #define HEADER_BYTES      72
 #define TEXT_START_AT     24  /* in the header */
 #define MODULE_TEXT_AT    176 /* in the module's record: after the header's address, six slices and three addresses */
-#define FLAGS_AT_1_18     37  /* behind the function's identity; in 1.20 its first line came before that */
+#define FLAGS_AT_1_18     37  /* after funcID; in 1.20 startLine was added before it */
 #define FLAGS_AT_1_20     41
 #define FUNCTIONS_MAX     (1u << 22)
 #define RELOCATIONS_MAX   (1u << 22)
 #define RELOCATIONS_PIECE 2048
 #define SEARCH_PIECE      ((size_t)64 << 10)
 #define SEARCH_MAX        (256ull << 20)
-/* Magic of either version, two zeros, the size of an instruction (whatever it is), the size of a pointer. */
+/* Magic of either version, two zeros, the instruction size quantum (masked out), the pointer size. */
 #define HEAD_MASK 0xff00fffffffffffeull
 #define HEAD      (MAGIC_1_18 | 8ull << 56)
 
-/* The value that a relocation will put at `address`; 0: none does. */
+/* The value that a relocation stores at `address`; 0: there is none. */
 static uint64_t relocated(const struct elf_file *file, uint64_t address)
 {
     const struct elf_section *section = elf_section(file, ".rela.dyn");
@@ -51,7 +51,7 @@ static uint64_t relocated(const struct elf_file *file, uint64_t address)
     return 0;
 }
 
-/* The address that stands at a place in a section. */
+/* The address stored at an offset of a section. */
 static uint64_t address_in(const struct elf_file *file, const struct elf_section *section, uint64_t at)
 {
     uint8_t bytes[8];
@@ -73,8 +73,8 @@ static const struct elf_section *first_section(const struct elf_file *file, cons
     return NULL;
 }
 
-/* Reads what the header at a place of a section says. -ENOENT: there is none that we know. `text` stays 0 where
- * the module's record has it. */
+/* Parses the header at an offset of a section. -ENOENT: not a known format. `text` stays 0 where the module's record
+ * has it. */
 static int read_header(const struct elf_file *file, const struct elf_section *section, uint64_t at,
                        struct go_table *ret)
 {
@@ -109,8 +109,8 @@ static int read_header(const struct elf_file *file, const struct elf_section *se
     return 0;
 }
 
-/* A system's linker puts the table of a position-independent program of Go before 1.26 among all its other
- * data. The search is for the first eight bytes of a header, which are aligned. */
+/* The system linker places the table of a position-independent Go program before 1.26 among all its other data.
+ * Searches for the first eight bytes of a header, which are aligned. */
 static int search_header(const struct elf_file *file, const struct elf_section *section, struct go_table *ret)
 {
     _cleanup_free_ uint64_t *piece = malloc(SEARCH_PIECE);
@@ -199,7 +199,7 @@ int go_table_name(const struct go_table *t, uint32_t function, uint64_t *ret_off
     return 0;
 }
 
-/* Each ends with a zero. */
+/* Each name ends with a NUL. */
 int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret_offset)
 {
     const size_t wanted = strlen(name) + 1;
@@ -217,7 +217,7 @@ int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret
                 return 0;
             }
         }
-        at += size > wanted ? size - wanted : size; /* one may lie across the edge, and the zero before it */
+        at += size > wanted ? size - wanted : size; /* a match, with the NUL before it, may cross the edge */
     }
     return -ENOENT;
 }
@@ -226,8 +226,7 @@ int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret
 
 #define WINDOW_BYTES ((size_t)64 << 10)
 
-/* A part of the table. Records lie in the order of their functions, so that it moves on and is seldom read
- * again. */
+/* A window of the table. Records are in the order of their functions, so it moves forward and is seldom read again. */
 struct window {
     uint64_t at; /* in the table */
     size_t size;
@@ -237,7 +236,7 @@ struct window {
 struct go_table_walk {
     const struct go_table *t;
     uint32_t next;
-    uint64_t reads_left; /* a table whose records lie all over it is nobody's linker's */
+    uint64_t reads_left; /* bounds a table with scattered records, which no linker writes */
     struct window pairs, records;
 };
 
@@ -257,7 +256,7 @@ void go_table_walk_free(struct go_table_walk *w)
     free(w);
 }
 
-/* Fails later where the table has no such bytes. */
+/* An empty cursor, on which reads fail, when the table does not have these bytes. */
 static struct cursor table_bytes(struct go_table_walk *walk, struct window *w, uint64_t at, size_t size)
 {
     const struct go_table *t = walk->t;

@@ -1,5 +1,5 @@
-/* Go's table of functions (.gopclntab), which stripped programs keep because the runtime itself needs it:
- * Go 1.18 and later. */
+/* Go's table of functions (.gopclntab), which stripped programs keep because the runtime itself needs it: Go 1.18
+ * and later. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,10 +12,10 @@
 
 struct go_table { /* plain data; the file is borrowed */
     const struct elf_file *file;
-    uint64_t offset, size; /* of the table in the file; the end is that of its section */
+    uint64_t offset, size; /* of the table in the file; it ends with its section */
     uint64_t names, names_end, changes,
-        functions; /* in the table; `changes`: of values along the code, the stack's depth */
-    uint64_t text; /* address that functions' places count from */
+        functions; /* offsets in the table; `changes`: value tables along the code, such as the stack depth */
+    uint64_t text; /* base address of the functions' offsets */
     uint32_t count;
     uint8_t flags_at; /* in a function's record */
 };
@@ -24,43 +24,42 @@ struct go_function {
     uint64_t start, end;
 };
 
-/* The section that holds it, or has to be searched for it; NULL: this is no program of Go's. */
+/* The section that contains the table, or that must be searched for it; NULL: not a Go program. */
 const struct elf_section *go_table_section(const struct elf_file *file, bool *ret_is_searched);
 
-/* -ENOENT: no such table, or of a form we do not know. */
+/* -ENOENT: no such table, or in an unknown format. */
 int go_table_find(const struct elf_file *file, struct go_table *ret);
 
-/* Functions from number `first` on, in the order of their addresses; returns how many were read. */
+/* Functions from index `first` on, sorted by address; returns the number read. */
 size_t go_table_functions(const struct go_table *t, uint32_t first, struct go_function *ret, size_t max);
 
-/* Where in the file the name of a function stands. */
+/* File offset of a function's name. -ENOENT: none. */
 int go_table_name(const struct go_table *t, uint32_t function, uint64_t *ret_offset);
 
-/* ... and of the function of that name, which is short. -ENOENT: there is none. */
+/* File offset of a short name in the table of names. -ENOENT: absent. */
 int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret_offset);
 
 /* Flags of a function (internal/abi/symtab.go). */
 #define GO_FUNCTION_TOP_FRAME 1 /* the outermost of its stack */
-#define GO_FUNCTION_SP_WRITE  2 /* puts an arbitrary value into the stack pointer */
+#define GO_FUNCTION_SP_WRITE  2 /* writes an arbitrary value to the stack pointer */
 #define GO_FUNCTION_ASSEMBLY  4
 
 struct go_function_record {
     uint64_t start, end;
-    uint64_t name_offset; /* where in the file its name stands */
-    uint32_t depths;      /* from `changes` on: of the stack; 0: not told (go_depths_next) */
+    uint64_t name_offset; /* file offset of its name */
+    uint32_t depths;      /* offset from `changes` on of its stack depths; 0: unknown (go_depths_next) */
     uint8_t flags;
 };
 
-/* All functions, in the order of the table, which is that of their addresses where a linker made it. The table is
- * borrowed. */
+/* Iterates over all functions in table order, which is address order if a linker wrote it. The table is borrowed. */
 struct go_table_walk;
 int go_table_walk_new(const struct go_table *t, struct go_table_walk **ret);
 void go_table_walk_free(struct go_table_walk *w);
 DEFINE_FREEP(go_table_walk)
 bool go_table_next(struct go_table_walk *w, struct go_function_record *ret);
 
-/* How deep the stack is along a function's code: pairs of a change (zigzag) and the bytes of code for which it
- * holds (runtime.step of runtime/symtab.go; one byte a unit on x86-64). */
+/* The stack depth along a function's code: pairs of a change (zigzag) and the number of code bytes for which it
+ * holds (runtime.step of runtime/symtab.go; one byte per unit on x86-64). */
 struct go_depths {
     struct cursor c; /* at the function's `depths` */
     uint64_t at;     /* distance from the function's start up to which `depth` holds */

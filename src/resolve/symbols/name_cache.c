@@ -1,4 +1,4 @@
-/* Names by two numbers; see answers.h. */
+/* A cache of names by two numbers; see name_cache.h. */
 #include "resolve/symbols/name_cache.h"
 
 #include <errno.h>
@@ -28,21 +28,21 @@ void name_cache_clear(struct name_cache *a)
     string_arena_clear(&a->texts);
 }
 
-/* The first of the two slots where an answer may be. */
+/* The first of the two slots of an entry's set. */
 static struct name_cache_slot *set_of(struct name_cache_slot *slots, size_t count, uint64_t object, uint64_t key)
 {
     uint64_t both[2] = {object, key};
     return &slots[XXH3_64bits(both, sizeof(both)) & (count - 1) & ~(size_t)1];
 }
 
-/* Into the first slot of its set; what was there moves to the second. */
+/* Inserts into the first slot of a set; its previous content moves to the second. */
 static void place(struct name_cache_slot *set, const struct name_cache_slot *fresh)
 {
     set[1] = set[0];
     set[0] = *fresh;
 }
 
-/* Twice the slots, while the bound allows and they fill up. Failing to is no harm. */
+/* Doubles the slots when they fill up and the limit allows it. A failure is harmless. */
 static void grow(struct name_cache *a)
 {
     if (a->used < a->count / 2 || a->count >= a->max)
@@ -51,7 +51,7 @@ static void grow(struct name_cache *a)
     struct name_cache_slot *slots = calloc(count, sizeof(*slots));
     if (!slots)
         return;
-    for (size_t i = a->count; i-- > 0;) /* seconds before firsts, so that they keep their order */
+    for (size_t i = a->count; i-- > 0;) /* second slots before first ones, to keep their order */
         if (string_arena_alive(&a->texts, a->slots[i].generation))
             place(set_of(slots, count, a->slots[i].object, a->slots[i].key), &a->slots[i]);
     free(a->slots);
@@ -60,8 +60,8 @@ static void grow(struct name_cache *a)
     a->used = 0;
 }
 
-/* Where it is; NULL when it is not known. */
-static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint64_t key)
+/* The slot of an entry; NULL when it is not cached. */
+static struct name_cache_slot *find_slot(struct name_cache *a, uint64_t object, uint64_t key)
 {
     struct name_cache_slot *set = set_of(a->slots, a->count, object, key);
     for (int i = 0; i < 2; i++)
@@ -70,10 +70,10 @@ static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint6
     return NULL;
 }
 
-/* The same, of what was asked for: it comes first in its set, and what other calls gave may have moved. */
-static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint64_t key)
+/* The same, for a lookup by the caller: moves the entry to the first slot. Invalidates slots returned earlier. */
+static struct name_cache_slot *find_and_promote(struct name_cache *a, uint64_t object, uint64_t key)
 {
-    struct name_cache_slot *set = set_of(a->slots, a->count, object, key), *slot = look(a, object, key);
+    struct name_cache_slot *set = set_of(a->slots, a->count, object, key), *slot = find_slot(a, object, key);
     if (slot != &set[1])
         return slot;
     struct name_cache_slot first = *slot;
@@ -82,20 +82,20 @@ static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint6
 }
 
 /* Without the last NUL. */
-static size_t both_bytes(const char *text)
+static size_t text_pair_bytes(const char *text)
 {
     const char *second = name_cache_second(text);
     return (size_t)(second - text) + strlen(second);
 }
 
-/* Sees to it that the text is among the newest: by its twin's, if that is, else by a copy. */
+/* Makes sure that the text is in the newer half: that of its twin if that is there, else a copy. */
 static bool freshen(struct name_cache *a, struct name_cache_slot *slot)
 {
     if (!string_arena_old(&a->texts, slot->generation))
         return true;
-    struct name_cache_slot *twin = slot->twin ? look(a, slot->object, slot->twin) : NULL;
+    struct name_cache_slot *twin = slot->twin ? find_slot(a, slot->object, slot->twin) : NULL;
     if (!twin || string_arena_old(&a->texts, twin->generation)) {
-        const char *copy = string_arena_add(&a->texts, slot->text, both_bytes(slot->text));
+        const char *copy = string_arena_add(&a->texts, slot->text, text_pair_bytes(slot->text));
         if (!copy)
             return false;
         slot->text = copy;
@@ -113,7 +113,7 @@ static bool freshen(struct name_cache *a, struct name_cache_slot *slot)
 
 const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, uint64_t *ret_value)
 {
-    struct name_cache_slot *slot = find(a, object, key);
+    struct name_cache_slot *slot = find_and_promote(a, object, key);
     if (!slot || !freshen(a, slot))
         return NULL;
     *ret_value = slot->value;
@@ -125,14 +125,14 @@ const char *name_cache_put(struct name_cache *a, uint64_t object, uint64_t key, 
 {
     grow(a);
     struct name_cache_slot fresh = {.object = object, .key = key, .value = value, .twin = twin};
-    struct name_cache_slot *shared = twin ? find(a, object, twin) : NULL;
+    struct name_cache_slot *shared = twin ? find_and_promote(a, object, twin) : NULL;
     fresh.text = shared && !string_arena_old(&a->texts, shared->generation)
                      ? shared->text
-                     : string_arena_add(&a->texts, text, both_bytes(text));
+                     : string_arena_add(&a->texts, text, text_pair_bytes(text));
     if (!fresh.text)
         return NULL;
     fresh.generation = a->texts.generation;
-    struct name_cache_slot *known = find(a, object, key);
+    struct name_cache_slot *known = find_and_promote(a, object, key);
     if (known) {
         *known = fresh;
     } else {

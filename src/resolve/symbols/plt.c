@@ -1,6 +1,6 @@
-/* The stubs of a PLT; see plt.h. x86-64: .plt, .plt.sec (with IBT) and .plt.got, whose stubs are `jmp
- * *slot(%rip)` with prefixes before and padding after; the lazy half of a stub, `push $n; jmp`, is known by
- * its number. arm64: `adrp x16; ldr x17, [x16, #slot]; add; br x17`. */
+/* PLT stubs; see plt.h. x86-64: .plt, .plt.sec (with IBT) and .plt.got, whose stubs are `jmp *slot(%rip)` with
+ * prefixes before and padding after; the lazy half of a stub, `push $n; jmp`, is identified by its number. arm64:
+ * `adrp x16; ldr x17, [x16, #slot]; add; br x17`. */
 #include "resolve/symbols/plt.h"
 
 #include <elf.h>
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLT_BYTES_MAX  (4u << 20) /* of one section: 256 Ki stubs */
+#define PLT_BYTES_MAX  (4u << 20) /* per section: 256 Ki stubs */
 #define RELOC_PIECE    4096       /* relocations read at a time */
-#define RELOCS_MAX     (1u << 22) /* looked through in .rela.dyn */
+#define RELOCS_MAX     (1u << 22) /* relocations read in .rela.dyn */
 #define SLOTS_MAX      (1u << 18)
 #define X86_STUB_BYTES 16
 #define ARM_STUB_BYTES 16
 
 struct slot {
     uint64_t address;
-    uint32_t symbol; /* in .dynsym; then `name` of it */
+    uint32_t symbol; /* index in .dynsym; replaced by its name's offset */
 };
 
 struct plt {
@@ -27,7 +27,7 @@ struct plt {
 };
 
 struct slots {
-    struct slot *slots; /* by address once sorted */
+    struct slot *slots; /* sorted by address after reading */
     size_t count, capacity;
     uint32_t *by_number; /* symbols in the order of .rela.plt */
     size_t number_count;
@@ -80,7 +80,7 @@ static int add_slot(struct slots *s, uint64_t address, uint32_t symbol)
     return 0;
 }
 
-/* Takes the slots of one relocation section; `numbered`: remembers their order too, for lazy stubs. */
+/* Adds the slots of one relocation section; `numbered`: stores their order too, for lazy stubs. */
 static int read_relocations(const struct elf_file *file, const struct elf_section *section, bool numbered,
                             struct slots *s)
 {
@@ -123,7 +123,7 @@ static int compare_slots(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The symbol behind a slot; 0: none. */
+/* The symbol of a slot; 0: none. */
 static uint32_t slot_symbol(const struct slots *s, uint64_t address)
 {
     struct slot key = {.address = address};
@@ -152,7 +152,7 @@ static uint32_t u32_at(const uint8_t *at)
     return at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Whom the x86-64 stub at `code` calls. */
+/* The symbol that the x86-64 stub at `code` calls. */
 static uint32_t x86_stub_symbol(const struct slots *s, const uint8_t *code, size_t size, uint64_t address)
 {
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -187,8 +187,8 @@ static int x86_stubs(struct plt *p, const struct slots *s, const uint8_t *code, 
     return 0;
 }
 
-/* Stubs are found by their adrp and ldr; the landing pad before and what follows up to the next stub belong
- * to them. */
+/* Stubs are found by their adrp and ldr; a landing pad before them and everything up to the next stub belong to
+ * them. */
 static int arm_stubs(struct plt *p, const struct slots *s, const uint8_t *code, size_t size, uint64_t address)
 {
     for (size_t at = 0; at + ARM_STUB_BYTES <= size;) {
@@ -226,7 +226,7 @@ static int read_section(const struct elf_file *file, const char *name, const str
                                            : x86_stubs(p, s, code, size, section->vaddr, !strcmp(name, ".plt.got"));
 }
 
-/* From numbers of symbols to their names; stubs of symbols without a name are dropped. */
+/* Replaces symbol indexes by offsets of names; stubs of symbols without a name are dropped. */
 static void name_stubs(struct plt *p, const struct elf_file *file, const struct elf_section *symbols)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* The stubs of a PLT and whom they call. A stub has no symbol: its code is read for the slot of the GOT that
- * it jumps through, and the slot's relocation has the name. */
+/* PLT stubs and the functions that they call. A stub has no symbol: its code shows the GOT slot that it jumps
+ * through, and the relocation of that slot names the function. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,10 +13,10 @@ struct plt;
 struct plt_stub {
     uint64_t start;
     uint32_t size;
-    uint32_t name; /* in .dynstr */
+    uint32_t name; /* offset in .dynstr */
 };
 
-/* -ENOENT: the file has no PLT that could be read. */
+/* -ENOENT: the file has no readable PLT. */
 int plt_read(const struct elf_file *file, struct plt **ret);
 void plt_free(struct plt *p);
 DEFINE_FREEP(plt)

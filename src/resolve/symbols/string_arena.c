@@ -1,4 +1,4 @@
-/* Names that will be wanted again; see texts.h. */
+/* An arena of names in two halves; see string_arena.h. */
 #include "resolve/symbols/string_arena.h"
 
 #include <stdlib.h>

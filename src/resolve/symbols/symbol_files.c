@@ -1,4 +1,4 @@
-/* Where the names of one object come from; see symbol_files.h. */
+/* The sources of one object's names; see symbol_files.h. */
 #include "resolve/symbols/symbol_files.h"
 
 #include "resolve/elf/debug_files.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define PIECE_BYTES (64u << 10)
-#define SYMBOLS_MAX (1u << 26) /* of one table: 1.5 GiB of file */
-#define RANK_BYTES  80         /* how far into names ties are looked at */
+#define SYMBOLS_MAX (1u << 26) /* per table: 1.5 GiB of file */
+#define RANK_BYTES  80         /* length of names compared to break ties */
 
 enum source_kind { SOURCE_TABLE, SOURCE_PLT, SOURCE_GO };
 
@@ -42,7 +42,7 @@ void symbol_files_free(struct symbol_files *f)
     free(f);
 }
 
-/* Adds the table `name` of a file when it is there and whole enough; true then. */
+/* Adds the table `name` of a file; true when it exists and is well-formed. */
 static bool add_table(struct symbol_files *f, const struct elf_file *file, const char *name)
 {
     const struct elf_section *symbols = elf_section(file, name), *sections;
@@ -69,7 +69,7 @@ static void add_plt(struct symbol_files *f)
         (struct source){.kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]};
 }
 
-/* Names of Go's functions, where they are the only ones. */
+/* Names of Go functions, used when there is no .symtab. */
 static void add_go(struct symbol_files *f)
 {
     if (f->source_count == SYMBOL_SOURCES_MAX || go_table_find(f->main, &f->go) < 0)
@@ -100,7 +100,7 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
                                       .open_beside = options->open_beside,
                                       .context = options->context};
         r = debug_files_find(f->main, &search, &f->debug);
-        if (r == -EAGAIN) /* else we would make do without it for good */
+        if (r == -EAGAIN) /* otherwise the names would be missing permanently */
             return r;
         if (r == 0)
             has_all = add_table(f, f->debug, ".symtab");
@@ -144,13 +144,13 @@ int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *
     return -ENOENT;
 }
 
-/* Functions before labels without a type, then global before local before weak. */
+/* Functions before untyped labels, then global before local before weak. */
 static uint8_t rank_of(unsigned type, unsigned binding)
 {
     return (type == STT_NOTYPE ? 4 : 0) + (binding == STB_LOCAL ? 1 : binding == STB_WEAK ? 2 : 0);
 }
 
-/* False: no function of ours. */
+/* False: not a function of this object. */
 static bool entry_from(const Elf64_Sym *s, const struct elf_section *sections, size_t section_count,
                        struct symbol_entry *ret)
 {
@@ -171,8 +171,7 @@ static bool entry_from(const Elf64_Sym *s, const struct elf_section *sections, s
     return true;
 }
 
-/* Labels of assemblers, which mark places for tools ("$x") or for themselves (".L12"); no function is called
- * so. */
+/* Assembler labels that mark places for tools ("$x") or for the assembler (".L12"), not functions. */
 static bool is_marker(const struct symbol_files *f, const struct symbol_entry *e)
 {
     char name[4];
@@ -194,7 +193,7 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
     for (uint64_t offset = s->symbols.offset; left;) {
         size_t count = left < PIECE_BYTES / sizeof(*piece) ? left : PIECE_BYTES / sizeof(*piece);
         if (elf_read(s->file, offset, piece, count * sizeof(*piece)) < 0)
-            return 0; /* cut short: what was there has been taken */
+            return 0; /* truncated: what was there has been reported */
         for (size_t i = 0; i < count; i++) {
             struct symbol_entry e = {.source = source};
             if (!entry_from(&piece[i], sections, section_count, &e))
@@ -266,7 +265,7 @@ int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *con
     return 0;
 }
 
-/* Reads up to size - 1 bytes of a string; what stands behind the section's end is not read. */
+/* Reads up to size - 1 bytes of a string, within the section. */
 static int read_string(const struct source *s, uint64_t name, char *ret, size_t size)
 {
     if (name >= s->strings.size_bytes || !size)
@@ -316,7 +315,7 @@ bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry
 {
     if (a->rank != b->rank)
         return a->rank < b->rank;
-    if (a->source != b->source) /* tables of one object repeat each other; no need to read */
+    if (a->source != b->source) /* tables of one object repeat each other; no need to read the names */
         return a->source < b->source;
     if (a->name == b->name)
         return false;

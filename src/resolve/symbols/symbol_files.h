@@ -1,6 +1,6 @@
-/* Where the names of one object come from: its own symbol tables, those of its separate debug file or of
- * .gnu_debugdata, and what can be told of its PLT and of Go's function table. Tables are streamed from the
- * files each time, nothing of them is held; what is worth holding is symbol_index.h's business. */
+/* The sources of one object's names: its own symbol tables, those of its separate debug file or of .gnu_debugdata,
+ * its PLT and Go's function table. Tables are streamed from the files each time and not cached here; caching is the
+ * task of symbol_index.h. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 struct symbol_files;
 
 struct symbol_files_options {
-    const char *path;     /* of the object, as first seen: the place to look for a debug file beside it */
+    const char *path;     /* of the object, as first seen: where to look for a debug file */
     const char *build_id; /* hexadecimal */
     const char *debug_root;
     int (*open_ours)(const void *context, const char *path); /* see debug_files.h */
@@ -21,7 +21,7 @@ struct symbol_files_options {
     const void *context;
 };
 
-/* Takes `fd` in any case. -ENOEXEC: not an ELF file; -ETIMEDOUT: it does not answer at present. */
+/* Always takes `fd`. -ENOEXEC: not an ELF file; -ETIMEDOUT: its file system does not respond at present. */
 int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret);
 void symbol_files_free(struct symbol_files *f);
 DEFINE_FREEP(symbol_files)
@@ -29,34 +29,33 @@ DEFINE_FREEP(symbol_files)
 /* The object's own PT_LOAD segments. */
 size_t symbol_files_segments(const struct symbol_files *f, const struct elf_segment **ret);
 
-/* The virtual address of a place in the file; segments of code come first. -ENOENT: no segment holds it. */
+/* The virtual address of a file offset; executable segments are preferred. -ENOENT: no segment contains it. */
 int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *ret);
 
-#define SYMBOL_NAME_MAX    (1u << 29) /* places of names are below this */
-#define SYMBOL_SOURCES_MAX 8          /* numbers of sources too */
+#define SYMBOL_NAME_MAX    (1u << 29) /* offsets of names are below this */
+#define SYMBOL_SOURCES_MAX 8          /* indexes of sources are below this */
 
-/* One function. Without a size it goes up to the next symbol, at most to its section's end. */
+/* One function. Without a size it extends to the next symbol, at most to its section's end. */
 struct symbol_entry {
     uint64_t start, end; /* equal: no size */
     uint64_t section_end;
     uint32_t name; /* for symbol_files_name */
     uint8_t source;
-    uint8_t rank; /* of symbols at one address the lowest is preferred */
+    uint8_t rank; /* of several symbols at one address the lowest is preferred */
 };
 
-/* Calls `take` for every function of every table, in an order that is always the same; a value other than 0
- * ends it and is returned. Entries that make no sense are left out. */
+/* Calls `take` for every function of every table, in a deterministic order; a value other than 0 ends the scan and
+ * is returned. Malformed entries are skipped. */
 typedef int symbol_take(const struct symbol_entry *entry, void *context);
 int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *context);
 
-/* The name as it stands in the file (mangled), without its version, cut to `size`; PLT stubs as "puts@plt".
- */
+/* The name as stored in the file (mangled), without its version, cut to `size`; PLT stubs as "puts@plt". */
 int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t name, char *ret, size_t size);
 
-/* Of two entries that begin at one address, is `a` the better name for it? */
+/* For two entries with the same start: whether `a` is the better name. */
 bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a, const struct symbol_entry *b);
 
-/* 0, or -ETIMEDOUT once one of the files did not answer: what was told since may not be all. */
+/* 0, or -ETIMEDOUT once one of the files did not respond: results since then may be incomplete. */
 int symbol_files_error(const struct symbol_files *f);
 
 size_t symbol_files_bytes(const struct symbol_files *f); /* memory held */

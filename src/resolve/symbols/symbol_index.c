@@ -1,7 +1,7 @@
-/* The functions of one object as disjoint ranges; see symbol_index.h. What an address is called: by the
- * symbol with a size that covers it and begins last; without one, by a symbol without a size, if that is the
- * last to begin before the address and lies in no other. Of several that begin at one place the preferred
- * (symbol_files_prefer). */
+/* The functions of one object as disjoint ranges; see symbol_index.h. The name of an address is that of the sized
+ * symbol that covers it and starts last. If none covers it, it is that of a symbol without a size, provided that it
+ * is the last to start before the address and lies inside no other symbol. Of several symbols with the same start
+ * the preferred one wins (symbol_files_prefer). */
 #include "resolve/symbols/symbol_index.h"
 
 #include <assert.h>
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BITS       29      /* symbol_files hands out no greater ones */
-#define COMPARISONS_MAX 100000u /* of names, which are read from the file; then their places in it decide */
+#define NAME_BITS       29      /* symbol_files returns no greater offsets */
+#define COMPARISONS_MAX 100000u /* of names, which are read from the file; past it their offsets decide */
 #define BUCKETS         4096
 
 struct range {
-    uint32_t start; /* from index.low */
+    uint32_t start; /* relative to index.low */
     uint32_t size;
-    uint32_t name; /* and above NAME_BITS the source */
+    uint32_t name; /* with the source above NAME_BITS */
 };
 
 static_assert(sizeof(struct range) == SYMBOL_INDEX_ENTRY_BYTES, "what a function takes is part of the bound");
@@ -29,19 +29,19 @@ struct symbol_index {
 
 struct raw {
     uint64_t start;
-    uint32_t end; /* from index.low, at most its high; without a size: where it ends at the latest */
+    uint32_t end; /* relative to index.low, at most its high; without a size: the latest possible end */
     uint32_t name;
     uint8_t source, rank;
     bool has_size;
 };
 
-/* The last symbol to begin before some address, kept while symbols come in any order: it matters when it has
+/* The last symbol that starts before some address, updated while symbols come in any order: it matters when it has
  * no size. */
 struct predecessor {
     uint64_t before;
     bool any;
-    uint64_t start;            /* where the last one begins */
-    bool is_label;             /* and whether there is one without a size */
+    uint64_t start;            /* start of the last one */
+    bool is_label;             /* whether one of them has no size */
     struct symbol_entry label; /* that one, the preferred */
     uint64_t covered_to;       /* the greatest end of those with a size */
 };
@@ -65,7 +65,7 @@ static void predecessor_note(struct predecessor *p, const struct symbol_files *f
     }
 }
 
-/* The label that is still in force at `address`, or NULL. */
+/* The label that still covers `address`, or NULL. */
 static const struct symbol_entry *predecessor_label(const struct predecessor *p, uint64_t address)
 {
     return p->is_label && p->covered_to <= p->start && address < p->label.section_end ? &p->label : NULL;
@@ -151,7 +151,7 @@ static int collect_take(const struct symbol_entry *e, void *context)
     return begins_inside || reaches_inside ? collect(c, e) : 0;
 }
 
-/* By start; at one start the preferred last. */
+/* By start; of equal starts the preferred last. */
 static int compare_raws(const void *a_p, const void *b_p, void *context)
 {
     struct collection *c = context;
@@ -171,7 +171,7 @@ static int compare_raws(const void *a_p, const void *b_p, void *context)
     return symbol_files_prefer(c->files, &x, &y) ? 1 : -1;
 }
 
-/* Appends [from, to); joins it to the last one when that is the same function's. */
+/* Appends [from, to), merged with the last range if that belongs to the same function. */
 static int put_range(struct symbol_index *x, uint32_t from, uint32_t to, const struct raw *raw)
 {
     if (from >= to)
@@ -194,17 +194,17 @@ static int put_range(struct symbol_index *x, uint32_t from, uint32_t to, const s
     return 0;
 }
 
-/* The sweep's state: symbols with a size that have begun, the innermost on top, and the place up to which
- * ranges are out. */
+/* State of the sweep: started symbols with a size, the innermost on top, and the address up to which ranges have
+ * been written. */
 struct sweep {
     struct symbol_index *index;
     const struct raw *raws;
-    uint32_t *open; /* numbers of raws */
+    uint32_t *open; /* indexes of raws */
     size_t open_count;
     uint32_t at;
 };
 
-/* Puts out what lies before `to`. */
+/* Writes the ranges before `to`. */
 static int sweep_to(struct sweep *s, uint32_t to)
 {
     while (s->open_count) {
@@ -324,7 +324,7 @@ size_t symbol_index_bytes(const struct symbol_index *x)
     return sizeof(*x) + x->capacity * sizeof(*x->ranges);
 }
 
-/* --- dividing an object that is too large for one index --- */
+/* --- splitting an object that is too large for one index --- */
 
 struct census {
     uint64_t low, width;

@@ -1,6 +1,6 @@
-/* The functions of one object between two addresses, as disjoint ranges in the order of search: 12 bytes a
- * function. Made from a scan of its symbol tables; which name an address has does not depend on how much of
- * the object an index covers, nor on whether there is one at all (symbol_index_scan answers without). */
+/* The functions of one object between two addresses, as disjoint sorted ranges for binary search: 12 bytes per
+ * function. Built from a scan of its symbol tables. The name of an address does not depend on how much of the object
+ * an index covers, nor on whether there is an index (symbol_index_scan needs none). */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The name of a function: where in which table it stands. */
+/* The name of a function: its offset and its table. */
 struct symbol_name {
     uint32_t name;
     uint8_t source;
@@ -20,7 +20,7 @@ struct symbol_name {
 
 struct symbol_index;
 
-/* The addresses [low, high). -ENOSPC: more than `max_bytes`. */
+/* Covers the addresses [low, high). -ENOSPC: more than `max_bytes`. */
 int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
                        struct symbol_index **ret);
 void symbol_index_free(struct symbol_index *x);
@@ -31,10 +31,10 @@ bool symbol_index_covers(const struct symbol_index *x, uint64_t address);
 int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret);
 size_t symbol_index_bytes(const struct symbol_index *x);
 
-/* The same answer by one pass over the tables, in no memory. */
+/* The same result from one pass over the tables, without an index. */
 int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret);
 
-/* Divides [low, high) into parts with at most about `max_symbols` functions each, for an object with too many
- * of them for one index: `*ret_bounds` (the caller frees) has `*ret_count` + 1 ascending addresses. */
+/* Splits [low, high) into ranges of at most about `max_symbols` functions, for an object too large for one index:
+ * `*ret_bounds` (freed by the caller) has `*ret_count` + 1 ascending addresses. */
 int symbol_index_divide(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_symbols,
                         uint64_t **ret_bounds, size_t *ret_count);

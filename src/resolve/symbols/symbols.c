@@ -1,8 +1,7 @@
-/* Names of native code; see symbols.h. In front a table of answers (place -> name), behind it a bounded set
- * of indexes (address -> where the name stands), behind that the files. Each layer may forget anything at any
- * time: the one behind it gives the same answer again. An object too large for one index gets one for each
- * part of it that is asked about; where even that does not fit, its tables are read through once for each new
- * address. */
+/* Names of native code; see symbols.h. Three layers: a cache of names (file offset -> name), a bounded set of
+ * indexes (address -> position of the name), and the files. Each layer may evict anything at any time; the one below
+ * reproduces the same result. An object too large for one index is split into parts, indexed when they are first
+ * needed. Where even that does not fit, its tables are scanned once for each new address. */
 #include "resolve/symbols/symbols.h"
 
 #include "resolve/symbols/demangle.h"
@@ -17,16 +16,16 @@
 #define MANGLED_MAX      4096
 #define OBJECTS_MAX      1024
 #define FILES_MAX        32
-#define OBJECT_BYTES     4096         /* of the bound, for each object remembered */
-#define FILES_BYTES      (128u << 10) /* of the bound, for each set of files held open */
+#define OBJECT_BYTES     4096         /* share of the limit per object */
+#define FILES_BYTES      (128u << 10) /* share of the limit per set of open files */
 #define PART_SYMBOLS_MIN 1024         /* smaller parts are not worth their bounds */
 #define SEGMENTS_KEPT    4
 #define NO_NAME          "\0"         /* two empty strings */
-#define NAME_KEY         (1ull << 63) /* tells names from places, whose offsets are smaller */
+#define NAME_KEY         (1ull << 63) /* distinguishes names from file offsets, which are smaller */
 
-struct part { /* of an object's addresses: up to the next part's */
+struct part { /* a range of an object's addresses, up to the next part */
     struct symbol_index *index;
-    uint64_t used;  /* when last, in lookups */
+    uint64_t used;  /* value of `lookups` at the last use */
     bool too_dense; /* does not fit an index */
 };
 
@@ -34,12 +33,12 @@ struct segment {
     uint64_t offset, size, vaddr;
 };
 
-struct record { /* what is known of an object */
+struct record { /* cached facts about an object */
     uint64_t id;
     uint64_t used;
-    int error;                              /* why it can have no names, once that is certain */
+    int error;                              /* why it cannot have names, once that is permanent */
     bool known;                             /* the fields below are filled */
-    struct segment segments[SEGMENTS_KEPT]; /* of code */
+    struct segment segments[SEGMENTS_KEPT]; /* executable ones */
     size_t segment_count;
     bool has_more_segments;
     uint64_t *bounds; /* part_count + 1 addresses */
@@ -51,12 +50,12 @@ struct record { /* what is known of an object */
 
 struct symbols {
     char *debug_root;
-    struct name_cache answers;
+    struct name_cache names;
     size_t index_bytes, index_max_bytes;
     struct record **records; /* by ID */
     size_t record_count, record_max;
     size_t files_count, files_max;
-    size_t files_bytes; /* what they hold in memory: at most what indexes may, but for a single one */
+    size_t files_bytes; /* memory that they hold: limited like that of indexes, except for a single set */
     uint64_t lookups, hits, builds, scans, openings, unnamed;
 };
 
@@ -73,17 +72,17 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->debug_root = strdup(options->debug_root ? options->debug_root : DEBUG_ROOT);
     s->record_max = clamp(options->cache_bytes / OBJECT_BYTES, 2, OBJECTS_MAX);
     s->files_max = clamp(options->cache_bytes / FILES_BYTES, 1, FILES_MAX);
-    size_t answer_bytes = options->cache_bytes / 8;
+    size_t names_bytes = options->cache_bytes / 8;
     if (options->entries_max) {
         s->record_max = clamp(s->record_max, 2, options->entries_max);
         s->files_max = clamp(s->files_max, 1, options->entries_max);
-        answer_bytes = clamp(answer_bytes, 0, options->entries_max * sizeof(struct name_cache_slot));
+        names_bytes = clamp(names_bytes, 0, options->entries_max * sizeof(struct name_cache_slot));
     }
     s->records = calloc(s->record_max, sizeof(*s->records));
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = name_cache_init(&s->answers, answer_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
+    int r = name_cache_init(&s->names, names_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
     *ret = take_ptr(s);
@@ -135,7 +134,7 @@ void symbols_free(struct symbols *s)
     for (size_t i = 0; i < s->record_count; i++)
         record_free(s, s->records[i]);
     free(s->records);
-    name_cache_clear(&s->answers);
+    name_cache_clear(&s->names);
     free(s->debug_root);
     free(s);
 }
@@ -153,7 +152,7 @@ static void forget_oldest_record(struct symbols *s)
     memmove(&s->records[oldest], &s->records[oldest + 1], (s->record_count - oldest) * sizeof(*s->records));
 }
 
-/* The object's record, made when it is new. NULL: out of memory. */
+/* The object's record, created when it is new. NULL: out of memory. */
 static struct record *record_get(struct symbols *s, uint64_t id)
 {
     size_t low = 0, high = s->record_count;
@@ -203,7 +202,7 @@ static int open_beside(const void *object, const char *path)
     return object_open_beside(object, path);
 }
 
-/* Makes sure that the files are open. */
+/* Opens the files unless they are open. */
 static int record_open(struct symbols *s, struct record *o, const struct object *object)
 {
     if (o->files)
@@ -227,13 +226,14 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
     s->files_count++;
     s->files_bytes += symbol_files_bytes(o->files);
     s->openings++;
-    while (s->files_bytes > s->index_max_bytes && s->files_count > 1) /* ours was used last, so it stays */
+    while (s->files_bytes > s->index_max_bytes &&
+           s->files_count > 1) /* the files just opened were used last, so they stay */
         close_oldest_files(s);
     return 0;
 }
 
-/* Reads where the object's code lies. */
-static int record_learn(struct record *o)
+/* Reads the address ranges of the object's code. */
+static int record_read_segments(struct record *o)
 {
     const struct elf_segment *segments;
     size_t count = symbol_files_segments(o->files, &segments);
@@ -267,14 +267,14 @@ static bool is_passing(int error)
     return object_error_is_passing(error) || error == -EMFILE || error == -ENFILE || error == -EINTR;
 }
 
-/* Makes sure that the object is known; the reason why it cannot be is remembered if it will stay so. */
-static int record_know(struct symbols *s, struct record *o, const struct object *object)
+/* Fills the record; a permanent error is stored in it. */
+static int record_load(struct symbols *s, struct record *o, const struct object *object)
 {
     if (o->known || o->error)
         return o->error;
     int r = record_open(s, o, object);
     if (r == 0)
-        r = record_learn(o);
+        r = record_read_segments(o);
     if (r < 0 && !is_passing(r))
         o->error = r;
     return r;
@@ -294,8 +294,8 @@ static int record_vaddr(struct symbols *s, struct record *o, const struct object
 
 /* --- indexes --- */
 
-/* Makes room for `bytes` more by forgetting the indexes that were used longest ago. */
-static void make_room(struct symbols *s, size_t bytes)
+/* Evicts least recently used indexes until `bytes` more fit. */
+static void evict_indexes(struct symbols *s, size_t bytes)
 {
     while (s->index_bytes && s->index_bytes + bytes > s->index_max_bytes) {
         struct part *oldest = NULL;
@@ -324,7 +324,7 @@ static size_t find_part(const struct record *o, uint64_t address)
     return low - 1;
 }
 
-/* Divides an object that did not fit one index into parts that will. */
+/* Splits an object that did not fit one index into parts that will. */
 static int record_divide(struct symbols *s, struct record *o)
 {
     size_t part_symbols = s->index_max_bytes / 4 / SYMBOL_INDEX_ENTRY_BYTES;
@@ -365,13 +365,13 @@ static const struct symbol_index *index_for(struct symbols *s, struct record *o,
             r = symbol_index_build(o->files, o->bounds[part], o->bounds[part + 1], max_bytes, &index);
         }
         o->parts[part].too_dense = r == -ENOSPC;
-        if (r == 0 && symbol_files_error(o->files) < 0) { /* perhaps of half the symbols */
+        if (r == 0 && symbol_files_error(o->files) < 0) { /* the index may lack symbols */
             symbol_index_free(index);
             return NULL;
         }
         if (r < 0)
             return NULL;
-        make_room(s, symbol_index_bytes(index));
+        evict_indexes(s, symbol_index_bytes(index));
         s->index_bytes += symbol_index_bytes(index);
         s->builds++;
         o->parts[part].index = index;
@@ -380,9 +380,9 @@ static const struct symbol_index *index_for(struct symbols *s, struct record *o,
     return o->parts[part].index;
 }
 
-/* --- answers --- */
+/* --- names --- */
 
-/* Where the name of an address stands. */
+/* The position of the name of an address. */
 static int find_name(struct symbols *s, struct record *o, const struct object *object, uint64_t address,
                      struct symbol_name *ret)
 {
@@ -403,7 +403,7 @@ static uint64_t name_key(struct symbol_name name)
     return NAME_KEY | (uint64_t)name.source << 32 | name.name;
 }
 
-/* The readable name and, where that is another one, the mangled name: what answers keep. */
+/* The format of cached names: the demangled name and, if different, the mangled one. */
 static void join(const char *readable, const char *mangled, char both[DEMANGLED_MAX + MANGLED_MAX])
 {
     const bool is_same = !strcmp(readable, mangled);
@@ -413,12 +413,12 @@ static void join(const char *readable, const char *mangled, char both[DEMANGLED_
     both[size + mangled_size] = '\0';
 }
 
-/* The name itself, demangled; remembered for the next address of the same function. */
+/* Reads and demangles a name; cached for other addresses of the same function. */
 static int read_name(struct symbols *s, struct record *o, const struct object *object, struct symbol_name name,
                      const char **ret)
 {
     uint64_t key = name_key(name), unused;
-    const char *text = name_cache_get(&s->answers, o->id, key, &unused);
+    const char *text = name_cache_get(&s->names, o->id, key, &unused);
     if (!text) {
         int r = record_open(s, o, object);
         if (r < 0)
@@ -428,7 +428,7 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
         if (r < 0)
             return r;
         join(demangle(mangled, both), mangled, both);
-        text = name_cache_put(&s->answers, o->id, key, 0, 0, both);
+        text = name_cache_put(&s->names, o->id, key, 0, 0, both);
         if (!text)
             return -ENOMEM;
     }
@@ -436,10 +436,10 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
     return 0;
 }
 
-static int find_in(struct symbols *s, struct record *o, const struct object *object, uint64_t offset,
-                   uint64_t *ret_address, uint64_t *ret_key, const char **ret_text)
+static int find_in_record(struct symbols *s, struct record *o, const struct object *object, uint64_t offset,
+                          uint64_t *ret_address, uint64_t *ret_key, const char **ret_text)
 {
-    int r = record_know(s, o, object);
+    int r = record_load(s, o, object);
     if (r < 0)
         return r;
     r = record_vaddr(s, o, object, offset, ret_address);
@@ -453,14 +453,14 @@ static int find_in(struct symbols *s, struct record *o, const struct object *obj
     return read_name(s, o, object, name, ret_text);
 }
 
-static int find(struct symbols *s, const struct object *object, uint64_t offset, uint64_t *ret_address,
-                uint64_t *ret_key, const char **ret_text)
+static int find_uncached(struct symbols *s, const struct object *object, uint64_t offset, uint64_t *ret_address,
+                         uint64_t *ret_key, const char **ret_text)
 {
     struct record *o = record_get(s, object->id);
     if (!o)
         return -ENOMEM;
-    int r = find_in(s, o, object, offset, ret_address, ret_key, ret_text);
-    if (o->files && symbol_files_error(o->files) < 0) { /* whatever came out is of half a file */
+    int r = find_in_record(s, o, object, offset, ret_address, ret_key, ret_text);
+    if (o->files && symbol_files_error(o->files) < 0) { /* the result comes from an incomplete read */
         record_close(s, o);
         object_unreadable(object);
         r = -ETIMEDOUT;
@@ -475,7 +475,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     if (object->is_anonymous || file_offset >= NAME_KEY)
         return -ENOENT;
     s->lookups++;
-    const char *text = name_cache_get(&s->answers, object->id, file_offset, &ret->address);
+    const char *text = name_cache_get(&s->names, object->id, file_offset, &ret->address);
     if (text) {
         s->hits++;
         ret->function = text;
@@ -484,9 +484,9 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     }
     uint64_t key = 0;
     text = NO_NAME;
-    int r = find(s, object, file_offset, &ret->address, &key, &text);
+    int r = find_uncached(s, object, file_offset, &ret->address, &key, &text);
     if (!is_passing(r)) {
-        const char *kept = name_cache_put(&s->answers, object->id, file_offset, ret->address, key, text);
+        const char *kept = name_cache_put(&s->names, object->id, file_offset, ret->address, key, text);
         text = kept ? kept : text;
     }
     ret->function = text;
@@ -498,7 +498,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
 void symbols_metrics(const struct symbols *s, struct metric_set *set)
 {
     static const char bytes_help[] = "Memory held by a cache.", lookups_help[] = "Lookups in a cache, by outcome.";
-    metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->answers),
+    metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->names),
                METRIC_LABELS({"cache", "symbol_names"}));
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, s->index_bytes,
                METRIC_LABELS({"cache", "symbol_indexes"}));
@@ -510,11 +510,11 @@ void symbols_metrics(const struct symbols *s, struct metric_set *set)
                METRIC_LABELS({"cache", "symbol_names"}, {"outcome", "hit"}));
     metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", lookups_help, s->lookups - s->hits,
                METRIC_LABELS({"cache", "symbol_names"}, {"outcome", "miss"}));
-    metric_add(set, "sonde_self_symbol_index_builds", METRIC_COUNTER, "", "Indexes of symbol tables made.", s->builds,
+    metric_add(set, "sonde_self_symbol_index_builds", METRIC_COUNTER, "", "Symbol table indexes built.", s->builds,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_symbol_scans", METRIC_COUNTER, "",
-               "Passes over a symbol table for one address, where no index fits the bound.", s->scans,
+               "Scans of a symbol table for a single address, where an index would exceed the limit.", s->scans,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_symbol_file_openings", METRIC_COUNTER, "", "Times that an object's files were opened.",
-               s->openings, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_symbol_file_openings", METRIC_COUNTER, "",
+               "Number of times that an object's files were opened.", s->openings, METRIC_NO_LABELS);
 }

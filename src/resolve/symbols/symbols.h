@@ -1,6 +1,6 @@
-/* Names of native code: from a place in an object to a function's name, by .symtab, .dynsym, .gnu_debugdata,
- * or a separate debug file found by build id or debug link; C++ and Rust demangled. A pure function of
- * (object, offset): the caches behind it are bounded and only save work. Pipeline thread only. */
+/* Names of native code: from a file offset in an object to a function name, by .symtab, .dynsym, .gnu_debugdata, or
+ * a separate debug file found by build ID or debug link; C++ and Rust demangled. The result depends only on (object,
+ * offset); the bounded caches only save work. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,9 +13,9 @@
 struct symbols;
 
 struct symbols_options {
-    size_t cache_bytes;     /* bound of all caches together */
-    size_t entries_max;     /* of each of them; 0: what the bytes allow */
-    const char *debug_root; /* "/usr/lib/debug"; NULL: that */
+    size_t cache_bytes;     /* limit of all caches together */
+    size_t entries_max;     /* limit of entries in each cache; 0: derived from cache_bytes */
+    const char *debug_root; /* NULL: "/usr/lib/debug" */
 };
 
 int symbols_new(const struct symbols_options *options, struct symbols **ret);
@@ -24,14 +24,14 @@ DEFINE_FREEP(symbols)
 
 struct symbol {
     const char *function;    /* demangled; "" when there is no name */
-    const char *system_name; /* as it stands in the file; "" where that is `function` */
-    uint64_t address;        /* virtual address of the place asked for, as in the ELF file */
+    const char *system_name; /* as stored in the file; "" when equal to `function` */
+    uint64_t address;        /* virtual address of the offset, as in the ELF file */
 };
 
-/* Always fills `ret`; strings are borrowed until the next call. Returns 0, -ENOENT when no name covers the
- * place, or -ETIMEDOUT when its file does not answer at present. */
+/* Always fills `ret`; strings are borrowed until the next call. Returns 0, -ENOENT when no name covers the offset,
+ * or -ETIMEDOUT when its file cannot be read at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
-/* Gives back open files and indexes of names, which cost work to have again; names that were found stay. */
+/* Releases open files and indexes, which are expensive to rebuild; cached names stay. */
 void symbols_trim(struct symbols *s);
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

@@ -36,7 +36,7 @@ struct file {
 
 struct usdt_processes {
     struct usdt_filter filter;
-    native_take *take;
+    usdt_probe_take *take;
     void *context;
     int result; /* of `take`; other than 0 ends the walk */
     struct usdt_losses losses;
@@ -172,7 +172,7 @@ static bool read_mapped(const struct usdt_processes *w, const struct scanned_pro
            pread(s->memory_fd, data, size, (off_t)address) == (ssize_t)size;
 }
 
-/* One attached site is enough; NATIVE_NOT_ATTACHED requires that every site was read. */
+/* One attached site is enough; USDT_NOT_ATTACHED requires that every site was read. */
 static enum usdt_attached find_attached(const struct usdt_processes *w, const struct scanned_process *s,
                                         const struct maps_line *line, uint64_t load, const struct usdt_site *sites,
                                         size_t count)
@@ -186,9 +186,9 @@ static enum usdt_attached find_attached(const struct usdt_processes *w, const st
              !read_mapped(w, s, line, load + sites[i].semaphore_vaddr, &semaphore, sizeof(semaphore))))
             unknown = true;
         if (semaphore || code != sites[i].code)
-            return NATIVE_ATTACHED;
+            return USDT_ATTACHED;
     }
-    return unknown ? NATIVE_ATTACHED_UNKNOWN : NATIVE_NOT_ATTACHED;
+    return unknown ? USDT_ATTACHED_UNKNOWN : USDT_NOT_ATTACHED;
 }
 
 static bool passes_filter(const struct usdt_filter *f, const struct usdt_site *s)
@@ -208,14 +208,14 @@ static int report_load(struct usdt_processes *w, const struct scanned_process *s
         run = usdt_probes_run(p, i);
         if (!passes_filter(&w->filter, sites))
             continue;
-        struct native_probe probe = {.pid = s->pid,
-                                     .process = s->command,
-                                     .path = path,
-                                     .map_file = map_file,
-                                     .device = makedev(line->device_major, line->device_minor),
-                                     .inode = line->inode,
-                                     .sites = sites,
-                                     .site_count = run};
+        struct usdt_probe probe = {.pid = s->pid,
+                                   .process = s->command,
+                                   .path = path,
+                                   .map_file = map_file,
+                                   .device = makedev(line->device_major, line->device_minor),
+                                   .inode = line->inode,
+                                   .sites = sites,
+                                   .site_count = run};
         for (size_t j = 0; j < run; j++)
             probe.has_semaphore |= sites[j].semaphore_vaddr != 0;
         probe.attached = find_attached(w, s, line, load, sites, run);
@@ -337,7 +337,8 @@ static int scan_all_processes(struct usdt_processes *w)
     return w->result;
 }
 
-int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context, struct usdt_processes **ret)
+int usdt_processes_new(const struct usdt_filter *filter, usdt_probe_take *take, void *context,
+                       struct usdt_processes **ret)
 {
     _cleanup_(usdt_processes_freep) struct usdt_processes *w = calloc(1, sizeof(*w));
     if (!w)

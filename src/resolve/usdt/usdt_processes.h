@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum usdt_attached { NATIVE_NOT_ATTACHED, NATIVE_ATTACHED, NATIVE_ATTACHED_UNKNOWN };
+enum usdt_attached { USDT_NOT_ATTACHED, USDT_ATTACHED, USDT_ATTACHED_UNKNOWN };
 
 /* A probe in a process. Borrowed for the duration of the callback. */
-struct native_probe {
+struct usdt_probe {
     uint32_t pid;
     const char *process;    /* as in /proc/PID/comm */
     const char *path;       /* of the file, as the process sees it */
@@ -37,11 +37,12 @@ struct usdt_losses {
 };
 
 /* Callback per probe. A value other than 0 ends the walk, which then returns it. */
-typedef int native_take(void *context, const struct native_probe *probe);
+typedef int usdt_probe_take(void *context, const struct usdt_probe *probe);
 
 struct usdt_processes;
 
-int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context, struct usdt_processes **ret);
+int usdt_processes_new(const struct usdt_filter *filter, usdt_probe_take *take, void *context,
+                       struct usdt_processes **ret);
 void usdt_processes_free(struct usdt_processes *n);
 DEFINE_FREEP(usdt_processes)
 

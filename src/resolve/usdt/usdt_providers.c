@@ -163,7 +163,7 @@ static struct provider_file *get_file(struct usdt_providers *n, const struct fil
     return NULL;
 }
 
-static void set_waits(struct usdt_providers *n, struct provider_file *f, bool is_waiting)
+static void set_waiting(struct usdt_providers *n, struct provider_file *f, bool is_waiting)
 {
     n->waiting += is_waiting - (size_t)f->is_waiting;
     f->is_waiting = is_waiting;
@@ -173,7 +173,7 @@ static void release_file(struct usdt_providers *n, struct provider_file *f)
 {
     if (f->users > 0 && --f->users > 0)
         return;
-    set_waits(n, f, false);
+    set_waiting(n, f, false);
     if (f->taken)
         n->options.gone(n->options.context, f->taken);
     HASH_DEL(n->files, f);
@@ -189,7 +189,7 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
     if (r < 0 || copy < 0)
         return r < 0 ? r : -EMFILE;
     const struct usdt_provider_file file = {.fd = copy, .probes = probes, .process = process};
-    set_waits(n, f, n->options.appeared(n->options.context, &file, &f->taken) < 0);
+    set_waiting(n, f, n->options.appeared(n->options.context, &file, &f->taken) < 0);
     return 0;
 }
 
@@ -204,7 +204,7 @@ static int find_file(struct usdt_providers *n, const struct process *process, co
     _cleanup_close_ int fd = file_opener_sight(objects_opener(n->options.processes->objects), &sight, &id);
     if (fd < 0)
         return fd == -EAGAIN ? -EBUSY : fd;
-    if (id.is_far) /* the kernel would block reading it when the probe is attached */
+    if (id.is_remote) /* the kernel would block reading it when the probe is attached */
         return -EREMOTE;
     struct provider_file *f = get_file(n, &(struct file_key){id.device, id.inode});
     if (!f)
@@ -430,7 +430,7 @@ static void retry_waiting_files(struct usdt_providers *n, uint64_t now_ns)
     n->retry_from = e ? e->pid : 0;
 }
 
-void usdt_providers_ask_again(struct usdt_providers *n)
+void usdt_providers_retry_files(struct usdt_providers *n)
 {
     n->retry_left = HASH_COUNT(n->processes);
 }

@@ -27,7 +27,7 @@ struct usdt_providers_options {
     void *context;
     /* Called for a new file. On success `*ret` is the caller's handle, passed to `gone` when no process maps the
      * file any more. NULL: the file is not wanted now; it is offered again when a process that maps it is scanned.
-     * An error: no capacity; it is offered again then, and after usdt_providers_ask_again(). */
+     * An error: no capacity; it is offered again then, and after usdt_providers_retry_files(). */
     int (*appeared)(void *context, const struct usdt_provider_file *file, void **ret);
     void (*gone)(void *context, void *taken);
     /* Called when a running process no longer maps a file that it mapped at its last scan, or when that cannot be
@@ -48,7 +48,7 @@ void usdt_providers_forget(struct usdt_providers *n, uint32_t pid);
 /* Schedules a scan of all processes: at the start, and when it is unknown which have changed. */
 void usdt_providers_look_at_all(struct usdt_providers *n);
 /* Capacity may have become free: files that were refused are offered again, some per second. */
-void usdt_providers_ask_again(struct usdt_providers *n);
+void usdt_providers_retry_files(struct usdt_providers *n);
 /* Does the pending work for about `budget_ns`. */
 void usdt_providers_turn(struct usdt_providers *n, uint64_t budget_ns);
 

@@ -309,7 +309,7 @@ static void test_refused_file_is_offered_again(void **state)
     assert_true(figure(f, "sonde_usdt_files_without_room") == 1);
     for (int round = 0; round < 2; round++) {
         const size_t before = f->refused;
-        usdt_providers_ask_again(f->providers);
+        usdt_providers_retry_files(f->providers);
         for (int i = 0; i < 6000 && f->refused == before; i++) {
             usdt_providers_turn(f->providers, 0);
             usleep(10000);
@@ -317,7 +317,7 @@ static void test_refused_file_is_offered_again(void **state)
         assert_int_equal(f->refused, before + 1); /* once for each time that there may be room */
     }
     f->has_no_room = false;
-    usdt_providers_ask_again(f->providers);
+    usdt_providers_retry_files(f->providers);
     turn_until(f, "sonde_usdt_files_without_room", 0);
     assert_int_equal(f->appeared, 1);
     end_child(child);
