@@ -205,13 +205,13 @@ const char *profile_diff_why_not(const struct profile_diff *d)
 {
     static const char *const no_samples[] = {"before has no samples: nothing can be compared",
                                              "after has no samples: nothing can be compared"};
-    static const char *const nobody_looked[] = {"before nobody looked: nothing can be compared",
-                                                "after nobody looked: nothing can be compared"};
+    static const char *const nobody_looked[] = {"before was not monitored: nothing can be compared",
+                                                "after was not monitored: nothing can be compared"};
     for (int side = 0; side < DIFF_SIDES; side++)
         if (!d->whole[side].weight)
             return d->not_observed_ns[side] && !d->duration_ns[side] ? nobody_looked[side] : no_samples[side];
     if (strcmp(d->type, "wall") == 0 && (d->not_observed_ns[DIFF_BEFORE] || d->not_observed_ns[DIFF_AFTER]))
-        return "waits were not always looked at: of wall-clock time nothing can be compared, of 'cpu' and 'off_cpu' alone it can";
+        return "off-CPU time was not monitored throughout: wall-clock time cannot be compared; compare 'cpu' or 'off_cpu' instead";
     return NULL;
 }
 

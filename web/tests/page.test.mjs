@@ -349,7 +349,7 @@ page('losses, cost and what is missing are in sight', { mode: 'large' }, async (
     const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
     for (const part of ['200 samples at 9.5 Hz', 'not whole: no rows 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: half']) assert.ok(line.includes(part), `${part} in ${line}`);
     await health.locator('summary').click();
-    assert.ok(await health.getByText('stacks cut because unwinding rows or mappings were not known yet').isVisible());
+    assert.ok(await health.getByText('stacks cut because unwind tables or mappings were not known yet').isVisible());
     assert.ok(await health.getByText(/None of: ring_full/).isVisible());
     assert.ok(await health.getByText('fentry: Operation not permitted. sendfile is not seen').isVisible());
 });
