@@ -1,5 +1,5 @@
-/* What all methods of requests share: arguments by place and by keyword without the cost of PyArg_Parse, texts as
- * bytes, and results that no failure inside takes away from a request. */
+/* Common to the methods of requests: parsing of positional and keyword arguments without the cost of PyArg_Parse,
+ * texts as bytes, and results that are returned despite internal errors. */
 #include "_native.h"
 
 PyObject *native_done(PyObject *self, PyObject *result)
@@ -45,8 +45,7 @@ int native_take(PyObject *const *arguments, Py_ssize_t count, PyObject *keywords
 
 PyObject *native_bytes(PyObject *object)
 {
-    PyObject *text =
-        PyBytes_Check(object) || PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_Str(object);
+    PyObject *text = PyBytes_Check(object) || PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_Str(object);
     if (!text || PyBytes_Check(text))
         return text;
     PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");

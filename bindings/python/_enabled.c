@@ -1,9 +1,9 @@
-/* Whether anybody is attached to any of a few probes, as a truth test: `if anybody:` costs neither a look-up nor a
- * call, which is what a server's wrappers pay for each request while nobody is.
+/* Whether a tracer is attached to any of several probes, as a truth test: `if attached:` costs neither a look-up nor a
+ * call, which is what a server's wrappers pay per request while no tracer is attached.
  *
- * It holds its probes, and they their provider. Where a probe's semaphore lies changes when its provider is loaded
- * and unloaded, so it is asked of the probe each time. Nothing in it changes once it is made, and nothing that it
- * holds can hold it: any thread may test it, and Python's collector need not know it. */
+ * Holds references to its probes, which hold their provider. The semaphore's address changes when the provider is
+ * loaded and unloaded, so it is read from the probe each time. The object is immutable and cannot be part of a
+ * reference cycle: any thread may test it, and Python's garbage collector need not track it. */
 #include "_native.h"
 
 struct enabled {
@@ -22,7 +22,7 @@ static int enabled_bool(PyObject *self)
     return 0;
 }
 
-/* How many probes an argument stands for, and which; -1 with an exception. */
+/* Returns the number of probes of an argument and optionally the probes; -1 with an exception. */
 static Py_ssize_t probes_of(PyObject *argument, struct probe **ret_probes)
 {
     if (Py_TYPE(argument) == probe_type) {
@@ -31,12 +31,11 @@ static Py_ssize_t probes_of(PyObject *argument, struct probe **ret_probes)
         return 1;
     }
     if (Py_TYPE(argument) != enabled_type) {
-        PyErr_Format(PyExc_TypeError, "of what is to be told whether it is enabled: %R", argument);
+        PyErr_Format(PyExc_TypeError, "Enabled takes probes, not %R", argument);
         return -1;
     }
     for (Py_ssize_t i = 0; ret_probes && i < Py_SIZE(argument); i++)
-        ret_probes[i] =
-            (struct probe *)Py_NewRef((PyObject *)((struct enabled *)argument)->probes[i]);
+        ret_probes[i] = (struct probe *)Py_NewRef((PyObject *)((struct enabled *)argument)->probes[i]);
     return Py_SIZE(argument);
 }
 
@@ -72,12 +71,13 @@ static PyType_Slot slots[] = {
     {Py_tp_new, enabled_new},
     {Py_tp_dealloc, enabled_dealloc},
     {Py_nb_bool, enabled_bool},
-    {Py_tp_doc, "Enabled(*probes): true while somebody is attached to any of them. An Enabled stands for all of its."},
+    {Py_tp_doc,
+     "Enabled(*probes): true while a tracer is attached to any of them. An Enabled counts as all of its probes."},
     {0, NULL},
 };
 
-static PyType_Spec spec = {"sonde._native.Enabled", sizeof(struct enabled), sizeof(struct probe *),
-                           Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"sonde._native.Enabled", sizeof(struct enabled), sizeof(struct probe *), Py_TPFLAGS_DEFAULT,
+                           slots};
 
 int enabled_add_types(PyObject *module)
 {

@@ -1,17 +1,17 @@
-/* Answers in tokens for Python: sonde._native.Generation, which counts for every request, also those that are
- * not traced. As in a trace nothing here fails a request. */
+/* Token generations for Python: sonde._native.Generation, which counts every request, traced or not. Like a trace, it
+ * never fails a request. */
 #include "_native.h"
 
 struct generation {
     PyObject ob_base;
     struct sonde_trace_generation native;
     PyObject *trace; /* a Trace, or NULL */
-    PyObject *model; /* which keeps the manager */
+    PyObject *model; /* keeps the manager alive */
 };
 
 static PyTypeObject *generation_type;
 
-/* A trace that has ended before its generation is gone: the generation goes on without. */
+/* If the trace ended before its generation, the generation continues without it. */
 static struct sonde_trace_generation *native_of(PyObject *self)
 {
     struct generation *g = (struct generation *)self;
@@ -20,14 +20,15 @@ static struct sonde_trace_generation *native_of(PyObject *self)
     return &g->native;
 }
 
-/* An exception so far is not the request's, but what ends programs stays one. */
+/* Reports a pending exception as unraisable, because it must not fail the request; exceptions that end programs stay.
+ */
 static void report(PyObject *self)
 {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_WriteUnraisable(self);
 }
 
-/* A text that *ret_keep holds; NULL for none, and for one that cannot be made. */
+/* A text owned by *ret_keep; NULL for none, or if the conversion fails. */
 static const char *text_of(PyObject *self, PyObject *object, PyObject **ret_keep)
 {
     report(self);
@@ -36,7 +37,7 @@ static const char *text_of(PyObject *self, PyObject *object, PyObject **ret_keep
     return *ret_keep ? PyBytes_AsString(*ret_keep) : NULL;
 }
 
-/* -1: not known. */
+/* -1: unknown */
 static int64_t count_of(PyObject *self, PyObject *object)
 {
     long long count = object && !PyErr_Occurred() ? PyLong_AsLongLong(object) : -1;
@@ -44,7 +45,7 @@ static int64_t count_of(PyObject *self, PyObject *object)
     return count;
 }
 
-/* What of the arguments is wrong is left out. */
+/* Invalid arguments are reported and ignored. */
 PyObject *generation_begin(PyObject *model, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = {"trace", "operation"};
@@ -117,10 +118,8 @@ static PyObject *leave(PyObject *self, PyObject *arguments)
     if (!PyArg_UnpackTuple(arguments, "__exit__", 3, 3, &kind, &error, &traceback))
         return NULL;
     PyObject *name = kind == Py_None ? NULL : PyObject_GetAttrString(kind, "__name__");
-    struct sonde_trace_generation_result result = {.size = sizeof(result),
-                                                   .input_tokens = -1,
-                                                   .output_tokens = -1,
-                                                   .error_type = text_of(self, name, &keep)};
+    struct sonde_trace_generation_result result = {
+        .size = sizeof(result), .input_tokens = -1, .output_tokens = -1, .error_type = text_of(self, name, &keep)};
     sonde_trace_generation_end(native_of(self), &result);
     Py_XDECREF(keep);
     Py_XDECREF(name);
@@ -135,7 +134,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* One that was not ended is in no figure: what became of its answer is not known. */
+/* A generation that was not ended is in no metric, because its outcome is unknown. */
 static void dealloc(PyObject *self)
 {
     struct generation *g = (struct generation *)self;
@@ -149,13 +148,12 @@ static void dealloc(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    {"tokens", FAST(tokens),
-     "tokens(count=1): so many tokens are out now; the first call is the first token."},
+    {"tokens", FAST(tokens), "tokens(count=1): reports newly emitted tokens; the first call marks the first token."},
     {"end", FAST(end),
      "end(input_tokens=None, output_tokens=None, response_id=None, response_model=None, finish_reason=None, "
-     "error_type=None): before the end of its trace. Once. Without output_tokens: those that were counted."},
-    {"__enter__", enter, METH_NOARGS, "The end of the block is the end, unless `end` was called."},
-    {"__exit__", leave, METH_VARARGS, "Ends it: after an exception with its class as the type of the error."},
+     "error_type=None): ends it, before its trace ends; once. output_tokens defaults to the reported tokens."},
+    {"__enter__", enter, METH_NOARGS, "Ends at the end of the block, unless `end` was called."},
+    {"__exit__", leave, METH_VARARGS, "Ends it; an exception's class becomes the error type."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -163,8 +161,7 @@ static PyType_Slot slots[] = {
     {Py_tp_traverse, traverse},
     {Py_tp_dealloc, dealloc},
     {Py_tp_methods, methods},
-    {Py_tp_doc,
-     "An answer in tokens; Model.generation makes it. One that is dropped without an end is in no figure."},
+    {Py_tp_doc, "A token generation; created by Model.generation. If deleted without an end, no metric counts it."},
     {0, NULL},
 };
 
@@ -174,8 +171,7 @@ static PyType_Spec spec = {"sonde._native.Generation", sizeof(struct generation)
 int generation_add_types(PyObject *module)
 {
     generation_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return generation_type &&
-                   PyModule_AddObject(module, "Generation", Py_NewRef((PyObject *)generation_type)) == 0
+    return generation_type && PyModule_AddObject(module, "Generation", Py_NewRef((PyObject *)generation_type)) == 0
                ? 0
                : -1;
 }

@@ -1,10 +1,8 @@
-/* Probes for Python: the module sonde._native, on libsonde, which is compiled in, with its types Provider and
- * Probe.
+/* USDT probes for Python: the extension sonde._native with libsonde compiled in, and its types Provider and Probe.
  *
- * Until somebody is attached, Probe.fire looks at the semaphore and returns; its arguments have been
- * evaluated by then, so what is dear to compute is given as a callable, or asked for under `if
- * probe.enabled`. While somebody is attached nothing that goes wrong here may change the program: an argument
- * that fails is reported as unraisable and fired as 0. */
+ * While no tracer is attached, Probe.fire only tests the semaphore. Its arguments have been evaluated by then, so
+ * expensive ones are passed as callables, or guarded by `if probe.enabled`. While a tracer is attached no error here
+ * may affect the program: an argument that fails is reported as unraisable and fired as 0. */
 #include "_native.h"
 
 #include <errno.h>
@@ -18,15 +16,12 @@ struct provider {
 
 PyTypeObject *probe_type;
 
-/* --- arguments
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* --- arguments ----------------------------------------------------------------------------------- */
 
-/* A string that ends with NUL, as `str` makes it; *ret_keep holds it. */
+/* A NUL-terminated string, converted by `str` if needed; *ret_keep owns it. */
 static struct sonde_value value_of_string(PyObject *object, PyObject **ret_keep)
 {
-    PyObject *text =
-        PyUnicode_Check(object) || PyBytes_Check(object) ? Py_NewRef(object) : PyObject_Str(object);
+    PyObject *text = PyUnicode_Check(object) || PyBytes_Check(object) ? Py_NewRef(object) : PyObject_Str(object);
     if (text && PyUnicode_Check(text)) {
         PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
         Py_DECREF(text);
@@ -36,7 +31,7 @@ static struct sonde_value value_of_string(PyObject *object, PyObject **ret_keep)
     return sonde_value_of_pointer_(text ? PyBytes_AsString(text) : NULL);
 }
 
-/* A whole number keeps its 64 bits, whether it is meant with a sign or without. */
+/* An integer keeps its 64 bits, signed or unsigned. */
 static struct sonde_value value_of_number(PyObject *object)
 {
     if (PyFloat_Check(object))
@@ -48,15 +43,15 @@ static struct sonde_value value_of_number(PyObject *object)
     }
     int overflow;
     long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    struct sonde_value result = overflow > 0 ? sonde_value_of_unsigned_(PyLong_AsUnsignedLongLong(number))
-                                             : sonde_value_of_signed_(value);
+    struct sonde_value result =
+        overflow > 0 ? sonde_value_of_unsigned_(PyLong_AsUnsignedLongLong(number)) : sonde_value_of_signed_(value);
     if (overflow < 0)
         PyErr_SetString(PyExc_OverflowError, "a probe's argument has at most 64 bits");
     Py_DECREF(number);
     return result;
 }
 
-/* None is 0 or no string; what can be called is called now that somebody wants it. */
+/* Converts an argument: None is 0 or no string; a callable is called now. */
 static struct sonde_value value_of(PyObject *object, int takes_string, PyObject **ret_keep)
 {
     struct sonde_value value = sonde_value_of_signed_(0);
@@ -71,9 +66,7 @@ static struct sonde_value value_of(PyObject *object, int takes_string, PyObject 
     return value;
 }
 
-/* --- probes
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* --- probes -------------------------------------------------------------------------------------- */
 
 static void fire(struct probe *probe, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -113,18 +106,18 @@ static void probe_dealloc(PyObject *self)
 static PyObject *probe_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     (void)type, (void)arguments, (void)keywords;
-    PyErr_SetString(PyExc_TypeError, "Provider.add makes probes");
+    PyErr_SetString(PyExc_TypeError, "probes are created by Provider.add");
     return NULL;
 }
 
 static PyMethodDef probe_methods[] = {
     {"fire", (PyCFunction)(void (*)(void))probe_fire, METH_FASTCALL,
-     "fire(*arguments): fires if somebody is attached. An argument that can be called is called only then."},
+     "fire(*arguments): fires if a tracer is attached. Callable arguments are called only then."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef probe_members[] = {
-    {"enabled", probe_enabled, NULL, "Whether somebody is attached.", NULL},
+    {"enabled", probe_enabled, NULL, "Whether a tracer is attached.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -133,22 +126,19 @@ static PyType_Slot probe_slots[] = {
     {Py_tp_dealloc, probe_dealloc},
     {Py_tp_methods, probe_methods},
     {Py_tp_getset, probe_members},
-    {Py_tp_doc, "A probe; Provider.add makes it."},
+    {Py_tp_doc, "A USDT probe; created by Provider.add."},
     {0, NULL},
 };
 
-static PyType_Spec probe_spec = {"sonde._native.Probe", sizeof(struct probe), 0, Py_TPFLAGS_DEFAULT,
-                                 probe_slots};
+static PyType_Spec probe_spec = {"sonde._native.Probe", sizeof(struct probe), 0, Py_TPFLAGS_DEFAULT, probe_slots};
 
-/* --- providers
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* --- providers ----------------------------------------------------------------------------------- */
 
 static void warn(void *context, const char *text)
 {
     (void)context;
     if (!PyErr_Occurred() && PyErr_WarnEx(PyExc_RuntimeWarning, text, 1) < 0)
-        PyErr_WriteUnraisable(NULL); /* warnings are errors here, but a program without probes goes on */
+        PyErr_WriteUnraisable(NULL); /* warnings are errors here, but the program continues without probes */
 }
 
 PyObject *native_fail(int error, const char *what)
@@ -166,7 +156,7 @@ static int provider_init(PyObject *self, PyObject *arguments, PyObject *keywords
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|z", names, &name, &directory))
         return -1;
     if (provider->native) {
-        PyErr_SetString(PyExc_RuntimeError, "a provider is made once");
+        PyErr_SetString(PyExc_RuntimeError, "a provider cannot be initialised twice");
         return -1;
     }
     int r = sonde_provider_new(name, &provider->native);
@@ -183,11 +173,11 @@ static struct sonde_provider *native_of(PyObject *self)
 {
     struct sonde_provider *native = ((struct provider *)self)->native;
     if (!native)
-        PyErr_SetString(PyExc_RuntimeError, "the provider was not made");
+        PyErr_SetString(PyExc_RuntimeError, "the provider was not initialised");
     return native;
 }
 
-/* Which arguments are strings, by a declaration that libsonde has taken. */
+/* Finds the string arguments in a valid declaration. */
 static void find_strings(struct probe *probe, const char *declaration)
 {
     for (int i = 0; i < SONDE_PROBE_ARGUMENTS_MAX && *declaration; i++) {
@@ -244,10 +234,10 @@ static void provider_dealloc(PyObject *self)
 
 static PyMethodDef provider_methods[] = {
     {"add", provider_add, METH_VARARGS,
-     "add(name, arguments='') -> Probe, such as add('enqueued', 'str model, u32 length'). ValueError: a name or a type that is none."},
+     "add(name, arguments='') -> Probe, such as add('enqueued', 'str model, u32 length'). ValueError: an invalid name or type."},
     {"load", provider_load, METH_NOARGS,
-     "load() -> bool: makes visible what is not yet. False after a warning: the probes stay silent."},
-    {"unload", provider_unload, METH_NOARGS, "unload(): takes all probes back."},
+     "load() -> bool: makes new probes attachable. False after a warning: probes are inactive."},
+    {"unload", provider_unload, METH_NOARGS, "unload(): removes all probes; tracers are detached."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -257,7 +247,7 @@ static PyType_Slot provider_slots[] = {
     {Py_tp_dealloc, provider_dealloc},
     {Py_tp_methods, provider_methods},
     {Py_tp_doc,
-     "Provider(name, directory=None): a set of probes under one name; with a directory its objects are files there."},
+     "Provider(name, directory=None): a set of USDT probes; with a directory, its ELF objects are files there."},
     {0, NULL},
 };
 
@@ -265,16 +255,15 @@ static PyType_Spec provider_spec = {"sonde._native.Provider", sizeof(struct prov
                                     provider_slots};
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "sonde._native", "Native probes and request traces.", -1, NULL, NULL, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "sonde._native", "USDT probes and request traces.", -1, NULL, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *self = PyModule_Create(&module), *provider_type = PyType_FromSpec(&provider_spec);
     probe_type = (PyTypeObject *)PyType_FromSpec(&probe_spec);
-    if (!self || !provider_type || !probe_type ||
-        PyModule_AddObject(self, "Provider", Py_NewRef(provider_type)) < 0 ||
-        PyModule_AddObject(self, "Probe", Py_NewRef((PyObject *)probe_type)) < 0 ||
-        enabled_add_types(self) < 0 || trace_add_types(self) < 0 || trace_manager_add_types(self) < 0)
+    if (!self || !provider_type || !probe_type || PyModule_AddObject(self, "Provider", Py_NewRef(provider_type)) < 0 ||
+        PyModule_AddObject(self, "Probe", Py_NewRef((PyObject *)probe_type)) < 0 || enabled_add_types(self) < 0 ||
+        trace_add_types(self) < 0 || trace_manager_add_types(self) < 0)
         return NULL;
     return self;
 }

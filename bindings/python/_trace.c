@@ -1,9 +1,9 @@
-/* Request traces for Python: sonde._native.Model and .Trace, what a request's threads and tasks call.
+/* Request traces for Python: sonde._native.Model and .Trace, called by a request's threads and tasks.
  *
- * A request that is not traced gets a Trace as well, of which every method returns at once. In one that is
- * traced nothing may fail the request: what cannot be recorded (a tensor that is none, an unknown status) is
- * reported as unraisable and left out. Nothing here lets go of the GIL: all of it takes less time than to get
- * that back; and so a Trace may be ended and stamped by any threads at once. */
+ * An untraced request gets a Trace as well, whose methods return at once. No method of a traced one may fail the
+ * request: what cannot be recorded (an invalid tensor, an unknown status) is reported as unraisable and ignored. No
+ * function releases the GIL, because each takes less time than reacquiring it; so several threads may stamp and end a
+ * Trace at once. */
 #include "_native.h"
 
 #include <stdint.h>
@@ -15,12 +15,12 @@
 
 static PyTypeObject *model_type;
 PyTypeObject *trace_type;
-static PyObject *untraced;   /* of requests without headers: all the same one */
+static PyObject *untraced;   /* shared by all untraced requests without headers */
 static PyObject *activities; /* {name: its number} */
 
 /* --- helpers --------------------------------------------------------------------------------- */
 
-/* What may be sent on as the value of a header, as bytes; NULL: it is none. Tabs may be between members. */
+/* A valid header value as bytes; NULL: invalid. Tabs are allowed between members. */
 static PyObject *header_of(PyObject *object)
 {
     char *value;
@@ -41,8 +41,8 @@ static PyObject *header_of(PyObject *object)
     return NULL;
 }
 
-/* What sonde._recording knows better; a new reference. */
-static PyObject *ask_python(const char *function, PyObject *a, PyObject *b)
+/* Calls a helper of sonde._recording; returns a new reference. */
+static PyObject *call_python(const char *function, PyObject *a, PyObject *b)
 {
     PyObject *module = PyImport_ImportModule("sonde._recording");
     PyObject *callable = module ? PyObject_GetAttrString(module, function) : NULL;
@@ -52,9 +52,8 @@ static PyObject *ask_python(const char *function, PyObject *a, PyObject *b)
     return result;
 }
 
-/* Takes `native`, which may be NULL. */
-static PyObject *trace_object(struct sonde_trace *native, PyObject *owner, PyObject *traceparent,
-                              PyObject *tracestate)
+/* Takes ownership of `native`, which may be NULL. */
+static PyObject *trace_object(struct sonde_trace *native, PyObject *owner, PyObject *traceparent, PyObject *tracestate)
 {
     if (!native && !traceparent && untraced)
         return Py_NewRef(untraced);
@@ -72,7 +71,7 @@ static PyObject *trace_object(struct sonde_trace *native, PyObject *owner, PyObj
     return (PyObject *)t;
 }
 
-/* *native is looked at when no code of Python's runs any more, which might end it. */
+/* *native is read only after all Python code has run, because that may end the trace. */
 static void set_request_id(struct sonde_trace *const *native, PyObject *id)
 {
     char *text;
@@ -85,8 +84,7 @@ static void set_request_id(struct sonde_trace *const *native, PyObject *id)
 
 /* --- models ---------------------------------------------------------------------------------- */
 
-PyObject *trace_model_object(struct sonde_trace_manager *manager, const char *name, long long version,
-                             PyObject *owner)
+PyObject *trace_model_object(struct sonde_trace_manager *manager, const char *name, long long version, PyObject *owner)
 {
     struct sonde_trace_model *native;
     int r = sonde_trace_model_new(manager, name, version, &native);
@@ -115,8 +113,7 @@ static PyObject *model_start(PyObject *self, PyObject *const *arguments, Py_ssiz
         .traceparent = traceparent ? PyBytes_AsString(traceparent) : NULL,
         .tracestate = tracestate ? PyBytes_AsString(tracestate) : NULL,
     };
-    struct sonde_trace *native =
-        sonde_trace_start(((struct model *)self)->native, traceparent ? &request : NULL);
+    struct sonde_trace *native = sonde_trace_start(((struct model *)self)->native, traceparent ? &request : NULL);
     set_request_id(&native, values[0]);
     PyObject *t = trace_object(native, ((struct model *)self)->owner, traceparent, tracestate);
     Py_XDECREF(traceparent);
@@ -147,10 +144,10 @@ static void model_dealloc(PyObject *self)
 
 static PyMethodDef model_methods[] = {
     {"start", FAST(model_start),
-     "start(request_id=None, traceparent=None, tracestate=None) -> Trace, which is falsy when the request is "
-     "not traced. The headers are those of W3C."},
+     "start(request_id=None, traceparent=None, tracestate=None) -> Trace, which is falsy if the request is "
+     "not traced. The headers are those of W3C Trace Context."},
     {"generation", FAST(generation_begin),
-     "generation(trace=None, operation='text_completion') -> Generation: an answer in tokens begins. It is counted "
+     "generation(trace=None, operation='text_completion') -> Generation: begins a token generation. It is counted "
      "for every request, traced or not."},
     {NULL, NULL, 0, NULL},
 };
@@ -159,7 +156,7 @@ static PyType_Slot model_slots[] = {
     {Py_tp_traverse, model_traverse},
     {Py_tp_dealloc, model_dealloc},
     {Py_tp_methods, model_methods},
-    {Py_tp_doc, "A version of a model that is loaded, as long as this object lives; Manager.model makes it."},
+    {Py_tp_doc, "A loaded version of a model, for the lifetime of this object; created by Manager.model."},
     {0, NULL},
 };
 
@@ -168,7 +165,7 @@ static PyType_Spec model_spec = {"sonde._native.Model", sizeof(struct model), 0,
 
 /* --- timestamps and tensors ------------------------------------------------------------------ */
 
-/* t->native as above. */
+/* t->native is read late, as above. */
 static void stamp(struct trace *t, PyObject *name, PyObject *time)
 {
     uint64_t ns = time ? PyLong_AsUnsignedLongLong(time) : sonde_trace_now_ns();
@@ -183,8 +180,7 @@ static void stamp(struct trace *t, PyObject *name, PyObject *time)
     Py_XDECREF(bytes);
 }
 
-static PyObject *trace_timestamp(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
-                                 PyObject *keywords)
+static PyObject *trace_timestamp(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = {"name", "ns"};
     struct trace *t = (struct trace *)self;
@@ -196,7 +192,7 @@ static PyObject *trace_timestamp(PyObject *self, PyObject *const *arguments, Py_
     return native_done(self, Py_None);
 }
 
-/* Buffers are part of the limited API since 3.11 only, but have been the same since 3.3. */
+/* The buffer API is part of the limited API only since 3.11, but has been stable since 3.3. */
 #if Py_LIMITED_API + 0 < 0x030b0000
 typedef struct {
     void *buf;
@@ -214,11 +210,10 @@ int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
 void PyBuffer_Release(Py_buffer *view);
 #endif
 
-/* A buffer of plain values that lie one after another; of BYTES only one that has been put into that form. */
+/* Whether the data is a contiguous buffer of plain values; for BYTES, one that is already in wire form. */
 static int is_plain(PyObject *data, const char *dtype, Py_buffer *ret_view)
 {
-    if (strcmp(dtype, "BYTES") == 0 && !PyBytes_Check(data) && !PyByteArray_Check(data) &&
-        !PyMemoryView_Check(data))
+    if (strcmp(dtype, "BYTES") == 0 && !PyBytes_Check(data) && !PyByteArray_Check(data) && !PyMemoryView_Check(data))
         return 0;
     if (PyObject_GetBuffer(data, ret_view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0) {
         PyErr_Clear();
@@ -236,7 +231,7 @@ static void record(struct trace *t, enum sonde_trace_activity activity, struct s
     Py_buffer view;
     PyObject *packed = NULL;
     if (data && !is_plain(data, tensor->dtype, &view)) {
-        data = packed = ask_python("packed", dtype, data);
+        data = packed = call_python("packed", dtype, data);
         if (!packed || PyObject_GetBuffer(packed, &view, PyBUF_C_CONTIGUOUS) < 0) {
             Py_XDECREF(packed);
             return;
@@ -273,12 +268,11 @@ static void record_tensor(struct trace *t, PyObject *const *values)
     long activity = number ? PyLong_AsLong(number) : -1;
     if (activity < SONDE_TRACE_TENSOR_QUEUE_INPUT) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_ValueError, "%R is not an activity of a tensor", values[0]);
+            PyErr_Format(PyExc_ValueError, "%R is not a tensor activity", values[0]);
         return;
     }
     Py_ssize_t dims = take_shape(values[3], shape);
-    PyObject *name = dims < 0 ? NULL : native_bytes(values[1]),
-             *dtype = name ? native_bytes(values[2]) : NULL;
+    PyObject *name = dims < 0 ? NULL : native_bytes(values[1]), *dtype = name ? native_bytes(values[2]) : NULL;
     if (dtype) {
         struct sonde_trace_tensor tensor = {
             .name = PyBytes_AsString(name),
@@ -292,8 +286,7 @@ static void record_tensor(struct trace *t, PyObject *const *values)
     Py_XDECREF(dtype);
 }
 
-static PyObject *trace_tensor(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
-                              PyObject *keywords)
+static PyObject *trace_tensor(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = {"activity", "name", "dtype", "shape", "data"};
     struct trace *t = (struct trace *)self;
@@ -322,8 +315,8 @@ static PyObject *trace_child(PyObject *self, PyObject *model)
         PyErr_Format(PyExc_TypeError, "a Model, not %R", (PyObject *)Py_TYPE(model));
         return native_done(self, untraced);
     }
-    return trace_object(sonde_trace_child(t->native, ((struct model *)model)->native), t->owner,
-                        t->traceparent, t->tracestate);
+    return trace_object(sonde_trace_child(t->native, ((struct model *)model)->native), t->owner, t->traceparent,
+                        t->tracestate);
 }
 
 static int put_header(PyObject *headers, const char *name, const char *value)
@@ -362,7 +355,7 @@ static void end(struct trace *t, enum sonde_trace_status status, PyObject *messa
     Py_XDECREF(bytes);
 }
 
-/* An unknown one is an error, also of the caller. */
+/* An unknown status raises an error in the caller and counts as an error. */
 static enum sonde_trace_status status_of(PyObject *status)
 {
     static const char *const names[] = {
@@ -407,7 +400,7 @@ static PyObject *trace_exit(PyObject *self, PyObject *arguments)
     if (!PyArg_UnpackTuple(arguments, "__exit__", 3, 3, &kind, &error, &traceback))
         return NULL;
     if (kind != Py_None)
-        outcome = ask_python("outcome", kind, error);
+        outcome = call_python("outcome", kind, error);
     if (outcome)
         end(t, status_of(PyTuple_GetItem(outcome, 0)), PyTuple_GetItem(outcome, 1));
     else
@@ -439,7 +432,7 @@ static int trace_bool(PyObject *self)
     return sonde_trace_level(((struct trace *)self)->native) != 0;
 }
 
-/* Of a request that nobody asks about. */
+/* Creates an untraced Trace. */
 static PyObject *trace_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"traceparent", "tracestate", NULL};
@@ -476,29 +469,27 @@ static void trace_dealloc(PyObject *self)
 
 static PyMethodDef trace_methods[] = {
     {"timestamp", FAST(trace_timestamp),
-     "timestamp(name, ns=None): now, or at that time.monotonic_ns(). Triton's names (\"REQUEST_START\") or your own."},
+     "timestamp(name, ns=None): now, or at a time.monotonic_ns(). Triton's names (\"REQUEST_START\") or custom ones."},
     {"tensor", FAST(trace_tensor),
-     "tensor(activity, name, dtype, shape, data=None), when the level has TENSORS. The data: any buffer, such as "
-     "an array of numpy; numbers; of BYTES, its elements."},
+     "tensor(activity, name, dtype, shape, data=None), if the level includes TENSORS. The data: any buffer, such as "
+     "a numpy array; numbers; for BYTES, its elements."},
     {"set_request_id", trace_set_request_id, METH_O, "set_request_id(id): str or bytes."},
-    {"child", trace_child, METH_O,
-     "child(model) -> Trace: a step of an ensemble, or a request that a model makes itself."},
+    {"child", trace_child, METH_O, "child(model) -> Trace: an ensemble step, or a request that a model issues itself."},
     {"context", trace_context, METH_NOARGS,
-     "context() -> dict: the W3C headers for requests to other servers; of a request without spans those that "
-     "came, unless they are invalid."},
+     "context() -> dict: the W3C headers for outgoing requests; for a request without spans the "
+     "incoming ones, if valid."},
     {"working", working_object, METH_NOARGS,
-     "working(): in a `with`, this thread works for that request; for coroutines there is sonde.trace.working."},
+     "working(): within a `with` block, this thread works for the request; for coroutines see sonde.trace.working."},
     {"end", FAST(trace_end), "end(status='ok', message=None): 'ok', 'error' or 'cancelled'. Once."},
-    {"__enter__", trace_enter, METH_NOARGS, "The end of the block is the end of the trace."},
-    {"__exit__", trace_exit, METH_VARARGS, "Ends it: as an error or cancelled after an exception."},
+    {"__enter__", trace_enter, METH_NOARGS, "Ends the trace at the end of the block."},
+    {"__exit__", trace_exit, METH_VARARGS, "Ends the trace; after an exception as an error or cancelled."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef trace_members[] = {
-    {"level", trace_get_level, NULL, "TIMESTAMPS | TENSORS: what is recorded; 0: nothing.", NULL},
+    {"level", trace_get_level, NULL, "TIMESTAMPS | TENSORS: what is recorded; 0: not recorded.", NULL},
     {"id", trace_get_id, NULL, "From 1; 0: not traced.", NULL},
-    {"active", trace_get_active, NULL, "Whether it is to be ended: it is recorded, or somebody watches.",
-     NULL},
+    {"active", trace_get_active, NULL, "Whether it must be ended: it is recorded, or a tracer is attached.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -509,9 +500,8 @@ static PyType_Slot trace_slots[] = {
     {Py_tp_methods, trace_methods},
     {Py_tp_getset, trace_members},
     {Py_nb_bool, trace_bool},
-    {Py_tp_doc,
-     "A request; Model.start makes it. True while it is recorded. One that is dropped ends as an error. "
-     "Trace(traceparent=None, tracestate=None): one that is not traced and passes these on."},
+    {Py_tp_doc, "A request; created by Model.start. True while it is recorded. If deleted, it ends as an error. "
+                "Trace(traceparent=None, tracestate=None): an untraced request that forwards these headers."},
     {0, NULL},
 };
 
@@ -520,9 +510,9 @@ static PyType_Spec trace_spec = {"sonde._native.Trace", sizeof(struct trace), 0,
 
 static int add_activities(void)
 {
-#define ACTIVITY(name)                                                                                       \
-    {                                                                                                        \
-        #name, SONDE_TRACE_##name                                                                            \
+#define ACTIVITY(name)                                                                                                 \
+    {                                                                                                                  \
+        #name, SONDE_TRACE_##name                                                                                      \
     }
     static const struct {
         const char *name;

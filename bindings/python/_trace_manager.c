@@ -1,6 +1,6 @@
-/* The tracing of a server for Python: sonde._native.Manager, which sonde.trace.Manager is put around.
- * Whatever waits for a disk or a receiver waits without the GIL, which the library's thread needs to report a
- * loss. That flush and close do not meet in two threads is seen to in Python. */
+/* The tracing of a server for Python: sonde._native.Manager, wrapped by sonde.trace.Manager. Calls that wait for a
+ * disk or a receiver release the GIL, because the library's thread needs it to report errors. The Python wrapper
+ * serialises flush and close. */
 #include "_native.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 struct manager {
     PyObject ob_base;
-    struct sonde_trace_manager *native; /* NULL: closed, or not made */
+    struct sonde_trace_manager *native; /* NULL: closed, or not initialised */
     PyObject *report;                   /* called with an errno and a message */
 };
 
@@ -25,10 +25,10 @@ static struct sonde_trace_manager *native_of(PyObject *self)
     return native;
 }
 
-/* Whose library is reporting on this thread; what it runs may collect that very manager. */
+/* The manager whose error callback runs on this thread; the callback may garbage-collect that manager. */
 static __thread struct sonde_trace_manager *reporting;
 
-/* On a thread of the library, or on one that is in a call of it and may hold the GIL or not. */
+/* Runs on a thread of the library, or within a call of it, with or without the GIL. */
 static void on_error(void *argument, int error, const char *message)
 {
     if (!Py_IsInitialized())
@@ -49,7 +49,7 @@ static void on_error(void *argument, int error, const char *message)
     PyGILState_Release(state);
 }
 
-/* --- making and closing ---------------------------------------------------------------------- */
+/* --- creation and closing-------------------------------------------------------------------- */
 
 static PyObject *fail_because(int error, const char *why)
 {
@@ -66,7 +66,7 @@ static PyObject *fail_because(int error, const char *why)
     return NULL;
 }
 
-/* `options`: pairs of an option of the command line and its value. */
+/* `options`: pairs of command line option and value. */
 static int configure(struct sonde_trace_config *config, PyObject *options)
 {
     char why[SONDE_TRACE_WHY_SIZE] = "not an option of traces";
@@ -84,8 +84,8 @@ static int configure(struct sonde_trace_config *config, PyObject *options)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int make(struct manager *m, const struct sonde_trace_config *config,
-                const struct sonde_trace_options *options)
+static int create_native(struct manager *m, const struct sonde_trace_config *config,
+                         const struct sonde_trace_options *options)
 {
     char why[SONDE_TRACE_WHY_SIZE] = "traces";
     struct sonde_trace_manager *native = NULL;
@@ -98,20 +98,18 @@ static int make(struct manager *m, const struct sonde_trace_config *config,
 
 static int manager_init(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {
-        "options",           "report", "queue_traces_max", "queue_bytes_max", "tensor_bytes_max",
-        "request_bytes_max", NULL};
+    static char *names[] = {"options",           "report", "queue_traces_max", "queue_bytes_max", "tensor_bytes_max",
+                            "request_bytes_max", NULL};
     struct manager *m = (struct manager *)self;
     struct sonde_trace_options o = {.size = sizeof(o), .on_error = on_error, .argument = m};
     unsigned queue_traces_max = 0;
     unsigned long long queue_bytes_max = 0, tensor_bytes_max = 0, request_bytes_max = 0;
     PyObject *options, *report;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O|IKKK", names, &PyList_Type, &options, &report,
-                                     &queue_traces_max, &queue_bytes_max, &tensor_bytes_max,
-                                     &request_bytes_max))
+                                     &queue_traces_max, &queue_bytes_max, &tensor_bytes_max, &request_bytes_max))
         return -1;
     if (m->report) {
-        PyErr_SetString(PyExc_RuntimeError, "a manager is made once");
+        PyErr_SetString(PyExc_RuntimeError, "a manager cannot be initialised twice");
         return -1;
     }
     o.queue_traces_max = queue_traces_max;
@@ -125,7 +123,7 @@ static int manager_init(PyObject *self, PyObject *arguments, PyObject *keywords)
         fail_because(r, "");
         return -1;
     }
-    r = configure(config, options) == 0 ? make(m, config, &o) : -1;
+    r = configure(config, options) == 0 ? create_native(m, config, &o) : -1;
     sonde_trace_config_free(config);
     return r;
 }
@@ -158,8 +156,9 @@ static int manager_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Nobody else has it; what still reports while it is closed finds `report`. On the library's own thread, which cannot wait for itself, it is
- * put off: the object lives again until the interpreter's main thread takes it. */
+/* Last reference gone; errors reported while closing still find `report`. On the library's own thread, which
+ * cannot wait for itself, the deallocation is postponed: the object is revived until the interpreter's main thread
+ * frees it. */
 static void manager_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -167,7 +166,7 @@ static void manager_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (native && native == reporting) {
         Py_INCREF(self);
-        (void)Py_AddPendingCall(dealloc_later, self); /* without room for it: kept for ever */
+        (void)Py_AddPendingCall(dealloc_later, self); /* if the queue of pending calls is full, it is leaked */
         return;
     }
     close_native((struct manager *)self);
@@ -208,29 +207,18 @@ static PyObject *manager_stats(PyObject *self, PyObject *unused)
     if (!native)
         return NULL;
     sonde_trace_manager_stats(native, &s, sizeof(s));
-#define COUNT(name)                                                                                          \
-    {                                                                                                        \
-        #name, &s.name                                                                                       \
+#define COUNT(name)                                                                                                    \
+    {                                                                                                                  \
+        #name, &s.name                                                                                                 \
     }
     const struct {
         const char *name;
         const uint64_t *count;
     } all[] = {
-        COUNT(sampled),
-        COUNT(written),
-        COUNT(dropped_queue),
-        COUNT(dropped_write),
-        COUNT(write_errors),
-        COUNT(records_dropped),
-        COUNT(tensors_malformed),
-        COUNT(tensors_too_large),
-        COUNT(spans_rejected),
-        COUNT(generations),
-        COUNT(generations_overflowed),
-        COUNT(metrics_sent),
-        COUNT(metrics_lost),
-        COUNT(metric_errors),
-        COUNT(points_rejected),
+        COUNT(sampled),        COUNT(written),         COUNT(dropped_queue),          COUNT(dropped_write),
+        COUNT(write_errors),   COUNT(records_dropped), COUNT(tensors_malformed),      COUNT(tensors_too_large),
+        COUNT(spans_rejected), COUNT(generations),     COUNT(generations_overflowed), COUNT(metrics_sent),
+        COUNT(metrics_lost),   COUNT(metric_errors),   COUNT(points_rejected),
     };
 #undef COUNT
     PyObject *counts = PyDict_New();
@@ -277,7 +265,7 @@ static PyObject *manager_http(PyObject *self, PyObject *arguments)
     return result;
 }
 
-/* The map of a call as C has it. Its strings are those of Python's, which `keep` holds. */
+/* The map of a gRPC call in C. Its strings belong to Python objects held by `keep`. */
 struct map {
     struct sonde_trace_setting *settings;
     size_t count;
@@ -290,7 +278,7 @@ static void map_free(struct map *map)
     free(map->settings);
 }
 
-/* A C string that lives as long as `keep`, a list. */
+/* A C string that is valid as long as `keep`, a list. */
 static const char *kept_text(PyObject *keep, PyObject *text)
 {
     PyObject *bytes = PyUnicode_Check(text) ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
@@ -308,8 +296,7 @@ static int put_setting(struct map *map, PyObject *keep, PyObject *name, PyObject
     if (!texts)
         return -1;
     struct sonde_trace_setting *s = &map->settings[map->count++];
-    *s = (struct sonde_trace_setting){
-        .name = kept_text(keep, name), .values = texts, .value_count = (size_t)count};
+    *s = (struct sonde_trace_setting){.name = kept_text(keep, name), .values = texts, .value_count = (size_t)count};
     for (Py_ssize_t i = 0; s->name && i < count; i++)
         if (!(texts[i] = kept_text(keep, PyList_GetItem(values, i))))
             return -1;
@@ -343,8 +330,7 @@ static PyObject *dict_of(const struct sonde_trace_reply *reply)
         PyObject *values = PyList_New(0);
         int r = values ? PyDict_SetItemString(dict, s[i].name, values) : -1;
         for (size_t k = 0; r == 0 && k < s[i].value_count; k++) {
-            PyObject *text =
-                PyUnicode_DecodeUTF8(s[i].values[k], (Py_ssize_t)strlen(s[i].values[k]), "replace");
+            PyObject *text = PyUnicode_DecodeUTF8(s[i].values[k], (Py_ssize_t)strlen(s[i].values[k]), "replace");
             r = text ? PyList_Append(values, text) : -1;
             Py_XDECREF(text);
         }
@@ -386,8 +372,7 @@ static PyObject *manager_grpc(PyObject *self, PyObject *arguments)
 }
 
 static PyMethodDef methods[] = {
-    {"model", manager_model, METH_VARARGS,
-     "model(name, version, owner) -> Model, which keeps the owner alive."},
+    {"model", manager_model, METH_VARARGS, "model(name, version, owner) -> Model, which keeps the owner alive."},
     {"stats", manager_stats, METH_NOARGS, "stats() -> dict of counts."},
     {"metrics", manager_metrics, METH_NOARGS, "metrics() -> str, for Prometheus."},
     {"flush", manager_flush, METH_VARARGS, NULL},
@@ -398,16 +383,12 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, PyType_GenericNew},
-    {Py_tp_init, manager_init},
-    {Py_tp_traverse, manager_traverse},
-    {Py_tp_dealloc, manager_dealloc},
-    {Py_tp_methods, methods},
-    {0, NULL},
+    {Py_tp_new, PyType_GenericNew},   {Py_tp_init, manager_init}, {Py_tp_traverse, manager_traverse},
+    {Py_tp_dealloc, manager_dealloc}, {Py_tp_methods, methods},   {0, NULL},
 };
 
-static PyType_Spec spec = {"sonde._native.Manager", sizeof(struct manager), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"sonde._native.Manager", sizeof(struct manager), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                           slots};
 
 int trace_manager_add_types(PyObject *module)
 {

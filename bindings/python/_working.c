@@ -1,6 +1,6 @@
-/* `with t.working():` for Python: from here to there the thread works for that request, which libsonde tells
- * to those who look from outside (probes, the thread's context). It must not be left open while a coroutine
- * waits: other tasks run on the thread then (sonde.trace.working takes the steps of one). */
+/* `with t.working():` for Python: within the block the thread works for that request, which libsonde publishes by
+ * probes and the thread context. The block must not span an await: other tasks run on the thread meanwhile (use
+ * sonde.trace.working for coroutines). */
 #include "_native.h"
 
 #include <pthread.h>
@@ -8,8 +8,8 @@
 struct working {
     PyObject ob_base;
     PyObject *trace;
-    struct sonde_trace *entered; /* to leave it by, even if it has ended by then */
-    pthread_t thread;            /* that entered */
+    struct sonde_trace *entered; /* to leave it, even if it has ended by then */
+    pthread_t thread;            /* the thread that entered */
 };
 
 static PyTypeObject *working_type;
@@ -29,8 +29,8 @@ static PyObject *enter(PyObject *self, PyObject *unused)
 {
     (void)unused;
     struct working *w = (struct working *)self;
-    if (!w->trace) { /* made by its type */
-        PyErr_SetString(PyExc_TypeError, "Trace.working makes it");
+    if (!w->trace) { /* created directly from its type */
+        PyErr_SetString(PyExc_TypeError, "created by Trace.working only");
         return NULL;
     }
     if (!w->entered) {
@@ -41,7 +41,7 @@ static PyObject *enter(PyObject *self, PyObject *unused)
     return Py_NewRef(w->trace);
 }
 
-/* On another thread there is nothing to leave: that may work for the same request by a block of its own. */
+/* On another thread there is nothing to leave; it may be in a block of its own for the same request. */
 static void leave_entered(struct working *w)
 {
     struct sonde_trace *entered = w->entered;
@@ -82,7 +82,7 @@ static PyType_Spec spec = {"sonde._native.Working", sizeof(struct working), 0, P
 
 int working_add_types(PyObject *module)
 {
-    (void)module; /* nobody makes one but Trace.working */
+    (void)module; /* instances are created by Trace.working only */
     working_type = (PyTypeObject *)PyType_FromSpec(&spec);
     return working_type ? 0 : -1;
 }

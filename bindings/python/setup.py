@@ -1,5 +1,6 @@
-"""The wheel of the package `sonde`: libsonde's sources compiled into one extension for CPython 3.9 and later, and libsonde-otlp.so.1. Where
-there is no compiler, or another Python, the package is installed without them and stays silent; where there is no libcurl, without the latter."""
+"""Builds the wheel of the package `sonde`: libsonde's sources compiled into one extension for CPython 3.9 and
+later, and libsonde-otlp.so.1. Without a compiler, or on another Python implementation, the package is installed
+without them and is inactive; without libcurl, only libsonde-otlp.so.1 is missing."""
 import os
 import subprocess
 from glob import glob
@@ -24,13 +25,14 @@ VERSION = "0.1.0"
 
 
 class Build(build_ext):
-    """libsonde-otlp.so.1 lies beside the extension, where it is looked for when traces are to be sent to a receiver."""
+    """Places libsonde-otlp.so.1 next to the extension, which loads it from there to send traces to a receiver."""
 
     def get_ext_filename(self, name):
         return "libsonde-otlp.so.1" if name.endswith("otlp") else super().get_ext_filename(name)
 
     def build_extension(self, extension):
-        """How readers of the thread's context like it best (lib/trace/thread_context.c), where the compiler can."""
+        """Prefers TLS descriptors for the thread context (lib/trace/thread_context.c), if the compiler supports
+        them."""
         if self.takes("-mtls-dialect=gnu2"):
             extension.extra_compile_args.append("-mtls-dialect=gnu2")
         super().build_extension(extension)
@@ -38,7 +40,7 @@ class Build(build_ext):
     def takes(self, flag):
         try:
             return subprocess.run([*self.compiler.compiler_so, flag, "-E", "-x", "c", os.devnull], capture_output=True).returncode == 0
-        except OSError:  # there is no compiler, which the build finds out by itself
+        except OSError:  # no compiler: the build reports that itself
             return False
 
 
@@ -55,7 +57,7 @@ def extension(name, *sources, libraries=()):
 setup(
     name="sonde",
     version=VERSION,
-    description="Native probes and inference request traces for servers in Python",
+    description="USDT probes and inference request traces for servers in Python",
     license="Apache-2.0",
     python_requires=">=3.9",
     packages=["sonde"],

@@ -279,4 +279,4 @@ def test_server_runs_without_the_native_extension(serve, package, tmp_path):  # 
     shutil.copytree(package / "sonde", tmp_path / "silent/sonde", ignore=shutil.ignore_patterns("*.so"))
     server = serve(workers=0, sonde=tmp_path / "silent")
     assert server.infer("batched")[0] == 200 and server.infer("cached")[0] == 200
-    assert server.running.error.count("RuntimeWarning: sonde") == 1 and "all probes stay silent" in server.running.error
+    assert server.running.error.count("RuntimeWarning: sonde") == 1 and "probes are inactive" in server.running.error

@@ -1,18 +1,18 @@
-"""Native probes for programs in Python: bpftrace, perf and everything on libbpf attach to them by name while the program runs.
+"""USDT probes for Python programs: bpftrace, perf and any libbpf tool attach to them by name while the program runs.
 
     provider = sonde.Provider("mlserver")
     enqueued = provider.add("enqueued", "str model, u32 length")
     predict = sonde.Pair(provider, "predict", "str model")
     provider.load()
 
-    enqueued.fire(model.name, lambda: queue.qsize())    # the callable is called only while somebody is attached
+    enqueued.fire(model.name, lambda: queue.qsize())    # the callable is called only while a tracer is attached
     with predict(model.name):                           # fires predict_begin and, also on exceptions, predict_end
         ...
-    anybody = sonde.Enabled(enqueued, predict.enabled)
-    if anybody: ...                                     # somebody is attached to any of them
+    attached = sonde.Enabled(enqueued, predict.enabled)
+    if attached: ...                                    # a tracer is attached to any of them
 
-`sonde.trace` has request traces. Where the native part cannot be loaded everything can be called as well and stays silent, after one warning;
-`sonde.native` says which it is.
+`sonde.trace` has request traces. If the native extension cannot be loaded, all calls still work and do nothing, after
+one warning; `sonde.native` is True if it is loaded.
 """
 try:
     from ._native import Enabled, Probe, Provider
@@ -21,7 +21,7 @@ except ImportError as error:
     import warnings
     from ._silent import Enabled, Probe, Provider
     native = False
-    warnings.warn(f"sonde: no native part ({error}); all probes stay silent, nothing is traced", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"sonde: the native extension cannot be loaded ({error}): probes are inactive, nothing is traced", RuntimeWarning, stacklevel=2)
 
 from .pair import Pair
 

@@ -1,4 +1,5 @@
-"""What traces do seldom, and Python says better than C: values that are no buffer, how a block ended, a loss that is to be heard of."""
+"""Rarely needed helpers of traces that are simpler in Python than in C: tensor data that is not a buffer, the
+outcome of a block, and logging of losses."""
 import itertools
 import logging
 import struct
@@ -8,7 +9,7 @@ _FORMATS = {"BOOL": "?", "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q", 
 
 
 def _flat(data):
-    """The elements of an array, or of lists in lists."""
+    """The elements of an array or of nested lists."""
     if hasattr(data, "tolist"):
         data = data.tolist()
     if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__"):
@@ -22,8 +23,8 @@ def _element(value):
 
 
 def packed(dtype, data):
-    """The bytes of a tensor of which the data is no plain buffer: numbers in lists, elements of BYTES, an array of a stride, of the other
-    byte order, or of a type that Python has none for."""
+    """The bytes of a tensor whose data is not a plain buffer: numbers in lists, elements of BYTES, a strided
+    array, one of the other byte order, or of a type that Python lacks."""
     if dtype == "BYTES":
         return b"".join(map(_element, _flat(data)))
     kind = getattr(data, "dtype", None)
@@ -36,16 +37,16 @@ def packed(dtype, data):
 
 
 def outcome(kind, error):
-    """The status and message of a trace whose block ended with that exception. (By name: there is one such class in each of asyncio,
-    concurrent.futures and trio.)"""
+    """The status and message of a trace whose block ended with that exception. Cancellation is matched by class
+    name, because asyncio, concurrent.futures and trio each have their own class."""
     if any(base.__name__ in ("CancelledError", "Cancelled", "GeneratorExit") for base in kind.__mro__):
         return "cancelled", kind.__name__
     try:
         return "error", f"{kind.__name__}: {error}"
-    except Exception:  # its text is somebody else's program
+    except Exception:  # converting it runs foreign code
         return "error", kind.__name__
 
 
 def lost(error, message):
-    """Traces begin to be lost; called by the library's thread."""
+    """Logs that traces begin to be lost; called on the library's thread."""
     logging.getLogger("sonde.trace").error("%s (errno %d)", message, error)

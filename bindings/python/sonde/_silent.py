@@ -1,4 +1,4 @@
-"""What stands in for the native part where it cannot be loaded: the same calls, to which nobody can attach."""
+"""Replaces the native extension where it cannot be loaded: the same interface, but no probes and no traces."""
 import re
 
 
@@ -12,7 +12,7 @@ class Probe:
 
 
 class Enabled:
-    """Nobody is attached to any of its probes."""
+    """Always false: no tracer can attach."""
     __slots__ = ()
 
     def __init__(self, *probes):
@@ -23,7 +23,7 @@ class Enabled:
 
 
 class Provider:
-    """A provider of silent probes."""
+    """A provider of inactive probes."""
 
     def __init__(self, name, directory=None):
         pass
@@ -42,7 +42,7 @@ class Refused(ValueError):
     pass
 
 
-# W3C Trace Context Level 2, as lib/trace/context.c reads it.
+# W3C Trace Context Level 2, as parsed by lib/trace/context.c.
 _BODY = "-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _PARENT = re.compile(rf"00{_BODY}|(?!00|ff)[0-9a-f]{{2}}{_BODY}(?:-[\t -~]*)?")
 _MEMBER = re.compile(r"([a-z0-9][a-z0-9_\-*/@]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]")
@@ -59,7 +59,7 @@ def _text(header):
 
 
 class Trace:
-    """A request that is not traced."""
+    """An untraced request."""
     __slots__ = ("_parent", "_state")
     id = level = 0
     active = False
@@ -105,7 +105,7 @@ _untraced = Trace()
 
 
 class Generation:
-    """An answer in tokens that nobody counts."""
+    """A generation that is not counted."""
 
     def tokens(self, count=1):
         pass
@@ -150,7 +150,7 @@ class Manager:
         pass
 
     def http(self, method, path, body):
-        """There is nothing to be set: the paths are the server's, which has none."""
+        """Returns None: there are no settings, so the paths belong to the server."""
 
     def grpc(self, model, settings):
         raise Refused(12, "there are no request traces in this process")

@@ -1,18 +1,19 @@
-"""Request traces for a server of ASGI (FastAPI, Starlette and others), in two lines:
+"""Request traces for ASGI servers (FastAPI, Starlette and others), in two lines:
 
     manager, rest = sonde.trace.Manager.from_args(sys.argv[1:])
     app.add_middleware(sonde.asgi.TraceMiddleware, manager=manager)
 
-A request of inference gets a trace, scope["sonde.trace"], with these times, which lie in this order and so add up:
+An inference request gets a trace, scope["sonde.trace"], with these timestamps, in this order:
 
-    HTTP_RECV_START               the server hands the request over
-    HTTP_RECV_END, REQUEST_START  the last part of its body is there (of one that is not read before the answer begins: HTTP_RECV_START)
-    REQUEST_END, HTTP_SEND_START  the application hands over the last part of the answer, or fails
-    HTTP_SEND_END                 the server has taken that
+    HTTP_RECV_START               the server passes the request to the application
+    HTTP_RECV_END, REQUEST_START  the last part of its body was received (HTTP_RECV_START if the body is not read before
+                                  the response begins)
+    REQUEST_END, HTTP_SEND_START  the application sends the last part of the response, or fails
+    HTTP_SEND_END                 the server has accepted it
 
-All others (QUEUE_START, COMPUTE_START, ...) are the application's to stamp. While the
-application runs for a request, between its waits, its thread works for that (sonde.trace.working). The trace ends with the answer: in error for a status from 400 on
-or an exception, cancelled when the client has gone or the task was cancelled.
+All others (QUEUE_START, COMPUTE_START, ...) are stamped by the application. While the application runs for a request,
+between its awaits, its thread works for that request (sonde.trace.working). The trace ends with the response: as an
+error for a status from 400 on or an exception, as cancelled if the client disconnected or the task was cancelled.
 """
 import asyncio
 import re
@@ -36,7 +37,7 @@ def _path_of(scope):
 
 
 def model_of_path(scope):
-    """The model and version that a path of KServe's protocol names; None: it is no request of inference."""
+    """The model and version named by a path of the KServe protocol; None: not an inference request."""
     found = _INFERENCE.fullmatch(_path_of(scope)) if scope["method"] == "POST" else None
     if not found:
         return None
@@ -44,9 +45,9 @@ def model_of_path(scope):
 
 
 class TraceMiddleware:
-    """`model`: a function of the scope that says which model a request is for (its name, or name and version, or a Model) or None for one that
-    is not to be traced. `endpoints`: whether the trace protocol is answered, /v2/trace/setting and the like, which lets whoever reaches
-    the server change what is traced."""
+    """`model`: a function of the scope that returns the model of a request (its name, name and version, or a
+    Model), or None if it is not to be traced. `endpoints`: whether the trace protocol is served
+    (/v2/trace/setting and the like), which lets every client of the server change what is traced."""
 
     def __init__(self, app, manager, model=model_of_path, endpoints=True):
         self.app, self.manager, self._model_of, self._endpoints = app, manager, model, endpoints
@@ -85,7 +86,7 @@ class TraceMiddleware:
             self._models.settle(named, model, request.status)
 
     async def _watch(self, named, scope, receive, send):
-        """A request that is not traced, of a name that is traced from its first success on."""
+        """Serves an untraced request with a name that is traced from its first success on."""
         status = 0
 
         async def watching(message):
@@ -97,7 +98,7 @@ class TraceMiddleware:
         self._models.settle(named, None, status)
 
     async def _answer(self, scope, receive, send):
-        """The trace protocol; False: it is somebody else's path."""
+        """Serves the trace protocol; False: the path belongs to the application."""
         path, method = _path_of(scope), scope["method"]
         if not _SETTING.fullmatch(path) or self.manager.http("GET", path) is None:
             return False
@@ -117,7 +118,8 @@ class TraceMiddleware:
         return True
 
     def _flushing(self, send):
-        """Servers (uvicorn) may end themselves by a signal after this, without Python's own end. Nothing is served any more: it may block."""
+        """Flushes at shutdown, because servers (uvicorn) may then end themselves by a signal, without Python's
+        exit handlers. No request is in flight, so it may block."""
         async def send_flushed(message):
             if message["type"] in ("lifespan.shutdown.complete", "lifespan.shutdown.failed"):
                 self.manager.flush(5)
@@ -126,8 +128,8 @@ class TraceMiddleware:
 
 
 def _context_of(headers):
-    """The W3C headers, or what is to be taken for their absence: there must be one traceparent, and there may be several lines of tracestate.
-    Space behind a value is not of it (httptools, of uvicorn, leaves it there)."""
+    """The W3C headers, or None for each if absent or invalid: there must be one traceparent, and there may be
+    several lines of tracestate. Trailing space is stripped (httptools, of uvicorn, leaves it there)."""
     parent, states = None, []
     for name, value in headers:
         if name == b"traceparent":
@@ -140,15 +142,16 @@ def _context_of(headers):
 
 
 class _Models:
-    """The handles of the models that requests have named, made when they are first named and kept once a request has succeeded: the names are
-    the clients', who shall not fill the memory with those that are none. When too many of these have come, handles are made for names that have
-    succeeded only: so nobody keeps a model from being traced, and the library, which forgets no name, gets none but theirs."""
+    """Handles of the models that requests name, created on first use and kept once a request has succeeded. Names
+    come from clients, which must not fill the memory with invalid ones: after too many unconfirmed names,
+    handles are created only for names that have succeeded. So clients cannot keep a model from being traced,
+    and the library, which never frees a name, gets few invalid ones."""
 
     def __init__(self, manager):
         self._manager, self._known, self._tried = manager, {}, set()
 
     def find(self, named):
-        """The model or None, and whether the answer tells if it is one."""
+        """The model or None, and whether the response decides if the name is valid."""
         model = self._known.get(named)
         if model is not None:
             return model, False
@@ -158,7 +161,7 @@ class _Models:
             return None, True
         model = self._make(named)
         if model is not None:
-            self._tried.add(named)  # now that it is of a size
+            self._tried.add(named)  # its length is valid
         return model, model is not None
 
     def _make(self, named):
@@ -178,19 +181,19 @@ class _Models:
 
 
 async def _message_of(receive):
-    """Servers may return what can be awaited and is no coroutine, of which alone a task can be made."""
+    """Servers may return an awaitable that is not a coroutine; a task requires a coroutine."""
     return await receive()
 
 
 class _Request:
-    """What a request's messages say, stamped into its trace as they pass."""
+    """Stamps a request's messages into its trace as they pass."""
 
     def __init__(self, t, receive, send):
         self._trace, self._receive, self._send = t, receive, send
         self._begun_ns = _now()
         self._is_read = self._has_begun = self._has_stopped = self._is_answered = self._has_trailers = False
-        self._waiting = 0  # calls of receive that have not returned
-        self._gone = None  # the message that said so
+        self._waiting = 0  # pending calls of receive
+        self._gone = None  # the disconnect message
         self.status = 0
         t.timestamp("HTTP_RECV_START", self._begun_ns)
 
@@ -252,13 +255,13 @@ class _Request:
             self._trace.timestamp("REQUEST_END", ns)
 
     async def _look_for_client(self):
-        """A server tells that the client has gone to those who wait for another message only. When the request has been read to its end, that is
-        the only one to come; it is not waited for."""
+        """Servers report a disconnect only to pending calls of receive. Once the request is read completely, a
+        disconnect is the only possible message, so this polls for it without waiting."""
         if self._gone or self._waiting or not self._is_read:
             return
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # a server on another loop than asyncio's
+        except RuntimeError:  # not an asyncio event loop
             return
         asked = loop.create_task(_message_of(self._receive))
         try:
@@ -270,12 +273,12 @@ class _Request:
             self._gone = asked.result()
 
     def fail(self, error):
-        """The application has failed; what it did after a whole answer is no part of the request."""
+        """The application failed; a failure after a complete response is not part of the request."""
         if not self._is_answered:
             self._end(*outcome(type(error), error))
 
     def end(self):
-        """The answer is whole, or nothing more comes."""
+        """The response is complete, or ends here."""
         if not self._is_answered:
             self._end("error", "the answer is not whole")
         elif self.status >= 400:

@@ -1,11 +1,11 @@
-"""The inference provider: what a model server says about its work, as one set of probes with stable names and arguments.
+"""The inference provider: a model server's activity as one set of USDT probes with stable names and arguments.
 
     probes = sonde.inference.Inference("server", ["request_*", "batch_*"])
     with probes.request(model, version, False, request_id): ...        # request_begin, request_end
     probes.cache_hit.fire(id_of_the_request, model)
 
-What is not chosen can be called as well and does not exist for those who look from outside. Each process of a server makes one, under the same
-name. `sonde.mlserver` puts it into MLServer.
+Probes that are not selected can be called as well but are not attachable. Each process of a server creates one
+Inference, all under the same name. `sonde.mlserver` adds it to MLServer.
 """
 from fnmatch import fnmatchcase
 
@@ -19,7 +19,8 @@ PAIRS = {
     "request": "str model, str version, u8 streaming, str request_id",
     "predict": "str model, str version, u64 cause",
 }
-# Ids of requests, batches and dispatches are different from each other; `cause` is the id of what the work is done for, 0 where that began unseen.
+# Ids of requests, batches and dispatches are distinct; `cause` is the id of the work that caused this, 0 if that
+# began before a tracer was attached.
 EVENTS = {
     "cache_hit": "u64 request, str model",
     "cache_miss": "u64 request, str model",
@@ -36,7 +37,7 @@ EVENTS = {
 
 
 class _Chosen:
-    """A provider of which only the probes exist whose names match; the others are those of one that is never loaded."""
+    """Adds only the probes whose names match to the provider; others go to a provider that is never loaded."""
 
     def __init__(self, name, provider, patterns):
         self.provider, self.never, self.patterns, self.unmatched = provider, Provider(name), patterns, set(patterns)
@@ -48,8 +49,9 @@ class _Chosen:
 
 
 class Inference:
-    """The probes as attributes: a Pair for each of PAIRS, a Probe for each of EVENTS. `patterns` ("batch_*") choose those that exist;
-    ValueError for one that is no probe's. `directory`: see Provider. `loaded`: whether anybody can attach."""
+    """The probes as attributes: a Pair for each of PAIRS, a Probe for each of EVENTS. `patterns` ("batch_*")
+    select the attachable ones; ValueError if one matches no probe. `directory`: see Provider. `loaded`: whether
+    tracers can attach."""
 
     def __init__(self, name, patterns=("*",), directory=None):
         self.provider = Provider(name, directory)

@@ -1,12 +1,13 @@
-"""The inference provider in MLServer, by one line of its settings.json:
+"""The inference provider for MLServer, enabled by one line of its settings.json:
 
     "model_repository_implementation": "sonde.mlserver.repository"
 
-MLServer imports what that names in its main process and, with its settings, in every worker. The import wraps the two places where those begin;
-there the wrappers of the families below are put on, once what they replace has been found to look as expected. A family that does not fit this
-MLServer is left out and named in one warning. What a wrapper asks MLServer's objects for, it asks in callables, which are called only while
-somebody is attached and may fail: nothing here ends a server or a request. A wrapper on a request's way first tests, by an Enabled, whether anybody is attached
-to any of its probes; while nobody is, that is all it does.
+MLServer imports the named module in its main process and, with its settings, in every worker. The import wraps the
+two entry points of these; they install the wrappers of the families below, after checking that the functions to be
+replaced look as expected. A family that does not fit this MLServer is skipped and named in one warning. Wrappers read
+MLServer's objects in callables, which are called only while a tracer is attached and may fail: nothing here fails a
+server or a request. A wrapper on the request path first tests an Enabled of its probes; while no tracer is attached,
+that is all it does.
 """
 import contextlib
 import contextvars
@@ -22,14 +23,15 @@ from . import Enabled
 from .inference import Inference
 from .pair import next_id
 
-# The id of what the running task works for: a request, a batch, or in a worker a dispatch. 0: it began when nobody was attached.
+# The id of the work of the running task: a request, a batch, or in a worker a dispatch. 0: it began while no tracer
+# was attached.
 _cause = contextvars.ContextVar("sonde_cause", default=0)
 
 
 def repository(root, probes=None, directory=None, implementation="mlserver.repository.SchemalessModelRepository", **arguments):
-    """What MLServer asks for its models: the repository that it would have had. "model_repository_implementation_args" in settings.json are
-    the arguments: `probes`, patterns of those that are to exist; `directory`, where they are put as a file; `implementation`, another
-    repository, with what else it takes."""
+    """Creates the model repository that MLServer would use otherwise. "model_repository_implementation_args" in
+    settings.json are the arguments: `probes`, patterns of the probes to create; `directory`, where they are
+    stored as a file; `implementation`, another repository class, with its own arguments."""
     module, _, name = implementation.rpartition(".")
     made_by = getattr(importlib.import_module(module), name)
     taken = inspect.signature(made_by).parameters
@@ -52,18 +54,18 @@ def _working_for(number):
 
 
 def _number(text):
-    """The 64-bit form of an id of MLServer's, which is a string and the same in main process and worker."""
+    """The 64-bit form of an MLServer id, a string that is the same in main process and worker."""
     return int.from_bytes(hashlib.blake2b(str(text).encode(), digest_size=8).digest(), "little")
 
 
-# --- the families: each defines its wrappers; put(owner, wrapper) returns what the wrapper of the same name replaces ---------------------
+# --- families: each defines its wrappers; put(owner, wrapper) returns the original function of the same name ----
 
 def _models(probes, put):
     from mlserver.registry import SingleModelRegistry as Registry
     find = Registry._find_model
 
     def ready(registry, model):
-        found = find(registry, model.version)  # hooks may have put another object in its place
+        found = find(registry, model.version)  # hooks may have replaced the object
         return getattr(found, "ready", False)
 
     async def _load_model(self, model):
@@ -85,20 +87,20 @@ def _models(probes, put):
 
 def _requests(probes, put):
     from mlserver.handlers import DataPlane
-    anybody = probes.request.enabled
+    attached = probes.request.enabled
 
     def infer(self, payload, name, version=None):
-        return (seen if anybody else once)(self, payload, name, version)
+        return (probed if attached else once)(self, payload, name, version)
 
-    async def seen(self, payload, name, version):
+    async def probed(self, payload, name, version):
         work = probes.request(name, version, False, lambda: payload.id)
         with work, _working_for(work.id):
             return await once(self, payload, name, version)
 
     def infer_stream(self, payloads, name, version=None):
-        return (seen_stream if anybody else stream)(self, payloads, name, version)
+        return (probed_stream if attached else stream)(self, payloads, name, version)
 
-    async def seen_stream(self, payloads, name, version):
+    async def probed_stream(self, payloads, name, version):
         work = probes.request(name, version, True)
         with work, _working_for(work.id):
             answers = stream(self, payloads, name, version)
@@ -114,7 +116,7 @@ def _requests(probes, put):
 def _cache(probes, put):
     from mlserver.context import model_name_var
     from mlserver.handlers import DataPlane
-    anybody = Enabled(probes.cache_hit, probes.cache_miss)
+    attached = Enabled(probes.cache_hit, probes.cache_miss)
 
     def _create_response_cache(self):
         cache = create(self)
@@ -122,9 +124,9 @@ def _cache(probes, put):
 
         @functools.wraps(lookup)
         def look(key):
-            return (seen if anybody else lookup)(key)
+            return (probed if attached else lookup)(key)
 
-        async def seen(key):
+        async def probed(key):
             found = await lookup(key)
             (probes.cache_hit if found != "" else probes.cache_miss).fire(_cause.get(), model_name_var.get)
             return found
@@ -136,12 +138,12 @@ def _cache(probes, put):
 
 def _batches(probes, put):
     from mlserver.batching.adaptive import AdaptiveBatcher as Batcher
-    anybody_queues = Enabled(probes.batch_enter, probes.batch_leave)
-    anybody = Enabled(anybody_queues, probes.batch_formed)
+    queues_attached = Enabled(probes.batch_enter, probes.batch_leave)
+    attached = Enabled(queues_attached, probes.batch_formed)
 
     def waiting(batcher):
-        """The ids of the requests that wait, by their objects: of those that came while somebody was attached. (MLServer's own queue is
-        emptied at once into the batch that is being formed.)"""
+        """The ids of waiting requests by object, if they arrived while a tracer was attached. (MLServer's own
+        queue is drained at once into the batch being formed.)"""
         return vars(batcher).setdefault("_sonde_waiting", {})
 
     def leave(batcher, request, batch):
@@ -151,21 +153,21 @@ def _batches(probes, put):
             probes.batch_leave.fire(number, lambda: batcher._model.name, batch, len(ids))
 
     def predict(self, req):
-        return (seen if anybody_queues else queue)(self, req)
+        return (probed if queues_attached else queue)(self, req)
 
-    async def seen(self, req):
+    async def probed(self, req):
         number, ids = next_id(), waiting(self)
         probes.batch_enter.fire(number, lambda: self._model.name, len(ids), _cause.get())
         ids[id(req)] = number
         try:
             return await queue(self, req)
         finally:
-            leave(self, req, 0)  # unless it came into a batch
+            leave(self, req, 0)  # unless a batch took it
 
     async def _batch_requests(self):
-        _cause.set(0)  # one of the requests began this task, which works for all of them
+        _cause.set(0)  # the task inherits one request's context but serves all of them
         async for batch in batches(self):
-            if not (anybody or waiting(self)):
+            if not (attached or waiting(self)):
                 yield batch
                 continue
             number = next_id()
@@ -185,13 +187,14 @@ def _predictions(probes, put):
     base_stream = MLModel.predict_stream  # which calls predict
 
     def observe(model):
-        """In the model's own process, below what MLServer puts around a model. One that takes no attributes stays as it is."""
-        said = probes.predict.around(lambda *args, **kwargs: (model.name, model.version, _cause.get()))
+        """Wraps the model in its own process, below MLServer's wrappers. A model without settable attributes is
+        left unchanged."""
+        around = probes.predict.around(lambda *args, **kwargs: (model.name, model.version, _cause.get()))
         with contextlib.suppress(Exception):
             if inspect.iscoroutinefunction(model.predict):
-                model.predict = said(model.predict)
+                model.predict = around(model.predict)
             if inspect.isasyncgenfunction(model.predict_stream) and type(model).predict_stream is not base_stream:
-                model.predict_stream = said(model.predict_stream)
+                model.predict_stream = around(model.predict_stream)
 
     def _load_model(self, model):
         observe(model)
@@ -224,7 +227,7 @@ def _dispatches(probes, put):
         return working(self, request)
 
     async def working(worker, request):
-        _cause.set(_number(getattr(request, "id", "")))  # in a task of its own
+        _cause.set(_number(getattr(request, "id", "")))  # runs in its own task
         return await process(worker, request)
 
     def _handle_response(self, process_task):
@@ -250,14 +253,14 @@ def _workers(probes, put):
         return worker
 
     async def on_worker_stop(self, pid, exit_code):
-        if pid in self._workers:  # each pool is told of every worker
+        if pid in self._workers:  # every pool is notified of every worker
             probes.worker_stop.fire(pid, lambda: os.waitstatus_to_exitcode(exit_code))
         await on_stop(self, pid, exit_code)
 
     async def _close_workers(self):
         workers = list(self._workers.values())
         await close(self)
-        for worker in workers:  # without a code: it did not stop when told to and has just been killed
+        for worker in workers:  # no exit code: it ignored the request to stop and was killed
             probes.worker_stop.fire(worker.pid, lambda: -9 if worker.exitcode is None else worker.exitcode)
 
     spawn = put(pool, _spawn_worker)
@@ -275,10 +278,10 @@ FAMILIES = {
 }
 
 
-# --- putting them on -----------------------------------------------------------------------------------------------------------------
+# --- installation ---------------------------------------------------------------------------------------------
 
 class _Different(Exception):
-    """This MLServer is not the one that a wrapper was written for."""
+    """This MLServer differs from what a wrapper expects."""
 
 
 def _kind(function):
@@ -286,7 +289,8 @@ def _kind(function):
 
 
 def _fitting(owner, wrapper):
-    """What `wrapper` is going to replace: of its name, parameters and kind. (A plain one returns what the original does, of any kind.)"""
+    """The function that `wrapper` replaces, if name, parameters and kind agree. (A plain function may wrap any
+    kind, because it returns what the original returns.)"""
     original, place = getattr(owner, wrapper.__name__, None), f"{owner.__name__}.{wrapper.__name__}"
     if not callable(original):
         raise _Different(f"there is no {place}")
@@ -297,8 +301,8 @@ def _fitting(owner, wrapper):
     return original
 
 
-def _put_on(family, probes):
-    """All wrappers of a family, or none."""
+def _install_family(family, probes):
+    """Installs all wrappers of a family, or none."""
     changes = []
 
     def put(owner, wrapper):
@@ -315,32 +319,32 @@ def _warn(text):
 
 
 def install(patterns, directory=None):
-    """Makes the provider and puts on the families that fit."""
+    """Creates the provider and installs the families that fit."""
     probes, unfit = Inference("mlserver", patterns, directory), []
     for names, family in FAMILIES.items():
         try:
-            _put_on(family, probes)
+            _install_family(family, probes)
         except (AttributeError, ImportError, ValueError, _Different) as error:
             unfit.append(f"{names} ({error})")
     if unfit:
-        _warn("this MLServer is not as expected, so there are no probes of " + "; ".join(unfit))
+        _warn("unsupported version of MLServer: no probes of " + "; ".join(unfit))
 
 
-_installed = threading.Lock()  # taken by the first server or worker of the process
+_installed = threading.Lock()  # acquired by the first server or worker of the process
 
 
 def begin(settings):
-    """Puts on what `settings` (of MLServer) choose; once in a process."""
+    """Installs the families selected by MLServer's `settings`; once per process."""
     try:
         chosen = settings.model_repository_implementation_args
         if _installed.acquire(blocking=False):
             patterns = chosen.get("probes")
             install(["*"] if patterns is None else patterns, chosen.get("directory"))
-    except Exception as error:  # whatever it is, it is not the server's
+    except Exception as error:  # must never fail the server
         _warn(f"no probes: {error}")
 
 
-def _wrap_beginnings():
+def _wrap_entry_points():
     from mlserver import MLServer
     from mlserver.parallel import Worker
 
@@ -357,6 +361,6 @@ def _wrap_beginnings():
 
 
 try:
-    _wrap_beginnings()
+    _wrap_entry_points()
 except Exception as error:
     _warn(f"no probes: {error}")

@@ -1,4 +1,4 @@
-"""Pairs of probes around a piece of work, which may end in another thread or task than it began in."""
+"""Pairs of probes around a piece of work, which may end in another thread or task than it began."""
 import functools
 import inspect
 import itertools
@@ -8,7 +8,7 @@ from . import Enabled
 
 
 class _Numbers:
-    """Numbers of pieces of work, different in every process of a pool: the upper half is the process."""
+    """Generates ids that are unique across the processes of a pool: the upper half is the process id."""
 
     def __init__(self):
         self.begin_anew()
@@ -23,12 +23,12 @@ _numbers = _Numbers()
 
 
 def next_id():
-    """An id that no other piece of work has, in any process of a pool."""
+    """An id that is unique across the processes of a pool."""
     return _numbers.next()
 
 
-class _Unseen:
-    """A piece of work that began when nobody was attached."""
+class _Inactive:
+    """Work that began while no tracer was attached."""
     __slots__ = ()
     id = 0
 
@@ -42,11 +42,11 @@ class _Unseen:
         pass
 
 
-_unseen = _Unseen()
+_inactive = _Inactive()
 
 
-class _Seen:
-    """A piece of work whose begin has been fired; its end is fired once."""
+class _Active:
+    """Work whose begin probe has fired; its end probe fires once."""
     __slots__ = ("probe", "id")
 
     def __init__(self, probe, id):
@@ -65,15 +65,16 @@ class _Seen:
 
 
 class Pair:
-    """The probes NAME_begin("u64 id", arguments...) and NAME_end("u64 id, u8 success") of a provider. The same id is in both; success is 0
-    after an exception, a cancelled task among them.
+    """The probes NAME_begin("u64 id", arguments...) and NAME_end("u64 id, u8 success") of a provider.
+    Both carry the same id; success is 0 after an exception, including task cancellation.
 
         with pair(model): ...                   a piece of work in a block
-        work = pair(model); ...; work.end()     one that ends elsewhere, in another thread perhaps
-        @pair.around(lambda self, x: self.name) each call of a function, a coroutine or a generator; the callable says the arguments
+        work = pair(model); ...; work.end()     work that ends elsewhere, possibly in another thread
+        @pair.around(lambda self, x: self.name) each call of a function, coroutine or generator; the callable returns the
+                                                arguments
 
-    `enabled` is the Enabled of both: true while somebody is attached to either.
-    """
+    `enabled` is the Enabled of both: true while a tracer is attached to either.
+"""
     __slots__ = ("_begin", "_end", "enabled")
 
     def __init__(self, provider, name, arguments=""):
@@ -83,25 +84,25 @@ class Pair:
 
     def __call__(self, *arguments):
         if not self.enabled:
-            return _unseen
+            return _inactive
         id = _numbers.next()
         self._begin.fire(id, *arguments)
-        return _Seen(self._end, id)
+        return _Active(self._end, id)
 
     def around(self, arguments=None):
-        """A decorator. `arguments(*args, **kwargs)` gives the value, or the tuple of values, that begin is fired with."""
-        anybody = self.enabled
+        """A decorator. `arguments(*args, **kwargs)` returns the value or tuple of values to fire begin with."""
+        attached = self.enabled
 
         def begin(args, kwargs):
-            if not anybody:
-                return _unseen
-            return self(*_said(arguments, args, kwargs))
+            if not attached:
+                return _inactive
+            return self(*_arguments_of(arguments, args, kwargs))
 
         def decorate(function):
             if inspect.iscoroutinefunction(function):
                 @functools.wraps(function)
                 async def wrapper(*args, **kwargs):
-                    if not anybody:
+                    if not attached:
                         return await function(*args, **kwargs)
                     with begin(args, kwargs):
                         return await function(*args, **kwargs)
@@ -114,7 +115,7 @@ class Pair:
                             async for item in items:
                                 yield item
                         finally:
-                            await items.aclose()  # a stream that is given up ends now, as it would without us
+                            await items.aclose()  # close an abandoned stream now, as without the wrapper
             elif inspect.isgeneratorfunction(function):
                 @functools.wraps(function)
                 def wrapper(*args, **kwargs):
@@ -123,7 +124,7 @@ class Pair:
             else:
                 @functools.wraps(function)
                 def wrapper(*args, **kwargs):
-                    if not anybody:
+                    if not attached:
                         return function(*args, **kwargs)
                     with begin(args, kwargs):
                         return function(*args, **kwargs)
@@ -131,12 +132,12 @@ class Pair:
         return decorate
 
 
-def _said(arguments, args, kwargs):
-    """What `arguments` makes of a call. What it raises concerns the probe, not the function that is called."""
+def _arguments_of(arguments, args, kwargs):
+    """The probe arguments of a call. An exception in `arguments` must not fail the wrapped function."""
     if arguments is None:
         return ()
     try:
-        said = arguments(*args, **kwargs)
+        values = arguments(*args, **kwargs)
     except Exception:
         return ()
-    return said if isinstance(said, tuple) else (said,)
+    return values if isinstance(values, tuple) else (values,)

@@ -1,16 +1,18 @@
-"""Request traces as Triton Inference Server makes them, for servers in Python: its settings, its files, its OpenTelemetry spans.
+"""Request traces compatible with Triton Inference Server, for Python servers: its settings,
+files and OpenTelemetry spans.
 
-    manager, rest = trace.Manager.from_args(sys.argv[1:])   # takes --trace-config and its kin
-    model = manager.model("simple", 1)                      # for each version of a model that is loaded
+    manager, rest = trace.Manager.from_args(sys.argv[1:])   # takes --trace-config and the deprecated options
+    model = manager.model("simple", 1)                      # for each loaded model version
 
-    with model.start(request_id, traceparent) as t:         # for each request; `t` is falsy when that is not traced, and does nothing then
+    with model.start(request_id, traceparent) as t:         # for each request; untraced: `t` is falsy, does nothing
         t.timestamp("REQUEST_START")
         t.tensor("TENSOR_QUEUE_INPUT", "INPUT0", "FP32", [1, 4], array)
         ...
         t.timestamp("REQUEST_END")
 
-docs/traces.md is the guide; sonde.asgi does all this for servers of ASGI. Where the native part cannot be loaded everything can be called as
-well and nothing is traced, after one warning. What is lost is counted (Manager.stats) and, when it begins, logged by the logger sonde.trace.
+docs/traces.md is the guide; sonde.asgi does all this for ASGI servers. If the native extension cannot be loaded, all
+calls still work and nothing is traced, after one warning. Losses are counted (Manager.stats), and their beginning is
+logged by the logger sonde.trace.
 """
 import atexit
 import os
@@ -34,7 +36,7 @@ _OPTIONS = ("--trace-config", "--trace-file", "--trace-rate", "--trace-level", "
 
 
 def _take_options(arguments):
-    """The options of a command line that concern traces, up to a `--`, as pairs with their values; and all other arguments."""
+    """Splits a command line into trace options, up to a `--`, as pairs with their values, and all other arguments."""
     options, rest, left = [], [], iter(arguments)
     for argument in left:
         name, attached, value = argument.partition("=")
@@ -54,57 +56,60 @@ def _take_options(arguments):
 class Manager:
     """The tracing of one server.
 
-    `settings`: strings such as "rate=100", "triton,file=trace.json", as after --trace-config. ValueError: one of them is wrong, or they
-    contradict each other. OSError with EOPNOTSUPP: mode=opentelemetry, and there is no libsonde-otlp.so. `limits`: queue_traces_max,
-    queue_bytes_max, tensor_bytes_max, request_bytes_max, as in sonde/trace.h.
+    `settings`: strings such as "rate=100", "triton,file=trace.json", as after --trace-config. ValueError: an invalid or
+    contradictory setting. OSError with EOPNOTSUPP: mode=opentelemetry, and libsonde-otlp.so cannot be loaded. `limits`:
+    queue_traces_max, queue_bytes_max, tensor_bytes_max, request_bytes_max, as in sonde/trace.h.
 
-    It is closed at the end of the program, of a worker of multiprocessing too; who ends with os._exit calls `flush` before.
-    """
+    It is closed when the program exits, including workers of multiprocessing; call `flush` before os._exit.
+"""
 
     def __init__(self, settings=(), **limits):
         self._begin([("--trace-config", setting) for setting in ([settings] if isinstance(settings, str) else settings)], limits)
 
     @classmethod
     def from_args(cls, argv=None, **limits):
-        """The manager that a command line (without one: sys.argv[1:]) says, and what else that has."""
+        """Creates a manager from a command line (default: sys.argv[1:]); also returns the remaining arguments."""
         options, rest = _take_options(sys.argv[1:] if argv is None else argv)
         manager = cls.__new__(cls)
         manager._begin(options, limits)
         return manager, rest
 
     def _begin(self, options, limits):
-        self._lock = threading.RLock()  # between those who wait for the library's thread; a signal's handler may be one of them, too
+        self._lock = threading.RLock()  # serialises flush and close; reentrant for signal handlers
         self._native = _library.Manager(options, lost, **limits)
         _managers.add(self)
 
     def model(self, name, version=1):
-        """A version of a model, loaded as long as what is returned lives. Versions of one name share their settings."""
+        """Registers a model version, loaded for the lifetime of the returned object. Versions of one name share
+        their settings."""
         return self._native.model(name, version, self)
 
     def http(self, method, path, body=b""):
-        """Answers GET and POST of /v2[/models/M[/versions/V]]/trace/setting with a status and the bytes of the body; None: another path."""
+        """Handles GET and POST of /v2[/models/M[/versions/V]]/trace/setting; returns status and body bytes; None:
+        another path."""
         return None if "\0" in path or "\0" in method else self._native.http(method, path, body or b"")
 
     def grpc(self, model="", settings=None):
-        """The call TraceSetting: its map of names and lists of values, an empty list to clear one. Returns the map of the reply; Refused has
-        the status code of gRPC and the message as its `args`."""
+        """Handles the call TraceSetting: a map from names to lists of values, an empty list to clear a setting.
+        Returns the map of the reply; Refused has gRPC status code and message as its `args`."""
         return self._native.grpc(model or None, {name: list(values) for name, values in (settings or {}).items()})
 
     def stats(self):
-        """A dict of counts: the fields of struct sonde_trace_stats in sonde/trace.h, which says what each is of."""
+        """A dict of counters: the fields of struct sonde_trace_stats, documented in sonde/trace.h."""
         return self._native.stats()
 
     def metrics(self):
-        """What all generations took, as text for Prometheus: gen_ai_server_request_duration_seconds and others."""
+        """Metrics of all generations as Prometheus text: gen_ai_server_request_duration_seconds and others."""
         return self._native.metrics()
 
     def flush(self, seconds=10.0):
-        """Waits until what has ended is written, sent or counted as lost; False: it took longer."""
+        """Waits until ended traces are written, sent or counted as lost; False: timeout."""
         with self._lock:
             return self._native.flush(int(min(max(seconds, 0), 1e6) * 1000))
 
     def close(self):
-        """Writes what is queued, or gives a receiver some seconds. Requests in flight may go on, unwritten."""
+        """Writes the queued traces, or gives a receiver some seconds. Requests in flight may continue, but are not
+        written."""
         with self._lock:
             self._native.close()
 
@@ -116,8 +121,9 @@ class Manager:
 
 
 class working:
-    """`await working(t, coroutine)` is what the coroutine returns: the thread works for that request in each of its steps, and between them,
-    where other tasks have their turn, it does not. (`with t.working():` is for code that does not wait for other tasks.)"""
+    """`await working(t, coroutine)` returns the coroutine's result. The thread works for the request in each of
+    the coroutine's steps, but not between them, when other tasks run. (`with t.working():` is for code without
+    awaits.)"""
     __slots__ = ("_working", "_steps")
 
     def __init__(self, t, awaitable):
@@ -155,9 +161,9 @@ def _close_all():
 
 def _begin_in_child():
     for manager in list(_managers):
-        manager._lock = threading.RLock()  # a thread of the parent's may have held it
+        manager._lock = threading.RLock()  # a thread of the parent may have held it
     util = sys.modules.get("multiprocessing.util")
-    if util:  # whose workers end without atexit, and have forgotten by then what is registered now
+    if util:  # its workers end without atexit and discard earlier finalizers
         util.register_after_fork(_managers, lambda _: util.Finalize(None, _close_all, exitpriority=-100))
 
 
