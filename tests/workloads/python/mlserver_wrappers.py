@@ -26,10 +26,10 @@ def bad(name):
 
 for name in ("other", "awaited", "missing"):
     try:
-        mlserver._put_on(bad(name), None)
+        mlserver._install_family(bad(name), None)
         print("put on")
     except mlserver._Different as error:
         print(error)
     assert dict(vars(Owner)) == kept
-mlserver._put_on(good, None)
+mlserver._install_family(good, None)
 print(Owner().plain(5))
