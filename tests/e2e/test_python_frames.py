@@ -319,7 +319,7 @@ def assert_unread(gated, running):  # noqa: F811
     assert_all_fired(profile, FIRINGS)
     assert all(EVALUATOR in s.frames and not interpreted(s) for s in profile.samples), profile.top()
     assert counted_interpreted(profile) == profile.count, profile.said
-    assert "frames of a Python cannot be read" in profile.said
+    assert "frames of Python cannot be read" in profile.said
 
 
 @pytest.mark.peer

@@ -1,5 +1,5 @@
-// The page's view of the agent: profile, requests and status, asked for every few seconds while somebody looks. Each comes and fails
-// on its own; what came last stays on the page, with its age, until something newer does.
+// Polls the agent's API: profile, requests, heatmap and status, every EVERY_MS while the page is visible. Each request succeeds or
+// fails independently; the last value stays on the page, with its age, until a newer one arrives.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
@@ -21,7 +21,7 @@ export interface Live {
     requests: Part<Request[]>;
     heatmap: Part<Heatmap>;
     status: Part<Status>;
-    at: number; // when the last answer came, milliseconds since 1970; 0: none yet
+    at: number; // time of the last successful reply, milliseconds since 1970; 0: none yet
     paused: boolean;
     setPaused: (paused: boolean) => void;
 }
@@ -39,7 +39,7 @@ async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
 
 type Set<T> = (of: (was: Part<T>) => Part<T>) => void;
 
-// What came last stays when nothing newer does.
+// Fetches and stores one value; on failure the previous value stays, with the error. Results are dropped when wanted() is false.
 async function take<T>(path: string, decode: (json: unknown) => T, set: Set<T>, wanted: () => boolean): Promise<boolean> {
     try {
         const value = await ask(path, decode);
@@ -51,7 +51,7 @@ async function take<T>(path: string, decode: (json: unknown) => T, set: Set<T>, 
     }
 }
 
-// One answer that does not change with time: asked for when `path` changes, or `again` does. Null: nothing is wanted.
+// Fetches a value that does not change with time, whenever `path` or `again` changes. Null path: fetches nothing.
 export function useAnswer<T>(path: string | null, again: unknown, decode: (json: unknown) => T): Part<T> {
     const [answer, setAnswer] = useState<Part<T> & { path: string | null }>({ path: null, value: null, error: '' });
     useEffect(() => {
@@ -82,7 +82,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
     const heatNow = useRef(heatPath);
     heatNow.current = heatPath;
 
-    // What arrives after a pause began is dropped: the page must not move under the reader's eyes.
+    // Replies that arrive after a pause are dropped: the page must not change while it is paused.
     const load = useCallback(
         async (wanted: () => boolean) => {
             const one = <T>(path: string, decode: (json: unknown) => T, set: Set<T>) => take(path, decode, set, wanted);
@@ -97,7 +97,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
         [seconds, time],
     );
 
-    // Another process has another heatmap, also while the page is paused; all else has every process in it.
+    // The heatmap depends on the scope, so it is fetched on a change of scope even while paused; all other replies include every process.
     const takeHeatmap = (wanted: () => boolean) => {
         const path = heatNow.current;
         return take(path, decodeHeatmap, setHeatmap, () => wanted() && path === heatNow.current);

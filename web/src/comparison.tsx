@@ -1,5 +1,5 @@
-// What a flame graph of two profiles shows beside the picture: what its colours mean, the two recordings, and the functions by how
-// much their part of the whole changed.
+// Parts of a differential flame graph around the graph: the legend, the two recordings, and the table of functions by change of their
+// share of the total.
 
 import { useMemo } from 'preact/hooks';
 import { changeColor, changeOfParts, type Change } from './change';
@@ -11,9 +11,9 @@ const TABLE_ROWS = 200;
 
 export function ComparisonLegend({ dark }: { dark: boolean }) {
     const meanings: [name: string, help: string, change: Change][] = [
-        ['more', 'has a larger part of the whole after than before', { before: 0, after: 1, noise: 0, told: true }],
-        ['less', 'has a smaller part of the whole after than before', { before: 1, after: 0, noise: 0, told: true }],
-        ['not told', 'changed by less than chance among the samples may make of it', { before: 0, after: 0, noise: 0, told: false }],
+        ['more', 'larger share of the total after than before', { before: 0, after: 1, noise: 0, significant: true }],
+        ['less', 'smaller share of the total after than before', { before: 1, after: 0, noise: 0, significant: true }],
+        ['no clear change', 'changed within sampling noise', { before: 0, after: 0, noise: 0, significant: false }],
     ];
     return (
         <ul class="legend" aria-label="Colours">
@@ -29,7 +29,7 @@ export function ComparisonLegend({ dark }: { dark: boolean }) {
 
 export function Recordings({ compared }: { compared: NonNullable<Profile['compared']> }) {
     const one = ({ samples, duration, notObserved }: Recording) =>
-        [samples > 0 ? format.count(samples, 'sample') : '', duration > 0 ? `in ${format.span(duration)}` : '', notObserved > 0 ? `(nobody looked for ${format.span(notObserved)} more)` : ''].filter(Boolean).join(' ') || 'of unknown length';
+        [samples > 0 ? format.count(samples, 'sample') : '', duration > 0 ? `in ${format.span(duration)}` : '', notObserved > 0 ? `(not monitored for ${format.span(notObserved)} more)` : ''].filter(Boolean).join(' ') || 'of unknown length';
     return (
         <p class="sum" data-testid="recordings">
             before <b>{one(compared.before)}</b>, after <b>{one(compared.after)}</b>
@@ -37,7 +37,7 @@ export function Recordings({ compared }: { compared: NonNullable<Profile['compar
     );
 }
 
-export const sayChange = (c: Change): string => `before ${format.percent(c.before)}, after ${format.percent(c.after)}${c.told ? '' : ', which may be chance'}`;
+export const sayChange = (c: Change): string => `before ${format.percent(c.before)}, after ${format.percent(c.after)}${c.significant ? '' : ', within sampling noise'}`;
 
 export function ChangeDetails({ change }: { change: Change }) {
     return (
@@ -69,14 +69,14 @@ interface TableProps {
     matches: Matches | null;
 }
 
-// The largest growth first, what shrank most last; what samples cannot tell is not listed.
+// Largest growth first, largest shrinkage last; changes within sampling noise are omitted.
 export function ChangeTable({ tree, root, side, compared, dark, matches }: TableProps) {
     const rows = useMemo(
         () =>
             byFunction(tree, root)
                 .filter((r) => !matches || matches.frames[r.frame])
                 .map((r) => ({ frame: r.frame, change: changeOfParts(r.total, r.other, r.spread, tree, side, compared) }))
-                .filter((r) => r.change.told)
+                .filter((r) => r.change.significant)
                 .sort((a, b) => b.change.after - b.change.before - (a.change.after - a.change.before)),
         [tree, root, side, compared, matches],
     );
@@ -95,7 +95,7 @@ export function ChangeTable({ tree, root, side, compared, dark, matches }: Table
                         <th scope="col" class="number">
                             After
                         </th>
-                        <th scope="col">Function and all that it called</th>
+                        <th scope="col">Function with its callees</th>
                     </tr>
                 </thead>
                 <tbody>
@@ -112,8 +112,8 @@ export function ChangeTable({ tree, root, side, compared, dark, matches }: Table
                     ))}
                 </tbody>
             </table>
-            {rows.length > TABLE_ROWS && <p class="more">{format.integer(rows.length - TABLE_ROWS)} smaller changes are left out; search narrows them down.</p>}
-            {rows.length === 0 && <p class="more">Nothing changed by more than chance among the samples may make of it.</p>}
+            {rows.length > TABLE_ROWS && <p class="more">{format.integer(rows.length - TABLE_ROWS)} smaller changes are not shown; use the search to narrow the list.</p>}
+            {rows.length === 0 && <p class="more">No function changed beyond sampling noise.</p>}
         </div>
     );
 }

@@ -1,6 +1,6 @@
-// Draws a tree as an icicle (callers above, callees below) on a canvas: only what is on the screen and wider than half a pixel, so
-// that a frame of animation costs the same for a thousand nodes as for a hundred thousand. Knows nothing of selection or search
-// beyond what it is told to show; the DOM around it (flame.tsx) is what keyboards and screen readers talk to.
+// Draws a tree as an icicle graph (callers above, callees below) on a canvas. Only nodes that are visible and wider than half a pixel
+// are drawn, so the cost of an animation frame does not depend on the number of nodes. Selection and search are handled by flame.tsx,
+// whose DOM elements serve keyboards and screen readers.
 
 import type { CanvasColors } from './palette';
 import { rowCount, type Matches, type Tree } from './tree';
@@ -13,7 +13,7 @@ const ZOOM_MS = 180;
 export interface Scene {
     tree: Tree;
     colors: string[]; // of tree.frames
-    nodeColors: string[] | null; // of nodes, where these say more
+    nodeColors: string[] | null; // colours per node, which override those of frames
     canvasColors: CanvasColors;
     font: string;
     matches: Matches | null;
@@ -25,7 +25,7 @@ export class FlameCanvas {
     private width = 0;
     private height = 0;
     private top = 0; // pixels scrolled away
-    private from = 0; // nanoseconds at the left and right edge
+    private from = 0; // positions at the left and right edge, in the tree's unit
     private to = 1;
     private zoomDepth = 0; // rows above it span the whole width
     private frameRequest = 0;
@@ -43,7 +43,7 @@ export class FlameCanvas {
         this.context.font = `${FONT_PX}px ${scene.font}`;
         this.charWidth = this.context.measureText('0123456789abcdef').width / 16;
         this.hatch = this.makeHatch();
-        this.lookAt(root, false);
+        this.zoomTo(root, false);
     }
 
     highlight(matches: Matches | null): void {
@@ -69,7 +69,7 @@ export class FlameCanvas {
         this.draw();
     }
 
-    lookAt(root: number, animated: boolean): void {
+    zoomTo(root: number, animated: boolean): void {
         if (!this.scene) return;
         const { tree } = this.scene;
         const toFrom = tree.start[root]!;
@@ -121,7 +121,7 @@ export class FlameCanvas {
         if (a) {
             const t = Math.min(1, Math.max(0, (now - a.begun) / ZOOM_MS));
             const eased = 1 - (1 - t) ** 3;
-            // By the edges' logarithmic distance a deep zoom would be smoother still; this is smooth enough and exact at its end.
+            // Linear interpolation: exact at the end. Logarithmic interpolation would be smoother for deep zooms.
             this.from = t < 1 ? a.from + (a.toFrom - a.from) * eased : a.toFrom;
             this.to = t < 1 ? a.to + (a.toTo - a.to) * eased : a.toTo;
             if (t < 1) this.redraw();
@@ -130,7 +130,7 @@ export class FlameCanvas {
         this.draw();
     }
 
-    // Of the nodes of a row the last one that begins at or before `at`: nodes of a row stand from left to right.
+    // Index of the last node of a row that begins at or before `at`: nodes of a row are sorted from left to right.
     private lastAtOrBefore(row: number, at: number): number {
         const { tree } = this.scene!;
         let low = tree.rows[row]!;
@@ -194,7 +194,7 @@ export class FlameCanvas {
             if (stop <= this.from) continue;
             const left = Math.max(0, (start - this.from) * scale);
             const right = Math.min(this.width, (stop - this.from) * scale);
-            // Many slivers in one pixel are drawn once.
+            // Several nodes within one pixel are drawn once.
             if (stop - start < narrow && right < drawnTo + 1) continue;
             drawnTo = right;
             this.drawNode(node, left, Math.max(right - left, 0.5), y, row < this.zoomDepth);

@@ -1,4 +1,4 @@
-// The flame graph that stands alone: one file, with the profile in it, for a mail or an issue.
+// The self-contained flame graph: one HTML file that includes the profile, for mails and issues.
 
 import { render } from 'preact';
 import { useState } from 'preact/hooks';
@@ -54,7 +54,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>{sayNotObserved(profile) ? 'Of the time that was looked at: nothing' : 'Nothing'} that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} while it was recorded.</p>
+                                <p>No monitored thread {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} {sayNotObserved(profile) ? 'while monitoring was on' : 'during the recording'}.</p>
                             </>
                         }
                     />

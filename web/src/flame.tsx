@@ -1,6 +1,5 @@
-// The flame graph with all that stands around it: search, legend, the frame that is pointed at, the table that says the same without
-// a picture. The picture is a canvas; over it lies a small tree of real elements around the chosen frame, which is what keyboards
-// move through and screen readers read.
+// The flame graph with search, legend, details of the frame under the pointer, and the same data as a table. The graph is a canvas; an
+// overlay of DOM elements around the selected frame serves keyboards and screen readers.
 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { changeOfNode, colorsOfNodes } from './change';
@@ -13,14 +12,14 @@ import { buildTree, byFunction, nodeAt, pathOf, rowCount, search, type Matches, 
 
 const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const TABLE_ROWS = 200;
-const SIBLINGS_READ = 24; // of the overlay: a screen reader needs a neighbourhood, not ten thousand elements
+const SIBLINGS_READ = 24; // limit of the overlay: a screen reader needs the neighbourhood only
 
 interface Props {
     profile: Profile;
     scope: Scope;
     dark: boolean;
-    empty: preact.ComponentChildren; // what to say when there is nothing to draw
-    words: string; // what is searched for
+    empty: preact.ComponentChildren; // shown when there is nothing to draw
+    words: string; // search expression
     setWords: (words: string) => void;
 }
 
@@ -59,7 +58,7 @@ function largestChild(tree: Tree, node: number): number {
     return best;
 }
 
-// The next frame on the same row, under whichever caller, so that left and right never get stuck.
+// The next frame of the same row, under any caller, so that the arrow keys never get stuck.
 function besides(tree: Tree, node: number, step: number): number {
     const row = tree.depth[node]!;
     let low = tree.rows[row]!;
@@ -193,7 +192,7 @@ function FunctionTable({ tree, root, dark, matches, unit }: { tree: Tree; root: 
     );
 }
 
-// Zoom and choice outlive the next profile: they are kept as paths of names and looked up again in every new tree.
+// Zoom and selection survive a new profile: they are kept as paths of names and looked up in every new tree.
 function useKept(tree: Tree): [number, (node: number) => void] {
     const [path, setPath] = useState<string[]>([]);
     const node = useMemo(() => nodeAt(tree, path), [tree, path]);
@@ -226,7 +225,7 @@ export function Flame({ profile, scope, dark, empty, words, setWords }: Props) {
     return (
         <section class="flame" aria-labelledby="flame-title">
             <header class="bar">
-                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Waiting time', wall: 'CPU and waiting time', events: profile.event }[profile.time]}</h2>
+                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Off-CPU time', wall: 'CPU and off-CPU time', events: profile.event }[profile.time]}</h2>
                 {compared ? (
                     <Recordings compared={compared} />
                 ) : (
@@ -318,7 +317,7 @@ function Graph({ tree, root, setRoot, dark, matches, compared, side, unit }: Gra
     const shownRoot = useRef<string>('');
     const height = rowCount(tree) * ROW;
 
-    // The overlay follows every frame of an animation without a render.
+    // Moves the overlay with every animation frame, without a render.
     const follow = useCallback(() => {
         if (!overlay.current || !flame.current) return;
         for (const item of overlay.current.children as HTMLCollectionOf<HTMLElement>) {
@@ -353,7 +352,7 @@ function Graph({ tree, root, setRoot, dark, matches, compared, side, unit }: Gra
 
     useLayoutEffect(() => {
         const path = pathOf(tree, root).join('\n');
-        if (path !== shownRoot.current) flame.current!.lookAt(root, true);
+        if (path !== shownRoot.current) flame.current!.zoomTo(root, true);
         shownRoot.current = path;
     }, [root]);
 
@@ -368,7 +367,7 @@ function Graph({ tree, root, setRoot, dark, matches, compared, side, unit }: Gra
         const top = tree.depth[node]! * ROW;
         if (top < box.scrollTop) box.scrollTop = top;
         else if (top + ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW - box.clientHeight;
-        // Out of the zoomed part: widen the zoom until the frame is inside.
+        // Outside the zoom: widens it until the frame is inside.
         let up = root;
         while (up > 0 && !(tree.start[node]! >= tree.start[up]! && tree.start[node]! + tree.total[node]! <= tree.start[up]! + tree.total[up]!)) up = tree.parent[up]!;
         const isAbove = tree.depth[node]! < tree.depth[root]!;

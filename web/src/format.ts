@@ -1,6 +1,6 @@
-// Figures as people read them: three significant digits and a unit.
+// Formats numbers for people: three significant digits and a unit.
 
-// Seconds stay seconds for long: they stand beside spans of so many seconds.
+// Seconds are used up to 600 s, for comparison with time spans that are given in seconds.
 const DURATIONS: [from: number, unit: number, name: string][] = [[600e9, 60e9, 'min'], [1e9, 1e9, 's'], [1e6, 1e6, 'ms'], [1e3, 1e3, 'µs'], [1, 1, 'ns']];
 
 const three = (v: number): string => (v >= 99.95 ? v.toFixed(0) : v >= 9.995 ? v.toFixed(1) : v.toFixed(2));
@@ -18,16 +18,16 @@ export function percent(share: number): string {
     return `${p >= 99.95 ? '100' : p >= 10 ? p.toFixed(1) : p.toFixed(2)} %`;
 }
 
-// The difference of two shares, in points of a percent.
+// The difference of two shares, in percentage points.
 export function points(difference: number): string {
     const size = Math.abs(difference * 100).toFixed(2);
     return `${size === '0.00' ? '' : difference < 0 ? '\u2212' : '+'}${size}`;
 }
 
-// A span that somebody set: whole seconds as such.
+// A configured time span: whole seconds without decimals.
 export const span = (ns: number): string => (ns >= 1e9 && ns < 600e9 && ns % 1e9 < 1e6 ? `${Math.round(ns / 1e9)} s` : duration(ns));
 
-// A figure that somebody set, without the zeros that a measured one keeps.
+// A configured value: without the trailing zeros of a measured one.
 export const plain = (text: string): string => text.replace(/\.0+(?= )/, '');
 
 export function bytes(n: number): string {
@@ -42,7 +42,7 @@ export function bytes(n: number): string {
 
 export const integer = (n: number): string => Math.round(n).toLocaleString('en-US').replaceAll(',', '\u202f');
 
-// What a profile's weights are, in its unit (profile.ts).
+// A weight in the profile's unit (profile.ts).
 export const amount = (n: number, unit: 'nanoseconds' | 'count' | 'bytes'): string => (unit === 'nanoseconds' ? duration(n) : unit === 'bytes' ? bytes(n) : integer(n));
 
 export const count = (n: number, one: string, many = `${one}s`): string => `${integer(n)} ${n === 1 ? one : many}`;
@@ -56,5 +56,5 @@ export function clock(ms: number): string {
 
 export const moment = (ms: number): string => `${clock(ms)}.${String(Math.floor(ms) % 1000).padStart(3, '0')}`;
 
-// A long path keeps its end, which tells more.
+// The last component of a path.
 export const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

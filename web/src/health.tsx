@@ -1,5 +1,5 @@
-// What the reader must know to trust the rest: how many samples, what was lost and why, what the agent itself costs against what it
-// is allowed, and what could not be attached.
+// Status of the agent: number of samples, losses by reason, the agent's own cost compared with its budget, and probes that are not
+// attached.
 
 import { useRef } from 'preact/hooks';
 import * as format from './format';
@@ -18,7 +18,7 @@ export interface Status {
     host: string;
     kernel: string;
     uptime: number; // seconds
-    hasWaits: boolean; // whether it looks at them
+    hasWaits: boolean; // off-CPU time is recorded
     samples: number;
     sampleHz: number;
     losses: [string, number][];
@@ -59,7 +59,7 @@ export function decodeStatus(value: unknown): Status {
     };
 }
 
-// As in src/model/loss.h; a reason that is not here is shown by its name alone.
+// Must match src/model/loss.h; an unknown reason is shown by its name only.
 export const LOSS_HELP: Record<string, string> = {
     ring_full: 'records that found the ring buffer to user space full',
     map_full: 'entries that found a kernel table full',
@@ -83,10 +83,10 @@ export const LOSS_HELP: Record<string, string> = {
 };
 
 const DETAIL_HELP: Record<string, string> = {
-    full: 'everything is looked at',
-    counts: 'requests are counted, none is taken apart, and no waits are looked at, to keep within the budget',
-    half: 'half the sampling rate, requests only counted, and no waits, to keep within the budget',
-    least: 'a quarter of the sampling rate, no requests and no waits, to keep within the budget',
+    full: 'everything is monitored',
+    counts: 'requests are only counted and waits are not monitored, to stay within the budget',
+    half: 'half the sampling rate, requests are only counted and waits are not monitored, to stay within the budget',
+    least: 'a quarter of the sampling rate, no requests and no waits, to stay within the budget',
 };
 
 function Meter({ label, value, allowed, show }: { label: string; value: number; allowed: number; show: (n: number) => string }) {
@@ -104,15 +104,15 @@ function Meter({ label, value, allowed, show }: { label: string; value: number; 
     );
 }
 
-// "no_rows" may be broken at its underscores, and only there.
+// Allows line breaks at underscores only ("no_rows").
 const breakable = (name: string) => name.split('_').map((word, i) => (i ? [<wbr key={i} />, `_${word}`] : word));
 
-// Losses of the last minute need two readings: the oldest that is at most a minute old is kept here.
+// Losses of the last minute are the difference between now and the oldest reading of at most a minute ago, which is kept here.
 function useRecent(status: Status): Map<string, number> | null {
     const kept = useRef<{ uptime: number; losses: Map<string, number> }[]>([]);
     const now = { uptime: status.uptime, losses: new Map(status.losses) };
     const last = kept.current.at(-1);
-    if (last && last.uptime > now.uptime) kept.current = []; // the agent was started anew
+    if (last && last.uptime > now.uptime) kept.current = []; // the agent has restarted
     if (!last || last.uptime !== now.uptime) kept.current.push(now);
     while (kept.current.length > 1 && kept.current[0]!.uptime < now.uptime - 61) kept.current.shift();
     if (kept.current.length < 2) return null;
@@ -165,7 +165,7 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
             </summary>
             <div class="health-body">
                 <table>
-                    <caption>What was not delivered whole</caption>
+                    <caption>Lost or incomplete records</caption>
                     <thead>
                         <tr>
                             <th scope="col">Reason</th>
@@ -201,12 +201,12 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                     </tbody>
                 </table>
                 <table>
-                    <caption>What is looked at, and how</caption>
+                    <caption>Probes and how they are attached</caption>
                     <thead>
                         <tr>
                             <th scope="col">Probe</th>
                             <th scope="col">Attached as</th>
-                            <th scope="col">Why no better way, and what that costs</th>
+                            <th scope="col">Why no better method, and its limitation</th>
                         </tr>
                     </thead>
                     <tbody>
@@ -220,7 +220,7 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                     </tbody>
                 </table>
                 <p class="dim">
-                    Working at detail “{status.detail}”: {DETAIL_HELP[status.detail] ?? ''}. Sonde {status.version}, up for {format.duration(status.uptime * 1e9)}, {format.integer(status.samples)} samples since start. All figures: <a href="/metrics">/metrics</a>.
+                    Working at detail “{status.detail}”: {DETAIL_HELP[status.detail] ?? ''}. Sonde {status.version}, up for {format.duration(status.uptime * 1e9)}, {format.integer(status.samples)} samples since start. All metrics: <a href="/metrics">/metrics</a>.
                 </p>
             </div>
         </details>

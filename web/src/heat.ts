@@ -1,9 +1,9 @@
-// CPU time by slots of 20 ms as /api/v1/heatmap gives it, checked, and what a picture of it needs: levels, times, regions. A moment is a
-// slot's number on the node's monotonic clock; only what is shown to people is wall clock time.
+// Decodes and validates /api/v1/heatmap (CPU time by slots of 20 ms), and computes levels, times and regions for drawing. A time is a slot
+// number on the node's monotonic clock; only displayed times are wall-clock times.
 
 import type { Scope, Time } from './profile';
 
-export const SLOTS = 50; // of a second
+export const SLOTS = 50; // per second
 export const SLOT_MS = 20;
 
 export interface Second {
@@ -15,11 +15,11 @@ export interface Heatmap {
     first: number; // second; the picture's first column
     offset: number; // milliseconds from the monotonic clock to Unix time
     now: number; // milliseconds
-    period: number; // nanoseconds of CPU time that a sample stands for, at full detail
-    seconds: (Second | null)[]; // null: when in it samples were is no longer known
+    period: number; // nanoseconds of CPU time per sample, at full detail
+    seconds: (Second | null)[]; // null: samples are no longer kept by slot
 }
 
-// [from, to), numbers of slots.
+// [from, to), slot numbers.
 export interface Region {
     from: number;
     to: number;
@@ -48,7 +48,7 @@ export const sameRegion = (a: Region, b: Region): boolean => a.from === b.from &
 export const between = (a: number, b: number): Region => ({ from: Math.min(a, b), to: Math.max(a, b) + 1 });
 export const unixOf = (h: Heatmap, slot: number): number => slot * SLOT_MS + h.offset;
 
-// How many samples' worth of CPU time: with less detail a sample stands for more.
+// CPU time in full-detail samples: with less detail a sample has a larger weight.
 export const worth = (h: Heatmap, weight: number): number => (h.period > 0 ? Math.round(weight / h.period) : 0);
 
 export interface Cell {
@@ -56,7 +56,7 @@ export interface Cell {
     weight: number;
 }
 
-// Of all slots of a region; null where some of it is not known.
+// Sum over the slots of a region; null when some are not known.
 export function sumOf(h: Heatmap, region: Region): Cell | null {
     const sum = { samples: 0, weight: 0 };
     for (let slot = region.from; slot < region.to; slot++) {
@@ -70,7 +70,7 @@ export function sumOf(h: Heatmap, region: Region): Cell | null {
 
 const LEVELS_MAX = 7;
 
-// The least value of each colour, from 0 on, and last the one after the greatest: a colour each where there are few values, else ranges of
+// Lower bound of each colour, starting at 0, and finally the maximum plus one: one colour per value if there are few, otherwise ranges of
 // about equal width.
 export function levelsOf(h: Heatmap): number[] {
     let most = 1;
@@ -93,20 +93,20 @@ export function levelName(levels: number[], level: number): string {
     return next - from === 1 ? String(from) : `${from}–${next - 1}`;
 }
 
-// From nothing to the most: light to dark on light, dark to light on dark.
+// From zero to the maximum: light to dark in the light theme, dark to light in the dark theme.
 export function heatColor(level: number, levels: number[], dark: boolean): string {
     if (level === 0) return dark ? '#1d2125' : '#efefec';
     const share = levels.length > 3 ? (level - 1) / (levels.length - 3) : 0.5;
     return dark ? `hsl(${(18 + 28 * share).toFixed(0)} ${(55 + 40 * share).toFixed(0)}% ${(30 + 40 * share).toFixed(0)}%)` : `hsl(${(42 - 32 * share).toFixed(0)} ${(88 - 10 * share).toFixed(0)}% ${(76 - 44 * share).toFixed(0)}%)`;
 }
 
-// ---- what is asked of the agent ----
+// ---- queries to the agent ----
 
 export const scopeQuery = (scope: Scope): string => (scope.kind === 'process' ? `&pid=${scope.pid}` : scope.kind === 'container' && scope.id.length >= 12 ? `&container=${scope.id}` : '');
 const span = (r: Region, name = ''): string => `${name}from=${r.from * SLOT_MS}&${name}to=${r.to * SLOT_MS}`;
 
 export const heatmapPath = (seconds: number, scope: Scope): string => `/api/v1/heatmap?seconds=${seconds}${scopeQuery(scope)}`;
-// CPU time is what is given without.
+// CPU time is the default.
 export const timeQuery = (time: Time): string => (time === 'cpu' ? '' : `&time=${time}`);
 export const regionQuery = (region: Region, scope: Scope | null): string => span(region) + (scope ? scopeQuery(scope) : '');
 export const compareQuery = (baseline: Region, region: Region, scope: Scope): string => `${span(baseline, 'baseline_')}&${span(region)}${scopeQuery(scope)}`;

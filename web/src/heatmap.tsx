@@ -1,6 +1,5 @@
-// The last two minutes by slots of 20 ms: a column is a second, from its beginning at the bottom to its end at the top; the colour is how
-// often something ran. Short spikes, and work that comes in a rhythm, are seen here and nowhere else. A region, picked by mouse or keys,
-// is what the flame graph then shows; a second one beside it is what it is compared with.
+// Heatmap of the last two minutes by slots of 20 ms. A column is a second, from bottom to top; the colour is the CPU time used. Shows short
+// spikes and periodic work. A region selected by mouse or keyboard is shown in the flame graph, optionally compared with a baseline region.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as format from './format';
@@ -39,13 +38,13 @@ function Scale({ heatmap, levels, dark }: { heatmap: Heatmap; levels: number[]; 
                 </li>
             ))}
             {heatmap.seconds.includes(null) && (
-                <li title="Memory was too short to keep when in these seconds each sample was">
+                <li title="Samples of these seconds are no longer kept by slot, to save memory">
                     <i class="swatch hatched" />
                     detail no longer kept
                 </li>
             )}
             {heatmap.period > 0 && (
-                <li title="A colour of one slot alone is chance; what repeats, or stands out over many slots, is not">one is {format.duration(heatmap.period)} of CPU time</li>
+                <li title="The colour of a single slot may be random; repetition, or many similar slots, is significant">one is {format.duration(heatmap.period)} of CPU time</li>
             )}
         </ul>
     );
@@ -66,7 +65,7 @@ function hatch(context: CanvasRenderingContext2D, x: number, width: number, heig
     context.restore();
 }
 
-// The cells of a region are a piece of the first column, whole columns, a piece of the last one.
+// A region covers part of the first column, whole columns, and part of the last one.
 function outline(context: CanvasRenderingContext2D, r: Region, first: number, width: number, color: string): void {
     context.fillStyle = color;
     for (let second = secondOf(r.from); second <= secondOf(r.to - 1); second++) {
@@ -79,7 +78,7 @@ function outline(context: CanvasRenderingContext2D, r: Region, first: number, wi
         context.fillRect(x, top, right - x, 2);
         context.fillRect(x, bottom - 2, right - x, 2);
         const edge = (beside: number, at: number) => {
-            // Where the neighbour column's part is shorter, or there is none, this one has a side.
+            // Draws the side where the neighbour column's part is shorter or missing.
             const from = Math.max(r.from - beside * SLOTS, 0);
             const to = Math.min(r.to - beside * SLOTS, SLOTS);
             if (from >= to) context.fillRect(at, top, 2, bottom - top);
@@ -99,12 +98,12 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
     const [cursor, setCursor] = useState<number | null>(null); // slot
     const [anchor, setAnchor] = useState<number | null>(null);
     const [hovered, setHovered] = useState<number | null>(null);
-    const [held, setHeld] = useState<Heatmap | null>(null); // nothing moves while somebody drags
+    const [held, setHeld] = useState<Heatmap | null>(null); // frozen during a drag
     const [focused, setFocused] = useState(false);
     const heatmap = held ?? latest;
     const levels = useMemo(() => levelsOf(heatmap), [heatmap]);
 
-    // The newest second stands at the right edge, whatever there is at the left.
+    // The newest second is at the right edge, even when the left is empty.
     const end = heatmap.first + heatmap.seconds.length;
     const first = end - HEAT_SECONDS;
     const column = width / HEAT_SECONDS;
@@ -135,7 +134,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
                 return;
             }
             second.weights.forEach((weight, row) => {
-                if (((heatmap.first + i) * SLOTS + row) * SLOT_MS >= heatmap.now) return; // still to come
+                if (((heatmap.first + i) * SLOTS + row) * SLOT_MS >= heatmap.now) return; // in the future
                 context.fillStyle = colors[levelOf(levels, worth(heatmap, weight))]!;
                 context.fillRect(x, HEIGHT - (row + 1) * ROW, right - x - (right - x > 4 ? 1 : 0), ROW);
             });
@@ -161,7 +160,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
     };
     const asBaseline = () => region && setRegions({ region: null, baseline: region });
 
-    // A drag that ends outside of the window, or is taken over by scrolling, was none.
+    // A drag that ends outside the window, or becomes a scroll, is cancelled.
     useEffect(() => {
         const drop = () => {
             setAnchor(null);
@@ -213,7 +212,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
                         </button>
                     )}
                     {region && !baseline && (
-                        <button type="button" onClick={asBaseline} title="Then pick what to compare with it">
+                        <button type="button" onClick={asBaseline} title="Then select the region to compare with it">
                             Use as baseline <kbd>b</kbd>
                         </button>
                     )}
@@ -236,7 +235,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
                     tabIndex={0}
                     role="application"
                     aria-roledescription="heatmap"
-                    aria-label="CPU time by slots of 20 ms. Left and right move by a second, up and down by a slot; with Shift a region grows. Enter picks it, or the second; Shift and Enter the slot. b makes it the baseline, Escape drops it."
+                    aria-label="CPU time by slots of 20 ms. Left and right move by a second, up and down by a slot; with Shift a region grows. Enter selects it, or the second; Shift and Enter the slot. b makes it the baseline, Escape clears it."
                     aria-describedby="heat-at"
                     data-testid="heat"
                     onFocus={() => setFocused(true)}
@@ -261,7 +260,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
                     <canvas ref={canvas} aria-hidden="true" />
                     {(heatmap.first - first) * column > 150 && (
                         <span class="heat-none" style={{ width: `${(heatmap.first - first) * column}px` }}>
-                            nothing is kept of before
+                            no earlier data
                         </span>
                     )}
                 </div>
@@ -271,7 +270,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
             </div>
             <div class="heat-words">
                 <p id="heat-at" role="status" data-testid="heat-at">
-                    {shown ? sayCell(heatmap, shown) : region ? '' : baseline ? 'Now pick what to compare with the baseline.' : 'Drag over the picture, or click a second, for its flame graph.'}
+                    {shown ? sayCell(heatmap, shown) : region ? '' : baseline ? 'Now select the region to compare with the baseline.' : 'Drag over the heatmap, or click a second, to show its flame graph.'}
                 </p>
                 {baseline && (
                     <p data-testid="heat-baseline">

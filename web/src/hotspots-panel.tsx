@@ -1,5 +1,6 @@
-// Functions over the last two minutes, one row each by windows of some seconds: which became hot, and when. All rows have one scale but that
-// of all others together. A name is looked for in the flame graph; a window, picked by mouse or keys, is what the flame graph then shows.
+// Functions over the last two minutes, one row per function, by windows of some seconds: shows which became hot, and when. All rows share one
+// scale, except the row of all others. A click on a name searches for it in the flame graph; a window, selected by mouse or keyboard, is shown
+// in the flame graph.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAnswer } from './api';
@@ -16,11 +17,11 @@ const MARKS = 6;
 interface Props {
     seconds: number;
     scope: Scope;
-    again: unknown; // asks anew when it changes
+    again: unknown; // fetches again when it changes
     dark: boolean;
     region: Region | null;
     setRegion: (region: Region) => void;
-    words: string; // that the flame graph is searched for
+    words: string; // search expression of the flame graph
     setWords: (words: string) => void;
 }
 
@@ -42,7 +43,7 @@ function linesOf(h: Hotspots): Line[] {
     const lines: Line[] = rows.map((r) => ({ ...r, scale }));
     if (others && h.functions > h.rows.length) {
         const rates = ratesOf(h, others);
-        lines.push({ name: `all ${format.integer(h.functions - h.rows.length)} others`, where: 'What all others took together, on a scale of its own', kind: null, weights: others, rates, scale: rates.most });
+        lines.push({ name: `all ${format.integer(h.functions - h.rows.length)} others`, where: 'All other functions together, on a separate scale', kind: null, weights: others, rates, scale: rates.most });
     }
     return lines;
 }
@@ -80,7 +81,7 @@ function Switch<T extends string>({ label, of, value, set }: { label: string; of
     );
 }
 
-// What came last stays while the next one is on its way.
+// Keeps the last value while the next one is fetched.
 function useHotspots(path: string, again: unknown): { hotspots: Hotspots | null; error: string } {
     const answer = useAnswer(path, again, decodeHotspots);
     const last = useRef<Hotspots | null>(null);
@@ -95,7 +96,7 @@ export function HotspotsPanel({ seconds, scope, again, dark, region, setRegion, 
     const { hotspots, error } = useHotspots(hotspotsPath(seconds, scope, by, order, max), again);
     const [at, setAt] = useState<{ window: number; line: number } | null>(null);
     const plots = useRef<HTMLDivElement>(null);
-    useEffect(() => setAt(null), [hotspots?.windows[0]?.from, by, order, max]); // its numbers mean others now
+    useEffect(() => setAt(null), [hotspots?.windows[0]?.from, by, order, max]); // the indices refer to the old list
     if (!hotspots) return error ? <p class="failed" role="alert">{error}</p> : null;
     const { windows } = hotspots;
     if (windows.length === 0) return null;
@@ -127,8 +128,8 @@ export function HotspotsPanel({ seconds, scope, again, dark, region, setRegion, 
     const say = (): string => {
         const w = at && windows[at.window];
         const line = at && lines[at.line];
-        if (!w || !line) return 'A click on a bar shows that window in the flame graph, one on a name looks for the function there.';
-        return `${clock(w.from)} to ${clock(w.to)}${isWhole(w) ? '' : ', little of it yet'}: ${line.name} ${cpus(rateOf(w, line.weights[at.window] ?? 0))} of ${cpus(rateOf(w, w.weight))} CPUs`;
+        if (!w || !line) return 'Click a bar to show its window in the flame graph, or a name to search for the function there.';
+        return `${clock(w.from)} to ${clock(w.to)}${isWhole(w) ? '' : ', incomplete'}: ${line.name} ${cpus(rateOf(w, line.weights[at.window] ?? 0))} of ${cpus(rateOf(w, w.weight))} CPUs`;
     };
     return (
         <section class="hot" aria-labelledby="hot-title">
@@ -136,8 +137,8 @@ export function HotspotsPanel({ seconds, scope, again, dark, region, setRegion, 
                 <h2 id="hot-title">Hotspots over time</h2>
                 <p class="dim">CPUs, by windows of {format.span((windows[0]!.to - windows[0]!.from) * 1e6)}</p>
                 <div class="tools">
-                    <Switch label="Time of a function" of={[['self', 'Self', 'its own alone'], ['total', 'Total', 'with all that it called']]} value={by} set={setBy} />
-                    <Switch label="First are" of={[['most', 'Most time', 'those that took most of all windows together'], ['change', 'Most changed', 'those whose windows differ most']]} value={order} set={setOrder} />
+                    <Switch label="Time of a function" of={[['self', 'Self', 'without callees'], ['total', 'Total', 'with callees']]} value={by} set={setBy} />
+                    <Switch label="First are" of={[['most', 'Most time', 'most time over all windows'], ['change', 'Most changed', 'largest difference between windows']]} value={order} set={setOrder} />
                     {(max !== FEW || hotspots.functions > FEW) && (
                         <button type="button" onClick={() => setMax(max === FEW ? MANY : FEW)}>
                             {max === FEW ? 'More' : 'Fewer'}

@@ -1,4 +1,4 @@
-// Functions over time as /api/v1/hotspots gives them, checked, and what a picture of them needs. Rates are CPU seconds a second: CPUs.
+// Decodes and validates /api/v1/hotspots (functions over time), and computes rates for drawing. Rates are CPU seconds per second, i.e. CPUs.
 
 import { scopeQuery, SLOT_MS, type Region } from './heat';
 import type { Kind, Scope } from './profile';
@@ -9,9 +9,9 @@ export type Order = 'most' | 'change';
 export interface Window {
     from: number; // milliseconds of the monotonic clock
     to: number;
-    duration: number; // nanoseconds: so much of it was looked at
+    duration: number; // nanoseconds that were monitored
     weight: number; // nanoseconds of CPU time
-    others: number | null; // of what no row is of; null where rows overlap
+    others: number | null; // weight of functions without a row; null when rows overlap
 }
 
 export interface Row {
@@ -24,7 +24,7 @@ export interface Row {
 
 export interface Hotspots {
     offset: number; // milliseconds from the monotonic clock to Unix time
-    functions: number; // that took anything
+    functions: number; // number of functions with samples
     windows: Window[];
     rows: Row[];
 }
@@ -69,13 +69,13 @@ export const othersOf = (h: Hotspots): number[] | null => (h.windows.some((w) =>
 
 export const rateOf = (w: Window, weight: number): number => (w.duration > 0 ? weight / w.duration : 0);
 
-// What only a little was looked at of has rates by chance; as the agent has it when it ranks.
+// Windows monitored for less than half have unreliable rates. The agent uses the same criterion for ranking.
 export const isWhole = (w: Window): boolean => w.duration > 0 && w.duration * 2 >= (w.to - w.from) * 1e6;
 
 export interface Rates {
     average: number;
     most: number;
-    at: number; // the window of the most; -1: none
+    at: number; // window with the highest rate; -1: none
 }
 
 export function ratesOf(h: Hotspots, weights: number[]): Rates {
@@ -93,10 +93,10 @@ export function ratesOf(h: Hotspots, weights: number[]): Rates {
     return rates;
 }
 
-// The window as what the flame graph can be of: whole slots.
+// The window extended to whole slots, as a region for the flame graph.
 export const regionOf = (w: Window): Region => ({ from: Math.floor(w.from / SLOT_MS), to: Math.ceil(w.to / SLOT_MS) });
 
-// What the search of the flame graph takes for exactly this name.
+// Search expression of the flame graph for exactly this name.
 export const exactly = (name: string): string => `"${name}"`;
 
 export const hotspotsPath = (seconds: number, scope: Scope, by: By, order: Order, max: number): string =>

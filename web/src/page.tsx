@@ -1,4 +1,4 @@
-// The agent's page: the last minute's CPU time and the slowest requests, live.
+// The agent's page: live flame graph, heatmap, hotspots and slowest requests.
 
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
@@ -9,7 +9,7 @@ import { Health } from './health';
 import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './heat';
 import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
 import { HotspotsPanel } from './hotspots-panel';
-import { NotObserved, nobodyLooked } from './observed';
+import { NotObserved, isUnmonitored } from './observed';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Scopes } from './scopes';
@@ -17,18 +17,18 @@ import { ThemeButton, useTheme } from './theme';
 import './style.css';
 
 const SPANS: [number, string][] = [[15, '15 s'], [60, '1 min'], [120, '2 min']];
-const TIME_LABELS: [Time, string, string][] = [['cpu', 'CPU', 'where threads work'], ['off_cpu', 'Waiting', 'where they wait, and for what'], ['wall', 'Wall', 'both']];
+const TIME_LABELS: [Time, string, string][] = [['cpu', 'CPU', 'where threads work'], ['off_cpu', 'Off-CPU', 'where they wait, and for what'], ['wall', 'Wall', 'both']];
 const NODE: Scope = { kind: 'node' };
 
 interface View {
     scope: Scope;
     seconds: number;
     time: Time;
-    region: Region | null; // what the flame graph is of; null: the last seconds
+    region: Region | null; // interval of the flame graph; null: the last seconds
     baseline: Region | null;
 }
 
-// "from" and "to" are milliseconds in an address, as the API has them.
+// In the URL, "from" and "to" are milliseconds, as in the API.
 function readRegion(parameters: URLSearchParams, name: string): Region | null {
     const from = Number(parameters.get(`${name}from`)) / SLOT_MS;
     const to = Number(parameters.get(`${name}to`)) / SLOT_MS;
@@ -41,7 +41,7 @@ function writeRegion(parameters: URLSearchParams, name: string, region: Region |
     parameters.set(`${name}to`, String(region.to * SLOT_MS));
 }
 
-// The view is in the address, so that it can be kept and handed on.
+// The view is kept in the URL, so that it can be bookmarked and shared.
 function readView(): View {
     const parameters = new URLSearchParams(location.hash.slice(1));
     const pid = Number(parameters.get('pid'));
@@ -90,11 +90,11 @@ function Downloads({ view }: { view: View }) {
         ? [
               ['html', 'HTML', 'this comparison as one file'],
               ['text', 'text', 'the largest changes'],
-              ['folded', 'folded', 'one line a stack, for flamegraph.pl'],
+              ['folded', 'folded', 'one line per stack, for flamegraph.pl'],
           ]
         : [
               ['pprof', 'pprof', 'for go tool pprof'],
-              ['folded', 'folded', 'one line a stack'],
+              ['folded', 'folded', 'one line per stack'],
               ['html', 'HTML', 'this flame graph as one file'],
               ['json', 'JSON', 'for speedscope.app'],
           ];
@@ -118,7 +118,7 @@ function LiveState({ live }: { live: Live }) {
     }, []);
     const late = live.at > 0 && Date.now() - live.at > 15000;
     const state = live.paused ? 'paused' : late || live.status.error ? 'late' : 'live';
-    const words = live.paused ? `Paused at ${format.clock(live.at)}` : late || live.status.error ? (live.at ? `No news since ${format.clock(live.at)}` : 'No answer') : 'Live';
+    const words = live.paused ? `Paused at ${format.clock(live.at)}` : late || live.status.error ? (live.at ? `No update since ${format.clock(live.at)}` : 'No answer') : 'Live';
     return (
         <div class="live">
             <span class={`dot ${state}`} aria-hidden="true" />
@@ -135,45 +135,45 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
     if (failed)
         return (
             <>
-                <b>{time === 'off_cpu' ? 'Waits could not be watched.' : 'CPU sampling could not be attached.'}</b>
+                <b>{time === 'off_cpu' ? 'Waits cannot be monitored.' : 'CPU sampling could not be attached.'}</b>
                 <p>{failed.fallbackReason}</p>
                 <p>
-                    <code>sonde doctor</code> says what is missing and how to get it.
+                    <code>sonde doctor</code> reports what is missing.
                 </p>
             </>
         );
-    if (nobodyLooked(profile))
-        return <b>{time === 'cpu' ? 'Nobody looked in this span.' : 'Waits were not looked at in this span.'}</b>;
+    if (isUnmonitored(profile))
+        return <b>{time === 'cpu' ? 'Not monitored in this interval.' : 'Waits were not monitored in this interval.'}</b>;
     if (scope.kind !== 'node')
         return (
             <>
-                <b>{time === 'off_cpu' ? 'No waits here in this span.' : 'No CPU time here in this span.'}</b>
-                <p>{time === 'cpu' ? `It slept${live.status.value?.sampleHz === 0 ? ', is not sampled (profile.sampling_rules)' : ''} or has ended.` : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
+                <b>{time === 'off_cpu' ? 'No waits in this interval.' : 'No CPU time in this interval.'}</b>
+                <p>{time === 'cpu' ? `It slept${live.status.value?.sampleHz === 0 ? ', is not sampled (profile.sampling_rules)' : ''} or has ended.` : 'It has ended, or its waits in progress are not reported yet.'} Select another process, or the whole node.</p>
             </>
         );
     return (
         <>
             <b>No samples yet.</b>
             <p>
-                The first come within a few seconds of work on this node. If none do, <code>sonde doctor</code> says what this kernel allows.
+                The first arrive within a few seconds of activity on this node. If none do, <code>sonde doctor</code> reports what this kernel allows.
             </p>
         </>
     );
 }
 
 function NoneInRegion({ profile }: { profile: Profile }) {
-    if (nobodyLooked(profile)) return <b>In this region nobody looked.</b>;
+    if (isUnmonitored(profile)) return <b>Not monitored in this interval.</b>;
     return (
         <>
             <b>No samples in this region.</b>
-            <p>Pick more of the picture, or another process.</p>
+            <p>Select a larger region, or another process.</p>
         </>
     );
 }
 
-const SETTLED_MS = 3000; // samples of a moment have all arrived by then
+const SETTLED_MS = 3000; // by then all samples of an interval have arrived
 
-// The profile of the region that was picked, or its comparison with the baseline. What was picked up to now is asked for once more.
+// The profile of the selected region, or its comparison with the baseline. A region that ends just now is fetched again once it has settled.
 function usePicked({ region, baseline, scope, time }: View, live: Live): ReturnType<typeof useAnswer<Profile>> {
     const path = !region ? null : baseline ? `/api/v1/compare?${compareQuery(baseline, region, scope)}${timeQuery(time)}` : `/api/v1/profile?${regionQuery(region, null)}${timeQuery(time)}`;
     const settled = !region || (live.heatmap.value?.now ?? 0) - region.to * SLOT_MS > SETTLED_MS;
@@ -185,18 +185,18 @@ function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
     if (failed)
         return (
             <>
-                <b>Requests could not be watched.</b>
+                <b>Requests cannot be monitored.</b>
                 <p>{failed.fallbackReason}</p>
                 <p>
-                    <code>sonde doctor</code> says what is missing and how to get it.
+                    <code>sonde doctor</code> reports what is missing.
                 </p>
             </>
         );
     return (
         <>
-            <b>{scope.kind === 'node' ? 'No HTTP request ended in this span.' : 'No HTTP request of this scope ended in this span.'}</b>
+            <b>{scope.kind === 'node' ? 'No HTTP request ended in this interval.' : 'No HTTP request of this scope ended in this interval.'}</b>
             <p>
-                Plain HTTP/1.1 on any server of this node is seen without touching the server. To try: <code>python3 -m http.server 8000</code>, then <code>curl http://127.0.0.1:8000/</code>.
+                HTTP/1.1 requests without TLS are observed on every server of this node, without changes to the server. To try it: <code>python3 -m http.server 8000</code>, then <code>curl http://127.0.0.1:8000/</code>.
             </p>
         </>
     );
@@ -217,10 +217,10 @@ function Page() {
     const live = useLive(view.seconds, HEAT_SECONDS, view.scope, view.time);
     const profile = live.profile.value;
     const picked = usePicked(view, live);
-    const [words, setWords] = useState(''); // that frames are searched for
+    const [words, setWords] = useState(''); // search expression for frames
     const status = live.status.value;
     const requests = useMemo(() => requestsIn(live.requests.value ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
-    // An address may hold a container's first digits alone, as the API takes them.
+    // The URL may have only the first digits of a container ID, as in the API.
     useEffect(() => {
         const wanted = view.scope.kind === 'container' ? view.scope.id : '';
         const id = wanted && profile?.processes.find((p) => p.container.startsWith(wanted))?.container;
@@ -235,7 +235,7 @@ function Page() {
                 class="skip"
                 href="#main"
                 onClick={(e) => {
-                    e.preventDefault(); // the address holds the view
+                    e.preventDefault(); // the URL fragment holds the view
                     document.querySelector<HTMLElement>('[role=tree], main')?.focus();
                 }}
             >
@@ -280,7 +280,7 @@ function Page() {
             {live.status.error && (
                 <p class="failed" role="alert">
                     {sentence(live.status.error)}
-                    {live.status.error === UNREACHABLE && ' It has stopped, or the network is down. What you see is what came last; the page goes on trying.'}
+                    {live.status.error === UNREACHABLE && ' It has stopped, or the network is down. The page shows the last data and keeps trying.'}
                 </p>
             )}
             {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
@@ -299,7 +299,7 @@ function Page() {
                             {picked.value ? (
                                 <Flame key="picked" profile={picked.value} scope={view.baseline ? NODE : view.scope} dark={theme.dark} empty={<NoneInRegion profile={picked.value} />} words={words} setWords={setWords} />
                             ) : (
-                                !picked.error && <p class="waiting">Asking the agent…</p>
+                                !picked.error && <p class="waiting">Loading…</p>
                             )}
                             {picked.value && <Downloads view={view} />}
                         </>
@@ -310,7 +310,7 @@ function Page() {
                             <Downloads view={view} />
                         </>
                     ) : (
-                        !live.profile.error && <p class="waiting">Asking the agent…</p>
+                        !live.profile.error && <p class="waiting">Loading…</p>
                     )}
                     {(live.requests.value || live.requests.error) && (
                         <Requests requests={requests} partial={['counts', 'half', 'least'].includes(live.status.value?.detail ?? '')} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />

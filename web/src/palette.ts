@@ -1,5 +1,5 @@
-// Colours of frames by kind, in either theme. Within a kind the mapping (library, module) chooses a shade, so that one can see where
-// one file's code ends; the text on it keeps a contrast of more than 4.5 to 1.
+// Colours of frames by kind, for both themes. Within a kind the mapping (library, module) selects the shade, which shows where the code of
+// one file ends. Text on them has a contrast of more than 4.5 to 1.
 
 import type { Frame, Kind } from './profile';
 
@@ -26,11 +26,11 @@ export const KIND_NAMES: [Kind, string, string][] = [
     ['native', 'user', 'compiled code in user space'],
     ['kernel', 'kernel', 'the Linux kernel and its modules'],
     ['interpreted', 'interpreter', 'code that an interpreter runs'],
-    ['v8js', 'JavaScript', 'code that V8 (Node) made of JavaScript'],
-    ['jvm', 'Java', 'code that HotSpot (Java) made'],
-    ['dotnet', '.NET', 'code that .NET made'],
+    ['v8js', 'JavaScript', 'JIT-compiled JavaScript of V8 (Node.js)'],
+    ['jvm', 'Java', 'JIT-compiled code of HotSpot (Java)'],
+    ['dotnet', '.NET', 'JIT-compiled .NET code'],
     ['bpf', 'bpf', 'BPF programs in the kernel'],
-    ['truncated', 'truncated', 'the stack goes on here, but could not be walked further'],
+    ['truncated', 'truncated', 'the stack continues here, but could not be unwound further'],
     ['wait', 'wait', 'why the thread did not run'],
 ];
 
@@ -50,7 +50,7 @@ export function frameColor(kind: Kind, mapping: string, dark: boolean): string {
     return `hsl(${(hue + (h - 0.5) * 2 * spread).toFixed(0)} ${saturation.toFixed(0)}% ${lightness.toFixed(0)}%)`;
 }
 
-// Of a bar on the page's ground, without text on it: a contrast of more than 3 to 1.
+// Colour of a bar without text on the page background: a contrast of more than 3 to 1.
 export function barColor(kind: Kind, dark: boolean): string {
     const { hue, chroma } = SHADES[kind];
     return `hsl(${hue} ${dark ? chroma * 0.75 : chroma}% ${dark ? 58 : 37}%)`;

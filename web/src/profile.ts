@@ -1,20 +1,20 @@
-// The profile as /api/v1/profile?format=json gives it (docs/formats.md, "speedscope JSON"), checked and made compact. The text may
-// come from a file that somebody sent: every number in it is looked at before it is used as an index.
+// Decodes and validates the profile of /api/v1/profile?format=json (docs/formats.md, "speedscope JSON") into a compact form. The input
+// may be an untrusted file: every number is checked before it is used as an index.
 
 export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'v8js' | 'jvm' | 'dotnet' | 'truncated' | 'wait' | 'group';
 const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait']);
 
-// What its weights are: CPU time, waiting time, or both; or no time but events.
+// Type of the weights: CPU time, off-CPU time, both, or event counts.
 export type Time = 'cpu' | 'off_cpu' | 'wall' | 'events';
 export const TIMES: Time[] = ['cpu', 'off_cpu', 'wall'];
 
-// What its weights are counted in.
+// Unit of the weights.
 export type Unit = 'nanoseconds' | 'count' | 'bytes';
 const UNITS: Unit[] = ['nanoseconds', 'count', 'bytes'];
 
 export interface Frame {
     name: string;
-    kind: Kind; // 'group' is ours: the node itself and its processes
+    kind: Kind; // 'group' is added by the page: the node and its processes
     mapping: string;
     file: string;
     line: number;
@@ -30,19 +30,19 @@ export interface Process {
     service: string;
     container: string;
     unit: string;
-    weight: number; // nanoseconds of CPU, or of waiting; of events in the profile's unit
+    weight: number; // in the profile's unit
     samples: number;
-    stacks: Uint32Array[]; // numbers of Profile.frames, outermost first
+    stacks: Uint32Array[]; // indices into Profile.frames, outermost first
     weights: Float64Array;
-    before: Float64Array | null; // of a comparison: what the same stacks had before; both sides have the same sum
-    spread: Float64Array | null; // and what chance among their samples adds to the variance of a change of shares
+    before: Float64Array | null; // in a comparison: weights of the same stacks before; both sides are normalised to the same total
+    spread: Float64Array | null; // in a comparison: contribution of the stack to the variance of a change of shares
     counts: Float64Array;
 }
 
 export interface Recording {
     samples: number; // 0: not known
     duration: number; // nanoseconds; 0: not known
-    notObserved: number; // nanoseconds of the time that was asked for in which nobody looked
+    notObserved: number; // nanoseconds of the requested time that were not monitored
 }
 
 export interface Profile {
@@ -53,12 +53,12 @@ export interface Profile {
     processes: Process[]; // heaviest first
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
-    notObserved: number; // nanoseconds besides, of the time that was asked for, in which nobody looked; of 'wall': at waits
-    period: number; // nanoseconds; of events: one of so many was taken, 0: all
+    notObserved: number; // further nanoseconds of the requested time that were not monitored; 'wall': in which waits were not
+    period: number; // nanoseconds per sample; events: one sample per so many events, 0: all recorded
     samples: number;
     weight: number;
     dropped: number;
-    compared: { before: Recording; after: Recording } | null; // the profile is a comparison, its weights are those after
+    compared: { before: Recording; after: Recording } | null; // in a comparison; the weights are those of the second profile
 }
 
 type Json = Record<string, unknown>;
@@ -158,7 +158,7 @@ export function decodeProfile(value: unknown): Profile {
     };
 }
 
-// What is looked at: the node, a process or a container.
+// Selection on the page: the node, a process or a container.
 export type Scope = { kind: 'node' } | { kind: 'process'; pid: number } | { kind: 'container'; id: string };
 
 export function inScope(p: Process, scope: Scope): boolean {

@@ -1,10 +1,10 @@
-// The slowest requests, each taken apart. A bar is one request's whole wall time, whatever its length; what is not known is part of
-// it, hatched, and never left out.
+// The slowest requests with their latency breakdown. Each bar is the whole wall time of one request, scaled to full width; unknown time is
+// included and hatched.
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
 
-const SHOWN = 20; // until the reader asks for all
+const SHOWN = 20; // until "Show all" is pressed
 
 export interface RequestPart {
     kind: string;
@@ -19,7 +19,7 @@ export interface Request {
     duration: number; // nanoseconds
     service: string;
     pid: number;
-    container: string | null; // null: the agent does not say
+    container: string | null; // null: not reported by the agent
     method: string;
     route: string;
     status: number;
@@ -27,7 +27,7 @@ export interface Request {
     parts: RequestPart[];
 }
 
-// As in src/model/request.h, in the order in which a bar shows them.
+// Must match src/model/request.h; in the order of the segments of a bar.
 export const PART_KINDS: [string, string, string][] = [
     ['cpu', 'on CPU', 'on a CPU, working for this request'],
     ['run_queue', 'run queue', 'ready to run, waiting for a CPU'],
@@ -46,7 +46,7 @@ type Json = Record<string, unknown>;
 const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
 const text = (v: unknown): string => (typeof v === 'string' ? v : '');
 const number = (v: unknown): number => {
-    const n = typeof v === 'string' ? Number(v) : v; // 64-bit figures may come as text
+    const n = typeof v === 'string' ? Number(v) : v; // 64-bit numbers may be strings
     return typeof n === 'number' && Number.isFinite(n) && n >= 0 ? n : 0;
 };
 
@@ -101,7 +101,7 @@ function Bar({ request }: { request: Request }) {
     const whole = Math.max(request.duration, 1);
     const words = kinds.map(([kind, ns]) => `${nameOf(kind)} ${format.duration(ns)}`).join(', ');
     return (
-        <div class="breakdown" role="img" aria-label={words || 'not taken apart'} title={words}>
+        <div class="breakdown" role="img" aria-label={words || 'no breakdown'} title={words}>
             {kinds.map(([kind, ns]) => (
                 <i key={kind} class={classOf(kind)} style={{ width: `${(ns / whole) * 100}%` }} />
             ))}
@@ -109,13 +109,13 @@ function Bar({ request }: { request: Request }) {
     );
 }
 
-/** What it waited for; opened, where: the whole stack, innermost frame first. */
+/** The detail of a component; expanded, the stack of the wait, innermost frame first. */
 function Detail({ part: p }: { part: RequestPart }) {
-    const told = p.detail || <span class="dim">{PART_KINDS.find(([k]) => k === p.kind)?.[2]}</span>;
-    if (!p.stack.length) return <>{told}</>;
+    const detail = p.detail || <span class="dim">{PART_KINDS.find(([k]) => k === p.kind)?.[2]}</span>;
+    if (!p.stack.length) return <>{detail}</>;
     return (
         <details class="stack">
-            <summary>{told}</summary>
+            <summary>{detail}</summary>
             <ol aria-label="Stack, innermost frame first">
                 {p.stack.map((frame, i) => (
                     <li key={i} class={frame.endsWith('_[k]') ? 'dim' : ''}>
@@ -131,7 +131,7 @@ function Parts({ request }: { request: Request }) {
     const parts = request.parts.slice().sort((a, b) => b.ns - a.ns);
     return (
         <table class="parts">
-            <caption class="unseen">Parts of this request</caption>
+            <caption class="unseen">Components of this request</caption>
             <thead class="unseen">
                 <tr>
                     <th scope="col">Kind</th>
@@ -221,7 +221,7 @@ export function Requests({ requests, partial, empty, error }: { requests: Reques
         <section class="requests" aria-labelledby="requests-title">
             <header class="bar">
                 <h2 id="requests-title">Slowest requests</h2>
-                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first{partial && ' of those taken apart (to keep within the budget, others are only counted)'}; a bar is one request's whole time</p>}
+                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first{partial && ' of those with a breakdown (to stay within the budget, others are only counted)'}; a bar is one request's whole time</p>}
                 <ul class="legend" aria-label="Parts">
                     {PART_KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, name, help]) => (
                         <li key={kind} title={help}>

@@ -1,4 +1,4 @@
-// The choice of what is looked at: the whole node, one container, one process. One stop of the Tab key; arrows move within.
+// Selection of the scope: the whole node, a container or a process. One tab stop; arrow keys move within the list.
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
@@ -53,7 +53,7 @@ export function Scopes({ profile, scope, setScope }: { profile: Profile; scope: 
     const low = filter.trim().toLowerCase();
     const fits = (e: Entry) => !low || `${e.name} ${e.note} ${e.title}`.toLowerCase().includes(low);
     const node: Entry = { scope: { kind: 'node' }, name: 'Whole node', note: '', title: '', weight: profile.weight };
-    // What was chosen stays in the list even when it has no samples now.
+    // The selected scope stays in the list even without samples.
     const chosen = [node, ...containers, ...processes].some((e) => sameScope(e.scope, scope));
     const gone: Entry[] = chosen ? [] : [scopeWithoutSamples(scope)];
     const groups: [string, Entry[], number][] = [
@@ -74,7 +74,7 @@ export function Scopes({ profile, scope, setScope }: { profile: Profile; scope: 
         next?.click();
     };
     return (
-        <nav class="scopes" aria-label="What is looked at">
+        <nav class="scopes" aria-label="Scope selection">
             <input type="search" placeholder="Filter processes" aria-label="Filter processes and containers" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
             <div class="scope-list" role="radiogroup" aria-label="Scope" onKeyDown={move} data-testid="scopes">
                 {groups.map(
@@ -102,7 +102,7 @@ export function Scopes({ profile, scope, setScope }: { profile: Profile; scope: 
                                         </div>
                                     );
                                 })}
-                                {entries.length === 0 && <p class="more">None fits.</p>}
+                                {entries.length === 0 && <p class="more">No match.</p>}
                                 {more > 0 && <p class="more">{format.integer(more)} more; filter to find them.</p>}
                             </div>
                         ),

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, unless the reader chose. The choice outlives the page where the browser allows it to.
+// Light or dark theme: that of the system unless the user chooses. The choice is kept in local storage where available.
 
 import { useEffect, useState } from 'preact/hooks';
 
@@ -19,7 +19,7 @@ function store(choice: Choice): void {
     try {
         localStorage.setItem('sonde.theme', choice);
     } catch {
-        // A file opened from disk may have no storage: then the choice lasts as long as the page.
+        // A file opened from disk may have no storage: the choice is lost when the page closes.
     }
 }
 

@@ -1,28 +1,28 @@
-// From stacks to a flame graph: equal calls under equal callers become one node, and every node gets its place on a line that is as
-// long as all of the CPU time. Columns of numbers instead of objects: a busy node has a hundred thousand nodes, laid out every few
-// seconds. Children stand in the order of their names, so that a live graph changes its widths but not its order.
+// Builds the flame graph from stacks: equal frames under equal callers are merged into one node, and every node gets a position on the
+// horizontal axis, whose length is the total weight. Typed arrays instead of objects: a busy machine has a hundred thousand nodes, laid out
+// every few seconds. Children are sorted by name, so that a live graph changes widths but not order.
 
 import type { Frame, Process, Profile, Scope } from './profile';
 import { inScope } from './profile';
 
 export interface Tree {
     count: number;
-    frames: Frame[]; // the profile's, then those of groups
+    frames: Frame[]; // frames of the profile, then those of groups
     frame: Int32Array; // of each node; node 0 is the root
     parent: Int32Array; // -1 for the root
     depth: Int32Array;
-    start: Float64Array; // nanoseconds from the left edge
+    start: Float64Array; // offset from the left edge, in the profile's unit
     total: Float64Array;
     self: Float64Array;
-    other: Float64Array | null; // of a comparison: the total of the side that the widths are not of
-    spread: Float64Array | null; // and what chance among the samples adds to the variance of a change
+    other: Float64Array | null; // in a comparison: total of the side not shown by the widths
+    spread: Float64Array | null; // in a comparison: contribution to the variance of a change
     first: Int32Array; // first child, in order; -1: none
     next: Int32Array; // next sibling; -1: none
-    order: Int32Array; // nodes of one depth after another, each from left to right
-    rows: Int32Array; // where in `order` each depth begins, and its end
+    order: Int32Array; // nodes sorted by depth, then from left to right
+    rows: Int32Array; // start index of each depth in `order`, and the end
 }
 
-// The same function may come in several times (once for each source line of a BPF program): by what a reader sees it is one.
+// A function may have several frames (one per source line of a BPF program); frames that look the same are merged.
 function canonical(frames: Frame[]): Int32Array {
     const known = new Map<string, number>();
     return Int32Array.from(frames, (f, i) => {
@@ -88,7 +88,7 @@ function addStacks(b: Builder, p: Process, under: number, same: Int32Array, side
     });
 }
 
-// Which side of a comparison the widths are of. What the other one alone has is not seen: the other picture shows it.
+// The side of a comparison shown by the widths. Stacks that only the other side has are not visible.
 export type Side = 'before' | 'after';
 
 export function buildTree(profile: Profile, scope: Scope, side: Side = 'after'): Tree {
@@ -97,7 +97,7 @@ export function buildTree(profile: Profile, scope: Scope, side: Side = 'after'):
     const same = canonical(frames);
     frames.forEach((f, i) => {
         const one = same[i]!;
-        if (frames[one]!.line !== f.line) frames[one] = { ...frames[one]!, line: 0 }; // drawn as one, it is at none of its lines
+        if (frames[one]!.line !== f.line) frames[one] = { ...frames[one]!, line: 0 }; // merged from several lines: no line is shown
     });
     const b = new Builder();
     frames.push(group(rootName(profile, scope, processes)));
@@ -139,13 +139,13 @@ function layOut(b: Builder, frames: Frame[], compared: boolean): Tree {
         order: new Int32Array(count),
         rows: new Int32Array(0),
     };
-    // One number a frame instead of comparing texts for every pair of siblings.
+    // Ranks frames once, instead of comparing strings for every pair of siblings.
     const rank = new Int32Array(frames.length);
     frames
         .map((f, i) => [f.name, f.mapping, i] as const)
         .sort((x, y) => (x[0] < y[0] ? -1 : x[0] > y[0] ? 1 : x[1] < y[1] ? -1 : x[1] > y[1] ? 1 : x[2] - y[2]))
         .forEach(([, , i], r) => (rank[i] = r));
-    // Linking in at the front, from the last name to the first, leaves the children in the order of their names.
+    // Inserting at the front, from the last name to the first, leaves the children sorted by name.
     const byName = Int32Array.from({ length: count }, (_, i) => i).sort((x, y) => rank[tree.frame[y]!]! - rank[tree.frame[x]!]!);
     for (const n of byName) {
         const parent = tree.parent[n]!;
@@ -177,7 +177,7 @@ function place(tree: Tree): void {
 
 export const rowCount = (t: Tree): number => t.rows.length - 1;
 
-// The path of names down to a node: what says "the same place" in the next graph.
+// The path of names down to a node, which identifies the same position in the next graph.
 export function pathOf(t: Tree, node: number): string[] {
     const path: string[] = [];
     for (let n = node; n > 0; n = t.parent[n]!) {
@@ -187,7 +187,7 @@ export function pathOf(t: Tree, node: number): string[] {
     return path.reverse();
 }
 
-// The node at a path, or the last one on the way to it that still exists.
+// The node at a path, or its deepest ancestor that still exists.
 export function nodeAt(t: Tree, path: string[]): number {
     let node = 0;
     for (const key of path) {
@@ -204,15 +204,15 @@ export function nodeAt(t: Tree, path: string[]): number {
 
 export interface Matches {
     frames: Uint8Array; // of Tree.frames: 1 where it matches
-    weight: number; // of the topmost matching nodes below the root that was asked for: no time is counted twice
+    weight: number; // sum of the topmost matching nodes below the root, so that no time is counted twice
     nodes: number;
 }
 
-// `words` as a person types them: "/.../" is a regular expression, a name in quotes that name alone, everything else is looked for as it stands.
+// Parses a search expression: "/.../" is a regular expression, a quoted name matches exactly, other text is a substring.
 export function matcher(words: string): (f: Frame) => boolean {
     const regex = /^\/(.+)\/$/.exec(words);
     if (regex) {
-        const r = new RegExp(regex[1]!, 'i'); // throws on nonsense; the caller says so
+        const r = new RegExp(regex[1]!, 'i'); // throws on a syntax error, which the caller shows
         return (f) => r.test(f.name) || r.test(f.mapping) || r.test(f.file);
     }
     const name = /^"(.+)"$/.exec(words)?.[1];

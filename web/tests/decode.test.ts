@@ -8,11 +8,11 @@ import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
 import { byKind, decodeRequests } from '../src/requests';
 
-test('a profile that is none is refused with a reason', () => {
+test('an invalid profile is rejected with a reason', () => {
     for (const bad of [null, 1, 'x', [], {}, { profiles: [] }, { shared: { frames: [] } }]) assert.throws(() => decodeProfile(bad), /not a speedscope file/);
 });
 
-test('numbers in a profile are not trusted', () => {
+test('numbers in a profile are validated', () => {
     const p = decodeProfile({
         shared: { frames: [{ name: 'a', kind: 'nonsense' }, {}] },
         profiles: [{ samples: [[0, 1], [2], [-1], [0.5], ['0'], 'x', null], weights: [5, 6, 7, 8, 9, NaN, -3], sonde: null }, null],
@@ -24,7 +24,7 @@ test('numbers in a profile are not trusted', () => {
     assert.equal(p.weight, 5);
 });
 
-test('events are counted in their own unit, and time in time', () => {
+test('events have their own unit, time profiles have nanoseconds', () => {
     const of = (sonde: unknown) => decodeProfile({ shared: { frames: [] }, profiles: [], sonde });
     const faults = of({ type: 'page-faults', unit: 'count', period: 10 });
     assert.deepEqual([faults.time, faults.event, faults.unit, faults.period], ['events', 'page-faults', 'count', 10]);
@@ -35,17 +35,17 @@ test('events are counted in their own unit, and time in time', () => {
     assert.deepEqual((['nanoseconds', 'count', 'bytes'] as const).map((unit) => format.amount(2048, unit)), ['2.05 µs', '2\u202f048', '2.00 KiB']);
 });
 
-test('what nobody looked at is said in words', () => {
+test('time that was not monitored is reported', () => {
     const of = (sonde: unknown) => sayNotObserved(decodeProfile({ shared: { frames: [] }, profiles: [], sonde }));
     assert.equal(of({ type: 'off_cpu', duration_ns: 6e10 }), '');
-    assert.match(of({ type: 'off_cpu', duration_ns: 1.5e10, not_observed_ns: 4.5e10 }), /^For 45 s of this span waits were not looked at/);
-    assert.match(of({ type: 'wall', duration_ns: 0, not_observed_ns: 6e10 }), /^In this span waits were not looked at/);
-    assert.match(of({ type: 'cpu', duration_ns: 1e9, not_observed_ns: 2e9 }), /^For 2.*s of this span nobody looked/);
+    assert.match(of({ type: 'off_cpu', duration_ns: 1.5e10, not_observed_ns: 4.5e10 }), /^For 45 s of this interval waits were not monitored/);
+    assert.match(of({ type: 'wall', duration_ns: 0, not_observed_ns: 6e10 }), /^In this interval waits were not monitored/);
+    assert.match(of({ type: 'cpu', duration_ns: 1e9, not_observed_ns: 2e9 }), /^For 2.*s of this interval CPU time was not monitored/);
     const { compared } = decodeProfile({ shared: { frames: [] }, profiles: [], sonde: { compared: { before: { not_observed_ns: 5 }, after: {} } } });
     assert.deepEqual([compared!.before.notObserved, compared!.after.notObserved], [5, 0]);
 });
 
-test('requests: a list or nothing, every figure checked, keys distinct', () => {
+test('requests: must be a list; numbers are checked; keys are distinct', () => {
     assert.throws(() => decodeRequests({}), /not a list/);
     const same = { start_time_unix_nano: '1767225600000000000', duration_ns: 5, service: 's', pid: 1 };
     const [a, b, c] = decodeRequests([same, same, { status: 'x', parts: [null, { kind: 'cpu', ns: -1 }] }]);
@@ -57,19 +57,19 @@ test('requests: a list or nothing, every figure checked, keys distinct', () => {
     assert.deepEqual(d!.parts.map((p) => p.stack), [['sleep_ms', 'main'], []]);
 });
 
-test('the bar joins parts of one kind, in the order of the legend, unattributed last', () => {
+test('the bar merges components of one kind, in the order of the legend, unattributed last', () => {
     const parts = [['unattributed', 1], ['lock', 2], ['cpu', 3], ['lock', 4], ['surprise', 5]].map(([kind, ns]) => ({ kind: String(kind), ns: Number(ns), detail: '', stack: [] }));
     assert.deepEqual(byKind(parts), [['cpu', 3], ['lock', 6], ['unattributed', 1], ['surprise', 5]]);
 });
 
-test('a status without anything in it does not break the page', () => {
+test('an empty status does not break the page', () => {
     const s = decodeStatus(null);
     assert.deepEqual(s.losses, []);
     assert.deepEqual(s.probes, []);
     assert.equal(decodeStatus({ probes: [{ probe: 'x' }] }).probes[0]!.attached, false);
 });
 
-test('figures', () => {
+test('number formats', () => {
     assert.deepEqual([0, 1, 999, 1000, 1234567, 99.96e6, 999.9e6, 1e9, 59.9e9, 60e9, 96.1e9, 599e9, 600e9].map(format.duration), ['0 s', '1 ns', '999 ns', '1.00 µs', '1.23 ms', '100 ms', '1.00 s', '1.00 s', '59.9 s', '60.0 s', '96.1 s', '599 s', '10.0 min']);
     assert.deepEqual([0, 0.00001, 0.0123, 0.5, 0.9996, 1].map(format.percent), ['0 %', '< 0.01 %', '1.23 %', '50.0 %', '100 %', '100 %']);
     assert.deepEqual([0, 1023, 1024, 42 * 1048576].map(format.bytes), ['0 B', '1023 B', '1.00 KiB', '42.0 MiB']);
@@ -102,7 +102,7 @@ test('names are readable on every colour, in both themes', () => {
         assert.ok(contrast(c.matchText, c.match) >= 4.5, `match, dark ${dark}: ${contrast(c.matchText, c.match)}`);
         assert.ok(contrast(c.dimmedText, c.dimmed) >= 4.5, `dimmed, dark ${dark}: ${contrast(c.dimmedText, c.dimmed)}`);
         for (let i = -100; i <= 100; i++) {
-            const color = changeColor({ before: 0.5 - i / 200, after: 0.5 + i / 200, noise: 0, told: i !== 0 }, dark);
+            const color = changeColor({ before: 0.5 - i / 200, after: 0.5 + i / 200, noise: 0, significant: i !== 0 }, dark);
             assert.ok(contrast(c.text, color) >= 4.5, `change ${i} ${color}, dark ${dark}: ${contrast(c.text, color)}`);
         }
         for (const [kind] of KIND_NAMES)
@@ -113,15 +113,15 @@ test('names are readable on every colour, in both themes', () => {
     }
 });
 
-test('a change is told when it is more than chance among the samples may make of it', () => {
+test('a change is significant when it exceeds sampling noise', () => {
     const recordings = (n: number, m: number) => ({ before: { samples: n, duration: 0 }, after: { samples: m, duration: 0 } });
     const whole = 2 / 10000; // of equal weights
     const noise = (before: number, after: number, spread: number) => changeOf(before, after, spread, whole, recordings(10000, 10000)).noise;
     assert.ok(Math.abs(noise(0.1, 0.11, 0.105 * whole) - 3 * Math.sqrt(0.105 * 0.895 * whole)) < 1e-12, 'that of two shares of samples');
-    assert.equal(changeOf(0.1, 0.11, 0.105 * whole, whole, recordings(10000, 10000)).told, false); // three times 0.43 points
-    assert.equal(changeOf(0.1, 0.12, 0.11 * whole, whole, recordings(10000, 10000)).told, true);
-    assert.equal(changeOf(0.1, 0.12, 0.9, 0.91, recordings(10000, 10000)).told, false, 'few heavy samples');
+    assert.equal(changeOf(0.1, 0.11, 0.105 * whole, whole, recordings(10000, 10000)).significant, false); // three times 0.43 points
+    assert.equal(changeOf(0.1, 0.12, 0.11 * whole, whole, recordings(10000, 10000)).significant, true);
+    assert.equal(changeOf(0.1, 0.12, 0.9, 0.91, recordings(10000, 10000)).significant, false, 'few heavy samples');
     assert.equal(noise(1, 1, whole), 0);
-    assert.equal(changeOf(0.1, 0.1001, 0, 0, recordings(0, 10000)).told, true, 'nobody knows of how many samples');
+    assert.equal(changeOf(0.1, 0.1001, 0, 0, recordings(0, 10000)).significant, true, 'unknown number of samples');
     assert.deepEqual([0.123, -0.5, -0.00001, 0].map(format.points), ['+12.30', '\u221250.00', '0.00', '0.00']);
 });

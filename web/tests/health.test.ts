@@ -4,19 +4,19 @@ import test from 'node:test';
 import { LOSS_HELP } from '../src/health';
 import { PART_KINDS } from '../src/requests';
 
-// The names of a list of src/model, and what they mean: X(ID, "name", "help").
+// Names and help texts of an X-macro list in src/model: X(ID, "name", "help").
 function listOf(header: string): [string, string][] {
     const text = readFileSync(`../src/model/${header}`, 'utf8');
     return [...text.matchAll(/^ +X\(\w+, +"(\w+)", +"([^"]*)"\)/gm)].map(([, name, help]) => [name!, help!]);
 }
 
-test('every reason of a loss is explained, as the agent does it', () => {
+test('every loss reason has the same explanation as in the agent', () => {
     const reasons = listOf('loss.h');
     assert.ok(reasons.length > 10);
     assert.deepEqual(Object.entries(LOSS_HELP), reasons);
 });
 
-test('every kind of a part has its colour and its words', () => {
+test('every kind of component has a colour and a help text', () => {
     const kinds = listOf('request.h');
     assert.ok(kinds.length > 5);
     assert.deepEqual(PART_KINDS.map(([name, , help]) => [name, help]), kinds);

@@ -1,4 +1,4 @@
-// Heatmaps: what comes from the agent is checked, colours have figures, regions have sums.
+// Heatmaps: input is validated, colours have value ranges, regions have sums.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { between, compareQuery, decodeHeatmap, heatColor, heatmapPath, levelName, levelOf, levelsOf, regionQuery, sumOf, unixOf, wholeSecond, worth } from '../src/heat';
@@ -19,14 +19,14 @@ test('a heatmap is decoded', () => {
     assert.equal(unixOf(h, 7 * 50 + 1), 1007020);
 });
 
-test('what is none is refused, and broken figures are none', () => {
+test('other input is rejected, and invalid numbers become 0', () => {
     for (const wrong of [null, 7, {}, { seconds: 1, slot_ms: 20 }, { seconds: [], slot_ms: 10 }]) assert.throws(() => decodeHeatmap(wrong));
     const h = decodeHeatmap({ slot_ms: 20, seconds: [{ kept: true, samples: [-1, 'x', 1e999], weights_ns: null }, 5, null] });
     assert.deepEqual(h.seconds, [{ samples: fifty({}), weights: fifty({}) }, null, null]);
     assert.equal(decodeHeatmap({ slot_ms: 20, seconds: Array(100000).fill(null) }).seconds.length, 3600);
 });
 
-test('every value has a colour, and the scale says which', () => {
+test('every value has a colour, and the scale shows it', () => {
     for (const most of [1, 2, 6, 7, 8, 9, 40, 1000]) {
         const h = heatmap({ 0: most });
         const levels = levelsOf(h);
@@ -44,7 +44,7 @@ test('every value has a colour, and the scale says which', () => {
     assert.equal(worth(half, 2 * PERIOD), 2, 'at half the rate a sample counts for two');
 });
 
-test('regions: in time, whatever way they were drawn', () => {
+test('regions are in time order, whatever the direction of the drag', () => {
     const h = heatmap({ 49: 1 }, { 0: 2, 10: 4 }, null);
     assert.deepEqual(between(400, 399), { from: 399, to: 401 });
     assert.deepEqual(between(5, 5), { from: 5, to: 6 });
@@ -55,7 +55,7 @@ test('regions: in time, whatever way they were drawn', () => {
     assert.equal(sumOf(h, { from: 300, to: 310 }), null);
 });
 
-test('what is asked of the agent', () => {
+test('queries to the agent', () => {
     const [a, b] = [{ from: 1, to: 2 }, { from: 50, to: 100 }];
     assert.equal(heatmapPath(120, { kind: 'process', pid: 7 }), '/api/v1/heatmap?seconds=120&pid=7');
     assert.equal(heatmapPath(120, { kind: 'node' }), '/api/v1/heatmap?seconds=120');

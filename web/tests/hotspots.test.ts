@@ -1,4 +1,4 @@
-// Functions over time: what comes from the agent is checked; rates are of what was looked at; bars can be seen.
+// Functions over time: input is validated; rates are relative to monitored time; bars are visible.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeHotspots, exactly, hotspotsPath, isWhole, othersOf, rateOf, ratesOf, regionOf } from '../src/hotspots';
@@ -12,7 +12,7 @@ const two = decodeHotspots({
     rows: [{ name: 'f', kind: 'kernel', mapping: '[k]', weight_ns: 4.1e9, weights_ns: [3e9, 1e9, 1e8] }],
 });
 
-test('rates, averages and the most of what was looked at', () => {
+test('rates, averages and maxima refer to monitored time', () => {
     assert.deepEqual(two.windows.map(isWhole), [false, true, false]);
     assert.equal(rateOf(two.windows[0]!, 3e9), 1.5);
     assert.deepEqual(ratesOf(two, two.rows[0]!.weights), { average: 4.1 / 7.1, most: 0.2, at: 1 });
@@ -22,7 +22,7 @@ test('rates, averages and the most of what was looked at', () => {
     assert.equal(two.offset, 1000000);
 });
 
-test('what is none is refused, and broken figures are none', () => {
+test('other input is rejected, and invalid numbers become 0', () => {
     for (const wrong of [null, 7, {}, { windows: 1, rows: [] }, { windows: [] }]) assert.throws(() => decodeHotspots(wrong));
     const h = decodeHotspots({ windows: [5, { from_ms: -1, duration_ns: 'x' }], rows: [null, { name: 7, kind: 'x', weights_ns: [1, -2, 3] }] });
     assert.deepEqual(h.windows.map((w) => [w.from, w.duration, w.others]), [[0, 0, null], [0, 0, null]]);
@@ -32,7 +32,7 @@ test('what is none is refused, and broken figures are none', () => {
     assert.equal(decodeHotspots({ windows: [], rows: Array(100000).fill(null) }).rows.length, 1000);
 });
 
-test('what is asked of the agent, and what of the flame graph', () => {
+test('queries to the agent and to the flame graph', () => {
     assert.equal(hotspotsPath(120, { kind: 'process', pid: 7 }, 'total', 'change', 8), '/api/v1/hotspots?seconds=120&max=8&by=total&order=change&pid=7');
     const frame = (name: string) => ({ name, kind: 'native' as const, mapping: '/f', file: 'f', line: 0, address: '' });
     for (const name of ['f', 'operator"" _s', 'a/b', 'std::f(int*)']) {
@@ -41,7 +41,7 @@ test('what is asked of the agent, and what of the flame graph', () => {
     }
 });
 
-// Contrast as WCAG reckons it.
+// Contrast ratio as defined by WCAG.
 function luminance(r: number, g: number, b: number): number {
     const [x, y, z] = [r, g, b].map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)) as [number, number, number];
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
@@ -54,7 +54,7 @@ function ofHsl(color: string): number {
     return luminance(channel(0), channel(8), channel(4));
 }
 
-test('every bar stands out from its ground', () => {
+test('every bar has enough contrast with its background', () => {
     for (const [dark, grounds] of [[false, [0xff, 0xf1, 0xe7]], [true, [0x15, 0x1e, 0x28]]] as [boolean, number[]][])
         for (const [kind] of KIND_NAMES)
             for (const ground of grounds) {

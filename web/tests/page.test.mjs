@@ -1,5 +1,5 @@
-// The page as a person uses it: in Chromium, on the made-up data of tests/e2e/fake_page.c. Every test has a browser context of its own
-// and fails when the page wrote an error to the console or asked anything outside of its own address.
+// Tests of the page in Chromium, with the synthetic data of tests/e2e/fake_page.c. Every test has its own browser context, and fails when
+// the page logs an error to the console or sends a request to another origin.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ function page(name, { mode = 'normal', errors = false, clock = false, hash = '',
                     await route.fulfill({ body: profiles.last, contentType: 'application/json' });
                 });
             await p.goto(`${server.url}/${hash}`);
-            // Profile, requests and status come each on its own.
+            // Profile, requests and status are fetched independently.
             if (mode !== 'failing')
                 for (const part of ['[data-testid=cpu-sum]', '.request, .requests .empty', '[data-testid=health]']) await p.locator(part).first().waitFor();
             await body(p, server, context, profiles);
@@ -74,7 +74,7 @@ const graph = (p) => p.getByTestId('flame');
 const details = (p) => p.getByTestId('details').innerText();
 const chosen = (p) => p.getByRole('treeitem', { selected: true }).getAttribute('aria-label');
 
-// Waits until what `read` gives is `expected`, a text or a pattern; the page renders after the event that changed it.
+// Waits until `read` returns `expected`, a string or a pattern: the page renders asynchronously.
 async function becomes(read, expected) {
     let seen;
     for (const end = Date.now() + 30000; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
@@ -100,7 +100,7 @@ async function widthOf(p, name) {
     return item.evaluate((e, g) => e.getBoundingClientRect().width / g.clientWidth, all);
 }
 
-page('every frame is as wide as its share', {}, async (p) => {
+page('frame widths are proportional to shares', {}, async (p) => {
     await becomes(sumOf(p), /^1\.00 s in 60 s = 0\.02 CPUs$/);
     for (const [name, share] of [['all processes', 1], ['nginx', 0.6], ['postgres', 0.3], ['python3', 0.1]]) assert.ok(Math.abs((await widthOf(p, name)) - share) < 0.002, name);
     // A new profile, which comes at any time, forgets what the mouse was on: it is moved until all is said that is to be said.
@@ -114,7 +114,7 @@ page('every frame is as wide as its share', {}, async (p) => {
     await says(0.05, 4, 'worker(int, char const*)', 'user', '/usr/sbin/nginx', 'src/worker.cc', '600 ms', '60.0 %', '200 ms', '20.0 %');
 });
 
-page('each kind of frame has its own colour, and the legend names those that are there', {}, async (p) => {
+page('each kind of frame has its own colour, and the legend lists the kinds present', {}, async (p) => {
     const colors = async () => {
         const seen = [];
         for (const [share, row] of [[0.45, 2], [0.35, 6], [0.35, 8], [0.95, 3]])
@@ -130,7 +130,7 @@ page('each kind of frame has its own colour, and the legend names those that are
     assert.deepEqual(await p.getByRole('list', { name: 'Colours' }).getByRole('listitem').allInnerTexts(), ['user', 'kernel', 'interpreter', 'bpf', 'truncated']);
 });
 
-page('a click zooms, Escape shows all again', {}, async (p) => {
+page('a click zooms, Escape resets the zoom', {}, async (p) => {
     await graph(p).click(await at(p, 0.7, 1));
     await becomes(async () => Math.abs((await widthOf(p, 'postgres')) - 1) < 0.002, true);
     await becomes(() => details(p), /of view\s+100 %/);
@@ -143,7 +143,7 @@ page('a click zooms, Escape shows all again', {}, async (p) => {
     await becomes(async () => Math.abs((await widthOf(p, 'postgres')) - 0.3) < 0.002, true);
 });
 
-page('search says what share matches, within the zoom', {}, async (p) => {
+page('search reports the matching share within the zoom', {}, async (p) => {
     const box = p.getByRole('searchbox', { name: /Search frames/ });
     await p.locator('body').press('/');
     await box.pressSequentially('memcpy');
@@ -160,7 +160,7 @@ page('search says what share matches, within the zoom', {}, async (p) => {
     await becomes(matched(p), '');
 });
 
-page('the keyboard alone reaches and does everything', {}, async (p) => {
+page('all functions are available by keyboard', {}, async (p) => {
     const focused = () => p.evaluate(() => document.activeElement?.getAttribute('role') ?? document.activeElement?.textContent ?? '');
     const stops = [];
     for (let i = 0; i < 60 && (await focused()) !== 'tree'; i++) {
@@ -183,7 +183,7 @@ page('the keyboard alone reaches and does everything', {}, async (p) => {
     await p.getByText('read from 127.0.0.1:5432').waitFor();
 });
 
-page('one process or one container, by mouse and by arrow keys, kept in the address', {}, async (p) => {
+page('a process or a container is selected by mouse and arrow keys, and kept in the URL', {}, async (p) => {
     const scopes = p.getByRole('radiogroup', { name: 'Scope' });
     await scopes.getByRole('radio', { name: /nginx/ }).click();
     await becomes(sumOf(p), /^600 ms/);
@@ -195,51 +195,51 @@ page('one process or one container, by mouse and by arrow keys, kept in the addr
     await p.keyboard.press('ArrowDown');
     await becomes(() => p.url(), new RegExp(`#container=${CONTAINER}$`));
     await becomes(sumOf(p), /^300 ms/);
-    await p.getByText('No HTTP request of this scope ended in this span.').waitFor();
+    await p.getByText('No HTTP request of this scope ended in this interval.').waitFor();
     await p.getByRole('searchbox', { name: /Filter processes/ }).fill('pyth');
     await becomes(() => scopes.getByRole('radio').evaluateAll((all) => all.map((e) => e.querySelector('.scope-name').textContent).join()), 'Whole node,python3');
 });
 
-page('the address chooses what is shown at first, and a process without samples says so', { hash: '#pid=999&seconds=15' }, async (p) => {
-    assert.ok(await p.getByText('No CPU time here in this span.').isVisible());
+page('the URL selects the initial view, and a process without samples has a message', { hash: '#pid=999&seconds=15' }, async (p) => {
+    assert.ok(await p.getByText('No CPU time in this interval.').isVisible());
     await becomes(sumOf(p), /in 15 s/);
     assert.equal(await p.getByRole('radio', { name: /999/ }).getAttribute('aria-checked'), 'true');
     await p.getByRole('radio', { name: /Whole node/ }).click();
     await becomes(sumOf(p), /^1\.\d\d s/);
 });
 
-page('CPU time, waiting time or both, as the address says', {}, async (p) => {
+page('CPU time, off-CPU time or both, kept in the URL', {}, async (p) => {
     const times = p.getByRole('group', { name: 'Time' });
     await becomes(sumOf(p), /^1\.\d\d s/);
-    await times.getByRole('button', { name: 'Waiting' }).click();
+    await times.getByRole('button', { name: 'Off-CPU' }).click();
     await becomes(sumOf(p), /^5 s|^5\.00? s/);
-    await p.getByRole('heading', { name: 'Waiting time', exact: true }).waitFor();
+    await p.getByRole('heading', { name: 'Off-CPU time', exact: true }).waitFor();
     await becomes(() => p.url(), /#time=off_cpu$/);
     await p.getByRole('searchbox', { name: /Search frames/ }).fill('[lock: futex]');
     await becomes(matched(p), '80.0 % in 1 frame');
     assert.match(await p.getByRole('link', { name: 'pprof' }).getAttribute('href'), /&time=off_cpu&format=pprof$/);
     await times.getByRole('button', { name: 'Wall' }).click();
     await becomes(sumOf(p), /^6\.\d\d s/);
-    await p.getByRole('heading', { name: 'CPU and waiting time' }).waitFor();
+    await p.getByRole('heading', { name: 'CPU and off-CPU time' }).waitFor();
     assert.equal(await times.getByRole('button', { name: 'Wall' }).getAttribute('aria-pressed'), 'true');
-    await times.getByRole('button', { name: 'CPU' }).click();
+    await times.getByRole('button', { name: 'CPU', exact: true }).click();
     await becomes(() => p.url(), /\/$/);
     await becomes(sumOf(p), /^1\.\d\d s/);
 });
 
-page('an agent that looks at no waits offers none', { mode: 'large' }, async (p) => {
+page('without off-CPU data there is no time switch', { mode: 'large' }, async (p) => {
     await p.getByRole('group', { name: 'Span' }).waitFor();
     await p.getByTestId('host').getByText('node-7').waitFor();
     assert.equal(await p.getByRole('group', { name: 'Time' }).count(), 0);
 });
 
-page('the first digits of a container are enough in the address', { hash: `#container=${CONTAINER.slice(0, 12)}` }, async (p) => {
+page('a prefix of a container ID in the URL selects the container', { hash: `#container=${CONTAINER.slice(0, 12)}` }, async (p) => {
     await becomes(sumOf(p), /^300 ms/);
     await becomes(() => p.url(), new RegExp(`#container=${CONTAINER}$`));
     assert.equal(await p.getByRole('radio', { name: /postgres 0123456789ab/ }).getAttribute('aria-checked'), 'true');
 });
 
-page('it is live, keeps the zoom, and stands still while paused', { clock: true }, async (p, server, context, profiles) => {
+page('the page updates live, keeps the zoom, and does not change while paused', { clock: true }, async (p, server, context, profiles) => {
     const sum = p.getByTestId('cpu-sum').locator('b');
     const next = async () => {
         profiles.wanted = 1;
@@ -267,7 +267,7 @@ page('it is live, keeps the zoom, and stands still while paused', { clock: true 
     await becomes(() => p.getByTestId('live').innerText(), 'Live'); // the profile may be there before the status
 });
 
-page('requests: every part shown, unattributed hatched, the bar as long as its parts', {}, async (p) => {
+page('requests: every component is shown, unattributed time is hatched, components fill the bar', {}, async (p) => {
     const rows = p.locator('.request');
     assert.equal(await rows.count(), 4);
     const first = rows.first();
@@ -291,7 +291,7 @@ page('requests: every part shown, unattributed hatched, the bar as long as its p
     assert.equal(legend.at(-1), 'unattributed');
 });
 
-page('the stack of a wait folds out, by mouse and by keys, and stays out', { clock: true }, async (p, server, context, profiles) => {
+page('the stack of a wait expands by mouse and by keyboard, and stays expanded', { clock: true }, async (p, server, context, profiles) => {
     const row = p.locator('.request').nth(1);
     await row.getByRole('button').click();
     await p.getByText('POST /cart shop, process 303, began ').waitFor();
@@ -304,7 +304,7 @@ page('the stack of a wait folds out, by mouse and by keys, and stays out', { clo
     assert.deepEqual(await stack.getByRole('listitem').allInnerTexts(), ['futex_wait_[k]', '__x64_sys_futex_[k]', 'pthread_mutex_lock', 'checkout', 'handle', '[truncated: no rows]']);
     const color = (i) => stack.getByRole('listitem').nth(i).evaluate((e) => getComputedStyle(e).color);
     assert.equal(await color(0), await color(1));
-    assert.notEqual(await color(1), await color(2), 'the kernel\'s frames are told from the program\'s');
+    assert.notEqual(await color(1), await color(2), 'the kernel\'s frames differ from the program\'s');
     profiles.wanted = 1;
     const came = p.waitForResponse(/profile/);
     await p.clock.runFor(5100);
@@ -323,16 +323,16 @@ page('the stack of a wait folds out, by mouse and by keys, and stays out', { clo
     await becomes(() => p.locator('.parts').count(), 0);
 });
 
-page('on a narrow window a stack has the width of the page', { viewport: { width: 400, height: 800 } }, async (p) => {
+page('in a narrow window a stack has the width of the page', { viewport: { width: 400, height: 800 } }, async (p) => {
     await p.locator('.request').nth(1).getByRole('button').click();
     await p.locator('.parts summary').click();
     const frame = p.getByRole('listitem').filter({ hasText: '__x64_sys_futex_[k]' });
     assert.ok((await frame.evaluate((e) => e.getClientRects().length && e.clientHeight)) < 30, 'on one line');
     assert.ok((await p.locator('.parts td.code').first().evaluate((e) => e.clientWidth)) > 300);
-    assert.ok(await p.getByText('shop, process 303').isVisible(), 'what has no column here is told all the same');
+    assert.ok(await p.getByText('shop, process 303').isVisible(), 'data without a column in a narrow window is shown elsewhere');
 });
 
-page('the table says what the picture says', {}, async (p) => {
+page('the table has the same data as the graph', {}, async (p) => {
     await p.getByRole('button', { name: 'Table' }).click();
     await p.locator('.functions').waitFor();
     const rows = () => p.locator('.functions tbody tr').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent.trim()).join('|')));
@@ -344,7 +344,7 @@ page('the table says what the picture says', {}, async (p) => {
     await becomes(async () => (await rows()).join(), '100 ms 10.0 %|100 ms 10.0 %|memcpy|libc.so.6');
 });
 
-page('losses, cost and what is missing are in sight', { mode: 'large' }, async (p) => {
+page('losses, cost and missing probes are visible', { mode: 'large' }, async (p) => {
     const health = p.getByTestId('health');
     const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
     for (const part of ['200 samples at 9.5 Hz', 'not whole: no rows 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: half']) assert.ok(line.includes(part), `${part} in ${line}`);
@@ -396,7 +396,7 @@ page('light and dark follow the system, until one is chosen', { colorScheme: 'da
     assert.equal(await again.evaluate(() => getComputedStyle(document.documentElement).backgroundColor), dark, 'the choice is remembered');
 });
 
-page('names with markup are names', { mode: 'hostile' }, async (p) => {
+page('names with markup are escaped', { mode: 'hostile' }, async (p) => {
     assert.match(await p.locator('.scope').last().innerText(), /<\/script><b>x/);
     await p.getByRole('button', { name: 'Table' }).click();
     assert.ok((await p.locator('.functions').innerText()).includes(`</script><img src=x onerror="document.title='owned'">`));
@@ -406,9 +406,9 @@ page('names with markup are names', { mode: 'hostile' }, async (p) => {
     assert.equal(await p.title(), 'node-7 · Sonde');
 });
 
-page('nothing to show: what to do is said', { mode: 'empty' }, async (p) => {
+page('an empty page explains what to do', { mode: 'empty' }, async (p) => {
     assert.ok(await p.getByText('No samples yet.').isVisible());
-    assert.ok(await p.getByText('Requests could not be watched.').isVisible());
+    assert.ok(await p.getByText('Requests cannot be monitored.').isVisible());
     assert.ok(await p.getByText('fentry: Operation not permitted', { exact: true }).isVisible());
     assert.ok(await p.getByText('not attached: requests').isVisible());
 });
@@ -418,12 +418,12 @@ page('errors of the agent are shown', { mode: 'failing', errors: true }, async (
     await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No status: Input/output error.');
 });
 
-page('an agent that goes away leaves what came last, and says so', { errors: true, clock: true }, async (p, server) => {
+page('after the agent stops, the last data stays, with a message', { errors: true, clock: true }, async (p, server) => {
     await p.unrouteAll({ behavior: 'wait' });
     await server.stop();
     await p.clock.runFor(5100);
-    await p.getByRole('alert').filter({ hasText: 'The agent cannot be reached.' }).first().waitFor(); // each answer that does not come says so until all have
-    assert.match(await p.getByTestId('live').innerText(), /^No news since/);
+    await p.getByRole('alert').filter({ hasText: 'The agent cannot be reached.' }).first().waitFor(); // each failed request has its own message until all have failed
+    assert.match(await p.getByTestId('live').innerText(), /^No update since/);
     await becomes(sumOf(p), /^1\.00 s/);
     assert.equal(await p.locator('.request').count(), 4);
 });
@@ -482,11 +482,11 @@ page('text keeps a contrast of 4.5 to 1 in both themes', {}, async (p) => {
     }
 });
 
-// The fake's heatmap has twenty seconds, from 00:00:00 UTC on; of the first three is no longer known when in them anything ran.
+// The synthetic heatmap has twenty seconds, from 00:00:00 UTC on; the first three are no longer kept by slot.
 const heat = (p) => p.getByTestId('heat');
 const heatSays = (p) => () => p.getByTestId('heat-at').innerText();
 
-// The middle of a slot of 20 ms: the newest of 120 seconds is the twentieth of the fake's.
+// The middle of a slot of 20 ms: the newest of 120 seconds is the twentieth of the synthetic ones.
 async function slotAt(p, second, row) {
     const box = await heat(p).locator('canvas').boundingBox();
     return { x: box.x + ((100 + second + 0.5) / 120) * box.width, y: box.y + (50 - row - 0.5) * 3 };
@@ -500,7 +500,7 @@ async function drag(p, from, to) {
     await p.mouse.up();
 }
 
-page('the heatmap: each slot in its place, its scale with figures', { timezoneId: 'UTC' }, async (p) => {
+page('heatmap: each slot has its position, and the scale has numbers', { timezoneId: 'UTC' }, async (p) => {
     await heat(p).waitFor();
     assert.deepEqual(await p.getByTestId('heat-scale').getByRole('listitem').allInnerTexts(), ['samples in 20 ms', '0', '1', '2', '3–4', '5', '6–7', '8', '9–10', 'detail no longer kept', 'one is 50.0 ms of CPU time']);
     for (const [second, row, words] of [
@@ -523,7 +523,7 @@ page('the heatmap: each slot in its place, its scale with figures', { timezoneId
         await p.emulateMedia({ colorScheme });
         await becomes(async () => new Set([await color(15, 48), await color(9, 4), await color(10, 4), await color(15, 49)]).size, 4);
         assert.equal(await color(12, 4), await color(10, 0));
-        assert.equal((await color(-3, 0)).endsWith(',0'), true, 'nothing is drawn of what nobody saw');
+        assert.equal((await color(-3, 0)).endsWith(',0'), true, 'seconds without data are not drawn');
     }
     await p.getByRole('radiogroup', { name: 'Scope' }).getByRole('radio', { name: /python3/ }).click();
     const empty = await slotAt(p, 10, 4);
@@ -531,7 +531,7 @@ page('the heatmap: each slot in its place, its scale with figures', { timezoneId
     await becomes(heatSays(p), '00:00:10.080, 20.0 ms: 0 samples, 0 s of CPU time');
 });
 
-page('a region by mouse: a second by a click, a spike by a drag, one slot with Shift', { timezoneId: 'UTC' }, async (p, server) => {
+page('selecting a region by mouse: a second by click, a range by drag, a slot with Shift', { timezoneId: 'UTC' }, async (p, server) => {
     const says = () => p.getByTestId('heat-region').innerText();
     const second = await slotAt(p, 15, 10);
     await p.mouse.click(second.x, second.y);
@@ -542,7 +542,7 @@ page('a region by mouse: a second by a click, a spike by a drag, one slot with S
     await becomes(says, 'region 00:00:15.980 to 00:00:16.020');
     await becomes(sumOf(p), /^600 ms in 40\.0 ms/);
     assert.match(await p.getByRole('link', { name: 'pprof' }).getAttribute('href'), /profile\?from=115980&to=116020&format=pprof$/);
-    await p.getByRole('radiogroup', { name: 'Scope' }).getByRole('radio', { name: /nginx/ }).click(); // who is in it, and no others
+    await p.getByRole('radiogroup', { name: 'Scope' }).getByRole('radio', { name: /nginx/ }).click(); // only its processes
     await becomes(sumOf(p), /^100 ms in 40\.0 ms/);
     assert.equal(await p.getByRole('radio', { name: /postgres/ }).count(), 0);
     await p.keyboard.down('Shift');
@@ -560,7 +560,7 @@ page('a region by mouse: a second by a click, a spike by a drag, one slot with S
     await becomes(sumOf(p), /^1\.10 s in 2 s/);
 });
 
-page('a region that is no longer kept, or still to come, is told', { errors: true }, async (p, server) => {
+page('a region that is no longer kept, or in the future, is reported', { errors: true }, async (p, server) => {
     for (const [hash, why] of [['#from=100000&to=104000', /No profile: samples of that time are no longer kept/], ['#from=8000000000000&to=8000000000020', /that time is in the future/]]) {
         await p.goto(`${server.url}/${hash}`);
         await p.getByRole('alert').filter({ hasText: why }).waitFor();
@@ -569,7 +569,7 @@ page('a region that is no longer kept, or still to come, is told', { errors: tru
     }
 });
 
-page('two regions compared, by keys alone', { timezoneId: 'UTC' }, async (p) => {
+page('two regions are compared by keyboard only', { timezoneId: 'UTC' }, async (p) => {
     const says = (which) => () => p.getByTestId(`heat-${which}`).innerText();
     const press = async (...keys) => {
         for (const key of keys) await heat(p).press(key);
@@ -603,13 +603,13 @@ page('two regions compared, by keys alone', { timezoneId: 'UTC' }, async (p) => 
     await becomes(() => p.getByTestId('recordings').innerText(), 'before 21 samples in 4.02 s, after 10 samples in 1 s');
     await heat(p).focus();
     await press('Escape');
-    await p.getByText('Now pick what to compare with the baseline.').waitFor();
+    await p.getByText('Now select the region to compare with the baseline.').waitFor();
     await press('Escape');
     await becomes(() => p.url(), /#pid=101$/);
     await becomes(sumOf(p), /^600 ms/);
 });
 
-page('hotspots: what became hot when, each name in the flame graph, each window by itself', { timezoneId: 'UTC' }, async (p) => {
+page('hotspots: functions over time; names and windows select in the flame graph', { timezoneId: 'UTC' }, async (p) => {
     const names = () => p.getByTestId('hot-names').locator('> *').evaluateAll((all) => all.map((e) => e.firstChild.data.trim()).join(', '));
     const says = () => p.getByTestId('hot-at').innerText();
     const rows = p.getByRole('region', { name: 'Hotspots over time' });
@@ -643,7 +643,7 @@ page('hotspots: what became hot when, each name in the flame graph, each window 
     await becomes(names, 'ExecSeqScan, main');
 });
 
-page('the exported file stands alone', { mode: 'normal' }, async (p, server, context) => {
+page('the exported file is self-contained', { mode: 'normal' }, async (p, server, context) => {
     const folder = mkdtempSync(join(tmpdir(), 'sonde-flame-'));
     try {
         const file = join(folder, 'profile.html');
@@ -668,7 +668,7 @@ page('the exported file stands alone', { mode: 'normal' }, async (p, server, con
     }
 });
 
-page('a comparison: what became more, what less, and what nobody can tell', { mode: 'normal' }, async (p, server, context) => {
+page('comparison: growth, shrinkage, and changes within sampling noise', { mode: 'normal' }, async (p, server, context) => {
     const compared = {
         sonde: { version: 1, compared: { before: { samples: 1000, duration_ns: 10e9 }, after: { samples: 2000, duration_ns: 10e9 } } },
         shared: { frames: ['main', 'grown', 'gone', 'same', '</script><img src=x>'].map((name) => ({ name })) },
@@ -689,14 +689,14 @@ page('a comparison: what became more, what less, and what nobody can tell', { mo
     await flame.press('Escape');
     const labels = await alone.getByRole('treeitem').evaluateAll((all) => all.map((e) => e.ariaLabel));
     assert.ok(labels.includes('gone, before 40.0 %, after 0 %'), labels);
-    assert.ok(labels.includes('same, before 30.0 %, after 30.5 %, which may be chance'), labels);
+    assert.ok(labels.includes('same, before 30.0 %, after 30.5 %, within sampling noise'), labels);
     await alone.getByRole('button', { name: 'Table' }).click();
     const rows = await alone.locator('.functions tbody tr').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.innerText.trim())));
     assert.deepEqual(rows, [['+40.00', '20.0 %', '60.0 %', 'grown'], ['\u221240.00', '40.0 %', '0 %', 'gone']]);
     assert.equal(await alone.locator('img').count(), 0);
 });
 
-page('the exported file takes names with markup as names', { mode: 'hostile' }, async (p, server, context) => {
+page('the exported file escapes names with markup', { mode: 'hostile' }, async (p, server, context) => {
     const reply = await p.request.get(`${server.url}/api/v1/profile?format=html`);
     const body = await reply.text();
     assert.equal(body.includes("<img src=x onerror"), false);

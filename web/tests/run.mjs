@@ -1,4 +1,4 @@
-// Checks the types, builds the unit tests as the pages are built, and runs them and the tests in a browser with Node's own runner:
+// Runs the type check, builds the unit tests like the pages, and runs unit and browser tests with Node's test runner:
 // `node tests/run.mjs`, TAP on standard output. SONDE_BUILD names the build directory (default: ../build).
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';

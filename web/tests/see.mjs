@@ -1,7 +1,7 @@
-// What a reader of the page sees of a real agent, as JSON: `node see.mjs URL LOOK...`, where a LOOK is JSON itself,
-//   {"hash": "pid=4711"} or {"choose": "4711"}: the view, by its address or by the entry of the list that has this note,
+// Reports the content of a real agent's page as JSON: `node see.mjs URL LOOK...`, where a LOOK is a JSON object,
+//   {"hash": "pid=4711"} or {"choose": "4711"}: the view, by URL fragment or by the list entry with this note,
 //   "search": frames to search for, "open": the route of a request to open, "screenshot": a file, "width", "height", "colorScheme".
-// tests/e2e/test_page.py says what must be seen. Complaints of the browser are told too; a look that cannot be had is an error.
+// tests/e2e/test_page.py checks the result. Browser errors are included; a LOOK that fails is an error.
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 
@@ -10,7 +10,7 @@ const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin
 
 const settled = (p) => p.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
 
-// From the root to the leaf by way of the largest callee, as the arrow key goes.
+// From the root to the leaf along the largest callees, as with the arrow key.
 async function heaviestStack(p) {
     const chosen = () => p.getByRole('treeitem', { selected: true }).evaluate((e) => [e.id, e.ariaLabel]);
     const path = [await chosen()];

@@ -29,7 +29,7 @@ const two = profile(
     names,
 );
 
-test('a function that was seen at several lines is one, and at none of them', () => {
+test('a function sampled at several lines is one frame without a line', () => {
     const frame = (name: string, line: number) => ({ name, kind: 'bpf', mapping: '[bpf]', file: 'a.bpf.c', line });
     const t = buildTree(
         decodeProfile({
@@ -53,7 +53,7 @@ const find = (t: Tree, ...path: string[]): number => {
     return node;
 };
 
-test('equal calls under equal callers become one frame, also across processes of one command', () => {
+test('equal frames under equal callers are merged, also across processes of one command', () => {
     const t = buildTree(two, { kind: 'node' });
     assert.equal(t.total[0], 127);
     assert.equal(t.total[find(t, 'x')], 77);
@@ -66,7 +66,7 @@ test('equal calls under equal callers become one frame, also across processes of
     assert.equal(t.self[find(t, 'x', 'main')], 5);
 });
 
-test('self times of all frames add up to the whole, and children never outgrow their caller', () => {
+test('self times add up to the total, and children never exceed their caller', () => {
     const t = buildTree(two, { kind: 'node' });
     assert.equal(t.self.reduce((a, b) => a + b, 0), t.total[0]);
     for (let n = 0; n < t.count; n++) {
@@ -76,7 +76,7 @@ test('self times of all frames add up to the whole, and children never outgrow t
     }
 });
 
-test('siblings stand by name from left to right without gaps and inside of their caller', () => {
+test('siblings are sorted by name, without gaps, within their caller', () => {
     const t = buildTree(two, { kind: 'node' });
     for (let n = 0; n < t.count; n++) {
         let at = t.start[n]!;
@@ -114,7 +114,7 @@ test('a process or a container is shown alone', () => {
     assert.equal(none.count, 1);
 });
 
-test('search counts no time twice, and only below the zoomed frame', () => {
+test('search counts time once, and only below the zoomed frame', () => {
     const t = buildTree(two, { kind: 'node' });
     const b = search(t, 'B', 0)!;
     assert.equal(b.weight, 50, 'b below b is part of the outer b');
@@ -134,7 +134,7 @@ test('by function: recursion counts once in total, wholly in self', () => {
     assert.equal(all.reduce((a, r) => a + r.self, 0), 120, 'all but the sample without frames');
 });
 
-test('a path leads to the same place in the next profile, or as near as there is', () => {
+test('a path leads to the same node in the next profile, or to its deepest ancestor', () => {
     const t = buildTree(two, { kind: 'node' });
     const path = pathOf(t, find(t, 'x', 'main', 'b', 'b'));
     assert.equal(nodeAt(t, path), find(t, 'x', 'main', 'b', 'b'));
@@ -151,7 +151,7 @@ test('twenty thousand frames deep and wide', () => {
     assert.equal(t.total[0], 40);
 });
 
-test('a comparison: widths of either side, the other beside them', () => {
+test('comparison: widths of one side, with the values of the other', () => {
     const p = decodeProfile({
         sonde: { compared: { before: { samples: 100, duration_ns: 1e9 }, after: { samples: 1000, duration_ns: 10e9 } } },
         shared: { frames: names.map((name) => ({ name })) },
