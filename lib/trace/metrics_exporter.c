@@ -178,7 +178,7 @@ void trace_metrics_exporter_start(struct trace_metrics_exporter *e)
         report(e, -r, "metrics are not sent, no thread", "");
     if (wanted && !e->url && !e->config->no_metrics)
         report(e, EINVAL, "metrics are not sent",
-               "the URL does not end in /v1/traces, and OTEL_EXPORTER_OTLP_METRICS_ENDPOINT says no other");
+               "the URL does not end in /v1/traces, and OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is not set");
 }
 
 /* --- lifecycle ------------------------------------------------------------------------------- */

@@ -200,7 +200,7 @@ static void wake(struct trace_writer *w)
     if (r == 0)
         return;
     trace_writer_count(&w->write_errors, 1);
-    report(w, -r, w->o.where, "no thread to write it", NULL);
+    report(w, -r, w->o.where, "no thread could be created to write it", NULL);
     uint64_t lost = drop_left(w);
     pthread_mutex_lock(&w->lock);
     w->finished += lost;

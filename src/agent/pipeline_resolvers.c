@@ -56,13 +56,13 @@ void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
     int r = processes_start_helper(p->processes);
     entry->attached = r == 0;
     if (r == 0) {
-        snprintf(entry->method, sizeof(entry->method), "opened by a process of its own");
+        snprintf(entry->method, sizeof(entry->method), "opened by a helper process");
         return;
     }
-    attach_entry_refused(entry, "a process of its own",
+    attach_entry_refused(entry, "a helper process",
                          log_errno(r, "no helper process: files are opened later, or not at all"));
     snprintf(entry->limitation, sizeof(entry->limitation),
-             "files are opened later, or not at all: frames without names, stacks cut");
+             "files are opened later, or not at all: frames may lack names, stacks may be truncated");
 }
 
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)

@@ -21,7 +21,7 @@ static const char *count_missing_stack(const struct request_namer *n, const stru
     switch (w->user_end) {
     case REQUEST_STACK_SHED:
         n->losses->count[LOSS_SHED]++;
-        return "not walked, to keep within bounds";
+        return "not unwound, to stay within bounds";
     case REQUEST_STACK_LOST:
     case REQUEST_STACK_APART:
         n->losses->count[LOSS_TRUNCATED]++;

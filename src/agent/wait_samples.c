@@ -122,7 +122,7 @@ static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_
         return record;
     const size_t count =
         sample_user_stack(w->resolver, record, sample_process(w->resolver, record), frames, array_size(frames), &end);
-    if (count == 0 || end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS)
+    if (count == 0 || end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE)
         return record;
     memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
     memcpy(s->data + s->kernel_frames, frames, 8 * count);

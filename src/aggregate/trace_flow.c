@@ -141,11 +141,11 @@ int trace_flow_take(struct trace_flow_finder *f, const struct trace_table *table
         f->capacity = capacity;
     }
     struct trace_flow_node *node = &flow->nodes[flow->count++];
-    *node =
-        (struct trace_flow_node){.id = trace->id,
-                                 .parent_id = trace->has_parent ? trace->parent_id : 0,
-                                 .version = trace->model_version,
-                                 .name = trace->doors && trace->has_model ? strings_get(f->names, trace->model) : NULL};
+    *node = (struct trace_flow_node){.id = trace->id,
+                                     .parent_id = trace->has_parent ? trace->parent_id : 0,
+                                     .version = trace->model_version,
+                                     .name = trace->frontends && trace->has_model ? strings_get(f->names, trace->model)
+                                                                                  : NULL};
     return copy_activities(f, trace->activities, &node->activities);
 }
 

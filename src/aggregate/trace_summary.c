@@ -9,9 +9,9 @@
 struct trace_summary {
     struct trace_summary_options options;
     uint64_t file;
-    size_t model_capacity[TRACE_DOORS],
-        last[TRACE_DOORS];  /* `last`: index of the last model, because consecutive traces often share it */
-    struct trace_sums sums; /* slowest is a heap with the fastest on top */
+    size_t model_capacity[TRACE_FRONTENDS],
+        last[TRACE_FRONTENDS]; /* `last`: index of the last model, because consecutive traces often share it */
+    struct trace_sums sums;    /* slowest is a heap with the fastest on top */
 };
 
 int trace_summary_new(const struct trace_summary_options *options, struct trace_summary **ret)
@@ -30,11 +30,11 @@ void trace_summary_free(struct trace_summary *s)
 {
     if (!s)
         return;
-    for (int door = 0; door < TRACE_DOORS; door++) {
-        for (size_t i = 0; i < s->sums.model_count[door]; i++)
+    for (int frontend = 0; frontend < TRACE_FRONTENDS; frontend++) {
+        for (size_t i = 0; i < s->sums.model_count[frontend]; i++)
             for (int span = 0; span < TRACE_SPAN_COUNT; span++)
-                duration_histogram_free(s->sums.models[door][i].spans[span].durations);
-        free(s->sums.models[door]);
+                duration_histogram_free(s->sums.models[frontend][i].spans[span].durations);
+        free(s->sums.models[frontend]);
     }
     for (size_t i = 0; i < s->sums.slowest_count; i++)
         free(s->sums.slowest[i].request_id);
@@ -90,11 +90,11 @@ static void measure_model(struct trace_summary *s, const struct triton_times *t,
 
 /* Triton's gRPC frontend waits for the request and reads it in one step, so the request begins after that step, and
  * its receive time is unknown. */
-static void measure_door(struct trace_summary *s, const struct triton_times *t, int door, struct durations *d)
+static void measure_frontend(struct trace_summary *s, const struct triton_times *t, int frontend, struct durations *d)
 {
     uint32_t needed = 1u << TRACE_INFER | 1u << TRACE_SEND | 1u << TRACE_HANDLER;
     int64_t receive_ns = 0;
-    if (door == TRACE_HTTP) {
+    if (frontend == TRACE_HTTP) {
         measure(s, t, TRITON_HTTP_RECV_START, TRITON_HTTP_SEND_END, TRACE_INFER, d);
         measure(s, t, TRITON_HTTP_RECV_START, TRITON_HTTP_RECV_END, TRACE_RECEIVE, d);
         measure(s, t, TRITON_HTTP_SEND_START, TRITON_HTTP_SEND_END, TRACE_SEND, d);
@@ -105,26 +105,27 @@ static void measure_door(struct trace_summary *s, const struct triton_times *t, 
         measure(s, t, TRITON_GRPC_SEND_START, TRITON_GRPC_SEND_END, TRACE_SEND, d);
     }
     if (has(d, needed))
-        set(d, TRACE_DOOR_OVERHEAD, d->ns[TRACE_INFER] - d->ns[TRACE_HANDLER] - receive_ns - d->ns[TRACE_SEND]);
+        set(d, TRACE_FRONTEND_OVERHEAD, d->ns[TRACE_INFER] - d->ns[TRACE_HANDLER] - receive_ns - d->ns[TRACE_SEND]);
 }
 
 /* ---- models ---- */
 
-static int add_model(struct trace_summary *s, int door, const struct triton_trace *trace, struct trace_model_sum **ret)
+static int add_model(struct trace_summary *s, int frontend, const struct triton_trace *trace,
+                     struct trace_model_sum **ret)
 {
     struct trace_sums *sums = &s->sums;
-    size_t count = sums->model_count[door];
+    size_t count = sums->model_count[frontend];
     if (count == TRACE_MODELS_MAX)
         return 0;
-    if (count == s->model_capacity[door]) {
+    if (count == s->model_capacity[frontend]) {
         size_t capacity = count ? count * 2 : 8;
-        struct trace_model_sum *models = realloc(sums->models[door], capacity * sizeof(*models));
+        struct trace_model_sum *models = realloc(sums->models[frontend], capacity * sizeof(*models));
         if (!models)
             return -ENOMEM;
-        sums->models[door] = models;
-        s->model_capacity[door] = capacity;
+        sums->models[frontend] = models;
+        s->model_capacity[frontend] = capacity;
     }
-    struct trace_model_sum *m = &sums->models[door][count];
+    struct trace_model_sum *m = &sums->models[frontend][count];
     *m = (struct trace_model_sum){.name_number = trace->model,
                                   .name = strings_get(s->options.names, trace->model),
                                   .version = trace->model_version,
@@ -135,24 +136,25 @@ static int add_model(struct trace_summary *s, int door, const struct triton_trac
                 duration_histogram_free(m->spans[span].durations);
             return -ENOMEM;
         }
-    sums->model_count[door]++;
+    sums->model_count[frontend]++;
     *ret = m;
     return 1;
 }
 
 /* Returns 1; 0 if there are too many models; -ENOMEM. */
-static int find_model(struct trace_summary *s, int door, const struct triton_trace *trace, struct trace_model_sum **ret)
+static int find_model(struct trace_summary *s, int frontend, const struct triton_trace *trace,
+                      struct trace_model_sum **ret)
 {
-    size_t count = s->sums.model_count[door];
-    for (size_t i = 0, at = s->last[door]; i < count; i++, at = at + 1 < count ? at + 1 : 0) {
-        struct trace_model_sum *m = &s->sums.models[door][at];
+    size_t count = s->sums.model_count[frontend];
+    for (size_t i = 0, at = s->last[frontend]; i < count; i++, at = at + 1 < count ? at + 1 : 0) {
+        struct trace_model_sum *m = &s->sums.models[frontend][at];
         if (m->name_number == trace->model && m->version == trace->model_version) {
-            s->last[door] = at;
+            s->last[frontend] = at;
             *ret = m;
             return 1;
         }
     }
-    return add_model(s, door, trace, ret);
+    return add_model(s, frontend, trace, ret);
 }
 
 static int add_duration(struct trace_span_sum *sum, int64_t ns)
@@ -186,10 +188,11 @@ static int add_generations(struct trace_summary *s, struct trace_model_sum *m, c
     return r;
 }
 
-static int add_to_model(struct trace_summary *s, int door, const struct triton_trace *trace, const struct durations *d)
+static int add_to_model(struct trace_summary *s, int frontend, const struct triton_trace *trace,
+                        const struct durations *d)
 {
     struct trace_model_sum *m;
-    int r = find_model(s, door, trace, &m);
+    int r = find_model(s, frontend, trace, &m);
     if (r <= 0) {
         s->sums.losses.models += r == 0;
         return r;
@@ -242,7 +245,7 @@ static int keep_slow(struct trace_summary *s, const struct triton_trace *trace, 
         .start_ns = t->ns[TRITON_REQUEST_START],
         .version = trace->model_version,
         .name = strings_get(s->options.names, trace->model),
-        .doors = trace->doors,
+        .frontends = trace->frontends,
         .queue_ns = has(d, 1u << TRACE_QUEUE) ? d->ns[TRACE_QUEUE] : -1,
         .compute_ns = has(d, 1u << TRACE_COMPUTE) ? d->ns[TRACE_COMPUTE] : -1,
     };
@@ -277,21 +280,21 @@ int trace_summary_add(struct trace_summary *s, const struct triton_trace *trace)
     struct triton_times times;
     triton_times_get(trace, &times);
     bool whole = triton_times_has(&times, TRITON_REQUEST_START, TRITON_REQUEST_END);
-    if (!trace->doors || !whole || !trace->has_model) {
-        losses->doorless += !trace->doors;
-        losses->unfinished += trace->doors && !whole;
-        losses->unnamed += trace->doors && whole;
+    if (!trace->frontends || !whole || !trace->has_model) {
+        losses->no_frontend += !trace->frontends;
+        losses->unfinished += trace->frontends && !whole;
+        losses->unnamed += trace->frontends && whole;
         return 0;
     }
     struct durations of_model = {0}, d = {0};
     measure_model(s, &times, &of_model);
     int r = 0;
-    for (int door = 0; door < TRACE_DOORS && r >= 0; door++) {
-        if (!(trace->doors & (door == TRACE_HTTP ? TRITON_HTTP : TRITON_GRPC)))
+    for (int frontend = 0; frontend < TRACE_FRONTENDS && r >= 0; frontend++) {
+        if (!(trace->frontends & (frontend == TRACE_HTTP ? TRITON_HTTP : TRITON_GRPC)))
             continue;
         d = of_model;
-        measure_door(s, &times, door, &d);
-        r = add_to_model(s, door, trace, &d);
+        measure_frontend(s, &times, frontend, &d);
+        r = add_to_model(s, frontend, trace, &d);
     }
     if (r > 0 && has(&d, 1u << TRACE_HANDLER) && keep_slow(s, trace, &times, &d) < 0)
         return -ENOMEM;
@@ -316,9 +319,10 @@ static int by_duration(const void *a, const void *b)
 
 struct trace_sums *trace_summary_finish(struct trace_summary *s)
 {
-    for (int door = 0; door < TRACE_DOORS; door++)
-        if (s->sums.model_count[door])
-            qsort(s->sums.models[door], s->sums.model_count[door], sizeof(*s->sums.models[door]), by_first_id);
+    for (int frontend = 0; frontend < TRACE_FRONTENDS; frontend++)
+        if (s->sums.model_count[frontend])
+            qsort(s->sums.models[frontend], s->sums.model_count[frontend], sizeof(*s->sums.models[frontend]),
+                  by_first_id);
     if (s->sums.slowest_count)
         qsort(s->sums.slowest, s->sums.slowest_count, sizeof(*s->sums.slowest), by_duration);
     return &s->sums;

@@ -17,7 +17,7 @@ int trace_summary_new(const struct trace_summary_options *options, struct trace_
 void trace_summary_free(struct trace_summary *s);
 DEFINE_FREEP(trace_summary)
 
-/* Adds a trace that the table returned. 1: counted (for each frontend in trace->doors); 0: not counted, except as a
+/* Adds a trace that the table returned. 1: counted (for each frontend in trace->frontends); 0: not counted, except as a
  * loss; -ENOMEM. */
 int trace_summary_add(struct trace_summary *s, const struct triton_trace *trace);
 

@@ -20,7 +20,7 @@ struct entry {
 
 struct closed_id {
     uint64_t id, root;
-    uint8_t doors;
+    uint8_t frontends;
     bool used;
 };
 
@@ -192,7 +192,7 @@ static uint32_t open_entry(struct trace_table *t, uint64_t id)
 /* ---- adding ---- */
 
 /* Like trace_summary.py, also matches custom event names that contain one of these. */
-static uint8_t doors_of(uint32_t event, const struct triton_text *name)
+static uint8_t frontends_of(uint32_t event, const struct triton_text *name)
 {
     static const char http[] = "HTTP_RECV_START", grpc[] = "GRPC_WAITREAD_START";
     if (event < TRITON_EVENT_COUNT)
@@ -201,7 +201,7 @@ static uint8_t doors_of(uint32_t event, const struct triton_text *name)
            (memmem(name->at, name->size, grpc, sizeof(grpc) - 1) ? TRITON_GRPC : 0);
 }
 
-static int add_moment(struct trace_table *t, struct entry *e, const struct triton_stamp *stamp, bool may_be_door)
+static int add_moment(struct trace_table *t, struct entry *e, const struct triton_stamp *stamp, bool may_be_frontend)
 {
     struct triton_trace *trace = &e->trace;
     if (trace->moment_count == e->moment_capacity) {
@@ -223,8 +223,8 @@ static int add_moment(struct trace_table *t, struct entry *e, const struct trito
     uint32_t event = triton_event_find(stamp->name);
     if (event == TRITON_EVENT_COUNT)
         event += strings_add_n(t->names, stamp->name.at, stamp->name.size);
-    if (may_be_door)
-        trace->doors_seen |= doors_of(event, &stamp->name);
+    if (may_be_frontend)
+        trace->frontends_seen |= frontends_of(event, &stamp->name);
     trace->moments[trace->moment_count++] = (struct triton_moment){stamp->ns, event, stamp->tokens};
     return 0;
 }
@@ -338,23 +338,23 @@ int trace_table_add(struct trace_table *t, const struct triton_record *record)
 
 /* ---- returning traces ---- */
 
-/* Follows the ancestors as far as they are known; `*ret_doors` is the union of their frontends and its own. False: an
- * ancestor is unknown. */
+/* Follows the ancestors as far as they are known; `*ret_frontends` is the union of their frontends and its own. False:
+ * an ancestor is unknown. */
 static bool follow_ancestors(const struct trace_table *t, const struct triton_trace *trace, uint64_t *ret_root,
-                             uint8_t *ret_doors)
+                             uint8_t *ret_frontends)
 {
     *ret_root = trace->id;
-    *ret_doors = trace->doors_seen;
+    *ret_frontends = trace->frontends_seen;
     for (int depth = 0; trace->has_parent && depth < TRACE_TABLE_DEPTH; depth++) {
         uint32_t parent = find_open(t, trace->parent_id);
         const struct closed_id *closed = parent ? NULL : find_closed(t, trace->parent_id);
         *ret_root = closed ? closed->root : trace->parent_id;
         if (closed)
-            *ret_doors |= closed->doors;
+            *ret_frontends |= closed->frontends;
         if (!parent)
             return closed;
         trace = &entry_at(t, parent)->trace;
-        *ret_doors |= trace->doors_seen;
+        *ret_frontends |= trace->frontends_seen;
     }
     return true;
 }
@@ -363,9 +363,9 @@ bool trace_table_root(const struct trace_table *t, uint64_t id, uint64_t *ret_ro
 {
     uint32_t number = find_open(t, id);
     const struct closed_id *closed = find_closed(t, id);
-    uint8_t doors;
+    uint8_t frontends;
     if (number)
-        follow_ancestors(t, &entry_at(t, number)->trace, ret_root, &doors);
+        follow_ancestors(t, &entry_at(t, number)->trace, ret_root, &frontends);
     else if (closed)
         *ret_root = closed->root;
     return number || closed;
@@ -378,14 +378,14 @@ const struct triton_trace *trace_table_take(struct trace_table *t, bool drain)
         return NULL;
     uint32_t number = t->oldest;
     struct entry *e = entry_at(t, number);
-    if (!follow_ancestors(t, &e->trace, &e->trace.root_id, &e->trace.doors))
+    if (!follow_ancestors(t, &e->trace, &e->trace.root_id, &e->trace.frontends))
         t->losses.orphans++;
     unlink_slot(t, number);
     unlink_age(t, number);
     t->open--;
     t->held_bytes -= e->held_bytes;
     t->taken = number;
-    *closed_slot(t, e->trace.id) = (struct closed_id){e->trace.id, e->trace.root_id, e->trace.doors, true};
+    *closed_slot(t, e->trace.id) = (struct closed_id){e->trace.id, e->trace.root_id, e->trace.frontends, true};
     return &e->trace;
 }
 

@@ -137,12 +137,12 @@ static int flush(struct buf *out, bool always)
     return r;
 }
 
-static int put_traces(const struct summary_state *s, uint8_t door, struct buf *out)
+static int put_traces(const struct summary_state *s, uint8_t frontend, struct buf *out)
 {
     struct triton_trace trace;
     int r = s->order ? trace_order_rewind(s->order) : 0;
     while (s->order && r == 0 && (r = trace_order_next(s->order, &trace)) > 0) {
-        r = trace.doors & door ? trace_summary_text_put_trace(out, &trace, s->names) : 0;
+        r = trace.frontends & frontend ? trace_summary_text_put_trace(out, &trace, s->names) : 0;
         if (r == 0)
             r = flush(out, false);
     }
@@ -156,11 +156,11 @@ static int put_text(const struct summary_state *s, const struct trace_sums *sums
     buf_printf(&out, "File: %s\n", file);
     int r = put_traces(s, TRITON_HTTP, &out);
     if (r == 0)
-        r = trace_summary_text_put_door(&out, sums, TRACE_HTTP, &args->percentiles);
+        r = trace_summary_text_put_frontend(&out, sums, TRACE_HTTP, &args->percentiles);
     if (r == 0)
         r = put_traces(s, TRITON_GRPC, &out);
     if (r == 0)
-        r = trace_summary_text_put_door(&out, sums, TRACE_GRPC, &args->percentiles);
+        r = trace_summary_text_put_frontend(&out, sums, TRACE_GRPC, &args->percentiles);
     if (r == 0)
         r = trace_summary_text_put_flow(&out, &sums->flow);
     if (r == 0)
@@ -176,7 +176,7 @@ static void warn_count(const char *file, uint64_t count, const char *what)
 
 static void warn_losses(const char *file, const struct summary_state *s, const struct trace_summary_losses *sums)
 {
-    warn_count(file, sums->doorless, "traces arrived neither through HTTP nor through gRPC: not in the summary");
+    warn_count(file, sums->no_frontend, "traces arrived neither through HTTP nor through gRPC: not in the summary");
     warn_count(file, sums->unfinished, "traces have no REQUEST_START or no REQUEST_END: not in the summary");
     warn_count(file, sums->unnamed, "traces do not name their model: not in the summary");
     warn_count(file, sums->backwards, "times end before they begin: not in their averages");

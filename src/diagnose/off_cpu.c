@@ -160,10 +160,10 @@ size_t off_cpu_waker_frames(unsigned waker, const struct sample *s, bool *ret_is
     const size_t kernel = count_kernel(s), entry = end_of(s->frames, kernel, is_entry),
                  softirq = end_of(s->frames, kernel, is_softirq_entry);
     const bool in_softirq =
-        waker == OFF_CPU_WAKER_SOFTIRQ || (waker == OFF_CPU_WAKER_UNTOLD && end_of(s->frames, kernel, serves_softirq));
+        waker == OFF_CPU_WAKER_SOFTIRQ || (waker == OFF_CPU_WAKER_UNKNOWN && end_of(s->frames, kernel, serves_softirq));
     const bool is_own = softirq && (!entry || softirq < entry) && end_of(s->frames, softirq, is_own_packet);
     *ret_is_interrupt =
-        waker == OFF_CPU_WAKER_INTERRUPT || (in_softirq && !is_own) || (waker == OFF_CPU_WAKER_UNTOLD && entry);
+        waker == OFF_CPU_WAKER_INTERRUPT || (in_softirq && !is_own) || (waker == OFF_CPU_WAKER_UNKNOWN && entry);
     if (!*ret_is_interrupt)
         return s->frame_count;
     if (entry && (!softirq || entry < softirq))

@@ -163,7 +163,7 @@ static void append_object(const struct request_wait *w, char *out, size_t size)
         append(out, size, ")");
         break;
     case REQUEST_OBJECT_EVENT_LOOP:
-        append(out, size, " in the event loop, for nothing that is seen");
+        append(out, size, " in the event loop, cause unknown");
         break;
     default:
         break;

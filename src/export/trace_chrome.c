@@ -84,7 +84,7 @@ static void put_count(struct buf *out, const struct trace_item *item, const stru
 static void put_item(struct buf *out, const struct trace_item *item, const struct triton_trace *trace)
 {
     put_head(out, item->is_moment ? "i" : "X", (struct triton_text){item->name, item->name_size}, trace,
-             item->is_door ? ROW_FRONT_END : viewer_id(trace->id));
+             item->is_front_end ? ROW_FRONT_END : viewer_id(trace->id));
     put_us(out, "ts", item->start_ns);
     if (item->is_moment)
         buf_puts(out, ",\"s\":\"t\"");

@@ -10,7 +10,7 @@ static const char *const span_names[] = {
     [TRACE_INFER] = "infer",
     [TRACE_RECEIVE] = "receive",
     [TRACE_SEND] = "send",
-    [TRACE_DOOR_OVERHEAD] = "frontend_overhead",
+    [TRACE_FRONTEND_OVERHEAD] = "frontend_overhead",
     [TRACE_HANDLER] = "handler",
     [TRACE_OVERHEAD] = "overhead",
     [TRACE_QUEUE] = "queue",
@@ -48,11 +48,11 @@ static void put_span(struct buf *out, const struct trace_span_sum *span, const c
     buf_putc(out, '}');
 }
 
-static void put_model(struct buf *out, const struct trace_model_sum *m, int door,
+static void put_model(struct buf *out, const struct trace_model_sum *m, int frontend,
                       const struct trace_percentiles *percentiles)
 {
     const char *comma = "";
-    buf_printf(out, "{\"frontend\":\"%s\",\"model_name\":", door == TRACE_HTTP ? "http" : "grpc");
+    buf_printf(out, "{\"frontend\":\"%s\",\"model_name\":", frontend == TRACE_HTTP ? "http" : "grpc");
     buf_put_json_string(out, m->name);
     buf_printf(out,
                ",\"model_version\":%" PRId64 ",\"trace_count\":%" PRIu64 ",\"failed\":%" PRIu64
@@ -127,10 +127,10 @@ int trace_summary_json_write(struct buf *out, const char *file, const struct tra
     buf_puts(out, "{\"file\":");
     buf_put_json_string(out, file);
     buf_puts(out, ",\"models\":[");
-    for (int door = 0; door < TRACE_DOORS; door++)
-        for (size_t i = 0; i < sums->model_count[door]; i++) {
+    for (int frontend = 0; frontend < TRACE_FRONTENDS; frontend++)
+        for (size_t i = 0; i < sums->model_count[frontend]; i++) {
             buf_puts(out, comma);
-            put_model(out, &sums->models[door][i], door, percentiles);
+            put_model(out, &sums->models[frontend][i], frontend, percentiles);
             comma = ",\n";
         }
     buf_puts(out, "],\"slowest\":[");
@@ -146,7 +146,7 @@ int trace_summary_json_write(struct buf *out, const char *file, const struct tra
     buf_printf(out,
                "],\"left_out\":{\"no_frontend\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"no_model\":%" PRIu64
                ",\"backwards_spans\":%" PRIu64 ",\"too_many_models\":%" PRIu64 ",\"data_flow\":%" PRIu64 "}}",
-               losses->doorless, losses->unfinished, losses->unnamed, losses->backwards, losses->models,
+               losses->no_frontend, losses->unfinished, losses->unnamed, losses->backwards, losses->models,
                losses->flow_nodes);
     return buf_error(out);
 }

@@ -53,7 +53,7 @@ static void put_generations(struct buf *out, const struct trace_model_sum *m,
     buf_putc(out, '\n');
 }
 
-static void put_model(struct buf *out, const struct trace_model_sum *m, int door,
+static void put_model(struct buf *out, const struct trace_model_sum *m, int frontend,
                       const struct trace_percentiles *percentiles)
 {
     static const struct {
@@ -75,11 +75,11 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
         buf_printf(out, ", %" PRIu64 " cancelled", m->cancelled);
     buf_putc(out, '\n');
     if (m->spans[TRACE_INFER].count) {
-        put_span(out, &m->spans[TRACE_INFER], door == TRACE_HTTP ? "HTTP infer request" : "GRPC infer request",
+        put_span(out, &m->spans[TRACE_INFER], frontend == TRACE_HTTP ? "HTTP infer request" : "GRPC infer request",
                  percentiles);
         put_span(out, &m->spans[TRACE_RECEIVE], "\tReceive", percentiles);
         put_span(out, &m->spans[TRACE_SEND], "\tSend", percentiles);
-        put_span(out, &m->spans[TRACE_DOOR_OVERHEAD], "\tOverhead", percentiles);
+        put_span(out, &m->spans[TRACE_FRONTEND_OVERHEAD], "\tOverhead", percentiles);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < array_size(inside); i++)
@@ -87,11 +87,11 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
     put_generations(out, m, percentiles);
 }
 
-int trace_summary_text_put_door(struct buf *out, const struct trace_sums *sums, int door,
-                                const struct trace_percentiles *percentiles)
+int trace_summary_text_put_frontend(struct buf *out, const struct trace_sums *sums, int frontend,
+                                    const struct trace_percentiles *percentiles)
 {
-    for (size_t i = 0; i < sums->model_count[door]; i++)
-        put_model(out, &sums->models[door][i], door, percentiles);
+    for (size_t i = 0; i < sums->model_count[frontend]; i++)
+        put_model(out, &sums->models[frontend][i], frontend, percentiles);
     return buf_error(out);
 }
 

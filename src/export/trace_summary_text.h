@@ -14,8 +14,8 @@ struct trace_percentiles {
 };
 
 /* Sums of requests through one front end, TRACE_HTTP or TRACE_GRPC; HTTP is printed first. */
-int trace_summary_text_put_door(struct buf *out, const struct trace_sums *sums, int door,
-                                const struct trace_percentiles *percentiles);
+int trace_summary_text_put_frontend(struct buf *out, const struct trace_sums *sums, int frontend,
+                                    const struct trace_percentiles *percentiles);
 int trace_summary_text_put_slowest(struct buf *out, const struct trace_sums *sums);
 int trace_summary_text_put_flow(struct buf *out, const struct trace_flow *flow);
 

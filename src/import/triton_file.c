@@ -298,7 +298,7 @@ static int step(struct triton_file *f)
             f->json.at++;
             f->place = AT_OBJECT;
         } else {
-            report_bad_object(f, f->json.at, f->json.at, "this stands behind the end of the array");
+            report_bad_object(f, f->json.at, f->json.at, "unexpected text after the end of the array");
         }
         return 0;
     case AT_BROKEN:

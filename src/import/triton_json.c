@@ -101,7 +101,7 @@ static bool parse_unsigned(struct triton_json *p, uint64_t *ret)
     const char *at = parse_digits(p->at, &value);
     unsigned digit = (unsigned)(*at - '0');
     if (at == p->at)
-        return fail(p, at, *at == '-' ? "a number below 0 cannot stand here" : "a whole number is expected here");
+        return fail(p, at, *at == '-' ? "a negative number is not allowed here" : "a whole number is expected here");
     if (digit <= 9) { /* only the twentieth digit can overflow */
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value) ||
             (unsigned)(*++at - '0') <= 9)
@@ -231,7 +231,7 @@ static bool parse_tokens(struct triton_json *p, uint32_t *ret)
     if (!parse_unsigned(p, &count))
         return false;
     if (count > UINT32_MAX)
-        return fail(p, start, "more tokens than one moment can have");
+        return fail(p, start, "too many tokens for one timestamp");
     *ret = (uint32_t)count;
     return true;
 }
@@ -326,7 +326,7 @@ static bool parse_generation(struct triton_json *p, struct triton_facts *facts)
 {
     struct triton_text key;
     bool first = true, good = true;
-    if (!parse_open(p, '{', "what is known of a generation is expected here"))
+    if (!parse_open(p, '{', "an object with details of the generation is expected here"))
         return false;
     facts->has_generation = true;
     for (int more; good && (more = next_member(p, &first, '}')) != 0;) {

@@ -1,4 +1,4 @@
-/* One request whole, and as spans; see trace_request.h. */
+/* One whole request, as spans; see trace_request.h. */
 #include "model/trace_request.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int trace_request_add(struct trace_request *r, const struct triton_trace *trace)
         r->traces = traces;
         r->capacity = capacity;
     }
-    _cleanup_free_ char *copy = malloc(bytes); /* both in one piece */
+    _cleanup_free_ char *copy = malloc(bytes); /* moments and request ID in one allocation */
     if (!copy)
         return -ENOMEM;
     if (moments)
@@ -90,8 +90,8 @@ static const char *name_of(const struct strings *names, uint32_t event)
     return event < TRITON_EVENT_COUNT ? triton_event_name(event) : strings_get(names, event - TRITON_EVENT_COUNT);
 }
 
-/* A span between two of Triton's own moments, when both are there and in order. */
-static bool put_span(struct walk *w, enum triton_event from, enum triton_event to, const char *name, int depth)
+/* Adds a span between two of Triton's own moments, when both exist and are in order. */
+static bool add_triton_span(struct walk *w, enum triton_event from, enum triton_event to, const char *name, int depth)
 {
     if (w->r < 0 || !triton_times_has(&w->times, from, to) || w->times.ns[to] < w->times.ns[from])
         return false;
@@ -101,7 +101,7 @@ static bool put_span(struct walk *w, enum triton_event from, enum triton_event t
                               .name = name,
                               .name_size = strlen(name),
                               .depth = depth,
-                              .is_door = from <= TRITON_GRPC_SEND_END,
+                              .is_front_end = from <= TRITON_GRPC_SEND_END,
                               .is_handler = from == TRITON_REQUEST_START};
     w->used |= 1u << from | 1u << to;
     w->r = add_item(w->items, &item);
@@ -142,8 +142,7 @@ void trace_pairs_find(const struct triton_trace *t, const struct strings *names,
     }
 }
 
-/* Within how many of the pairs that are open moment `i` lies, or the pair that begins there, which becomes one of them.
- */
+/* The number of open pairs around moment `i`, or around the pair that begins there, which is then added to them. */
 static int count_around(uint32_t *open, int *count, const uint32_t *ends, uint32_t i)
 {
     int kept = 0, around = 0;
@@ -158,8 +157,8 @@ static int count_around(uint32_t *open, int *count, const uint32_t *ends, uint32
     return around;
 }
 
-/* The model's own spans and moments, and what no span has used. */
-static int put_rest(struct walk *w, int depth)
+/* Adds the model's own spans and moments, and those of Triton's moments that no span has used. */
+static int add_remaining(struct walk *w, int depth)
 {
     const struct triton_trace *t = w->trace;
     _cleanup_free_ uint32_t *ends = calloc(t->moment_count + 1, sizeof(*ends));
@@ -192,7 +191,7 @@ static int put_rest(struct walk *w, int depth)
     return r;
 }
 
-static int put_trace(const struct walk *of, const struct triton_trace *trace, int depth);
+static int add_trace(const struct walk *parent_walk, const struct triton_trace *trace, int depth);
 
 struct child {
     const struct triton_trace *trace;
@@ -207,7 +206,7 @@ static int by_start(const void *a, const void *b)
     return x->trace->id < y->trace->id ? -1 : x->trace->id > y->trace->id;
 }
 
-static int put_children(const struct walk *w, uint64_t parent, int depth)
+static int add_children(const struct walk *w, uint64_t parent, int depth)
 {
     const struct trace_request *request = w->request;
     _cleanup_free_ struct child *children = calloc(request->count + 1, sizeof(*children));
@@ -226,38 +225,40 @@ static int put_children(const struct walk *w, uint64_t parent, int depth)
     qsort(children, count, sizeof(*children), by_start);
     int r = 0;
     for (size_t i = 0; i < count && r == 0 && depth < DEPTH_MAX; i++)
-        r = put_trace(w, children[i].trace, depth);
+        r = add_trace(w, children[i].trace, depth);
     return r;
 }
 
-static int put_trace(const struct walk *of, const struct triton_trace *trace, int depth)
+static int add_trace(const struct walk *parent_walk, const struct triton_trace *trace, int depth)
 {
-    struct walk mine = *of, *w = &mine;
+    struct walk mine = *parent_walk, *w = &mine;
     w->trace = trace;
     w->used = 0;
     triton_times_get(trace, &w->times);
     int inner = depth;
-    if (put_span(w, TRITON_HTTP_RECV_START, TRITON_HTTP_SEND_END, "HTTP request", depth) ||
-        put_span(w, TRITON_GRPC_WAITREAD_END, TRITON_GRPC_SEND_END, "gRPC request", depth))
+    if (add_triton_span(w, TRITON_HTTP_RECV_START, TRITON_HTTP_SEND_END, "HTTP request", depth) ||
+        add_triton_span(w, TRITON_GRPC_WAITREAD_END, TRITON_GRPC_SEND_END, "gRPC request", depth))
         inner = depth + 1;
-    put_span(w, TRITON_HTTP_RECV_START, TRITON_HTTP_RECV_END, "receive", inner);
-    int within = put_span(w, TRITON_REQUEST_START, TRITON_REQUEST_END,
-                          trace->has_model ? strings_get(w->names, trace->model) : "?", inner)
+    add_triton_span(w, TRITON_HTTP_RECV_START, TRITON_HTTP_RECV_END, "receive", inner);
+    int within = add_triton_span(w, TRITON_REQUEST_START, TRITON_REQUEST_END,
+                                 trace->has_model ? strings_get(w->names, trace->model) : "?", inner)
                      ? inner + 1
                      : inner;
-    put_span(w, TRITON_QUEUE_START, TRITON_COMPUTE_START, "queue", within);
-    int computing = put_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_END, "compute", within) ? within + 1 : within;
-    put_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_INPUT_END, "input", computing);
-    put_span(w, TRITON_COMPUTE_INPUT_END, TRITON_COMPUTE_OUTPUT_START, "infer", computing);
-    put_span(w, TRITON_COMPUTE_OUTPUT_START, TRITON_COMPUTE_END, "output", computing);
-    struct trace_items sends = {0}, *items = w->items; /* shown last, but what they use is no moment of its own */
+    add_triton_span(w, TRITON_QUEUE_START, TRITON_COMPUTE_START, "queue", within);
+    int computing =
+        add_triton_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_END, "compute", within) ? within + 1 : within;
+    add_triton_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_INPUT_END, "input", computing);
+    add_triton_span(w, TRITON_COMPUTE_INPUT_END, TRITON_COMPUTE_OUTPUT_START, "infer", computing);
+    add_triton_span(w, TRITON_COMPUTE_OUTPUT_START, TRITON_COMPUTE_END, "output", computing);
+    struct trace_items sends = {0},
+                       *items = w->items; /* listed last, but collected first so that their moments count as used */
     w->items = &sends;
-    put_span(w, TRITON_HTTP_SEND_START, TRITON_HTTP_SEND_END, "send", inner);
-    put_span(w, TRITON_GRPC_SEND_START, TRITON_GRPC_SEND_END, "send", inner);
+    add_triton_span(w, TRITON_HTTP_SEND_START, TRITON_HTTP_SEND_END, "send", inner);
+    add_triton_span(w, TRITON_GRPC_SEND_START, TRITON_GRPC_SEND_END, "send", inner);
     w->items = items;
-    int r = w->r < 0 ? w->r : put_rest(w, within);
+    int r = w->r < 0 ? w->r : add_remaining(w, within);
     if (r == 0)
-        r = put_children(w, trace->id, within);
+        r = add_children(w, trace->id, within);
     for (size_t i = 0; i < sends.count && r == 0; i++)
         r = add_item(items, &sends.items[i]);
     trace_items_clear(&sends);
@@ -274,9 +275,9 @@ int trace_request_items(const struct trace_request *r, const struct strings *nam
         has_root = r->traces[i].id == r->traces[i].root_id;
     for (size_t i = 0; i < r->count && has_root && result == 0; i++)
         if (r->traces[i].id == r->traces[i].root_id)
-            result = put_trace(&w, &r->traces[i], 0);
-    if (r->count && !has_root) /* the request itself is not in the file: its parts are */
-        result = put_children(&w, r->traces[0].root_id, 0);
+            result = add_trace(&w, &r->traces[i], 0);
+    if (r->count && !has_root) /* the request itself is not in the file, only its parts */
+        result = add_children(&w, r->traces[0].root_id, 0);
     if (result < 0)
         return result;
     *ret = items;

@@ -1,7 +1,7 @@
-/* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request put together
- * from all records of its id (a trace). Read by import/triton_file.h, put together by aggregate/trace_table.h.
+/* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request assembled
+ * from all records with its ID (a trace). Read by import/triton_file.h, assembled by aggregate/trace_table.h.
  *
- * Texts are slices, for they may hold any bytes: Triton writes tensors of one-byte integers as they are. */
+ * Strings are slices, because they may hold any bytes: Triton writes tensors of one-byte integers unescaped. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,22 +9,22 @@
 #include <stdint.h>
 
 struct triton_text {
-    const char *at; /* not NUL-terminated; NULL: not there */
+    const char *at; /* not NUL-terminated; NULL: absent */
     size_t size;
 };
 
 struct triton_stamp {
     struct triton_text name;
     uint64_t ns;
-    uint32_t tokens; /* libsonde's: so many were out now; 0: none */
+    uint32_t tokens; /* libsonde's: number of tokens produced so far; 0: none */
 };
 
 struct triton_tensor {
     struct triton_text name, data, shape, dtype;
 };
 
-/* What libsonde adds to the object with a model's name, and Triton has not: how a request ended that did not succeed,
- * and what is known of an answer in tokens. X(name, key in the file, attribute of OpenTelemetry, it is a list there) */
+/* Members that libsonde adds to the object with a model's name: how a request without success ended, and facts about
+ * a generation. X(name, key in the file, OpenTelemetry attribute, whether it is a list there) */
 #define TRITON_FACTS(X)                                                                                                \
     X(STATUS, "status", NULL, false)                                                                                   \
     X(ERROR, "error", NULL, false)                                                                                     \
@@ -40,14 +40,14 @@ enum triton_fact {
     TRITON_FACTS(X)
 #undef X
         TRITON_FACT_COUNT,
-    TRITON_FACT_GENERATION = TRITON_FACT_OPERATION /* this one and the next are of a generation */
+    TRITON_FACT_GENERATION = TRITON_FACT_OPERATION /* this one and the following belong to a generation */
 };
 
 enum triton_token_count { TRITON_INPUT_TOKENS, TRITON_OUTPUT_TOKENS, TRITON_TOKEN_COUNTS };
 
 struct triton_facts {
     struct triton_text texts[TRITON_FACT_COUNT];
-    int64_t tokens[TRITON_TOKEN_COUNTS]; /* -1: not known */
+    int64_t tokens[TRITON_TOKEN_COUNTS]; /* -1: unknown */
     bool has_generation;
 };
 
@@ -56,22 +56,22 @@ extern const struct triton_fact_kind {
     bool is_list;
 } triton_fact_kinds[TRITON_FACT_COUNT], triton_token_kinds[TRITON_TOKEN_COUNTS];
 
-/* The one of that key or attribute from `first` on, or TRITON_FACT_COUNT; of counts likewise TRITON_TOKEN_COUNTS. */
+/* Finds a fact by key (from `first` on) or by attribute, or TRITON_FACT_COUNT; for token counts TRITON_TOKEN_COUNTS. */
 enum triton_fact triton_fact_find(struct triton_text key, enum triton_fact first);
 enum triton_fact triton_fact_find_attribute(struct triton_text attribute);
 enum triton_token_count triton_token_count_find(struct triton_text key);
 enum triton_token_count triton_token_count_find_attribute(struct triton_text attribute);
 
-/* With its texts in one piece of memory, to be freed by free. NULL: no memory. */
+/* A copy with its strings in one allocation, freed by free(). NULL: out of memory. */
 struct triton_facts *triton_facts_copy(const struct triton_facts *facts, size_t *ret_bytes);
 
-/* It failed or was cancelled; `*ret_message` says why, as far as anything does. */
+/* True when it failed or was cancelled; `*ret_message` has the reason, as far as known. */
 bool triton_facts_failed(const struct triton_facts *facts, struct triton_text *ret_message);
 bool triton_facts_cancelled(const struct triton_facts *facts);
 
-/* One JSON object. Everything in it is borrowed from the reader's buffer until the next one is asked for. */
+/* One JSON object. Everything in it is borrowed from the reader's buffer until the next one is read. */
 struct triton_record {
-    uint64_t offset; /* of its first byte in what the file holds unpacked */
+    uint64_t offset; /* of its first byte in the decompressed file */
     uint64_t id, parent_id;
     int64_t model_version;
     bool has_parent, has_version;
@@ -107,17 +107,17 @@ enum triton_event {
 #define X(name) TRITON_##name,
     TRITON_EVENTS(X)
 #undef X
-        TRITON_EVENT_COUNT /* a name of the model's own: this + its number in the table of names */
+        TRITON_EVENT_COUNT /* a name of the model's own: this + its index in the table of names */
 };
 
 /* The name of one of Triton's own, or NULL. */
 const char *triton_event_name(enum triton_event event);
-/* The one that `name` is, or TRITON_EVENT_COUNT. */
+/* The event named `name`, or TRITON_EVENT_COUNT. */
 enum triton_event triton_event_find(struct triton_text name);
 
 struct triton_moment {
     uint64_t ns;
-    uint32_t event; /* enum triton_event, or TRITON_EVENT_COUNT + number of the name */
+    uint32_t event; /* enum triton_event, or TRITON_EVENT_COUNT + index of the name */
     uint32_t tokens;
 };
 
@@ -127,17 +127,17 @@ struct triton_activity {
     struct triton_tensor tensor;
 };
 
-enum { TRITON_HTTP = 1, TRITON_GRPC = 2 }; /* through which door the request came */
+enum { TRITON_HTTP = 1, TRITON_GRPC = 2 }; /* bits: the front end through which the request came */
 
-/* One request, or one part of a request (an ensemble's step, a model called by a model): all records of one id. */
+/* One request, or one part of a request (an ensemble's step, a model called by a model): all records with one ID. */
 struct triton_trace {
     uint64_t id, parent_id;
-    uint64_t root_id; /* its farthest ancestor that is known: the request */
+    uint64_t root_id; /* its farthest known ancestor: the request */
     int64_t model_version;
     bool has_parent, has_model;
-    uint8_t doors;      /* TRITON_HTTP, TRITON_GRPC: its own or its ancestors' */
-    uint8_t doors_seen; /* its own */
-    uint32_t model;     /* number in the table of names */
+    uint8_t frontends;      /* TRITON_HTTP, TRITON_GRPC: its own or its ancestors' */
+    uint8_t frontends_seen; /* its own */
+    uint32_t model;         /* index in the table of names */
     struct triton_text request_id;
     const struct triton_facts *facts; /* NULL: none */
     struct triton_moment *moments;    /* in the order of the file */
@@ -145,7 +145,7 @@ struct triton_trace {
     struct triton_activity *activities;
 };
 
-/* When each of Triton's own moments was; where a name stands twice the last one holds, as in trace_summary.py. */
+/* The time of each of Triton's own moments; of several with one name the last counts, as in trace_summary.py. */
 struct triton_times {
     uint64_t ns[TRITON_EVENT_COUNT];
     uint32_t known; /* 1 << event */

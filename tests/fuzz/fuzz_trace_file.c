@@ -69,14 +69,14 @@ static void write_out(struct pass *p)
     struct trace_sums *sums = trace_summary_finish(p->summary);
     _cleanup_buf_ struct buf json = {0};
     sums->flow = trace_flow_finish(p->flow, &sums->losses.flow_nodes);
-    if (trace_summary_text_put_door(&p->out, sums, TRACE_HTTP, &percentiles) < 0 || trace_summary_text_put_door(&p->out, sums, TRACE_GRPC, &percentiles) < 0 ||
+    if (trace_summary_text_put_frontend(&p->out, sums, TRACE_HTTP, &percentiles) < 0 || trace_summary_text_put_frontend(&p->out, sums, TRACE_GRPC, &percentiles) < 0 ||
         trace_summary_text_put_slowest(&p->out, sums) < 0 || trace_summary_text_put_flow(&p->out, &sums->flow) < 0 ||
         trace_summary_json_write(&json, "file", sums, &percentiles) < 0 || trace_waterfall_write(&p->out, &p->request, p->names) < 0)
         abort();
     check_text(&p->out);
-    for (int door = 0; door < TRACE_DOORS; door++)
-        for (size_t i = 0; i < sums->model_count[door]; i++)
-            if (sums->models[door][i].traces > p->traces)
+    for (int frontend = 0; frontend < TRACE_FRONTENDS; frontend++)
+        for (size_t i = 0; i < sums->model_count[frontend]; i++)
+            if (sums->models[frontend][i].traces > p->traces)
                 abort();
 }
 

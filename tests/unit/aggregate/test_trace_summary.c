@@ -1,4 +1,4 @@
-/* Sums of traces, with figures computed by hand. */
+/* Summaries of traces, with values computed by hand. */
 #include "aggregate/trace_summary.h"
 
 #include <setjmp.h>
@@ -30,12 +30,12 @@ static struct trace_summary *make(size_t slowest)
     return s;
 }
 
-#define TRACE(number, name, door, ...)                                                                                 \
+#define TRACE(number, name, frontend, ...)                                                                             \
     (&(struct triton_trace){.id = number,                                                                              \
                             .has_model = true,                                                                         \
                             .model = name,                                                                             \
                             .model_version = 1,                                                                        \
-                            .doors = door,                                                                             \
+                            .frontends = frontend,                                                                     \
                             .moments = (struct triton_moment[]){__VA_ARGS__},                                          \
                             .moment_count =                                                                            \
                                 sizeof((struct triton_moment[]){__VA_ARGS__}) / sizeof(struct triton_moment)})
@@ -74,7 +74,7 @@ static void test_http_summary(void **state)
     assert_sum(m, TRACE_INFER, 1, 160);
     assert_sum(m, TRACE_RECEIVE, 1, 10);
     assert_sum(m, TRACE_SEND, 1, 20);
-    assert_sum(m, TRACE_DOOR_OVERHEAD, 1, 160 - 100 - 10 - 20);
+    assert_sum(m, TRACE_FRONTEND_OVERHEAD, 1, 160 - 100 - 10 - 20);
     assert_sum(m, TRACE_HANDLER, 2, 1100);
     assert_sum(m, TRACE_QUEUE, 1, 15);
     assert_sum(m, TRACE_COMPUTE, 1, 60);
@@ -96,7 +96,7 @@ static void test_grpc_begins_when_the_request_was_read(void **state)
     assert_sum(m, TRACE_INFER, 1, 75);
     assert_sum(m, TRACE_RECEIVE, 0, 0);
     assert_sum(m, TRACE_SEND, 1, 15);
-    assert_sum(m, TRACE_DOOR_OVERHEAD, 1, 75 - 40 - 15);
+    assert_sum(m, TRACE_FRONTEND_OVERHEAD, 1, 75 - 40 - 15);
 }
 
 static void test_excluded_traces_are_counted(void **state)
@@ -110,7 +110,7 @@ static void test_excluded_traces_are_counted(void **state)
     assert_int_equal(trace_summary_add(s, unnamed), 0);
     assert_int_equal(trace_summary_add(s, TRACE(4, 1, TRITON_HTTP, HANDLED(9, 1))), 1);
     const struct trace_sums *sums = trace_summary_finish(s);
-    assert_int_equal(sums->losses.doorless, 1);
+    assert_int_equal(sums->losses.no_frontend, 1);
     assert_int_equal(sums->losses.unfinished, 1);
     assert_int_equal(sums->losses.unnamed, 1);
     assert_int_equal(sums->losses.backwards, 1);
@@ -146,8 +146,7 @@ static void test_slowest_request_is_kept(void **state)
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(3);
     for (uint64_t i = 0; i < array_size(durations); i++)
         assert_int_equal(trace_summary_add(s, TRACE(i, 1, TRITON_HTTP, HANDLED(0, durations[i]))), 1);
-    struct triton_trace *part =
-        TRACE(99, 1, TRITON_HTTP, HANDLED(0, 1000)); /* of a request, which is what is looked for */
+    struct triton_trace *part = TRACE(99, 1, TRITON_HTTP, HANDLED(0, 1000)); /* of a request, which is the one sought */
     part->has_parent = true;
     assert_int_equal(trace_summary_add(s, part), 1);
     const struct trace_sums *sums = trace_summary_finish(s);

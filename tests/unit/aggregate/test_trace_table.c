@@ -1,4 +1,4 @@
-/* Records put together by id, and what a bounded table gives up. */
+/* Joining records by id, and what a bounded table evicts. */
 #include "aggregate/trace_table.h"
 
 #include <errno.h>
@@ -54,12 +54,12 @@ static void test_records_of_one_id_are_joined(void **state)
     assert_int_equal(trace_table_add(t, &tensor), 0);
     add_stamp(t, 1, TEXT("own"), 30);
     assert_null(trace_table_take(t, false));
-    const struct triton_trace *trace = trace_table_take(t, true); /* touched longest ago */
+    const struct triton_trace *trace = trace_table_take(t, true); /* least recently used */
     assert_int_equal(trace->id, 2);
-    assert_int_equal(trace->doors, TRITON_GRPC);
+    assert_int_equal(trace->frontends, TRITON_GRPC);
     trace = trace_table_take(t, true);
     assert_int_equal(trace->id, 1);
-    assert_int_equal(trace->doors, TRITON_HTTP);
+    assert_int_equal(trace->frontends, TRITON_HTTP);
     assert_string_equal(strings_get(names, trace->model), "m");
     assert_int_equal(trace->model_version, 3);
     assert_memory_equal(trace->request_id.at, "r", 1);
@@ -76,16 +76,16 @@ static void test_children_inherit_the_protocol_of_the_root(void **state)
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
     assert_int_equal(trace_table_new(names, 8, true, &t), 0);
-    add_child(t, 3, 2); /* before its parent, as Triton's table of them may put it */
+    add_child(t, 3, 2); /* before its parent, as Triton's table may place it */
     add_child(t, 2, 1);
     add_stamp(t, 1, TEXT("MY_HTTP_RECV_START"), 1);
     add_child(t, 4, 99);
     for (unsigned id = 3; id >= 1; id--)
-        assert_int_equal(trace_table_take(t, true)->doors, TRITON_HTTP);
-    assert_int_equal(trace_table_take(t, true)->doors, 0);
+        assert_int_equal(trace_table_take(t, true)->frontends, TRITON_HTTP);
+    assert_int_equal(trace_table_take(t, true)->frontends, 0);
     assert_int_equal(trace_table_losses(t)->orphans, 1);
-    add_child(t, 5, 1); /* handed on already, and remembered */
-    assert_int_equal(trace_table_take(t, true)->doors, TRITON_HTTP);
+    add_child(t, 5, 1); /* the root has been taken, but is remembered */
+    assert_int_equal(trace_table_take(t, true)->frontends, TRITON_HTTP);
     assert_int_equal(trace_table_losses(t)->orphans, 1);
 }
 
@@ -98,7 +98,7 @@ static void test_parent_cycle_ends(void **state)
     add_child(t, 2, 1);
     add_child(t, 3, 3);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(trace_table_take(t, true)->doors, 0);
+        assert_int_equal(trace_table_take(t, true)->frontends, 0);
 }
 
 static void test_least_recently_used_trace_is_evicted(void **state)
@@ -115,7 +115,7 @@ static void test_least_recently_used_trace_is_evicted(void **state)
     assert_null(trace_table_take(t, false));
     add_stamp(t, 2, TEXT("B"), 5); /* too late */
     assert_int_equal(trace_table_losses(t)->late, 1);
-    for (uint64_t id = 5; id <= 1000; id++) { /* memory stays what it is: entries are used again */
+    for (uint64_t id = 5; id <= 1000; id++) { /* memory stays constant: entries are reused */
         add_stamp(t, id, TEXT("A"), id);
         assert_non_null(trace_table_take(t, false));
         assert_null(trace_table_take(t, false));

@@ -1,5 +1,5 @@
-/* From records to explanations: parts that sum, whatever the record says; kinds by system call, object and state; the
- * cause. */
+/* From records to diagnosis: components that sum to the duration for any record; kinds by system call, object and
+ * state; the cause. */
 #include "diagnose/request.h"
 
 #include "captured_requests.h"
@@ -82,7 +82,7 @@ static void test_remainder_is_cpu(void **state)
     request_free(request);
 }
 
-/* It is told apart, and never more than the run queue that it is part of. */
+/* Throttling is a separate component, and never more than the run queue time that contains it. */
 static void test_throttling_is_part_of_the_run_queue(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
     request_free(request);
 }
 
-/* A switch that was missed leaves a wait out; the scheduler's accounts tell that it was no CPU time. */
+/* A missed switch loses a wait; the scheduler's run time shows that it was not CPU time. */
 static void test_remainder_beyond_the_scheduler_runtime_is_unattributed(void **state)
 {
     (void)state;
@@ -123,8 +123,8 @@ static void test_remainder_beyond_the_scheduler_runtime_is_unattributed(void **s
     request_free(request);
 }
 
-/* By the kernel's account of it, and never more than the thread's own account lacks: what was stolen while it slept is
- * in the sleep. */
+/* By the kernel's count, and never more than the thread's own run time lacks: time stolen during a sleep is part of
+ * the sleep. */
 static void test_stolen_time_is_a_component(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void test_stolen_time_is_a_component(void **state)
     request = diagnose(&r);
     assert_int_equal(request->parts[1].duration_ns, 14000000);
     request_free(request);
-    r.stolen_ns = 3000000; /* the rest of what lacks, 11 ms, is more than a tick */
+    r.stolen_ns = 3000000; /* the remaining 11 ms are more than a tick */
     request = diagnose(&r);
     assert_int_equal(request->part_count, 3);
     assert_part(request, 1, REQUEST_PART_UNATTRIBUTED, 11000000);
@@ -182,7 +182,7 @@ static void test_component_kinds(void **state)
         {SYS_read, REQUEST_OBJECT_UNIX, 0, REQUEST_PART_DOWNSTREAM, "read on a Unix socket"},
         {SYS_read, REQUEST_OBJECT_PIPE, 0, REQUEST_PART_OTHER, "read on a pipe"},
         {SYS_epoll_pwait, REQUEST_OBJECT_EVENT_LOOP, 0, REQUEST_PART_UNATTRIBUTED,
-         "epoll_pwait in the event loop, for nothing that is seen"},
+         "epoll_pwait in the event loop, cause unknown"},
         {SYS_nanosleep, REQUEST_OBJECT_NONE, REQUEST_WAIT_STOPPED, REQUEST_PART_OTHER,
          "stopped by a signal, a debugger or a freezer"},
         {SYS_clock_gettime, REQUEST_OBJECT_NONE, 0, REQUEST_PART_OTHER, "clock_gettime"},
@@ -226,7 +226,7 @@ static void test_detail_contains_the_stack(void **state)
     request_free(request);
 }
 
-/* The addresses of captured records are their names. */
+/* Captured records have names in place of addresses. */
 static size_t name_captured(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
 {
     (void)context;
@@ -294,7 +294,7 @@ static void test_kernel_lock_is_a_lock(void **state)
     request_free(request);
 }
 
-/* Equal waits are one part; many small ones of a kind outweigh one large one of another. */
+/* Equal waits are one component; many small ones of a kind outweigh one large one of another. */
 static void test_cause_is_the_largest_kind(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static struct frame native(const char *function, const char *mapping)
         .kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x42};
 }
 
-/* Names by the addresses 1, 2, 3, ...; why there are none. */
+/* Names by the addresses 1, 2, 3, ...; or the reason why there are none. */
 static size_t name_user(void *context, const struct request_record *record, const struct request_wait *w,
                         const __u64 *addresses, struct frame *ret_frames, size_t max)
 {
@@ -412,7 +412,8 @@ static void test_detail_has_the_user_function(void **state)
     static const struct {
         __u64 addresses[8];
         size_t count;
-        bool replaced; /* by another stack, while the record was written: none is better than a wrong one */
+        bool replaced; /* overwritten by another stack while the record was written: no stack is better than a wrong
+                        * one */
         const char *stack, *detail;
     } cases[] = {
         {{1, 2, 3, 4, 5, 6, 7},
@@ -424,7 +425,7 @@ static void test_detail_has_the_user_function(void **state)
          3,
          false,
          "clock_nanosleep\nlibc.so.6+0x42\nhandle",
-         "clock_nanosleep in handle"}, /* the C library's own name says nothing new; one has none */
+         "clock_nanosleep in handle"}, /* the C library's own name adds nothing; one has no name */
         {{1, 2, 3}, 3, true, "[truncated: lost]", "clock_nanosleep"},
     };
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -439,7 +440,7 @@ static void test_detail_has_the_user_function(void **state)
     }
 }
 
-/* What a record says that it holds, and what it can hold. */
+/* Sizes in a record that exceed what it can hold. */
 static void test_inconsistent_sizes_are_refused(void **state)
 {
     (void)state;
