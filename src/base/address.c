@@ -1,4 +1,4 @@
-/* ADDRESS:PORT; see address.h. */
+/* Parses ADDRESS:PORT; see address.h. */
 #include "base/address.h"
 
 #include "base/units.h"

@@ -1,4 +1,4 @@
-/* ADDRESS:PORT as people write it in configuration and flags. */
+/* ADDRESS:PORT in configuration and flags. */
 #pragma once
 
 #include <netinet/in.h>
@@ -10,6 +10,6 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. No names are looked up.
+/* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. No names are resolved. 0, or
  * -EINVAL: none of these. */
 int address_parse(const char *text, union address *ret, socklen_t *ret_size);

@@ -1,4 +1,4 @@
-/* A growing byte buffer with a bound; see buf.h. */
+/* A growing byte buffer with a size limit; see buf.h. */
 #include "base/buf.h"
 
 #include "base/utf8.h"
@@ -24,7 +24,7 @@ static int buf_fail(struct buf *b, int error)
     return b->error;
 }
 
-/* Room for `more` bytes and the NUL. */
+/* Reserves space for `more` bytes and the NUL. */
 static int buf_reserve(struct buf *b, size_t more)
 {
     size_t max = b->max_bytes && b->max_bytes < SIZE_MAX / 4 ? b->max_bytes : BUF_MAX_BYTES;
@@ -84,7 +84,7 @@ int buf_printf(struct buf *b, const char *format, ...)
     return r;
 }
 
-/* How many bytes from `text` on are printable ASCII that JSON takes as they are: nearly all of nearly every
+/* Number of bytes from `text` on that are printable ASCII and need no escaping in JSON: nearly all of nearly every
  * name. */
 static size_t json_plain_length(const char *text)
 {
@@ -171,7 +171,7 @@ int buf_read_file(struct buf *b, const char *path, size_t max_bytes)
 int buf_gzip(struct buf *out, const void *in, size_t size)
 {
     z_stream z = {0};
-    if (size > UINT32_MAX) /* what zlib counts with */
+    if (size > UINT32_MAX) /* zlib's counters are 32-bit */
         return buf_fail(out, -EFBIG);
     if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return buf_fail(out, -ENOMEM);

@@ -1,7 +1,8 @@
-/* A growing byte buffer with a bound: what exporters write into and what files are read into.
+/* A growing byte buffer with a size limit, for output and for reading files.
  *
  * Errors stick: after a failed append (out of memory, or past `max_bytes`) every further append does nothing and
- * buf_error() tells, so that a writer of many small pieces checks once, at its end. Not thread-safe. */
+ * buf_error() returns the first error. A writer of many small pieces therefore checks once, at its end. Not
+ * thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -37,12 +38,11 @@ int buf_put_utf8(struct buf *b, const char *text);
 /* 0, or the first error of any append. */
 int buf_error(const struct buf *b);
 
-/* Reads a whole file (also of /proc, whose sizes are unknown) of at most `max_bytes`; -EFBIG when it is larger. Appends
- * to `b`. */
+/* Appends a whole file (also of /proc, where sizes are unknown) of at most `max_bytes`; -EFBIG when it is larger. */
 int buf_read_fd(struct buf *b, int fd, size_t max_bytes);
 int buf_read_file(struct buf *b, const char *path, size_t max_bytes);
 
-/* gzip (RFC 1952) of `in`, appended to `out`. */
+/* Appends `in`, compressed with gzip (RFC 1952), to `out`. */
 int buf_gzip(struct buf *out, const void *in, size_t size);
 
 #define _cleanup_buf_ _cleanup_(buf_clear)

@@ -1,9 +1,9 @@
-/* Ownership at the end of a scope: cleanup attributes and the two moves that end them.
+/* Cleanup attributes that free at the end of a scope, and the two moves that transfer ownership.
  *
- *     _cleanup_(buf_freep) struct buf *b = NULL;      freed on every way out
+ *     _cleanup_(buf_freep) struct buf *b = NULL;      freed on every return
  *     *ret_buf = take_ptr(b);                         ... unless it was handed over
  *
- * A module `foo` that wants to be used this way adds DEFINE_FREEP(foo) after its foo_free. */
+ * A module `foo` supports this with DEFINE_FREEP(foo) after its foo_free. */
 #pragma once
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* Times; see clock.h. */
+/* Clocks; see clock.h. */
 #include "base/clock.h"
 
 #include <time.h>
 
 #define NEAR_NS   10000
-#define TRIES_MAX 20 /* where a look at the clock is a slow system call */
+#define TRIES_MAX 20 /* limit for machines where reading the clock is a slow system call */
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -23,7 +23,8 @@ uint64_t clock_unix_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
-/* One clock is looked at between two looks at the other; who was taken off the CPU meanwhile looks again. */
+/* Reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC; repeats when these are far apart because the thread
+ * was preempted in between. */
 uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns)
 {
     uint64_t before_ns, unix_ns, apart_ns;

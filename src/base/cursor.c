@@ -1,4 +1,4 @@
-/* Checked reading of foreign bytes; see cursor.h. */
+/* Bounds-checked reading of untrusted bytes; see cursor.h. */
 #include "base/cursor.h"
 
 #include <endian.h>

@@ -1,6 +1,6 @@
-/* The one way to read bytes that somebody else wrote (ELF, DWARF, wire files, /proc, protobuf): a position in a span
- * that cannot leave it. A read past the end returns 0, sets `failed`, and every later read returns 0 too: parse a whole
- * record, then ask once. Borrow only: the bytes must outlive the cursor. */
+/* The only way to read untrusted bytes (ELF, DWARF, recordings, /proc, protobuf): a position in a span that cannot
+ * leave it. A read past the end returns 0 and sets `failed`; every later read then returns 0 too. Parse a whole
+ * record, then check once. Borrows only: the bytes must outlive the cursor. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ static inline size_t cursor_left(const struct cursor *c)
     return c->failed ? 0 : c->size - c->position;
 }
 
-/* `size` bytes, borrowed, or NULL. This and what stands on it is inline: call frame instructions are read
+/* `size` bytes, borrowed, or NULL. This and its callers below are inline, because call frame instructions are read
  * byte by byte, millions of them for a large program. */
 static inline const void *cursor_bytes(struct cursor *c, size_t size)
 {
@@ -37,7 +37,7 @@ static inline const void *cursor_bytes(struct cursor *c, size_t size)
     return p;
 }
 
-/* Little-endian unsigned integers, as ELF64LE and our own wire have them. */
+/* Little-endian unsigned integers. */
 static inline uint8_t cursor_u8(struct cursor *c)
 {
     const uint8_t *p = (const uint8_t *)cursor_bytes(c, 1);
@@ -59,12 +59,12 @@ static inline uint64_t cursor_uleb128(struct cursor *c)
     return c->data[c->position++];
 }
 
-/* A NUL-terminated string that lies wholly inside the span, borrowed, or NULL. */
+/* A NUL-terminated string that lies entirely inside the span, borrowed, or NULL. */
 const char *cursor_string(struct cursor *c);
 
 /* Moves to `position` (from the start); fails when that is outside. */
 void cursor_seek(struct cursor *c, size_t position);
 void cursor_skip(struct cursor *c, size_t size);
 
-/* A cursor over the next `size` bytes, which are skipped in `c`. Failed when they are not there. */
+/* A cursor over the next `size` bytes, which are skipped in `c`. Failed when they do not exist. */
 struct cursor cursor_sub(struct cursor *c, size_t size);

@@ -1,4 +1,4 @@
-/* Descriptors with a message; see descriptors.h. */
+/* Passes descriptors with a message; see descriptors.h. */
 #include "base/descriptors.h"
 
 #include "base/cleanup.h"
@@ -9,21 +9,21 @@
 #include <string.h>
 #include <sys/socket.h>
 
-union room {
+union control_buffer {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
 };
 
 int descriptors_send(int socket, const void *data, size_t size, const struct descriptors *with, int flags)
 {
-    union room room = {0};
+    union control_buffer control = {0};
     struct iovec bytes = {.iov_base = (void *)data, .iov_len = size};
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
     size_t count = 0;
     while (with && count < DESCRIPTORS_MAX && with->fds[count] >= 0)
         count++;
     if (count) {
-        message.msg_control = &room;
+        message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(count * sizeof(int));
         struct cmsghdr *c = CMSG_FIRSTHDR(&message);
         c->cmsg_level = SOL_SOCKET;
@@ -36,17 +36,17 @@ int descriptors_send(int socket, const void *data, size_t size, const struct des
 
 ssize_t descriptors_receive(int socket, void *data, size_t size, struct descriptors *ret, int flags)
 {
-    union room room = {0};
+    union control_buffer control = {0};
     struct iovec bytes = {.iov_base = data, .iov_len = size};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof(room)};
+    struct msghdr message = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     *ret = (struct descriptors){.fds = {-1, -1}};
     const ssize_t n = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return -errno;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(ret->fds, CMSG_DATA(c),
-               c->cmsg_len - CMSG_LEN(0)); /* the kernel writes no more than there is room for */
+        memcpy(ret->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* the kernel writes no more than fits */
     ret->lost = message.msg_flags & MSG_CTRUNC;
     return n;
 }

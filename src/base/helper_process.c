@@ -1,4 +1,4 @@
-/* A process of ours that may wait; see helper_process.h. */
+/* Setup of a helper process; see helper_process.h. */
 #include "base/helper_process.h"
 
 #include "base/cleanup.h"
@@ -25,12 +25,12 @@ static int compare_fds(const void *a, const void *b)
 
 void helper_process_keep_only(int *fds, size_t count)
 {
-    int nothing = open("/dev/null", O_RDWR);
+    int null_fd = open("/dev/null", O_RDWR);
     unsigned next = 3;
     for (int fd = 0; fd < 3; fd++)
-        if (nothing < 0 || dup2(nothing, fd) < 0)
+        if (null_fd < 0 || dup2(null_fd, fd) < 0)
             close(fd);
-    if (count) /* else there may be no array */
+    if (count) /* otherwise there may be no array */
         qsort(fds, count, sizeof(*fds), compare_fds);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned)fds[i] >= next)
@@ -42,7 +42,8 @@ void helper_process_keep_only(int *fds, size_t count)
 
 void helper_process_become(const char *name)
 {
-    /* It is the agent who decides when to end; a Ctrl-C reaches us as well, and its last turn needs us. */
+    /* Signals are ignored because the agent decides when to end: Ctrl-C reaches the helper as well, but the agent's
+     * last turn still needs it. */
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, name);

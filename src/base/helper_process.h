@@ -1,12 +1,12 @@
-/* What a process of ours that does what may wait is like: forked from the agent, ended by nobody but the agent
- * and with it, and holding nothing of the agent's that it does not need: a lock or a pipe that a process which
- * cannot be ended kept open would be held up with it. */
+/* Setup of a helper process, which does work that may block: forked from the agent, ended only by the agent and with
+ * it, and without any of the agent's resources that it does not need. A lock or a pipe held by a blocked process,
+ * which cannot be killed, would stay held. */
 #pragma once
 
 #include <stddef.h>
 
-/* Closes all descriptors but `fds`, which it sorts; the standard ones lead nowhere. */
+/* Closes all descriptors except `fds`, which it sorts; redirects the standard ones to /dev/null. */
 void helper_process_keep_only(int *fds, size_t count);
 
-/* `name`: as ps shows it, 15 bytes at most. Ends the process if it cannot leave the agent's folder. */
+/* `name`: the process name, at most 15 bytes. Exits if it cannot change to the root directory. */
 void helper_process_become(const char *name);

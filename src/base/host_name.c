@@ -1,4 +1,4 @@
-/* Names of hosts with ports; see host_name.h. */
+/* Parses host names with ports; see host_name.h. */
 #include "base/host_name.h"
 
 #include "base/units.h"
@@ -20,7 +20,7 @@ static int parse_port(const char *text, uint16_t *ret)
     return 0;
 }
 
-/* Letters, digits, '-', '_' and '.', as names of hosts have them; a final dot is dropped. */
+/* Letters, digits, '-', '_' and '.'; a final dot is dropped. */
 static int copy_name(const char *text, size_t size, char ret[HOST_NAME_MAX_BYTES])
 {
     if (size > 0 && text[size - 1] == '.')
@@ -45,7 +45,7 @@ static int parse_ipv6(const char *text, size_t size, struct host_name *host)
     memcpy(host->name, text, size);
     host->name[size] = '\0';
     if (inet_pton(AF_INET6, host->name, &address) != 1 ||
-        !inet_ntop(AF_INET6, &address, host->name, sizeof(host->name))) /* one spelling of the many */
+        !inet_ntop(AF_INET6, &address, host->name, sizeof(host->name))) /* normalized spelling */
         return -EINVAL;
     host->address = true;
     host->loopback = IN6_IS_ADDR_LOOPBACK(&address);

@@ -1,5 +1,5 @@
-/* The name or address of a host, with a port or without, as HTTP's Host header and configuration have it. Pure; what is
- * parsed is untrusted. */
+/* A host name or address with an optional port, as in HTTP's Host header and in configuration. Pure; the input is
+ * untrusted. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,9 +14,9 @@ struct host_name {
     uint16_t port;                  /* 0: none given */
 };
 
-/* "name", "name:port", "1.2.3.4:port", "[::1]:port". -EINVAL: none of these. */
+/* "name", "name:port", "1.2.3.4:port", "[::1]:port". 0, or -EINVAL: none of these. */
 int host_name_parse(const char *text, struct host_name *ret);
 
-/* The next of "name, name:port, ...": 1, 0 at the end, -EINVAL for an entry that is none. Moves `list` past it,
- * whatever it was. */
+/* The next entry of "name, name:port, ...": 1, 0 at the end, -EINVAL for an invalid entry. Advances `list` past the
+ * entry in any case. */
 int host_name_next(const char **list, struct host_name *ret);

@@ -1,4 +1,4 @@
-/* Messages to the person who runs us; see log.h. */
+/* Messages to the operator; see log.h. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static atomic_int log_level = LOG_LEVEL_INFO; /* the one setting of the process that every layer shares */
+static atomic_int log_level = LOG_LEVEL_INFO; /* process-wide: the one setting that every layer shares */
 
 static const char *const level_prefix[] = {
     [LOG_LEVEL_ERROR] = "sonde: error: ",
@@ -20,7 +20,7 @@ void log_set_level(enum log_level level)
     atomic_store(&log_level, level);
 }
 
-/* Names in messages are other people's: a newline in one must not look like a message of ours, nor an escape
+/* Names in messages are untrusted: a line feed in one must not look like a second message, nor an escape sequence
  * reach a terminal. */
 static void hide_controls(char *text)
 {
@@ -32,7 +32,7 @@ static void hide_controls(char *text)
 static void log_line(enum log_level level, char *text, const char *detail)
 {
     hide_controls(text);
-    /* One call of stdio a line: lines of two threads never mix. */
+    /* One stdio call per line, so that lines of two threads never mix. */
     if (detail)
         fprintf(stderr, "%s%s: %s\n", level_prefix[level], text, detail);
     else

@@ -1,7 +1,7 @@
-/* Messages to the person who runs us: one line each on standard error. Only agent, serve, sources' doctor notes and cli
- * log; libraries return errors instead. Any thread may log; a line is written whole.
+/* Messages to the operator: one line each on standard error. Only agent, serve, the sources' doctor notes and cli
+ * log; libraries return errors instead. Any thread may log; a line is written as a whole.
  *
- * Message texts are never split over lines of source, so that a message seen can be searched for. */
+ * Message texts are never split over lines of source, so that they can be found with grep. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +18,6 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...)    log_write(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)   log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Logs `format: <text of error>` and returns `error` (a -errno), so that a failing path is one line:
- *     return log_errno(r, "cannot open %s", path); */
+/* Logs `format: <text of error>` and returns `error` (a -errno), so that a failing path is one line: return
+ * log_errno(r, "cannot open %s", path); */
 int log_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,15 +1,15 @@
-/* Lines of mountinfo; see mounts.h:
+/* Parses mountinfo; see mounts.h:
  *
  *     36 35 98:0 /mnt1 /mnt/2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
  *
- * id, parent, device, root, mount point, options of the mount, any number of tags, a dash, then type, source
- * and options of the file system. */
+ * ID, parent, device, root, mount point, options of the mount, any number of tags, a dash, then type, source and
+ * options of the file system. */
 #include "base/mounts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The field that begins at `*at`, which moves behind it and its blank. */
+/* The field at `*at`, which is advanced past it and its blank. */
 static struct mounts_text take_field(const char **at, const char *end)
 {
     const char *blank = memchr(*at, ' ', (size_t)(end - *at));
@@ -65,7 +65,7 @@ bool mounts_has_option(const struct mount *mount, const char *word)
     return false;
 }
 
-/* The byte that three octal digits mean, or -1. */
+/* The byte that three octal digits encode, or -1. */
 static int octal(const char *at)
 {
     int value = 0;
@@ -77,7 +77,7 @@ static int octal(const char *at)
     return value;
 }
 
-/* How many bytes of `path` the mount point covers; 0: the path does not lie below it. */
+/* The length of the prefix of `path` that the mount point covers; 0: the path does not lie below it. */
 static size_t covered(const struct mounts_text *point, const char *path)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static size_t covered(const struct mounts_text *point, const char *path)
             c = (char)octal(point->at + i);
             i += 3;
         }
-        if (path[n] == '\0' || path[n] != c) /* "\000" is not what the kernel writes, but what may stand there */
+        if (path[n] == '\0' || path[n] != c) /* "\000" is never written by the kernel, but the input may contain it */
             return 0;
     }
     return n == 1 || path[n] == '/' || path[n] == '\0' ? n : 0;
@@ -100,7 +100,7 @@ uint64_t mounts_find(const char *text, const char *path)
     size_t best = 1;
     while (mounts_next(&text, &m)) {
         size_t n = covered(&m.point, path);
-        if (n < best) /* of several at one place the last one is on top */
+        if (n < best) /* of several mounts at one place the last one is on top */
             continue;
         best = n;
         id = m.id;

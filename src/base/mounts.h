@@ -1,4 +1,4 @@
-/* Lines of /proc/PID/mountinfo: a pure parser, of which nothing is copied. See proc_pid_mountinfo(5). */
+/* A pure parser of /proc/PID/mountinfo; nothing is copied. See proc_pid_mountinfo(5). */
 #pragma once
 
 #include <stdbool.h>
@@ -19,13 +19,12 @@ struct mount {
     struct mounts_text options; /* of the file system ("rw,memory"), not of the mount */
 };
 
-/* The next line of `*text` (NUL-terminated), which moves on; lines that make no sense are left out. False at
- * the end. */
+/* Parses the next line of `*text` (NUL-terminated) and advances it; malformed lines are skipped. False at the end. */
 bool mounts_next(const char **text, struct mount *ret);
 
 bool mounts_text_is(const struct mounts_text *text, const char *wanted);
-/* Whether `word` is one of the options. */
+/* True when `word` is one of the options. */
 bool mounts_has_option(const struct mount *mount, const char *word);
 
-/* The id of the mount that `path` (absolute, without symbolic links) lies on; 0: none. */
+/* The ID of the mount that `path` (absolute, without symbolic links) lies on; 0: none. */
 uint64_t mounts_find(const char *text, const char *path);

@@ -1,4 +1,4 @@
-/* The fields of a protobuf message, one after the other, whatever they mean (protobuf.dev, "Encoding"). */
+/* Iterates over the fields of a protobuf message without a schema (protobuf.dev, "Encoding"). */
 #pragma once
 
 #include "base/cursor.h"
@@ -6,7 +6,7 @@
 struct protobuf_field {
     uint64_t number;
     uint64_t value;       /* of a varint or a fixed64 */
-    struct cursor inside; /* of what has a length: an embedded message, a text, packed numbers */
+    struct cursor inside; /* of a length-delimited field: an embedded message, a string, packed numbers */
 };
 
 /* False at the end, or when `c` failed. */

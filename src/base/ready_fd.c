@@ -1,4 +1,4 @@
-/* See ready_fd.h. */
+/* The readiness protocol of --ready-fd; see ready_fd.h. */
 #include "base/ready_fd.h"
 
 #include <errno.h>

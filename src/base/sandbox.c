@@ -1,9 +1,9 @@
-/* A process without means; see sandbox.h.
+/* The sandbox; see sandbox.h.
  *
- * System calls are filtered by a list of what a reader of files needs: memory, reading, its socket. Everything else
- * fails with EPERM, instead of ending the process: libraries try a lot that they can do without. Opening goes to the
- * listener (seccomp's user notification), since Linux 5.9 with the means to hand a descriptor over; before, and where a
- * filter is refused, it fails. */
+ * A seccomp filter allows the system calls that a reader of files needs: memory, reading, its socket. All others
+ * fail with EPERM instead of killing the process, because libraries try much that they can do without. Open calls
+ * are forwarded to the listener (seccomp's user notification) since Linux 5.9, which can also pass a descriptor
+ * back; on older kernels, and where such a filter is refused, they fail. */
 #include "base/sandbox.h"
 
 #include "base/cleanup.h"
@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define NOBODY 65534
+#define UNPRIVILEGED_ID 65534
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -90,7 +90,7 @@ static int set_limit(__rlimit_resource_t what, uint64_t value)
     return setrlimit(what, &limit) < 0 ? -errno : 0;
 }
 
-/* Private memory that may be written, as RLIMIT_DATA counts it. */
+/* Private writable memory, as RLIMIT_DATA counts it. */
 static uint64_t data_bytes_now(void)
 {
     unsigned long pages[6] = {0};
@@ -113,12 +113,12 @@ static int set_limits(const struct sandbox_limits *limits)
     return r;
 }
 
-/* A root without capabilities still owns root's files. Where there is no such user (in a namespace of users) it stays
- * who it is. */
+/* Root without capabilities still owns root's files, so the UID is changed too. If that UID does not exist (in a
+ * user namespace), it is kept. */
 static int drop_rights(void)
 {
-    if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0)
-        (void)!setresuid(NOBODY, NOBODY, NOBODY);
+    if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID) == 0)
+        (void)!setresuid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     const struct __user_cap_data_struct none[2] = {0};
     return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
@@ -131,7 +131,7 @@ int sandbox_enter(const struct sandbox_limits *limits, int parent_pid, int *ret_
         r = drop_rights();
     if (r < 0)
         return r;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again: it is forgotten with the rights */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again: the kernel clears it when credentials change */
     if (getppid() != parent_pid)
         return -ESRCH;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -147,13 +147,13 @@ int sandbox_enter(const struct sandbox_limits *limits, int parent_pid, int *ret_
     return r == -ENOSYS || r == -EINVAL ? 0 : r; /* a kernel without seccomp */
 }
 
-/* ---- the parent's half ---- */
+/* ---- parent ---- */
 
-/* The path as it stands in the asking process's memory, which may change it as it likes: only this copy counts. */
+/* Copies the path from the calling process's memory. The process may change it at any time: only this copy is used. */
 static int read_path(uint32_t pid, uint64_t address, char ret[PATH_MAX])
 {
     size_t size = 0;
-    while (size < PATH_MAX) { /* page by page: the next one may not be there */
+    while (size < PATH_MAX) { /* page by page: the next one may not be mapped */
         const size_t page = 4096 - (address + size) % 4096, n = page < PATH_MAX - size ? page : PATH_MAX - size;
         const struct iovec to = {.iov_base = ret + size, .iov_len = n},
                            from = {.iov_base = (void *)(uintptr_t)(address + size),
@@ -170,39 +170,40 @@ static int read_path(uint32_t pid, uint64_t address, char ret[PATH_MAX])
 static void refuse(int listener, uint64_t id, int error)
 {
     struct seccomp_notif_resp answer = {.id = id, .error = error};
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* it may have gone: nothing to be done */
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* the process may have exited, which needs no handling */
 }
 
 int sandbox_next_open(int listener, struct sandbox_open *ret)
 {
-    struct seccomp_notif asked = {0};
-    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
+    struct seccomp_notif request = {0};
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) < 0)
         return -EAGAIN;
-    const bool at = asked.data.nr == SYS_openat;
-    const int flags = (int)asked.data.args[at ? 2 : 1];
-    int r = (flags & O_ACCMODE) == O_RDONLY ? read_path(asked.pid, asked.data.args[at ? 1 : 0], ret->path) : -EACCES;
-    if (r == 0 && ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &asked.id) < 0)
-        r = -EAGAIN; /* another process has the number by now */
+    const bool at = request.data.nr == SYS_openat;
+    const int flags = (int)request.data.args[at ? 2 : 1];
+    int r =
+        (flags & O_ACCMODE) == O_RDONLY ? read_path(request.pid, request.data.args[at ? 1 : 0], ret->path) : -EACCES;
+    if (r == 0 && ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &request.id) < 0)
+        r = -EAGAIN; /* the PID belongs to another process now */
     if (r < 0) {
-        refuse(listener, asked.id, r);
+        refuse(listener, request.id, r);
         return -EAGAIN;
     }
-    ret->id = asked.id;
+    ret->id = request.id;
     return 0;
 }
 
-void sandbox_answer_open(int listener, const struct sandbox_open *asked, int fd)
+void sandbox_answer_open(int listener, const struct sandbox_open *request, int fd)
 {
     if (fd < 0) {
-        refuse(listener, asked->id, fd);
+        refuse(listener, request->id, fd);
         return;
     }
-    struct seccomp_notif_addfd hand = {.id = asked->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
-    const int there = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &hand);
-    if (there < 0) {
-        refuse(listener, asked->id, -EMFILE);
+    struct seccomp_notif_addfd addfd = {.id = request->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
+    const int remote_fd = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &addfd);
+    if (remote_fd < 0) {
+        refuse(listener, request->id, -EMFILE);
         return;
     }
-    struct seccomp_notif_resp answer = {.id = asked->id, .val = there};
+    struct seccomp_notif_resp answer = {.id = request->id, .val = remote_fd};
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 }

@@ -1,6 +1,6 @@
-/* A process of ours that reads what strangers wrote, by a library that was not written for that: it keeps nothing that
- * could be misused. It has no rights, cannot start anything, write to any file or reach any other process or network,
- * and opens no file: when it tries to, who started it is asked to open that one, and hands it over or not. */
+/* A sandbox for a process that parses untrusted files with a library that was not hardened for that. The process has
+ * no privileges, cannot start programs, write to files or reach other processes or the network, and cannot open
+ * files itself: its open calls are forwarded to the parent, which opens the file and passes it, or refuses. */
 #pragma once
 
 #include <limits.h>
@@ -8,20 +8,21 @@
 #include <stdint.h>
 
 struct sandbox_limits {
-    uint64_t data_bytes; /* beyond what the process has already; 0: no bound (a sanitizer's shadow is terabytes) */
+    uint64_t
+        data_bytes; /* on top of the process's present size; 0: unlimited (a sanitizer's shadow memory is terabytes) */
     unsigned cpu_seconds;
 };
 
-/* For the process itself, once all that it needs is loaded and open. Ends with its parent, `parent_pid`, too. Where the
- * kernel allows it, `*ret_listener` is for the parent, to be sent to it and closed; -1: no file can be opened at all.
- * -errno: it is not confined. */
+/* Enters the sandbox; called by the process itself once everything that it needs is loaded and open. The process
+ * also ends with its parent, `parent_pid`. `*ret_listener` must be sent to the parent and closed; -1: the kernel
+ * does not support it and every open fails. 0, or -errno: the process is not confined. */
 int sandbox_enter(const struct sandbox_limits *limits, int parent_pid, int *ret_listener);
 
-/* For the parent, when `listener` can be read: which file is asked for. -EAGAIN: none any more. */
+/* For the parent, when `listener` is readable: the next file to open. -EAGAIN: none. */
 struct sandbox_open {
     uint64_t id;
     char path[PATH_MAX];
 };
 int sandbox_next_open(int listener, struct sandbox_open *ret);
-/* `fd` stays the caller's; < 0: -errno is what the process gets to see. */
+/* Completes the open call. `fd` remains the caller's; < 0: the -errno that the call returns. */
 void sandbox_answer_open(int listener, const struct sandbox_open *asked, int fd);

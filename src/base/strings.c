@@ -1,4 +1,4 @@
-/* A table of distinct strings; see strings.h. Open addressing over indices, characters in chunks that never
+/* A table of distinct strings; see strings.h. Open addressing over indexes; the characters are in chunks that never
  * move. */
 #include "base/strings.h"
 
@@ -23,9 +23,9 @@ struct entry {
 
 struct strings {
     struct chunk *chunks;
-    struct entry *entries; /* by number */
+    struct entry *entries; /* by index */
     uint32_t count, capacity;
-    uint32_t *slots; /* number + 1, or 0: free; a power of two of them, at most half full */
+    uint32_t *slots; /* index + 1, or 0: free; a power of two of them, at most half full */
     uint32_t slot_count;
     size_t chunk_bytes;
     size_t max_bytes;
@@ -42,7 +42,7 @@ static const char *chunk_copy(struct strings *s, const char *text, size_t size)
 {
     struct chunk *c = s->chunks;
     if (!c || c->capacity - c->size < size + 1) {
-        bool is_large = size + 1 > CHUNK_BYTES / 4; /* gets a chunk of its own, and the open one stays open */
+        bool is_large = size + 1 > CHUNK_BYTES / 4; /* gets a chunk of its own, and the current chunk stays in use */
         size_t capacity = is_large ? size + 1 : CHUNK_BYTES;
         if (!fits(s, sizeof(*c) + capacity))
             return NULL;
@@ -62,8 +62,7 @@ static const char *chunk_copy(struct strings *s, const char *text, size_t size)
     return copy;
 }
 
-/* Both halves or neither: slots for entries that do not exist, or the other way round, would make a search
- * run for ever. */
+/* Grows entries and slots together or neither: a mismatch would make a search run forever. */
 static int strings_grow(struct strings *s)
 {
     uint32_t capacity = s->capacity ? s->capacity * 2 : 64, slot_count = capacity * 2;
@@ -77,7 +76,7 @@ static int strings_grow(struct strings *s)
         return -ENOMEM;
     s->entries = entries;
     s->capacity = capacity;
-    for (uint32_t i = 1; i < s->count; i++) { /* the empty one is never searched for */
+    for (uint32_t i = 1; i < s->count; i++) { /* the empty string is never searched for */
         uint32_t slot = entries[i].hash & (slot_count - 1);
         while (slots[slot])
             slot = (slot + 1) & (slot_count - 1);
@@ -123,7 +122,7 @@ void strings_free(struct strings *s)
 uint32_t strings_add_n(struct strings *s, const char *text, size_t size)
 {
     if (!size)
-        return 0; /* number 0 exists from the start */
+        return 0; /* index 0 exists from the start */
     uint32_t hash = (uint32_t)XXH3_64bits(text, size);
     uint32_t slot = hash & (s->slot_count - 1);
     for (; s->slots[slot]; slot = (slot + 1) & (s->slot_count - 1)) {

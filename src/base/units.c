@@ -1,4 +1,4 @@
-/* Figures with units; see units.h. */
+/* Numbers with units; see units.h. */
 #include "base/units.h"
 
 #include <ctype.h>
@@ -13,11 +13,11 @@ struct unit {
     double factor;
 };
 
-/* A non-negative decimal number, then one of `units` (the one named "" is the default). */
+/* Parses a non-negative decimal number and one of `units` (the one named "" is the default). */
 static int parse_number_with_unit(const char *text, const struct unit *units, double *ret)
 {
     if (!isdigit((unsigned char)text[0]))
-        return -EINVAL; /* strtod would take signs, blanks, "inf", hexadecimal */
+        return -EINVAL; /* strtod would accept signs, blanks, "inf", hexadecimal */
     size_t digits = strspn(text, "0123456789.");
     char number[64];
     if (digits >= sizeof(number))
@@ -46,7 +46,7 @@ int units_parse_duration_ns(const char *text, uint64_t *ret_ns)
     double value;
     int r = parse_number_with_unit(text, units, &value);
     if (r == 0)
-        *ret_ns = llround(value); /* 0.29 s are 290000000 ns, whatever the product is */
+        *ret_ns = llround(value); /* 0.29 s is exactly 290000000 ns, in spite of the product's rounding error */
     return r;
 }
 
@@ -89,7 +89,7 @@ int units_parse_integer(const char *text, int64_t min, int64_t max, int64_t *ret
 
 static const char *format_scaled(double value, const struct unit *units, char *out, size_t size)
 {
-    /* By the figure as it will be rounded: 999.9 us are 1.00 ms, not 1000 us. */
+    /* Selects the unit by the rounded value: 999.9 us is 1.00 ms, not 1000 us. */
     while (units[1].name && round(value / units->factor) >= units[1].factor / units->factor)
         units++;
     value /= units->factor;

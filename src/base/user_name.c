@@ -1,4 +1,4 @@
-/* See user_name.h. */
+/* User names; see user_name.h. */
 #include "base/user_name.h"
 
 #include "base/units.h"

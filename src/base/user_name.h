@@ -1,8 +1,8 @@
-/* Users by their names, as this machine knows them. */
+/* User names of this machine. */
 #pragma once
 
 #include <stdint.h>
 
-/* A name, or a number where no user has it for a name. -ESRCH: neither. May ask the network for it, as the machine's
- * configuration has it. */
+/* A user name or, if no user has that name, a numeric UID. -ESRCH: neither. May query the network, depending on
+ * nsswitch.conf. */
 int user_name_parse(const char *text, uint32_t *ret_user);

@@ -28,7 +28,7 @@ size_t utf8_length(const char *text)
 
 size_t utf8_put(uint32_t c, char *out)
 {
-    if (c < 0x20 || c == 0x7f) /* no newline of a name makes two lines of an output */
+    if (c < 0x20 || c == 0x7f) /* a line feed in a name must not split a line of output */
         c = '?';
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         c = 0xfffd;

@@ -1,4 +1,4 @@
-/* What was attached, and why not better; see attach.h. */
+/* How each probe is attached, and why not by a better method; see attach.h. */
 #include "model/attach.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What was attached to the kernel and on which method of its ladder: filled by sources when they open, printed by
- * `sonde doctor`, exported as metrics. Plain data, bounded; texts are copied and cut to fit. */
+/* How each probe is attached to the kernel, and by which of its methods: filled by the sources when they open,
+ * printed by `sonde doctor`, exported as metrics. Plain data, bounded; strings are copied and cut to fit. */
 #pragma once
 
 #include "base/buf.h"
@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 struct attach_entry {
-    char probe[48];  /* what is looked at: "cpu samples", "requests" */
-    char method[48]; /* the way that was taken: "perf event, cpu-clock"; "" when none could be */
+    char probe[48];  /* what is monitored: "cpu samples", "requests" */
+    char method[48]; /* the attach method in use: "perf event, cpu-clock"; "" when none works */
     bool attached;
-    char fallback_reason[512]; /* why no better method: "fentry: Operation not permitted" */
-    char limitation[256];      /* what is missing or less exact on this method; "" when nothing */
+    char fallback_reason[512]; /* why better methods failed: "fentry: Operation not permitted" */
+    char limitation[256];      /* what this method cannot see or measures less exactly; "" when nothing */
 };
 
 #define ATTACH_ENTRIES_MAX 32
@@ -21,11 +21,11 @@ struct attach_report {
     size_t count;
 };
 
-/* A new entry, or the last one again when the report is full; never NULL. `probe` is copied. */
+/* Appends an entry, or clears and returns the last one when the report is full; never NULL. `probe` is copied. */
 struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
 /* Appends "method: reason" to entry->fallback_reason. */
 void attach_entry_refused(struct attach_entry *entry, const char *method, int error);
 
-/* As a JSON array of {"probe","attached","method","fallback_reason","limitation"}: what `sonde doctor --json` and the
- * API's status show. */
+/* As a JSON array of {"probe","attached","method","fallback_reason","limitation"}, for `sonde doctor --json` and the
+ * API's status. */
 void attach_report_put_json(const struct attach_report *report, struct buf *out);

@@ -1,4 +1,4 @@
-/* Durations in buckets; see duration_histogram.h. */
+/* A histogram of durations; see duration_histogram.h. */
 #include "model/duration_histogram.h"
 
 #include <errno.h>
@@ -6,12 +6,12 @@
 
 #define WIDTH_BITS 7
 #define IN_ROW     (1 << WIDTH_BITS)
-#define ROWS       (64 - WIDTH_BITS + 1) /* row 0: 0 to 127, each a bucket; then one row for each power of two */
+#define ROWS       (64 - WIDTH_BITS + 1) /* row 0: 0 to 127, one bucket each; then one row for each power of two */
 
 struct duration_histogram {
     uint64_t count;
     int64_t min, max;
-    uint64_t *rows[2][ROWS]; /* [1]: below zero, by distance from it */
+    uint64_t *rows[2][ROWS]; /* [1]: negative durations, by magnitude */
 };
 
 int duration_histogram_new(struct duration_histogram **ret)
@@ -36,13 +36,13 @@ void duration_histogram_free(struct duration_histogram *h)
 int duration_histogram_add(struct duration_histogram *h, int64_t duration_ns)
 {
     int sign = duration_ns < 0;
-    uint64_t distance = sign ? 0 - (uint64_t)duration_ns : (uint64_t)duration_ns;
-    int shift = distance < IN_ROW ? 0 : 63 - __builtin_clzll(distance) - WIDTH_BITS;
-    int row = distance < IN_ROW ? 0 : shift + 1;
+    uint64_t magnitude = sign ? 0 - (uint64_t)duration_ns : (uint64_t)duration_ns;
+    int shift = magnitude < IN_ROW ? 0 : 63 - __builtin_clzll(magnitude) - WIDTH_BITS;
+    int row = magnitude < IN_ROW ? 0 : shift + 1;
     uint64_t **buckets = &h->rows[sign][row];
     if (!*buckets && !(*buckets = calloc(IN_ROW, sizeof(**buckets))))
         return -ENOMEM;
-    (*buckets)[(distance >> shift) & (IN_ROW - 1)]++;
+    (*buckets)[(magnitude >> shift) & (IN_ROW - 1)]++;
     if (h->count == 0 || duration_ns < h->min)
         h->min = duration_ns;
     if (h->count == 0 || duration_ns > h->max)
@@ -54,20 +54,20 @@ int duration_histogram_add(struct duration_histogram *h, int64_t duration_ns)
 /* The middle of a bucket. */
 static int64_t value_of(int sign, int row, int bucket)
 {
-    uint64_t distance = (uint64_t)bucket;
+    uint64_t magnitude = (uint64_t)bucket;
     if (row > 0) {
         int shift = row - 1;
-        distance = ((uint64_t)(IN_ROW + bucket) << shift) + (shift ? 1ull << (shift - 1) : 0);
+        magnitude = ((uint64_t)(IN_ROW + bucket) << shift) + (shift ? 1ull << (shift - 1) : 0);
     }
-    if (distance > INT64_MAX)
-        distance = INT64_MAX;
-    return sign ? -(int64_t)distance : (int64_t)distance;
+    if (magnitude > INT64_MAX)
+        magnitude = INT64_MAX;
+    return sign ? -(int64_t)magnitude : (int64_t)magnitude;
 }
 
 static int64_t find_rank(const struct duration_histogram *h, uint64_t rank)
 {
     uint64_t before = 0;
-    for (int step = 0; step < 2 * ROWS; step++) { /* from the farthest below zero upwards */
+    for (int step = 0; step < 2 * ROWS; step++) { /* from the most negative upwards */
         int sign = step < ROWS, row = sign ? ROWS - 1 - step : step - ROWS;
         const uint64_t *buckets = h->rows[sign][row];
         for (int i = 0; buckets && i < IN_ROW; i++) {

@@ -1,4 +1,4 @@
-/* Names of frames and of their kinds; see frame.h. */
+/* Texts of frames and of their kinds; see frame.h. */
 #include "model/frame.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* CPU time of some seconds by slots of 20 ms: what a heatmap is drawn from (columns are seconds, rows the slots of a
- * second). Plain data; made by aggregate/windows.c, written by export/heatmap_json.c. */
+/* CPU time of some seconds in slots of 20 ms: the data of a heatmap (columns are seconds, rows the slots of a
+ * second). Plain data; created by aggregate/windows.c, written by export/heatmap_json.c. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,15 +13,15 @@
 #define HEATMAP_SLOTS_PER_SECOND 50
 
 struct heatmap_second {
-    bool kept; /* false: its samples are no longer kept by slot, and nothing is known of its cells */
+    bool kept; /* false: its samples are no longer stored by slot, and its cells are unknown */
     struct profile_amount cells[HEATMAP_SLOTS_PER_SECOND];
 };
 
 struct heatmap {
     uint64_t start_ns;      /* CLOCK_MONOTONIC, a whole second */
-    uint64_t start_unix_ns; /* the same moment, by the offset between the clocks now */
-    uint64_t now_ns;        /* CLOCK_MONOTONIC when it was asked for; set by who asked */
-    uint64_t period_ns;     /* of the sampling, at full detail */
+    uint64_t start_unix_ns; /* the same time, by the present offset between the clocks */
+    uint64_t now_ns;        /* CLOCK_MONOTONIC at the time of the query; set by the caller */
+    uint64_t period_ns;     /* sampling period, at full detail */
     uint32_t second_count;
     struct heatmap_second seconds[];
 };

@@ -1,6 +1,6 @@
-/* Functions over time; see hotspots.h. Functions get numbers by the tables of a profile that has nothing but frames.
- * What a window has of each is a row of (window, function, weight): as many as the windows have functions, whatever the
- * number of windows. */
+/* Functions over time; see hotspots.h. Functions are numbered by the tables of a profile that contains only frames.
+ * Window data is a sparse list of (window, function, weight), so that memory depends on the functions in each window
+ * only. */
 #include "model/hotspots.h"
 
 #include "model/profile_tables.h"
@@ -14,7 +14,7 @@ struct cell {
 };
 
 struct hotspots_sums {
-    struct profile *functions; /* its frames; without an address */
+    struct profile *functions; /* its frames; without addresses */
     struct cell *cells;
     size_t count, capacity;
 };
@@ -49,7 +49,7 @@ void hotspots_free(struct hotspots *h)
     free(h);
 }
 
-/* ---- a window ---- */
+/* ---- one window ---- */
 
 static int number_functions(struct hotspots_sums *sums, const struct profile *p, uint32_t *numbers)
 {
@@ -66,7 +66,7 @@ static int number_functions(struct hotspots_sums *sums, const struct profile *p,
     return r;
 }
 
-/* `seen`: by function, 1 + the entry that it was counted for last: who calls itself is counted once. */
+/* `seen`: by function, 1 + the entry that counted it last, so that a recursive function is counted once. */
 static void add_entry(const struct hotspots *h, const struct profile *p, uint32_t entry, const uint32_t *numbers,
                       uint32_t *seen, uint64_t *weights)
 {
@@ -120,15 +120,15 @@ int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, c
     return keep_cells(h->sums, window, weights);
 }
 
-/* ---- all of them ---- */
+/* ---- all windows ---- */
 
 struct ranked {
-    uint32_t function, windows; /* of those whose rate counts, so many have it */
+    uint32_t function, windows; /* number of windows with this function, among those whose rate counts */
     uint64_t weight_ns;
-    double low, high; /* CPU seconds a second */
+    double low, high; /* CPU seconds per second */
 };
 
-/* What only a little was looked at of, as of the newest, has rates by chance. */
+/* A window monitored for less than half of its length, such as the newest, has no meaningful rate. */
 static bool rate_counts(const struct hotspots_window *w)
 {
     return w->duration_ns && w->duration_ns >= (w->end_ns - w->start_ns) / 2;
@@ -193,7 +193,7 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
     const struct profile *p = h->sums->functions;
     const uint32_t count = h->function_count < h->options.max ? h->function_count : h->options.max;
     _cleanup_free_ uint32_t *places =
-        calloc((size_t)p->frame_count + 1, sizeof(*places)); /* by function; 1 + its row */
+        calloc((size_t)p->frame_count + 1, sizeof(*places)); /* by function: 1 + its row */
     h->rows = calloc((size_t)count + 1, sizeof(*h->rows));
     h->weights_ns = calloc((size_t)count * h->window_count + 1, sizeof(*h->weights_ns));
     if (!places || !h->rows || !h->weights_ns)

@@ -1,4 +1,4 @@
-/* Names of the ways to lose something; see loss.h. */
+/* Names of the kinds of loss; see loss.h. */
 #include "model/loss.h"
 
 static const struct {

@@ -1,5 +1,5 @@
-/* Every way in which something seen was not delivered whole: one list, counted everywhere under the same names and
- * exported as sonde_self_losses_total{reason="..."}. A new way to lose something is a new line here. */
+/* Every way in which observed data can be lost or incomplete: one list, counted everywhere under the same names and
+ * exported as sonde_self_losses_total{reason="..."}. A new kind of loss is a new line here. */
 #pragma once
 
 #include <stdint.h>
@@ -9,12 +9,12 @@
     X(MAP_FULL, "map_full", "entries that found a kernel table full")                                                  \
     X(THROTTLED, "throttled", "samples the kernel withheld because sampling took too long")                            \
     X(MISSED, "missed", "runs of a probe that the kernel skipped (recursion on the same CPU)")                         \
-    X(NO_ROWS, "no_rows", "stacks cut because unwind tables or mappings were not known yet")                          \
+    X(NO_ROWS, "no_rows", "stacks cut because unwind tables or mappings were not known yet")                           \
     X(TRUNCATED, "truncated", "stacks not walked to the thread's entry, for another reason")                           \
     X(UNNAMED, "unnamed", "samples with frames that have no symbol")                                                   \
     X(INTERPRETED, "interpreted", "stacks without all of an interpreter's frames, or with some that have no name")     \
-    X(FILE_UNANSWERED, "file_unanswered", "samples with frames whose file system does not respond")                     \
-    X(SIDEBAND, "sideband", "process lifecycle events that were lost; read again from /proc")                       \
+    X(FILE_UNANSWERED, "file_unanswered", "samples with frames whose file system does not respond")                    \
+    X(SIDEBAND, "sideband", "process lifecycle events that were lost; read again from /proc")                          \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                                   \
     X(NOT_KEPT, "not_kept", "samples that did not fit into the profile they belong to")                                \
     X(UNLINKED, "unlinked", "samples, or stacks of waits, kept without the traced request that they were taken in")    \
@@ -22,7 +22,8 @@
     X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it")         \
     X(SHED, "shed", "samples left out by the agent's own budget")                                                      \
     X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                                     \
-    X(REQUEST_NOT_DETAILED, "request_not_detailed", "requests counted without their latency breakdown, to keep within limits")     \
+    X(REQUEST_NOT_DETAILED, "request_not_detailed",                                                                    \
+      "requests counted without their latency breakdown, to keep within limits")                                       \
     X(DECODE, "decode", "malformed event records")
 
 enum loss_reason {
@@ -36,7 +37,7 @@ struct losses {
     uint64_t count[LOSS_COUNT];
 };
 
-/* "ring_full", and what it means in a sentence. */
+/* "ring_full", and its meaning in a sentence. */
 const char *loss_name(enum loss_reason reason);
 const char *loss_help(enum loss_reason reason);
 

@@ -1,6 +1,5 @@
-/* A set of metrics on its way to a scraper; see metric.h. Made anew for each scrape and thrown away, so rows
- * are plain growing arrays and texts one table of strings. Names are checked here, once, so that no exporter
- * can be made to write a broken page. */
+/* A set of metrics for one scrape; see metric.h. Created for each scrape and discarded, so rows are plain growing
+ * arrays and strings one table. Names are checked here, once, so that no exporter can write a broken page. */
 #include "model/metric.h"
 
 #include "base/strings.h"
@@ -11,12 +10,12 @@
 #include <string.h>
 
 struct family {
-    struct metric_family seen; /* by readers; its `points` are set when one asks */
+    struct metric_family seen; /* as seen by readers; `points` is set when it is read */
     struct metric_point *points;
     size_t capacity;
 };
 
-/* Bounds and counts of histograms, which points borrow. */
+/* Bounds and counts of histograms, borrowed by points. */
 struct numbers {
     struct numbers *next;
     uint64_t data[];
@@ -59,21 +58,21 @@ void metric_set_free(struct metric_set *set)
     free(set);
 }
 
-static void fail(struct metric_set *set, int error)
+static void set_error(struct metric_set *set, int error)
 {
     if (!set->error)
         set->error = error;
 }
 
-static const char *put_text(struct metric_set *set, const char *text)
+static const char *copy_string(struct metric_set *set, const char *text)
 {
     uint32_t number = strings_add(set->texts, text);
     if (strings_dropped(set->texts))
-        fail(set, -ENOMEM);
+        set_error(set, -ENOMEM);
     return strings_get(set->texts, number);
 }
 
-/* Whether `array` has room for one more than `count`. */
+/* Makes sure that `array` has space for one more than `count` elements; false when out of memory. */
 static bool reserve(struct metric_set *set, void *array, size_t *capacity, size_t count, size_t element_bytes)
 {
     void **at = array;
@@ -82,7 +81,7 @@ static bool reserve(struct metric_set *set, void *array, size_t *capacity, size_
     size_t more = *capacity ? *capacity * 2 : 4;
     void *grown = realloc(*at, more * element_bytes);
     if (!grown) {
-        fail(set, -ENOMEM);
+        set_error(set, -ENOMEM);
         return false;
     }
     *at = grown;
@@ -111,8 +110,7 @@ static bool has_unit(const char *name, const char *unit)
     return !unit_size || (ends_with(name, unit) && name[size - unit_size - 1] == '_');
 }
 
-/* What the exporter appends must not be there already: the page would then say it twice, or clash with
- * another family. */
+/* Suffixes that the exporter appends are rejected: the page would have them twice, or clash with another family. */
 static bool is_family_name(const char *name, enum metric_type type, const char *unit)
 {
     static const char *const reserved[] = {"_total", "_created", "_bucket", "_count", "_sum", "_info"};
@@ -131,18 +129,20 @@ static struct family *find_family(struct metric_set *set, const char *name, enum
             continue;
         if (family->seen.type == type && strcmp(family->seen.unit, unit) == 0)
             return family;
-        fail(set, -EINVAL);
+        set_error(set, -EINVAL);
         return NULL;
     }
     if (!is_family_name(name, type, unit)) {
-        fail(set, -EINVAL);
+        set_error(set, -EINVAL);
         return NULL;
     }
     if (!reserve(set, &set->families, &set->capacity, set->count, sizeof(*set->families)))
         return NULL;
     struct family *family = &set->families[set->count++];
-    *family = (struct family){
-        .seen = {.name = put_text(set, name), .unit = put_text(set, unit), .help = put_text(set, help), .type = type}};
+    *family = (struct family){.seen = {.name = copy_string(set, name),
+                                       .unit = copy_string(set, unit),
+                                       .help = copy_string(set, help),
+                                       .type = type}};
     return family;
 }
 
@@ -153,7 +153,7 @@ static struct metric_point *add_point(struct metric_set *set, struct family *fam
     for (size_t i = 0; is_valid && i < label_count; i++)
         is_valid = is_name(labels[i].name, false) && strncmp(labels[i].name, "__", 2) != 0;
     if (!is_valid) {
-        fail(set, -EINVAL);
+        set_error(set, -EINVAL);
         return NULL;
     }
     if (!reserve(set, &family->points, &family->capacity, family->seen.point_count, sizeof(*family->points)))
@@ -161,7 +161,7 @@ static struct metric_point *add_point(struct metric_set *set, struct family *fam
     struct metric_point *point = &family->points[family->seen.point_count++];
     *point = (struct metric_point){.label_count = label_count};
     for (size_t i = 0; i < label_count; i++)
-        point->labels[i] = (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
+        point->labels[i] = (struct metric_label){copy_string(set, labels[i].name), copy_string(set, labels[i].value)};
     return point;
 }
 
@@ -180,7 +180,7 @@ static bool copy_numbers(struct metric_set *set, struct metric_point *point, con
     static_assert(sizeof(double) == sizeof(uint64_t), "bounds and counts share an array");
     struct numbers *numbers = malloc(sizeof(*numbers) + (2 * bound_count + 1) * sizeof(uint64_t));
     if (!numbers) {
-        fail(set, -ENOMEM);
+        set_error(set, -ENOMEM);
         return false;
     }
     numbers->next = set->numbers;
@@ -201,7 +201,7 @@ void metric_add_histogram(struct metric_set *set, const char *name, const char *
 {
     for (size_t i = 1; i < bound_count; i++)
         if (bounds[i] <= bounds[i - 1]) {
-            fail(set, -EINVAL);
+            set_error(set, -EINVAL);
             return;
         }
     struct family *family = find_family(set, name, METRIC_HISTOGRAM, unit, help);
@@ -232,7 +232,7 @@ void metric_add_set(struct metric_set *set, const struct metric_set *other)
         }
     }
     if (metric_set_error(other) < 0)
-        fail(set, metric_set_error(other));
+        set_error(set, metric_set_error(other));
 }
 
 size_t metric_set_families(const struct metric_set *set)

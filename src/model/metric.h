@@ -1,6 +1,6 @@
-/* Figures about the node and about ourselves, in Prometheus' data model: collected into a set by whoever owns the
- * figure, written out by export/openmetrics.c. Names follow Prometheus' rules: base units, `_total` is added to
- * counters by the exporter. */
+/* Metrics about the node and about Sonde itself, in Prometheus' data model: collected into a set by the modules that
+ * own the values, written by export/openmetrics.c. Names follow Prometheus' rules: base units; the exporter appends
+ * `_total` to counters. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -20,19 +20,19 @@ int metric_set_new(struct metric_set **ret);
 void metric_set_free(struct metric_set *set);
 DEFINE_FREEP(metric_set)
 
-/* Adds one point; the family is made at its first point (`name` without `_total`; `unit` "" or the name's last word,
- * such as "seconds"). All texts are copied. Errors stick to the set and come out of metric_set_error. At most 8 labels.
- */
+/* Adds one point. The family is created with its first point (`name` without `_total`; `unit` is "" or the name's
+ * last word, such as "seconds"). All strings are copied. Errors stick to the set; see metric_set_error. At most 8
+ * labels. */
 void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
                 double value, const struct metric_label *labels, size_t label_count);
 
-/* A histogram point: `counts[i]` observations <= `bounds[i]` and > the bound before; counts[bound_count] the rest
- * (+Inf). */
+/* Adds a histogram point: `counts[i]` observations <= `bounds[i]` and > the bound before; counts[bound_count] the
+ * rest (+Inf). */
 void metric_add_histogram(struct metric_set *set, const char *name, const char *unit, const char *help,
                           const double *bounds, const uint64_t *counts, size_t bound_count, double sum,
                           const struct metric_label *labels, size_t label_count);
 
-/* Adds all that another set holds. */
+/* Adds all points of another set. */
 void metric_add_set(struct metric_set *set, const struct metric_set *other);
 
 int metric_set_error(const struct metric_set *set);

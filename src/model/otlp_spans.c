@@ -1,4 +1,4 @@
-/* Spans as they come from an OpenTelemetry file; see otlp_spans.h. */
+/* Spans read from an OpenTelemetry file; see otlp_spans.h. */
 #include "model/otlp_spans.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ int otlp_spans_add_event(struct otlp_spans *s, const char *name, size_t size, ui
     return 0;
 }
 
-static bool is(const char *key, size_t size, const char *other)
+static bool key_equals(const char *key, size_t size, const char *other)
 {
     return strlen(other) == size && memcmp(key, other, size) == 0;
 }
@@ -61,9 +61,9 @@ static bool is(const char *key, size_t size, const char *other)
 void otlp_spans_set_text(struct otlp_spans *s, const char *key, size_t key_size, const char *text, size_t size)
 {
     struct otlp_span *span = &s->spans[s->count - 1];
-    if (is(key, key_size, "triton.model_name"))
+    if (key_equals(key, key_size, "triton.model_name"))
         span->model_name = strings_add_n(s->texts, text, size);
-    else if (is(key, key_size, "triton.request_id"))
+    else if (key_equals(key, key_size, "triton.request_id"))
         span->request_id = strings_add_n(s->texts, text, size);
     enum triton_fact fact = triton_fact_find_attribute((struct triton_text){key, key_size});
     if (fact == TRITON_FACT_COUNT)
@@ -74,12 +74,12 @@ void otlp_spans_set_text(struct otlp_spans *s, const char *key, size_t key_size,
 void otlp_spans_set_integer(struct otlp_spans *s, const char *key, size_t key_size, int64_t value)
 {
     struct otlp_span *span = &s->spans[s->count - 1];
-    if (is(key, key_size, "triton.model_version")) {
+    if (key_equals(key, key_size, "triton.model_version")) {
         span->model_version = value;
-    } else if (is(key, key_size, "triton.trace_id")) {
+    } else if (key_equals(key, key_size, "triton.trace_id")) {
         span->triton_id = value;
         span->has_triton_id = true;
-    } else if (is(key, key_size, "triton.trace_parent_id")) {
+    } else if (key_equals(key, key_size, "triton.trace_parent_id")) {
         span->triton_parent_id = value;
     }
     enum triton_token_count count = triton_token_count_find_attribute((struct triton_text){key, key_size});
@@ -89,7 +89,7 @@ void otlp_spans_set_integer(struct otlp_spans *s, const char *key, size_t key_si
 
 void otlp_spans_set_true(struct otlp_spans *s, const char *key, size_t key_size)
 {
-    if (is(key, key_size, "triton.cancelled"))
+    if (key_equals(key, key_size, "triton.cancelled"))
         s->spans[s->count - 1].was_cancelled = true;
 }
 

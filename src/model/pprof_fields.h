@@ -1,5 +1,4 @@
-/* Numbers of the fields of profile.proto (github.com/google/pprof, proto/profile.proto): of who writes it and of who
- * reads it. */
+/* Field numbers of profile.proto (github.com/google/pprof, proto/profile.proto), for the writer and the reader. */
 #pragma once
 
 enum {
@@ -16,8 +15,7 @@ enum {
     PROFILE_COMMENT,
     PROFILE_DEFAULT_SAMPLE_TYPE
 };
-/* A comment of ours that begins so: in so many milliseconds of the time that was asked for nobody looked ("250 ms:
- * ..."). */
+/* Prefix of Sonde's comment on the time that was requested but not monitored ("not observed: 250 ms: ..."). */
 #define PPROF_NOT_OBSERVED "not observed: "
 
 enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };

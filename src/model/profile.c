@@ -1,5 +1,5 @@
-/* Samples become a profile; see profile.h. A sample's texts are numbered, then its frames, its stack and its
- * resource, and at last the entry that counts it: every step finds what is already there. */
+/* Adds samples to a profile; see profile.h. A sample's strings are interned, then its frames, its stack and its
+ * resource, and finally the entry that counts it: every step finds what already exists. */
 #include "model/profile.h"
 
 #include "model/profile_tables.h"
@@ -41,7 +41,7 @@ int profile_set_event(struct profile *p, const char *event, const char *unit)
     return 0;
 }
 
-static const char *const time_names[PROFILE_EVENTS] = {"cpu", "off_cpu", "wall"}; /* events have their own */
+static const char *const time_names[PROFILE_EVENTS] = {"cpu", "off_cpu", "wall"}; /* events have names of their own */
 
 int profile_time_find(const char *name, enum profile_time *ret)
 {
@@ -82,7 +82,7 @@ static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret
     return profile_put_whole_frame(p, &kept, ret);
 }
 
-/* A stack is never empty: readers of profiles leave such samples out (Go's pprof before 1.20 does). */
+/* A stack is never empty: some readers skip such samples (Go's pprof before 1.20). */
 static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
 {
     static const struct frame no_stack = {
@@ -125,7 +125,7 @@ static int add_resource(struct profile *p, const struct resource *from, uint32_t
     return r < 0 ? r : profile_put_resource(p, &row, ret);
 }
 
-/* 1: they found no room, which is counted. */
+/* 1: they did not fit, which is counted. */
 static int add_labels(struct profile *p, const struct sample *s, uint32_t *ret)
 {
     const uint32_t count = (uint32_t)s->label_count * 2;
@@ -143,7 +143,7 @@ static int add_labels(struct profile *p, const struct sample *s, uint32_t *ret)
     return 1;
 }
 
-static int add(struct profile *p, const struct sample *s, const uint64_t *unix_ns, uint32_t *ret_entry)
+static int add_sample(struct profile *p, const struct sample *s, const uint64_t *unix_ns, uint32_t *ret_entry)
 {
     struct profile_entry entry = {.tid = s->tid, .count = s->count ? s->count : 1, .weight_ns = s->weight_ns};
     int r = add_stack(p, s, &entry.stack);
@@ -164,17 +164,17 @@ static int add(struct profile *p, const struct sample *s, const uint64_t *unix_n
 
 int profile_add(struct profile *p, const struct sample *s)
 {
-    return add(p, s, NULL, &(uint32_t){0});
+    return add_sample(p, s, NULL, &(uint32_t){0});
 }
 
 int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_entry)
 {
-    return add(p, s, NULL, ret_entry);
+    return add_sample(p, s, NULL, ret_entry);
 }
 
 int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_ns)
 {
-    return add(p, s, &unix_ns, NULL);
+    return add_sample(p, s, &unix_ns, NULL);
 }
 
 uint64_t profile_samples(const struct profile *p)

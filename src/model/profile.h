@@ -1,8 +1,8 @@
-/* A profile: samples added up by whole stack and whole identity, with every name in it. The unit that aggregate keeps a
- * window of and that every exporter takes; nothing outside of it is needed to write it out (statelessness begins here).
+/* A profile: samples aggregated by whole stack and whole identity, with all names. The unit that aggregate stores
+ * per window and that every exporter takes; writing it out needs nothing else.
  *
- * Two samples are one entry only if every frame and every attribute is equal; no table is keyed by a hash alone. Index
- * 0 of `strings` is "". Not thread-safe; the maker hands it on or locks. */
+ * Two samples share an entry only if every frame and every attribute is equal; no table is keyed by a hash alone.
+ * Index 0 of `strings` is "". Not thread-safe; the owner hands it on or locks. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,21 +13,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a profile's weights are. */
+/* The meaning of a profile's weights. */
 enum profile_time {
     PROFILE_CPU_TIME,
-    PROFILE_OFF_CPU_TIME, /* of threads that wait, for whatever it is */
+    PROFILE_OFF_CPU_TIME, /* of waiting threads, whatever the reason */
     PROFILE_WALL_TIME,    /* both */
-    PROFILE_EVENTS,       /* no time, but events, or what they sum up (bytes): the profile's `event` tells */
+    PROFILE_EVENTS,       /* not time but events, or a sum over them (bytes), named by the profile's `event` */
     PROFILE_TIME_COUNT
 };
 
-struct profile_frame { /* struct frame with numbers of `strings` for its texts */
+struct profile_frame { /* struct frame with indexes of `strings` for its strings */
     uint32_t function, system_name, file, mapping, build_id;
     uint32_t line : 24;   /* PROFILE_LINE_MAX: that or more */
     uint32_t kind : 7;    /* enum frame_kind */
-    uint32_t inlined : 1; /* into the next frame's function: of one place in a file (mapping, build id, address) always
-                             the same stand there */
+    uint32_t inlined : 1; /* into the next frame's function: one place in a file (mapping, build ID, address) always has
+                             the same inlined frames */
     uint64_t address;
 };
 
@@ -51,10 +51,10 @@ struct profile_entry {
     uint32_t resource;
     uint32_t thread_name;
     uint32_t tid;
-    uint32_t link;      /* 1 + number of the link; 0: none */
-    uint32_t labels;    /* 1 + number of the set of labels; 0: none */
-    uint64_t count;     /* samples; or waits */
-    uint64_t weight_ns; /* CPU time; or waiting time; of PROFILE_EVENTS in the profile's event_unit */
+    uint32_t link;      /* 1 + index of the link; 0: none */
+    uint32_t labels;    /* 1 + index of the set of labels; 0: none */
+    uint64_t count;     /* number of samples, or of waits */
+    uint64_t weight_ns; /* CPU time or off-CPU time; for PROFILE_EVENTS in the profile's event_unit */
 };
 
 struct profile_moment {
@@ -63,18 +63,18 @@ struct profile_moment {
 };
 
 struct profile {
-    uint64_t start_unix_ns, duration_ns; /* of what was looked at */
-    uint64_t not_observed_ns; /* of the time that was asked for: in it nobody looked; of PROFILE_WALL_TIME: at waits.
-                                 Merging adds it up */
-    uint64_t
-        period_ns; /* of the CPU samples; 0: there are none; of PROFILE_EVENTS: of so many one was taken, 0: of all */
+    uint64_t start_unix_ns, duration_ns; /* the monitored interval */
+    uint64_t not_observed_ns; /* requested time that was not monitored; for PROFILE_WALL_TIME: in which off-CPU time was
+                                 not monitored. Summed when merging */
+    uint64_t period_ns; /* sampling period of the CPU samples; 0: there are none; for PROFILE_EVENTS: one in so many
+                           events was sampled, 0: all */
     enum profile_time time;
-    uint32_t event, event_unit; /* of PROFILE_EVENTS, in `strings`: "page-faults", "count" */
+    uint32_t event, event_unit; /* for PROFILE_EVENTS, in `strings`: "page-faults", "count" */
     struct strings *strings;
     struct profile_frame *frames;
     uint32_t frame_count;
     uint32_t *stack_frames;
-    uint32_t stack_frame_count; /* numbers of frames, leaf first, all stacks end to end */
+    uint32_t stack_frame_count; /* indexes of frames, leaf first, all stacks end to end */
     struct profile_stack *stacks;
     uint32_t stack_count;
     struct profile_resource *resources;
@@ -84,29 +84,31 @@ struct profile {
     uint32_t *label_texts;
     uint32_t label_text_count; /* of all sets, end to end */
     struct profile_stack *labels;
-    uint32_t labels_count; /* sets */
+    uint32_t labels_count; /* number of sets */
     struct profile_entry *entries;
     uint32_t entry_count;
     struct profile_moment *moments;
-    uint32_t moment_count;   /* in order of adding; none unless profile_add_moment added all samples */
-    bool drops_system_names; /* set by the maker: frames keep none, also where they are alike but for them */
-    bool joins_lines;    /* set by the maker: frames of interpreters keep no line, of which a function has one in every
-                            stack */
-    uint64_t dropped;    /* samples not added because memory ran out or max_bytes was reached */
-    uint64_t unlinked;   /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
-    uint64_t unlabelled; /* likewise without their labels */
+    uint32_t moment_count;   /* in order of adding; empty unless profile_add_moment added all samples */
+    bool drops_system_names; /* set by the owner: frames store no system names, so frames that differ only in them are
+                                equal */
+    bool joins_lines;  /* set by the owner: frames of interpreted and JIT code store no line, so a function is one frame
+                          in every stack */
+    uint64_t dropped;  /* samples not added because memory ran out or max_bytes was reached */
+    uint64_t unlinked; /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
+    uint64_t unlabelled;         /* likewise without their labels */
     struct profile_index *index; /* private */
 };
 
-/* An empty profile that will not grow past `max_bytes` (0: no bound); further samples are counted in `dropped`. */
+/* Creates an empty profile that does not grow past `max_bytes` (0: no limit); further samples are counted in
+ * `dropped`. 0 or -ENOMEM. */
 int profile_new(size_t max_bytes, struct profile **ret);
-/* From now on, which may be less than it holds: then it is full. */
+/* Changes the limit. It may be less than the profile's present size: the profile is then full. */
 void profile_set_max_bytes(struct profile *p, size_t max_bytes);
 void profile_free(struct profile *p);
 DEFINE_FREEP(profile)
-/* What its weights are from here on: PROFILE_EVENTS of this name and unit, which are copied. -ENOMEM, -ENOSPC. */
+/* Makes it a profile of PROFILE_EVENTS with this name and unit, which are copied. 0, -ENOMEM or -ENOSPC. */
 int profile_set_event(struct profile *p, const char *event, const char *unit);
-/* A time by its name: cpu, off_cpu, wall. -EINVAL. */
+/* Parses the name of a time: cpu, off_cpu, wall. 0 or -EINVAL. */
 int profile_time_find(const char *name, enum profile_time *ret);
 /* The name of its time, or the event's. */
 const char *profile_type(const struct profile *p);
@@ -114,75 +116,75 @@ const char *profile_type(const struct profile *p);
 const char *profile_unit(const struct profile *p);
 /* What `count` of an entry counts: "samples", "waits", "events". */
 const char *profile_counts(const struct profile *p);
-/* How many frames it remembers where it found last. Changes nothing but the work. */
+/* Limits the cache of recently found frames. Affects speed only. */
 void profile_limit_cache(struct profile *p, uint32_t entries);
 
-/* Samples of one stack in many requests are many entries where they were one: these may take one part in so many. Those
- * of many sets of labels likewise. */
+/* One stack in many traced requests becomes many entries instead of one: these may use at most 1/PROFILE_LINKS_SHARE
+ * of max_bytes, and likewise those with many sets of labels. */
 #define PROFILE_LINKS_SHARE 8
 #define PROFILE_UNLINKED    1
 #define PROFILE_UNLABELLED  2
 
-/* Adds one sample; copies all that it needs. PROFILE_UNLINKED when it was added without its link (counted),
- * PROFILE_UNLABELLED when without its labels (counted), or both, added up; -ENOSPC when full (counted), -ENOMEM. */
+/* Adds one sample; copies all that it needs. Returns PROFILE_UNLINKED when it was added without its link (counted),
+ * PROFILE_UNLABELLED when without its labels (counted), or both ORed; -ENOSPC when full (counted), -ENOMEM. */
 int profile_add(struct profile *p, const struct sample *s);
-/* The same, and tells the number of its entry. */
+/* The same; returns the index of the entry in `*ret_entry`. */
 int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_entry);
-/* The same, and keeps when it was (which merging and folding leave behind). */
+/* The same; also stores the sample's time (which merging and folding drop). */
 int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_ns);
 
-/* Which entries a reader wants: every set field must match. */
+/* Selects entries: every set field must match. */
 struct profile_filter {
     uint32_t pid;             /* 0: any */
-    const char *container_id; /* NULL: any; a prefix of at least 12 digits will do */
+    const char *container_id; /* NULL: any; a prefix of at least 12 digits suffices */
     const char *service_name; /* NULL: any */
-    enum profile_time time;   /* of who keeps profiles of more than one (an agent): which. A profile has but one */
+    enum profile_time
+        time; /* selects among the profiles of an agent, which stores several kinds; ignored for a single profile */
 };
 
-/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union.
- * `dropped` is added whatever the filter, since nobody knows whose samples they were. -ENOSPC or -ENOMEM when entries
- * did not fit: these are in to->dropped, and all others are merged. Links that did not fit are in to->unlinked, labels
- * in to->unlabelled. */
+/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the
+ * union. `dropped` is added whatever the filter, since the origin of dropped samples is unknown. -ENOSPC or -ENOMEM
+ * when entries did not fit: these are counted in to->dropped, and all others are merged. Links that did not fit are
+ * counted in to->unlinked, labels in to->unlabelled. */
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
-/* What a part of a profile has of one entry. */
+/* The share of one entry in a part of a profile. */
 struct profile_amount {
     uint64_t weight_ns, count;
 };
-/* The same of a part of `from`, which has of each entry what `amounts` says (a row for every entry; without samples:
- * nothing of it). */
+/* The same for a part of `from`: `amounts` has one element per entry; a count of 0 excludes the entry. */
 int profile_merge_part(struct profile *to, const struct profile *from, const struct profile_filter *filter,
                        const struct profile_amount *amounts);
 
-/* Whether a reader who set `filter` (NULL: all) wants the row. */
+/* True when `row` matches `filter` (NULL: all). */
 bool profile_filter_matches(const struct profile *p, const struct profile_resource *row,
                             const struct profile_filter *filter);
 
-/* A copy for readers, without links and labels, in which frames are what people tell apart: `function` is the frame's
- * text (frame_text of model/frame.h), and address, mangled name and the line of native and interpreted code are
- * dropped, so that stacks which only differ in these are one. */
+/* A copy for display, without links and labels. `function` becomes the frame's text (frame_text of model/frame.h);
+ * address, mangled name, and the line of native and interpreted code are dropped, so that stacks which differ only
+ * in these are one. */
 int profile_fold(const struct profile *p, struct profile **ret);
 
-/* What is known of a frame's place in the sources, innermost first: functions that were inlined there, and at the end
- * that of the frame itself, whose names are taken only where it has none. Borrowed; no text is NULL. */
+/* The source lines of a frame, innermost first: inlined functions, and last the frame itself, whose names are used
+ * only if the frame has none. Borrowed; no string is NULL. */
 struct profile_line {
     const char *function, *system_name, *file;
-    uint32_t line; /* 0: not known */
+    uint32_t line; /* 0: unknown */
 };
 struct profile_frame_lines {
     const struct profile_line *lines;
-    uint32_t count; /* 0: nothing is known */
+    uint32_t count; /* 0: unknown */
 };
 
-/* A copy with source lines: `lines` has one row for each of p->frames. -ENOSPC, -ENOMEM. */
+/* A copy with source lines: `lines` has one element for each of p->frames. 0, -ENOSPC or -ENOMEM. */
 int profile_with_lines(const struct profile *p, const struct profile_frame_lines *lines, size_t max_bytes,
                        struct profile **ret);
 
 size_t profile_bytes(const struct profile *p); /* memory held */
 uint64_t profile_samples(const struct profile *p);
-/* The row with its texts, borrowed from `p`. */
+/* The resource with its strings, borrowed from `p`. */
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row);
-/* The frame as people read it; see frame_text of model/frame.h. */
+/* The text of the frame for display; see frame_text of model/frame.h. */
 const char *profile_frame_text(const struct profile *p, const struct profile_frame *frame, char out[FRAME_TEXT_BYTES]);
 static inline const char *profile_text(const struct profile *p, uint32_t string)
 {

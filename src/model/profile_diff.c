@@ -1,4 +1,4 @@
-/* Two profiles side by side; see profile_diff.h. Stacks of both are written out as names, sorted, and equal ones
+/* Compares two profiles; see profile_diff.h. The stacks of both are written out as names, sorted, and equal ones
  * joined. */
 #include "model/profile_diff.h"
 
@@ -9,11 +9,11 @@
 
 #define SIGMAS 3
 
-/* Where the frames of one side get their names. */
+/* Maps the frames of one side to names. */
 struct naming {
     const struct profile *p;
     uint32_t *names; /* by frame */
-    uint32_t *seen;  /* by name: 1 + the entry that it was counted for last, of this side */
+    uint32_t *seen;  /* by name: 1 + the entry of this side that counted it last */
 };
 
 static void naming_clear(struct naming *n)
@@ -37,7 +37,7 @@ static int name_frames(struct profile_diff *d, const struct profile *p, struct n
     return strings_dropped(d->names) ? -ENOMEM : 0;
 }
 
-static void add(struct diff_amount *amount, const struct profile_entry *entry)
+static void add_amount(struct diff_amount *amount, const struct profile_entry *entry)
 {
     const double weight = (double)entry->weight_ns;
     amount->weight += entry->weight_ns;
@@ -53,19 +53,19 @@ static void add_functions(struct profile_diff *d, struct naming *n, int side)
         const struct profile_entry *entry = &n->p->entries[i];
         const struct profile_stack *stack = &n->p->stacks[entry->stack];
         const uint32_t *frames = n->p->stack_frames + stack->first;
-        add(&d->whole[side], entry);
+        add_amount(&d->whole[side], entry);
         if (stack->count)
-            add(&d->functions[n->names[frames[0]]].self[side], entry);
+            add_amount(&d->functions[n->names[frames[0]]].self[side], entry);
         for (uint32_t j = 0; j < stack->count; j++) {
             const uint32_t name = n->names[frames[j]];
             if (n->seen[name] != i + 1)
-                add(&d->functions[name].total[side], entry);
+                add_amount(&d->functions[name].total[side], entry);
             n->seen[name] = i + 1;
         }
     }
 }
 
-/* Rows of names that are no function's go. */
+/* Removes the rows of names that are not functions. */
 static void pack_functions(struct profile_diff *d, size_t names)
 {
     for (size_t i = 0; i < names; i++) {
@@ -97,7 +97,7 @@ static void add_stacks(struct profile_diff *d, const struct naming *n, int side,
         for (uint32_t j = stack->count; j-- > 0;)
             d->stack_names[(*at)++] = n->names[n->p->stack_frames[stack->first + j]];
         s->count = *at - s->first;
-        add(&s->amount[side], entry);
+        add_amount(&s->amount[side], entry);
     }
 }
 
@@ -130,7 +130,7 @@ static void join_stacks(struct profile_diff *d)
     d->stack_count = kept;
 }
 
-static int make_stacks(struct profile_diff *d, const struct naming n[DIFF_SIDES])
+static int build_stacks(struct profile_diff *d, const struct naming n[DIFF_SIDES])
 {
     size_t names = 0;
     uint32_t at = 0;
@@ -151,7 +151,7 @@ static int make_stacks(struct profile_diff *d, const struct naming n[DIFF_SIDES]
 
 /* ---- the whole ---- */
 
-static int make(struct profile_diff *d, struct naming n[DIFF_SIDES])
+static int build(struct profile_diff *d, struct naming n[DIFF_SIDES])
 {
     const size_t names = strings_count(d->names);
     d->functions = calloc(names, sizeof(*d->functions));
@@ -167,7 +167,7 @@ static int make(struct profile_diff *d, struct naming n[DIFF_SIDES])
         snprintf(d->type, sizeof(d->type), "%s", profile_type(n[side].p));
     }
     pack_functions(d, names);
-    return make_stacks(d, n);
+    return build_stacks(d, n);
 }
 
 int profile_diff_new(const struct profile *before, const struct profile *after, struct profile_diff **ret)
@@ -182,7 +182,7 @@ int profile_diff_new(const struct profile *before, const struct profile *after, 
     if (r == 0)
         r = name_frames(d, after, &n[DIFF_AFTER]);
     if (r == 0)
-        r = make(d, n);
+        r = build(d, n);
     for (int side = 0; side < DIFF_SIDES; side++)
         naming_clear(&n[side]);
     if (r == 0)
@@ -205,11 +205,11 @@ const char *profile_diff_why_not(const struct profile_diff *d)
 {
     static const char *const no_samples[] = {"before has no samples: nothing can be compared",
                                              "after has no samples: nothing can be compared"};
-    static const char *const nobody_looked[] = {"before was not monitored: nothing can be compared",
+    static const char *const not_monitored[] = {"before was not monitored: nothing can be compared",
                                                 "after was not monitored: nothing can be compared"};
     for (int side = 0; side < DIFF_SIDES; side++)
         if (!d->whole[side].weight)
-            return d->not_observed_ns[side] && !d->duration_ns[side] ? nobody_looked[side] : no_samples[side];
+            return d->not_observed_ns[side] && !d->duration_ns[side] ? not_monitored[side] : no_samples[side];
     if (strcmp(d->type, "wall") == 0 && (d->not_observed_ns[DIFF_BEFORE] || d->not_observed_ns[DIFF_AFTER]))
         return "off-CPU time was not monitored throughout: wall-clock time cannot be compared; compare 'cpu' or 'off_cpu' instead";
     return NULL;
@@ -221,9 +221,9 @@ static double share(uint64_t part, uint64_t whole)
 }
 
 /* A share is a ratio of two sums of weights. Its variance is, to first order, the sum over the samples of (weight *
- * (whether it is in the part - share))^2, by the square of the whole. The squares of both sides are put together, in
- * parts of either's mean weight, because the question is whether both may be draws from one thing: so a heavy sample
- * that only one side has is of both. Equal weights give p * (1 - p) * (1/n + 1/m). */
+ * ((1 if in the part, else 0) - share))^2, divided by the square of the whole. The squares of both sides are pooled,
+ * in units of each side's mean weight, because the null hypothesis is that both are drawn from one distribution: a
+ * heavy sample that occurs on one side only counts for both. Equal weights give p * (1 - p) * (1/n + 1/m). */
 double profile_diff_spread(const struct profile_diff *d, const struct diff_amount *amount)
 {
     double squares = 0, samples = 0, drawn = 0;

@@ -1,6 +1,6 @@
-/* One profile into another, as it is, folded, or with source lines; see profile.h. Rows of `from` are carried over at
- * their first use by a wanted entry and remembered by number, so that the cost is that of the distinct rows and nothing
- * arrives that no entry refers to. */
+/* Copies one profile into another: merged, folded, or with source lines; see profile.h. A row of `from` is copied
+ * when the first wanted entry refers to it, and its new index is remembered. The cost is that of the distinct rows,
+ * and no unused row is copied. */
 #include "model/profile_tables.h"
 
 #include <errno.h>
@@ -11,8 +11,9 @@ struct carry {
     struct profile *to;
     const struct profile *from;
     bool fold;
-    const struct profile_frame_lines *lines; /* one row for each frame of `from`; NULL: frames stay as they are */
-    uint32_t *strings, *frames, *stacks, *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
+    const struct profile_frame_lines
+        *lines; /* one element for each frame of `from`; NULL: frames are copied unchanged */
+    uint32_t *strings, *frames, *stacks, *resources; /* index in `from` -> index in `to` + 1; 0: not copied yet */
 };
 
 static void carry_clear(struct carry *c)
@@ -49,7 +50,8 @@ static int carry_frame(struct carry *c, uint32_t *number)
         if (c->fold) {
             row.address = 0;
             row.system_name = 0;
-            if (frame_kind_has_lines(row.kind) || row.kind == FRAME_NATIVE) /* a function is one box, not one a line */
+            if (frame_kind_has_lines(row.kind) ||
+                row.kind == FRAME_NATIVE) /* a function is one box, not one per line */
                 row.line = 0;
         }
         for (size_t i = 0; r == 0 && i < array_size(texts); i++)
@@ -64,7 +66,7 @@ static int carry_frame(struct carry *c, uint32_t *number)
     return 0;
 }
 
-/* One of the lines of a frame, as a frame of its own unless it is the last. */
+/* Adds one of the lines of a frame: as an inlined frame of its own unless it is the last. */
 static int carry_line(struct carry *c, uint32_t number, const struct profile_line *line, bool is_last, uint32_t *ret)
 {
     struct profile_frame row = c->from->frames[number];
@@ -92,7 +94,7 @@ static uint32_t lines_of(const struct carry *c, uint32_t frame)
     return c->lines && c->lines[frame].count ? c->lines[frame].count : 1;
 }
 
-/* A frame of `from`, as lines_of() frames. */
+/* Copies a frame of `from`, as lines_of() frames. */
 static int carry_frames(struct carry *c, uint32_t number, uint32_t *ret)
 {
     const struct profile_frame_lines *known = c->lines ? &c->lines[number] : NULL;
@@ -162,7 +164,7 @@ static int carry_resource(struct carry *c, uint32_t *number)
     return 0;
 }
 
-/* Where they find no room they stay behind, counted. */
+/* Labels that do not fit are dropped and counted. */
 static int carry_labels(struct carry *c, struct profile_entry *entry)
 {
     const struct profile_stack *set = entry->labels ? &c->from->labels[entry->labels - 1] : NULL;
@@ -197,7 +199,7 @@ static int carry_entry(struct carry *c, struct profile_entry entry)
     return r < 0 ? r : profile_put_linked_entry(c->to, &entry, link, &(uint32_t){0});
 }
 
-#define SHORT_ID_DIGITS 12 /* what container runtimes print of an id */
+#define SHORT_ID_DIGITS 12 /* length of the short IDs that container runtimes print */
 
 static bool container_matches(const char *id, const char *wanted)
 {
@@ -217,7 +219,7 @@ bool profile_filter_matches(const struct profile *p, const struct profile_resour
     return !filter->service_name || strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
 }
 
-/* Profiles of different ones are not merged. */
+/* Profiles of different types are never merged. */
 static int join_type(struct profile *to, const struct profile *from)
 {
     if (from->time == PROFILE_EVENTS)
@@ -244,9 +246,9 @@ static void join_time(struct profile *to, const struct profile *from)
     to->duration_ns = end - to->start_unix_ns;
 }
 
-/* `amounts`: of each entry only so much; NULL: all of it. */
-static int merge(struct profile *to, const struct profile *from, const struct profile_filter *filter,
-                 const struct profile_amount *amounts, bool fold, const struct profile_frame_lines *lines)
+/* `amounts`: only that share of each entry; NULL: all of it. */
+static int merge_profiles(struct profile *to, const struct profile *from, const struct profile_filter *filter,
+                          const struct profile_amount *amounts, bool fold, const struct profile_frame_lines *lines)
 {
     _cleanup_(carry_clear) struct carry c = {
         .to = to,
@@ -286,13 +288,13 @@ static int merge(struct profile *to, const struct profile *from, const struct pr
 
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter)
 {
-    return merge(to, from, filter, NULL, false, NULL);
+    return merge_profiles(to, from, filter, NULL, false, NULL);
 }
 
 int profile_merge_part(struct profile *to, const struct profile *from, const struct profile_filter *filter,
                        const struct profile_amount *amounts)
 {
-    return merge(to, from, filter, amounts, false, NULL);
+    return merge_profiles(to, from, filter, amounts, false, NULL);
 }
 
 int profile_fold(const struct profile *p, struct profile **ret)
@@ -300,7 +302,7 @@ int profile_fold(const struct profile *p, struct profile **ret)
     _cleanup_(profile_freep) struct profile *folded = NULL;
     int r = profile_new(0, &folded);
     if (r == 0)
-        r = merge(folded, p, NULL, NULL, true, NULL);
+        r = merge_profiles(folded, p, NULL, NULL, true, NULL);
     if (r == 0)
         *ret = take_ptr(folded);
     return r;
@@ -312,7 +314,7 @@ int profile_with_lines(const struct profile *p, const struct profile_frame_lines
     _cleanup_(profile_freep) struct profile *with = NULL;
     int r = profile_new(max_bytes, &with);
     if (r == 0)
-        r = merge(with, p, NULL, NULL, false, lines);
+        r = merge_profiles(with, p, NULL, NULL, false, lines);
     if (r == 0)
         *ret = take_ptr(with);
     return r;

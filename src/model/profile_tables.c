@@ -1,9 +1,9 @@
-/* The tables inside a profile; see profile_tables.h. Each is a plain array, so that exporters walk it by
- * number, beside an open addressing table of (hash, row number). The hash only finds candidates: rows are
- * compared whole, because a profile that joins two stacks of equal hash is wrong without a trace.
+/* The tables inside a profile; see profile_tables.h. Each is a plain array, which exporters index directly, with an
+ * open addressing table of (hash, row index) alongside. The hash only finds candidates: rows are compared
+ * completely, because joining two stacks of equal hash would be a silent error.
  *
- * All memory goes through table_resize(), which is where the bound is kept. Arrays grow by half: twice would
- * leave up to half of a bounded profile empty. */
+ * All memory goes through table_resize(), which enforces the limit. Arrays grow by half: doubling would leave up to
+ * half of a bounded profile empty. */
 #include "model/profile_tables.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 struct slot {
     uint32_t hash;
-    uint32_t row; /* number + 1; 0: free */
+    uint32_t row; /* index + 1; 0: free */
 };
 
 struct table {
@@ -30,8 +30,8 @@ struct profile_index {
     size_t max_bytes;
     size_t bytes; /* held, without strings */
     struct table frames, stacks, resources, links, labels, entries;
-    uint32_t linked_entries, labelled_entries; /* of these */
-    size_t label_bytes;                        /* of texts of sets of labels: of each, as if it had them alone */
+    uint32_t linked_entries, labelled_entries; /* of `entries` */
+    size_t label_bytes;                        /* strings of sets of labels, each set counted as if it shared none */
     uint32_t stack_frame_capacity, label_text_capacity, moment_capacity;
     uint32_t *scratch;
     uint32_t scratch_capacity;
@@ -66,7 +66,7 @@ static int table_resize(struct profile *p, void *array, uint32_t *capacity, uint
     return 0;
 }
 
-/* Room for `need` elements. */
+/* Reserves space for `need` elements. */
 static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need, size_t element_bytes)
 {
     if (need <= *capacity)
@@ -76,7 +76,7 @@ static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uin
     uint32_t roomy = *capacity + *capacity / 2 + 16;
     if (roomy > need && table_resize(p, array, capacity, roomy, element_bytes) == 0)
         return 0;
-    return table_resize(p, array, capacity, need, element_bytes); /* near the bound: just enough */
+    return table_resize(p, array, capacity, need, element_bytes); /* near the limit: exactly as many as needed */
 }
 
 static int table_rehash(struct profile *p, struct table *t)
@@ -103,7 +103,7 @@ static int table_rehash(struct profile *p, struct table *t)
     return 0;
 }
 
-/* Makes room for one more row in both the array and the slots, before anything is written to either. */
+/* Reserves space for one more row in both the array and the slots, before anything is written to either. */
 static int table_prepare(struct profile *p, struct table *t, void *rows, uint32_t row_count, size_t row_bytes)
 {
     int r = table_reserve(p, rows, &t->row_capacity, row_count + 1, row_bytes);
@@ -120,8 +120,8 @@ static void table_link(struct table *t, uint32_t hash, uint32_t row)
     t->slots[at] = (struct slot){.hash = hash, .row = row + 1};
 }
 
-/* Finds rows of a table one after the other whose hash is `hash`: `at` is the position, starting at `hash`;
- * false at the end. */
+/* Iterates over the rows of a table whose hash is `hash`: `at` is the position, starting at `hash`; false at the
+ * end. */
 static bool table_next(const struct table *t, uint32_t hash, uint32_t *at, uint32_t *ret_row)
 {
     while (t->slot_count) {
@@ -159,7 +159,7 @@ static int table_put(struct profile *p, struct table *t, void *rows, uint32_t *r
     return 0;
 }
 
-/* Rows are hashed and compared as bytes: no padding may hide in them. */
+/* Rows are hashed and compared as bytes, so they must not contain padding. */
 static_assert(sizeof(struct profile_frame) == 6 * 4 + 8, "profile_frame has padding");
 static_assert(sizeof(struct profile_resource) == 15 * 4, "profile_resource has padding");
 static_assert(sizeof(struct trace_link) == 3 * 8, "trace_link has padding");
@@ -253,9 +253,9 @@ static bool frame_equals(const struct profile *p, const struct profile_frame *ro
            text_equals(p, row->mapping, frame->mapping) && text_equals(p, row->build_id, frame->build_id);
 }
 
-/* Stacks share most of their frames with those before. Where a frame was found last is remembered by address
- * and by the place of its name; it is compared whole all the same, since the owner of the texts may have
- * others there by now. Measured: 60 ns a frame, where looking four texts and a row up takes 105. */
+/* Stacks share most of their frames with earlier ones. A direct-mapped cache remembers the row of a frame by its
+ * address and the address of its name; the frame is still compared completely, because the owner may have reused
+ * that memory. Measured: 60 ns per frame, against 105 for four string lookups and a row lookup. */
 int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
 {
     const uint64_t key[] = {frame->address + frame->line, (uintptr_t)frame->function};
@@ -303,7 +303,7 @@ static int put_link(struct profile *p, const struct trace_link *link, uint32_t *
     return r;
 }
 
-/* Lists of numbers, all end to end, and a row that says where each is. */
+/* Lists of indexes, stored end to end, and a row with the position of each. */
 struct lists {
     struct table *table;
     uint32_t **numbers, *number_count, *number_capacity;
@@ -385,8 +385,8 @@ int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32
     return r;
 }
 
-/* Rows alone: with what tables keep beside them and in reserve it is less than twice as much. */
-static bool has_room_for_link(const struct profile *p)
+/* Counts rows only: with the slots and reserved capacity, actual memory is less than twice as much. */
+static bool links_have_room(const struct profile *p)
 {
     const size_t max_bytes = p->index->max_bytes / PROFILE_LINKS_SHARE / 2;
     return !p->index->max_bytes ||
@@ -398,7 +398,7 @@ static int put_with_link(struct profile *p, const struct profile_entry *key, con
 {
     struct profile_entry linked = *key;
     const uint32_t before = p->entry_count;
-    int r = has_room_for_link(p) ? put_link(p, link, &linked.link) : -ENOSPC;
+    int r = links_have_room(p) ? put_link(p, link, &linked.link) : -ENOSPC;
     if (r == 0)
         r = profile_put_entry(p, &linked, ret);
     p->index->linked_entries += p->entry_count - before;

@@ -1,8 +1,8 @@
 /* The tables inside a profile: each finds an equal row or adds one. Private to model/profile*.c.
  *
- * Every function returns 0, -ENOMEM, or -ENOSPC when the row would take the profile past its bound; `ret` is
- * the row's number and is untouched on failure. A failure leaves the profile whole; rows added on the way to
- * it stay and are found again. */
+ * Every function returns 0, -ENOMEM, or -ENOSPC when the row would exceed the profile's limit; `ret` is the row's
+ * index and is untouched on failure. A failure leaves the profile consistent; rows added on the way to it stay and
+ * are found again. */
 #pragma once
 
 #include "model/profile.h"
@@ -12,23 +12,22 @@ void profile_tables_free(struct profile *p);
 
 int profile_put_text(struct profile *p, const char *text, uint32_t *ret);
 int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret);
-/* Both steps for a frame with texts: finds the row of an equal frame seen shortly before without touching the
- * tables. */
+/* Both steps for a frame with strings: finds the row of an equal frame seen recently without searching the tables. */
 int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32_t *ret);
 int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret);
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
 /* The row equal to `key` in all but count and weight_ns, which are added. */
 int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32_t *ret);
-/* False: they have taken their share. To be asked before their texts are put. */
+/* False when labels have used their share. Must be checked before their strings are added. */
 bool profile_has_room_for_labels(const struct profile *p);
-/* `texts` of key, value, key ..., which are some. *ret: 1 + the number of the set. */
+/* `texts`: indexes of key, value, key ...; not empty. *ret: 1 + the index of the set. */
 int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count, uint32_t *ret);
-/* With `link`, unless that is none, or links have taken their share: then PROFILE_UNLINKED, counted. */
+/* With `link`, unless that is unset or links have used their share: then PROFILE_UNLINKED, counted. */
 int profile_put_linked_entry(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
                              uint32_t *ret);
-/* The same, and a row of when it was: both or neither. */
+/* The same, and a row with its time: both or neither. */
 int profile_put_moment(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
                        uint64_t unix_ns);
 
-/* Room for the frame numbers of the stack at hand, valid until the next call. */
+/* Space for the frame indexes of the current stack, valid until the next call. */
 int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret);

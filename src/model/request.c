@@ -27,7 +27,7 @@ static size_t text_bytes(const char *text)
     return (text ? strlen(text) : 0) + 1;
 }
 
-/* Appends a text at `*at` and moves it on. */
+/* Copies a string to `*at` and advances it. */
 static const char *put_text(char **at, const char *text)
 {
     size_t bytes = text_bytes(text);

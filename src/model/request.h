@@ -1,5 +1,6 @@
-/* One request served, taken apart: what diagnose makes and what `sonde why`, the API and the page show. Strings are
- * owned by the request (one allocation; request_free). The parts sum to duration_ns exactly. */
+/* One served request with its latency breakdown: created by diagnose, shown by `sonde why`, the API and the web
+ * page. Strings are owned by the request (one allocation; request_free). The durations of the parts (the components
+ * of the latency) sum to duration_ns exactly. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -37,19 +38,19 @@ struct request_part {
     enum request_part_kind kind;
     uint64_t duration_ns;
     const char *detail; /* "futex in pthread_mutex_lock < handle_request: futex_wait_queue", "" */
-    const char *stack;  /* where the thread waited (the longest time, if it waited there more than once): one frame a
-                         * line, leaf  first, the kernel's marked by REQUEST_KERNEL_FRAME; "": not known, or no wait */
+    const char *stack; /* where the thread waited (longest, if it waited there more than once): one frame per line, leaf
+                          first, kernel frames marked by REQUEST_KERNEL_FRAME; "": unknown, or no wait */
 };
 
-#define REQUEST_KERNEL_FRAME "_[k]" /* behind its name, as in folded stacks */
-#define REQUEST_FRAME_BYTES  256    /* of a line, at most: longer names are cut, and end in "..." */
+#define REQUEST_KERNEL_FRAME "_[k]" /* suffix of its name, as in folded stacks */
+#define REQUEST_FRAME_BYTES  256    /* maximum per line: longer names are cut and end in "..." */
 
 #define REQUEST_PARTS_MAX    32
 
 struct request {
-    uint64_t id;            /* 0: none. One with the same id says more of the same request, and takes its place */
-    uint64_t start_ns;      /* CLOCK_MONOTONIC: what it is ordered and found by */
-    uint64_t start_unix_ns; /* the wall clock's time of it, which may be set at any moment: only to be shown */
+    uint64_t id;            /* 0: none. A later request with the same ID is an update that replaces this one */
+    uint64_t start_ns;      /* CLOCK_MONOTONIC: the key for ordering and lookup */
+    uint64_t start_unix_ns; /* the same as wall-clock time, which may be stepped at any time: for display only */
     uint64_t duration_ns;
     uint32_t pid, tid;
     const char *service;
@@ -59,17 +60,16 @@ struct request {
     const char *peer;   /* "127.0.0.1:4711" or "" */
     uint16_t status;    /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
-    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was one; zeros: none */
+    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
     const char *cause;      /* one sentence: the largest part, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
-    size_t bytes; /* of memory, set by request_copy */
+    size_t bytes; /* memory, set by request_copy */
 };
 
-/* A copy of plain data whose strings may live anywhere, as one allocation that request_free frees. */
+/* Copies a request whose strings may be anywhere into one allocation, freed by request_free. 0, -EINVAL or -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
-/* One frame of a part's stack after the other: the line that `at` stands on into `line`, and `at` behind it. False at
- * the end. */
+/* Copies the next frame line of a part's stack into `line` and advances `at`. False at the end. */
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);
 DEFINE_FREEP(request)

@@ -57,8 +57,8 @@ bool resource_is_of_node(const char *key)
     return false;
 }
 
-/* Of the text before `end`; cut where it is too long, which the maker's never are. */
-static void copy(char *to, size_t size, const char *from, const char *end)
+/* Copies the text up to `end`; cut where it is too long, which stored lines never are. */
+static void copy_cut(char *to, size_t size, const char *from, const char *end)
 {
     const size_t n = (size_t)(end - from) < size ? (size_t)(end - from) : size - 1;
     memcpy(to, from, n);
@@ -71,15 +71,15 @@ bool resource_next_other(const char **at, struct resource_other *ret)
     if (!end)
         return false;
     const char *value = tab + 1 + (tab[1] == '\t');
-    copy(ret->key, sizeof(ret->key), line, tab);
-    copy(ret->text, sizeof(ret->text), value, end);
+    copy_cut(ret->key, sizeof(ret->key), line, tab);
+    copy_cut(ret->text, sizeof(ret->text), value, end);
     ret->is_integer = tab[1] == '\t';
     ret->integer = ret->is_integer ? strtoll(ret->text, NULL, 10) : 0;
     *at = end + 1;
     return true;
 }
 
-static bool says(const char *lines, const char *key)
+static bool has_key(const char *lines, const char *key)
 {
     struct resource_other other;
     while (resource_next_other(&lines, &other))
@@ -95,7 +95,7 @@ bool resource_next_of_both(const struct resource *r, struct resource_position *a
     if (resource_next_other(&at->pod, ret))
         return true;
     while (resource_next_other(&at->attributes, ret))
-        if (!r->pod || !says(r->pod, ret->key))
+        if (!r->pod || !has_key(r->pod, ret->key))
             return true;
     return false;
 }

@@ -1,7 +1,6 @@
-/* Who did it: the attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the maker,
- * never NULL
- * ("" = does not apply). One resource a process; equal for all its threads and samples until it executes another
- * program. */
+/* The attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the creator, never
+ * NULL ("": does not apply). One resource per process, equal for all its threads and samples until it executes
+ * another program. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,17 +20,17 @@ struct resource {
     const char *kubernetes_pod_uid; /* k8s.pod.uid */
     const char *slurm_job_id;       /* slurm.job.id (ours; no convention exists) */
     const char *systemd_unit;       /* systemd.unit: "nginx.service" */
-    const char *cgroup_path;        /* linux.cgroup.path (ours): as under the hierarchy's mount */
-    const char *attributes; /* all else that the process says of itself (OTEP 4719): lines of "key TAB text", of "key
-                               TAB TAB integer" */
-    const char *pod;        /* what the node's container runtime says of its pod (resolve/process/pods.h): such lines,
-                               k8s.pod.name and others */
+    const char *cgroup_path;        /* linux.cgroup.path (ours): relative to the hierarchy's mount */
+    const char *attributes; /* other attributes of the process's own context (OTEP 4719): lines of "key TAB text" or
+                               "key TAB TAB integer" */
+    const char *pod; /* attributes of its pod from the node's container runtime (resolve/process/pods.h): such lines,
+                        k8s.pod.name and others */
 };
 
-/* Of which nothing is known: every text is "". */
+/* An unknown process: every string is "". */
 extern const struct resource resource_unknown;
 
-/* The fields by name, for label sets and filters; NULL-terminated order is stable. */
+/* The fields by name, for label sets and filters, in a stable order. */
 struct resource_attribute {
     const char *key;
     const char *value;
@@ -41,7 +40,7 @@ struct resource_attribute {
 /* Fills `ret` with the non-empty string attributes; returns how many. Values borrow from `r`. */
 int resource_attributes(const struct resource *r, struct resource_attribute ret[RESOURCE_ATTRIBUTES_MAX]);
 
-/* Whether it is one of those that the node tells of a process, and a process need not. */
+/* True for the attributes that the node determines; a process's own value for them is ignored. */
 bool resource_is_of_node(const char *key);
 
 #define RESOURCE_KEY_BYTES   128 /* of `attributes`, with their NUL */
@@ -49,17 +48,17 @@ bool resource_is_of_node(const char *key);
 
 struct resource_other {
     char key[RESOURCE_KEY_BYTES];
-    char text[RESOURCE_VALUE_BYTES]; /* of an integer too: its digits */
+    char text[RESOURCE_VALUE_BYTES]; /* for an integer too: its digits */
     bool is_integer;
     int64_t integer;
 };
 
-/* One after the other of such lines; `at` is where in them. False at the end. */
+/* The next attribute of such lines, from `at` on. False at the end. */
 bool resource_next_other(const char **at, struct resource_other *ret);
 
-struct resource_position { /* zeros to begin with */
+struct resource_position { /* initially zeros */
     const char *pod, *attributes;
 };
 
-/* One after the other of both, `pod` first; what it says the process does not. False at the end. */
+/* Iterates over the attributes of `pod`, then over those of `attributes` that `pod` does not have. False at the end. */
 bool resource_next_of_both(const struct resource *r, struct resource_position *at, struct resource_other *ret);

@@ -1,5 +1,5 @@
-/* One CPU sample, or waits that are alike, with names: what resolve hands to aggregate. Plain data, borrowed for the
- * length of the call. */
+/* One CPU sample, or several equal waits, with names: passed from resolve to aggregate. Plain data, borrowed for the
+ * duration of the call. */
 #pragma once
 
 #include "model/frame.h"
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a program says of its own work, by a name of its own (labels of Go's goroutines). */
+/* A label that the program itself sets on its work (labels of Go's goroutines). */
 struct sample_label {
     const char *key, *value;
 };
@@ -17,14 +17,14 @@ struct sample_label {
 struct sample {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t weight_ns;
-    uint64_t count;          /* of samples or waits that are alike; 0: it is one */
-    const char *wait_reason; /* of waits: "disk", "run_queue"; NULL: it is a CPU sample */
+    uint64_t count;          /* number of equal samples or waits; 0: one */
+    const char *wait_reason; /* for waits: "disk", "run_queue"; NULL: a CPU sample */
     const struct resource *resource;
     uint32_t tid;
     uint32_t cpu;
     const char *thread_name;
     struct trace_link link;            /* the traced request that the thread worked for; zeros: none */
-    const struct sample_label *labels; /* by their keys, each of which is there but once */
+    const struct sample_label *labels; /* sorted by key; keys are unique */
     size_t label_count;
     const struct frame *frames; /* leaf first */
     size_t frame_count;

@@ -1,15 +1,15 @@
-/* Answers in tokens; see trace_generation.h. */
+/* Generations of tokens; see trace_generation.h. */
 #include "model/trace_generation.h"
 
 #include <string.h>
 
-/* One ends when as many have ended as began. */
+/* A generation ends when as many have ended as began. */
 struct reading {
     struct trace_generation *g;
     unsigned open;
 };
 
-static void take(struct reading *r, const struct triton_moment *m, const char *name)
+static void process_moment(struct reading *r, const struct triton_moment *m, const char *name)
 {
     struct trace_generation *g = r->g;
     if (strcmp(name, "GENERATION_START") == 0) {
@@ -37,7 +37,7 @@ bool trace_generation_next(const struct triton_trace *trace, const struct string
         const struct triton_moment *m = &trace->moments[(*at)++];
         if (m->event < TRITON_EVENT_COUNT)
             continue;
-        take(&r, m, strings_get(names, m->event - TRITON_EVENT_COUNT));
+        process_moment(&r, m, strings_get(names, m->event - TRITON_EVENT_COUNT));
         found |= r.open > 0;
     }
     if (found)

@@ -1,5 +1,4 @@
-/* Which traced request something belongs to: W3C's ids, as numbers that read like them in hexadecimal. Plain
- * data. */
+/* The traced request that something belongs to: W3C IDs, as numbers whose hexadecimal form is the ID. Plain data. */
 #pragma once
 
 #include <inttypes.h>
@@ -9,7 +8,7 @@
 
 struct trace_link {
     uint64_t trace_id_high, trace_id_low; /* both 0: none */
-    uint64_t span_id;                     /* 0: not known */
+    uint64_t span_id;                     /* 0: unknown */
 };
 
 static inline bool trace_link_is_set(const struct trace_link *l)
@@ -17,7 +16,7 @@ static inline bool trace_link_is_set(const struct trace_link *l)
     return l->trace_id_high || l->trace_id_low;
 }
 
-/* As W3C writes them; "" for what is not there. */
+/* In W3C's format; "" for an unset ID. */
 struct trace_link_text {
     char trace_id[33], span_id[17];
 };

@@ -1,4 +1,4 @@
-/* A trace as OpenTelemetry's spans; see trace_spans.h. */
+/* Converts a trace to OpenTelemetry spans; see trace_spans.h. */
 #include "model/trace_spans.h"
 
 #include "model/trace_request.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Which span of a trace; goes into its identifier. Those of the model's own pairs count up from the last. */
+/* The kind of a span; part of its ID. The model's own pairs count up from the last. */
 enum span_kind { SPAN_REQUEST, SPAN_MODEL, SPAN_COMPUTE, SPAN_OWN };
 
 #define IN(event) (1u << TRITON_##event)
@@ -44,13 +44,13 @@ static void make_span_id(uint64_t salt, uint64_t id, uint64_t kind, uint8_t ret[
 {
     const uint64_t of[2] = {id, kind};
     uint64_t h = XXH3_64bits_withSeed(of, sizeof(of), salt);
-    h += !h; /* zeros are no identifier */
+    h += !h; /* zeros are not a valid ID */
     memcpy(ret, &h, 8);
 }
 
 /* ---- spans ---- */
 
-struct making {
+struct conversion {
     struct trace_spans *spans;
     const struct triton_trace *trace;
     const struct trace_spans_options *options;
@@ -60,7 +60,7 @@ struct making {
 
 static int add_event(struct trace_span_record *span, const char *name, uint64_t time_unix_ns, uint32_t tokens)
 {
-    if ((span->event_count & (span->event_count - 1)) == 0) { /* room for the next power of two */
+    if ((span->event_count & (span->event_count - 1)) == 0) { /* capacity grows to the next power of two */
         struct span_event *events =
             realloc(span->events, (span->event_count ? span->event_count * 2 : 1) * sizeof(*events));
         if (!events)
@@ -71,7 +71,7 @@ static int add_event(struct trace_span_record *span, const char *name, uint64_t 
     return 0;
 }
 
-static int add_span(struct making *m, uint64_t kind, const char *name, size_t name_size, uint64_t start_ns,
+static int add_span(struct conversion *m, uint64_t kind, const char *name, size_t name_size, uint64_t start_ns,
                     uint64_t end_ns, struct trace_span_record **ret)
 {
     struct trace_spans *s = m->spans;
@@ -99,8 +99,8 @@ static int add_span(struct making *m, uint64_t kind, const char *name, size_t na
     return 0;
 }
 
-/* The moments of the file that are in `wanted`. */
-static int add_events(struct making *m, struct trace_span_record *span, uint32_t wanted)
+/* Adds the moments of the file that are in `wanted`. */
+static int add_events(struct conversion *m, struct trace_span_record *span, uint32_t wanted)
 {
     const struct triton_trace *t = m->trace;
     for (uint32_t i = 0; i < t->moment_count; i++) {
@@ -112,12 +112,12 @@ static int add_events(struct making *m, struct trace_span_record *span, uint32_t
     return 0;
 }
 
-static bool is_span(const struct making *m, enum triton_event from, enum triton_event to)
+static bool is_span(const struct conversion *m, enum triton_event from, enum triton_event to)
 {
     return triton_times_has(&m->times, from, to) && m->times.ns[to] >= m->times.ns[from];
 }
 
-static int add_between(struct making *m, enum span_kind kind, const char *name, enum triton_event from,
+static int add_between(struct conversion *m, enum span_kind kind, const char *name, enum triton_event from,
                        enum triton_event to, uint32_t events)
 {
     struct trace_span_record *span;
@@ -127,9 +127,9 @@ static int add_between(struct making *m, enum span_kind kind, const char *name, 
     return r;
 }
 
-/* The root: from the first of its events to the last, whichever door that was, also when it was refused before it
- * began. */
-static int add_request(struct making *m, uint32_t events)
+/* Adds the root span: from the first of the front end's events to the last, whichever front end it is, also for a
+ * request that was refused before it began. */
+static int add_request(struct conversion *m, uint32_t events)
 {
     uint64_t start_ns = UINT64_MAX, end_ns = 0;
     struct trace_span_record *span;
@@ -153,10 +153,10 @@ static int add_request(struct making *m, uint32_t events)
     return r;
 }
 
-/* What a name of the model's own lies in: the model's span, `compute` or a pair, the innermost last. */
+/* The open spans that contain the current moment: the model's span, `compute` or a pair, innermost last. */
 struct open_span {
     size_t span;
-    uint32_t begun; /* the moment */
+    uint32_t begun; /* index of the moment */
 };
 
 struct open_spans {
@@ -170,13 +170,13 @@ static void open_span(struct open_spans *o, size_t span, uint32_t begun)
         o->list[o->count++] = (struct open_span){span, begun};
 }
 
-/* Whatever was opened after it stays open. */
+/* Spans opened after it stay open. */
 static void close_span(struct open_spans *o, size_t at)
 {
     memmove(&o->list[at], &o->list[at + 1], (--o->count - at) * sizeof(*o->list));
 }
 
-static void take_compute(struct making *m, struct open_spans *o, uint32_t event, size_t compute)
+static void handle_compute(struct conversion *m, struct open_spans *o, uint32_t event, size_t compute)
 {
     struct trace_span_record *spans = m->spans->spans;
     size_t at = o->count;
@@ -190,8 +190,8 @@ static void take_compute(struct making *m, struct open_spans *o, uint32_t event,
     open_span(o, compute, UINT32_MAX);
 }
 
-/* A name of the model's own: pairs become spans, the rest events of what is open. */
-static int take_own(struct making *m, struct open_spans *o, const uint32_t *ends, uint32_t i)
+/* Handles a name of the model's own: pairs become spans, others become events of the innermost open span. */
+static int handle_own(struct conversion *m, struct open_spans *o, const uint32_t *ends, uint32_t i)
 {
     const struct triton_moment *moment = &m->trace->moments[i];
     const char *name = strings_get(m->options->names, moment->event - TRITON_EVENT_COUNT);
@@ -215,7 +215,7 @@ static int take_own(struct making *m, struct open_spans *o, const uint32_t *ends
     return 0;
 }
 
-static int add_own(struct making *m, size_t model, bool has_compute)
+static int add_own(struct conversion *m, size_t model, bool has_compute)
 {
     const struct triton_trace *t = m->trace;
     _cleanup_free_ uint32_t *ends = calloc(t->moment_count + 1, sizeof(*ends));
@@ -227,9 +227,9 @@ static int add_own(struct making *m, size_t model, bool has_compute)
     for (uint32_t i = 0; i < t->moment_count && r == 0; i++) {
         uint32_t event = t->moments[i].event;
         if (event >= TRITON_EVENT_COUNT)
-            r = take_own(m, &open, ends, i);
+            r = handle_own(m, &open, ends, i);
         else if (has_compute)
-            take_compute(m, &open, event, model + 1);
+            handle_compute(m, &open, event, model + 1);
     }
     return r;
 }
@@ -242,9 +242,9 @@ static bool has_own(const struct triton_trace *trace)
     return false;
 }
 
-/* From the first to the last of what is no moment of the front end: where the model's own names have no begin and end
- * to lie between. */
-static int add_unfinished(struct making *m, const char *model, uint32_t events)
+/* A trace without both begin and end of the model: its span reaches from the first to the last moment that is not
+ * the front end's. */
+static int add_unfinished(struct conversion *m, const char *model, uint32_t events)
 {
     const struct triton_trace *t = m->trace;
     uint64_t start_ns = UINT64_MAX, end_ns = 0;
@@ -262,12 +262,13 @@ static int add_unfinished(struct making *m, const char *model, uint32_t events)
 
 int trace_spans_add(struct trace_spans *s, const struct triton_trace *trace, const struct trace_spans_options *options)
 {
-    struct making m = {.spans = s, .trace = trace, .options = options};
+    struct conversion m = {.spans = s, .trace = trace, .options = options};
     const char *model = trace->has_model ? strings_get(options->names, trace->model) : "";
     triton_times_get(trace, &m.times);
     bool is_whole = is_span(&m, TRITON_REQUEST_START, TRITON_REQUEST_END), has_model = is_whole || has_own(trace);
     bool has_compute = is_span(&m, TRITON_COMPUTE_START, TRITON_COMPUTE_END);
-    int r = add_request(&m, has_model ? request_events : UINT32_MAX); /* what is unfinished lies there */
+    int r = add_request(&m, has_model ? request_events
+                                      : UINT32_MAX); /* an unfinished trace's moments are events of the request */
     size_t at = s->count;
     if (r < 0 || !has_model)
         return r;

@@ -1,7 +1,7 @@
-/* A trace as OpenTelemetry's spans, those that Triton itself exports in its mode `opentelemetry`: InferRequest -> the
- * model -> compute, and one for each pair X_START, X_END of the model's own, which lies in what was open when it began;
- * as libsonde exports them. Identifiers follow from the ids of the file, so that the spans of an ensemble's parts find
- * each other without anything being kept, and a file converted twice gives the same. */
+/* Converts a trace to the OpenTelemetry spans that Triton itself exports in its mode `opentelemetry`: InferRequest
+ * -> the model -> compute, and one for each pair X_START, X_END of the model's own, nested in what was open when it
+ * began, as libsonde exports them. Span IDs are derived from the IDs in the file. Spans of an ensemble's parts
+ * therefore refer to each other without any state, and converting a file twice gives the same result. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,11 +19,10 @@ struct trace_span_record {
     const char *name;                                    /* borrowed */
     size_t name_size;
     uint64_t start_unix_ns, end_unix_ns;
-    const struct triton_trace *trace; /* the model's own span: it has the attributes; NULL: another one */
+    const struct triton_trace *trace; /* set for the model's own span, which has the attributes; NULL otherwise */
     const char *model;
-    const struct triton_facts
-        *outcome;              /* of the request's and the model's own span: how it ended; NULL: nothing is known */
-    struct span_event *events; /* owned by the list */
+    const struct triton_facts *outcome; /* set for the request's and the model's own span: the outcome; NULL: unknown */
+    struct span_event *events;          /* owned by the list */
     size_t event_count;
 };
 
@@ -34,12 +33,12 @@ struct trace_spans {
 
 struct trace_spans_options {
     const struct strings *names;
-    uint64_t salt;    /* tells files apart whose ids are the same */
-    uint64_t zero_ns; /* Unix time of the clock's zero: what is added to every time */
+    uint64_t salt;    /* distinguishes files with equal IDs */
+    uint64_t zero_ns; /* Unix time of the clock's zero: added to every time */
 };
 
-/* Adds the spans of a trace; a span needs both of its moments. -ENOMEM. */
+/* Adds the spans of a trace; a span needs both of its moments. 0 or -ENOMEM. */
 int trace_spans_add(struct trace_spans *s, const struct triton_trace *trace, const struct trace_spans_options *options);
-/* Empties it, and keeps its memory for more. */
+/* Empties it, and keeps its memory for reuse. */
 void trace_spans_reset(struct trace_spans *s);
 void trace_spans_clear(struct trace_spans *s);

@@ -15,7 +15,7 @@ const char *triton_event_name(enum triton_event event)
     return event < TRITON_EVENT_COUNT ? names[event] : NULL;
 }
 
-/* Asked for every moment of a file: sizes and texts are constants here, which leaves a few comparisons of words. */
+/* Called for every moment of a file: sizes and strings are constants here, which leaves a few word comparisons. */
 enum triton_event triton_event_find(struct triton_text name)
 {
 #define X(event)                                                                                                       \
@@ -38,7 +38,7 @@ void triton_times_get(const struct triton_trace *trace, struct triton_times *ret
     }
 }
 
-/* ---- what libsonde adds ---- */
+/* ---- facts added by libsonde ---- */
 
 const struct triton_fact_kind triton_fact_kinds[TRITON_FACT_COUNT] = {
 #define X(name, key, attribute, is_list) {key, attribute, is_list},
