@@ -35,8 +35,7 @@ struct fake_code {
     uint16_t instructions[8];
 };
 
-extern struct fake_code fake_codes[FRAMES_A_RUN]; /* the code objects of functions a, b and c in x/y.py, from lines 1,
-                                                   * 2 and 3 */
+extern struct fake_code fake_codes[FRAMES_A_RUN]; /* a, b and c in x/y.py, lines 1 to 3 */
 extern const char *const fake_lines;              /* line table of each, five bytes */
 
 /* Section with the code of the evaluators, whose frames the walk looks for on the stack. */

@@ -380,7 +380,7 @@ static bool check_wakers(const struct record_header *header, void *context)
             assert_false(x->known);
         x->by_interrupt++;
     } else if (wait->syscall == SYS_read && i == 1) {
-        assert_int_equal(wait->waker, x->known ? OFF_CPU_WAKER_THREAD : OFF_CPU_WAKER_UNTOLD);
+        assert_int_equal(wait->waker, x->known ? OFF_CPU_WAKER_THREAD : OFF_CPU_WAKER_UNKNOWN);
         assert_int_equal(x->last[i].tid, x->e.pid);
         assert_true(x->last[i].user_frames > 0);
         x->by_thread++;

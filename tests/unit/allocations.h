@@ -1,9 +1,6 @@
 /* Makes the nth allocation fail, by counting: for test programs linked with
- * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
- *
- *     for (allocations_fail_at(0); ...; allocations_fail_at(n))
- *
- * Only calls from our own objects are wrapped; the C library's and zlib's own go through. */
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. Loop: for (allocations_fail_at(0); ...; allocations_fail_at(n)).
+ * Only calls from our own objects are wrapped; the C library's and zlib's own are not. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +26,7 @@ static inline bool allocation_fails(void)
         return false;
     }
     allocations_failed = true;
-    allocations_left = SIZE_MAX; /* this one only: what comes after must cope with one hole */
+    allocations_left = SIZE_MAX; /* only this one fails: later code must cope with a single failure */
     return true;
 }
 

@@ -1,7 +1,7 @@
-/* Whether this program runs under qemu-user, as the cross build's tests do. It is one process of the emulator
- * then: files of /proc that are opened by a path "/proc/self/..." or "/proc/OWN-PID/..." are made up for us,
- * all others (also the same ones through a descriptor of the folder, as libresolve opens them) show the
- * emulator. Header only: each test is a program of its own. */
+/* Whether this program runs under qemu-user, as the cross build's tests do. The process is then the emulator's: files
+ * of /proc opened by a path "/proc/self/..." or "/proc/OWN-PID/..." are emulated for us, all others (also the same
+ * ones through a directory descriptor, as libresolve opens them) show the emulator. Header only: each test is a
+ * program of its own. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -20,7 +20,7 @@ static inline int emulated_machine_of(const char *path)
     return fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) ? header.e_machine : -1;
 }
 
-/* The same link by a name that is ours and by one that emulators let through. */
+/* The same link by an emulated path and by one that emulators pass through. */
 static inline bool is_emulated(void)
 {
     char path[64];
@@ -29,7 +29,7 @@ static inline bool is_emulated(void)
     return real >= 0 && real != emulated_machine_of("/proc/self/exe");
 }
 
-/* For tests of what /proc says of this very process. `print_message` and `skip` are cmocka's. */
+/* For tests of what /proc shows for this process. `print_message` and `skip` are cmocka's. */
 #define skip_if_emulated()                                                                                             \
     do {                                                                                                               \
         if (is_emulated()) {                                                                                           \

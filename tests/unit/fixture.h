@@ -1,5 +1,4 @@
-/* Samples and profiles for tests of model, aggregate and export. Header only: each test is a program of its
- * own. */
+/* Samples and profiles for tests of model, aggregate and export. Header only: each test is a program of its own. */
 #pragma once
 
 #include "model/profile.h"
@@ -62,7 +61,7 @@ static inline uint64_t fixture_weight(const struct profile *p)
     return sum;
 }
 
-/* The same with the moment of each: i seconds and i ns into the profile of fixture_typical, and a link each. */
+/* The same with timestamps: i seconds and i ns into the profile of fixture_typical, and a link each. */
 static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid,
                                      uint64_t weight_ns, const struct frame *frames, size_t count, uint32_t i)
 {
@@ -130,7 +129,7 @@ static inline void fixture_typical(struct profile *p)
     fixture_add(p, &job, 99, "python3", 10000000, NULL, 0);
 }
 
-/* Names as no compiler makes them, in every place that has a name. 6 samples, 60 ms. */
+/* Names that no compiler generates, in every place that has a name. 6 samples, 60 ms. */
 static inline void fixture_hostile(struct profile *p)
 {
     static char large[65537];

@@ -1,5 +1,4 @@
-/* System calls that are refused, or killed for, as a sandbox would: for children of tests, because it cannot be taken
- * back. */
+/* System calls that fail or kill the process, as in a sandbox: for children of tests, because it cannot be undone. */
 #pragma once
 
 #include <linux/filter.h>
@@ -27,7 +26,7 @@ static inline int forbid(unsigned number, unsigned error)
     return filter_calls(code, sizeof(code) / sizeof(*code));
 }
 
-/* From here on, this process dies (SIGSYS) of files in memory, and of memory that is or becomes executable. */
+/* From here on, creating a memory file, or executable memory, kills this process (SIGSYS). */
 static inline int kill_for_new_code(void)
 {
     struct sock_filter code[] = {

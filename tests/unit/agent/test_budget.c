@@ -1,4 +1,5 @@
-/* The budget: sheds in order while over it, comes back when there is room, and never flaps on a single bad second. */
+/* The budget sheds detail in order while over it, restores it when there is headroom, and never flaps on a single bad
+ * second. */
 #include "agent/budget.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@ struct load {
     uint64_t now_ns, cpu_ns;
 };
 
-/* `seconds` at `share` of one CPU; returns how often detail changed. */
+/* Spends `share` of one CPU for `seconds`; returns how often detail changed. */
 static int spend(struct load *l, double share, int seconds)
 {
     int changes = 0;
@@ -56,7 +57,7 @@ static void test_sheds_in_order(void **state)
     assert_int_equal(l.b.changes, 3);
 }
 
-/* What starting costs is over before anything is judged. */
+/* Startup cost has passed before the budget is judged. */
 static void test_startup_cost_does_not_shed(void **state)
 {
     (void)state;
@@ -64,7 +65,7 @@ static void test_startup_cost_does_not_shed(void **state)
     spend(&l, 0.2, 9);
     assert_int_equal(spend(&l, 0.01, 60), 0);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
-    assert_true(spend(&l, 0.2, 12) > 0); /* later such a time is answered at once */
+    assert_true(spend(&l, 0.2, 12) > 0); /* later the same cost sheds at once */
 }
 
 static void test_detail_returns_when_cost_falls(void **state)
@@ -94,8 +95,7 @@ static void test_single_spike_does_not_shed(void **state)
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
 
-/* Neither a change of detail nor programs that are detached, with the run time that was counted for them, make it look
- * free. */
+/* Neither a change of detail nor detached programs, whose counted run time disappears, make the cost look like zero. */
 static void test_cost_is_known_after_detach(void **state)
 {
     (void)state;
@@ -127,10 +127,14 @@ static void test_memory_over_budget_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_detail_within_budget),  cmocka_unit_test(test_sheds_in_order),
-        cmocka_unit_test(test_startup_cost_does_not_shed), cmocka_unit_test(test_detail_returns_when_cost_falls),
-        cmocka_unit_test(test_detail_does_not_return_without_headroom),       cmocka_unit_test(test_cost_is_known_after_detach),
-        cmocka_unit_test(test_single_spike_does_not_shed),   cmocka_unit_test(test_memory_over_budget_is_reported),
+        cmocka_unit_test(test_full_detail_within_budget),
+        cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_startup_cost_does_not_shed),
+        cmocka_unit_test(test_detail_returns_when_cost_falls),
+        cmocka_unit_test(test_detail_does_not_return_without_headroom),
+        cmocka_unit_test(test_cost_is_known_after_detach),
+        cmocka_unit_test(test_single_spike_does_not_shed),
+        cmocka_unit_test(test_memory_over_budget_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

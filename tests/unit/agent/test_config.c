@@ -1,4 +1,4 @@
-/* Configuration: every error names file, line, key and what is allowed; a bad file changes nothing. */
+/* Configuration: every error names file, line, key and allowed values; an invalid file changes nothing. */
 #include "agent/config.h"
 
 #include <errno.h>
@@ -145,7 +145,7 @@ static void test_set_option(void **state)
     assert_int_equal(c.profile_rate_hz, 99);
 }
 
-/* What --print-config prints is what a file may say. */
+/* The output of --print-config is a valid configuration file. */
 static void test_printed_config_can_be_loaded(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void test_receiver_settings(void **state)
     assert_string_equal(c.otlp_profiles_endpoint, "");
 }
 
-/* With the last of them: none is cut off. */
+/* Including the last of them: none is cut off. */
 static void test_unknown_key_error_lists_known_keys(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void test_otlp_packet_settings(void **state)
     assert_string_equal(c.otlp_compression, "zstd");
 }
 
-/* `endpoint` of the environment as the configuration has it then. */
+/* Sets the endpoint variables and asserts the resulting `endpoint` of the configuration. */
 static void expect_endpoint(const char *signal, const char *all, const char *expected, bool complains)
 {
     struct config c;
@@ -284,17 +284,17 @@ static void test_endpoint_from_environment(void **state)
     expect_endpoint("", "http://a/b?c", "http://a/b/v1development/profiles?c", false);
     expect_endpoint("http://b/", "http://a:4318", "http://b/", false);
     expect_endpoint(NULL, "a:4317", "", true);
-    expect_endpoint(NULL, "http://$(NODE_IP):4318", "", true); /* Kubernetes leaves what it does not know as it is */
+    expect_endpoint(NULL, "http://$(NODE_IP):4318", "", true); /* Kubernetes leaves unknown variables unexpanded */
     expect_endpoint(NULL, "http://host:port", "", true);
     expect_endpoint("http://collector:99999", "http://a:4318", "", true);
     setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
-    expect_endpoint(NULL, "http://a:4317", "http://a:4317", false); /* to which no path is added */
+    expect_endpoint(NULL, "http://a:4317", "http://a:4317", false); /* no path is added for it */
     expect_endpoint(NULL, "a:4317", "https://a:4317", false);
     expect_endpoint(NULL, "http://a:4318/v1development/profiles", "", true);
     expect_endpoint(NULL, NULL, "", false);
     config_defaults(&c);
     config_environment(&c, error);
-    assert_false(config_is_grpc(&c)); /* of whoever sets the endpoint, not of what is meant for others */
+    assert_false(config_is_grpc(&c)); /* the protocol applies only together with the endpoint's variables */
     setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317", 1);
     config_environment(&c, error);
     assert_true(config_is_grpc(&c));
@@ -330,7 +330,7 @@ static void inherit(struct config *c)
     assert_string_equal(c->otlp_certificate, "/ca");
 }
 
-/* The word that is meant for one receiver is not said to another. */
+/* Secret headers for one receiver are not sent to another. */
 static void test_headers_are_not_sent_to_another_endpoint(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_headers_are_not_sent_to_another_endpoint(void **state)
     assert_string_equal(c.otlp_headers, "");
     assert_string_equal(c.otlp_client_certificate, "");
     assert_string_equal(c.otlp_client_key, "/own");
-    assert_string_equal(c.otlp_certificate, "/ca"); /* trust is this machine's, whoever is asked */
+    assert_string_equal(c.otlp_certificate, "/ca"); /* trusted CAs belong to this machine, whatever the receiver */
     inherit(&c);
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://b/p", error), 0);
     assert_int_equal(config_set(&c, "otlp.headers=a=own", error), 0);
@@ -377,7 +377,7 @@ static void expect_error(const char *says, const char *variable, const char *val
     unsetenv(variable);
 }
 
-/* A message names the variable that is wrong, and what is wrong with it; nobody is told of what is not used. */
+/* A message names the invalid variable and the problem; unused variables are not checked. */
 static void test_invalid_environment_is_an_error(void **state)
 {
     (void)state;

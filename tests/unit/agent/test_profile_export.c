@@ -1,6 +1,6 @@
-/* The agent's export of profiles, with a receiver and a clock that the test makes: when profiles are cut,
- * what is sent again, what is dropped and for which reason. Real receivers:
- * tests/e2e/test_profiles_export.py, tests/faults/test_profiles_receivers.py. */
+/* The agent's export of profiles, with a simulated receiver and clock: when profiles are cut, what is sent again, what
+ * is dropped and for which reason. Real receivers: tests/e2e/test_profiles_export.py,
+ * tests/faults/test_profiles_receivers.py. */
 #include "agent/profile_export.h"
 #include "base/clock.h"
 
@@ -16,16 +16,16 @@
 #define MEMORY_BYTES ((uint64_t)4 << 20)
 
 struct fixture {
-    struct simulation s; /* first member: callbacks get the fixture by it */
+    struct simulation s; /* first member: callbacks cast to the fixture */
     struct profile_export *export;
     struct profile_export_io io;
-    unsigned per_second; /* samples that the pipeline adds while time passes */
+    unsigned per_second; /* samples that the pipeline adds per simulated second */
     unsigned added;
-    uint64_t recovers_ns; /* when the receiver begins to accept; 0: as the script says */
+    uint64_t recovers_ns; /* when the receiver begins to accept; 0: as scripted */
     double queue_bytes_max;
 };
 
-/* A metric's value; of several points, their sum or, with a reason, that one. */
+/* A metric's value; of several points the sum or, with a reason, that point. */
 static double metric_of(const struct fixture *f, const char *name, const char *reason)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
@@ -100,7 +100,7 @@ static void add(struct fixture *f, unsigned count)
     }
 }
 
-/* What the pipeline's thread does while the sending thread waits. */
+/* The pipeline thread's work while the sender thread waits. */
 static void on_second(struct simulation *s)
 {
     struct fixture *f = (struct fixture *)s;
@@ -126,7 +126,7 @@ static void pass_seconds(struct fixture *f, unsigned seconds)
     simulation_pass(&f->s, f->s.now_ns + seconds * SECOND, NULL);
 }
 
-/* The agent's end, and what the sending thread does until its own. */
+/* Shuts the agent down, and runs the sender thread to its end. */
 static void stop(struct fixture *f)
 {
     f->s.closed_ns = f->s.now_ns;
@@ -138,7 +138,7 @@ static void stop(struct fixture *f)
 
 /* --- profiles -------------------------------------------------------------------------------- */
 
-/* At the tick that is nearest to the end of the interval: ticks are late and early. */
+/* At the tick nearest to the end of the interval: ticks are late and early. */
 static void test_profiles_are_cut_at_their_interval(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void test_every_sample_is_sent_once(void **state)
         profile_export_send_queued(f.export);
         assert_int_equal(f.s.posts, i + 1);
     }
-    add(&f, 3); /* the last profile is sent at the end, before its interval is over */
+    add(&f, 3); /* the last profile is sent at shutdown, before its interval is over */
     stop(&f);
     assert_int_equal(f.s.posts, 11);
     assert_true(metric(&f, "samples") == 503 && metric(&f, "packets") == 11 && metric(&f, "failures") == 0);
@@ -200,8 +200,8 @@ static void test_every_sample_is_sent_once(void **state)
     end(&f);
 }
 
-/* Each in a traced request of its own: links fill their share of a profile long before the samples do. Then
- * it is cut. */
+/* Each sample is in a traced request of its own: links reach their share of a profile long before the samples do. Then
+ * the profile is cut. */
 static void test_full_links_cut_the_profile(void **state)
 {
     (void)state;
@@ -230,8 +230,7 @@ static void test_full_links_cut_the_profile(void **state)
     end(&f);
 }
 
-/* With their times they fill profile after profile; without they are one sum, and there is always room for
- * more. */
+/* With timestamps they fill profile after profile; without, they are merged, and there is always space for more. */
 static void test_samples_without_timestamps_are_merged(void **state)
 {
     (void)state;
@@ -319,8 +318,7 @@ static void test_rejected_profiles_are_counted(void **state)
     end(&f);
 }
 
-/* The first packet is given up after five minutes. The queue keeps the newest profiles that it has room for.
- */
+/* The first packet is given up after five minutes. The queue keeps the newest profiles that fit. */
 static void test_dead_receiver_drops_the_oldest_samples(void **state)
 {
     (void)state;
@@ -332,13 +330,13 @@ static void test_dead_receiver_drops_the_oldest_samples(void **state)
     profile_export_send_queued(f.export); /* until the receiver has recovered and the queue is empty */
     assert_in_range(f.s.now_ns, f.recovers_ns, f.recovers_ns + 11 * SECOND);
     assert_true(f.queue_bytes_max > MEMORY_BYTES / 32 && f.queue_bytes_max <= MEMORY_BYTES / 16);
-    assert_true(dropped(&f, "unreachable") == 2 * 100); /* a packet in 300 s */
+    assert_true(dropped(&f, "unreachable") == 2 * 100); /* one packet per 300 s */
     assert_true(dropped(&f, "queue_full") > 0);
     assert_true(metric(&f, "dropped_samples") == dropped(&f, "unreachable") + dropped(&f, "queue_full"));
     const double lost = metric(&f, "dropped_samples");
     assert_true(metric(&f, "samples") == f.added - lost);
     f.s.script_count = 0;
-    pass_seconds(&f, 10); /* and goes on as if nothing had happened */
+    pass_seconds(&f, 10); /* and continues normally */
     stop(&f);
     assert_true(metric(&f, "dropped_samples") == lost);
     end(&f);
@@ -352,13 +350,13 @@ static void test_a_short_outage_loses_nothing(void **state)
     f.per_second = 10;
     pass_seconds(&f, 1);
     profile_export_send_queued(f.export);
-    assert_true(f.added >= 10 * 11); /* the pipeline went on during the ten seconds of the post that hung */
+    assert_true(f.added >= 10 * 11); /* the pipeline continued during the ten seconds of the post that hung */
     stop(&f);
     assert_true(metric(&f, "dropped_samples") == 0 && metric(&f, "failures") == 4);
     end(&f);
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- shutdown -------------------------------------------------------------------------------- */
 
 static void test_shutdown_sends_the_queue(void **state)
 {
@@ -370,11 +368,11 @@ static void test_shutdown_sends_the_queue(void **state)
     add(&f, 7);
     stop(&f);
     assert_true(metric(&f, "samples") == 57 && metric(&f, "packets") == 6);
-    profile_export_end(f.export); /* a second time changes nothing */
+    profile_export_end(f.export); /* a second call changes nothing */
     end(&f);
 }
 
-/* The pause that the end comes into is the last of its packet; each further packet gets one attempt. */
+/* Shutdown during a pause gives the current packet its last attempt; each further packet gets one attempt. */
 static void test_shutdown_does_not_wait_for_a_dead_receiver(void **state)
 {
     (void)state;
@@ -390,7 +388,7 @@ static void test_shutdown_does_not_wait_for_a_dead_receiver(void **state)
     end(&f);
 }
 
-/* The post that hangs is ended after five seconds, and no other one begins. */
+/* The hanging post is ended after five seconds, and no other one begins. */
 static void test_shutdown_does_not_wait_for_a_hanging_receiver(void **state)
 {
     (void)state;

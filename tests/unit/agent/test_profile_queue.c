@@ -1,5 +1,4 @@
-/* The queue between the pipeline and the thread that sends: order, bound, who pays when it is full, and its
- * end. */
+/* The queue between the pipeline and the sender thread: order, bound, eviction when full, and shutdown. */
 #include "agent/profile_queue.h"
 
 #include <pthread.h>
@@ -34,7 +33,7 @@ static void test_profiles_leave_in_order(void **state)
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
-    for (uint32_t round = 0; round < 300; round++) { /* more than the ring has places */
+    for (uint32_t round = 0; round < 300; round++) { /* more rounds than the ring has slots */
         for (uint32_t i = 0; i < 5; i++)
             assert_int_equal(profile_queue_push(q, make(round * 5 + i, 1)), 0);
         assert_true(profile_queue_bytes(q) > 0);
@@ -54,13 +53,13 @@ static void test_full_queue_drops_the_oldest(void **state)
     assert_int_equal(profile_queue_push(q, first), 0);
     assert_int_equal(profile_queue_push(q, make(2, 20)), 0);
     assert_int_equal(profile_queue_push(q, make(3, 30)), 0);
-    assert_int_equal(profile_queue_push(q, make(4, 40)), 10); /* the oldest goes */
+    assert_int_equal(profile_queue_push(q, make(4, 40)), 10); /* the oldest is dropped */
     assert_int_equal(profile_queue_push(q, make(5, 50)), 20);
     assert_true(profile_queue_bytes(q) <= bytes * 3 + bytes / 2);
     expect(q, 3);
     struct profile *large;
     assert_int_equal(profile_new(0, &large), 0);
-    fixture_deep(large, 2000); /* alone more than there is room */
+    fixture_deep(large, 2000); /* larger than the whole bound */
     assert_int_equal(profile_queue_push(q, large), 40 + 50 + 1);
     assert_int_equal(profile_queue_bytes(q), 0);
 }

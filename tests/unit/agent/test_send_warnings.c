@@ -1,4 +1,4 @@
-/* Which failures to send are logged. */
+/* Which send failures are logged. */
 #include "agent/send_warnings.h"
 
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static void test_a_recovery_is_logged_once(void **state)
     assert_false(send_warnings_accepted(&w));
 }
 
-/* Every refusal is also a failure, which comes first. */
+/* Every refusal is also reported as a failure, first. */
 static bool refuse(struct send_warnings *w, const char *why, uint64_t now_ns, bool *ret_as_failure)
 {
     *ret_as_failure = send_warnings_failure(w, why, now_ns);

@@ -1,6 +1,5 @@
-/* unwind_publisher.c over tables that only remember what they were told: what the kernel half holds at each
- * moment must be what the processes map, never a number of an object that has gone, and nothing must stay
- * that nobody uses. */
+/* unwind_publisher.c with fake tables that record every call: at each moment the BPF side must hold what the processes
+ * map, no number of a removed object, and nothing unused. */
 #include "agent/unwind_publisher.h"
 #include "base/clock.h"
 #include "resolve/interpreter/interpreters.h"
@@ -22,7 +21,7 @@
 #define OBJECTS_MAX   64
 #define PROCESSES_MAX 16
 
-/* ---- tables that remember ---- */
+/* ---- fake tables ---- */
 
 struct unwind_tables {
     bool present[OBJECTS_MAX];
@@ -58,7 +57,7 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
     assert_true(object < OBJECTS_MAX && t->present[object]);
     for (size_t i = 0; i < PROCESSES_MAX; i++)
         for (size_t j = 0; t->processes[i].pid && j < t->processes[i].count; j++)
-            assert_int_not_equal(t->processes[i].mappings[j].object, object); /* nobody follows it any more */
+            assert_int_not_equal(t->processes[i].mappings[j].object, object); /* no process references it any more */
     t->present[object] = false;
     t->removals++;
 }
@@ -107,7 +106,7 @@ static uint64_t kernel_runtime(const struct unwind_tables *t, uint32_t pid)
     return UINT64_MAX;
 }
 
-/* What the kernel half would find of a process's mapping; UINT32_MAX - 2: no such process. */
+/* What the BPF side would find for a process's mapping; UINT32_MAX - 2: no such process. */
 #define NO_PROCESS (UINT32_MAX - 2)
 static uint32_t kernel_object(const struct unwind_tables *t, uint32_t pid, size_t mapping)
 {
@@ -148,7 +147,7 @@ void object_unreadable(const struct object *o)
     (void)o;
 }
 
-/* ---- a world for each test ---- */
+/* ---- fixture, one per test ---- */
 
 struct world {
     struct unwind_tables tables;
@@ -171,7 +170,7 @@ static int make_world(void **state)
     assert_int_equal(unwind_publisher_new(&w->tables, w->cache, NULL, &w->publisher), 0);
     for (size_t i = 0; i < 8; i++)
         w->objects[i] = (struct object){.id = i + 1, .path = "/x", .build_id = ""};
-    for (size_t i = 0; i < 4; i++) { /* each maps its own program and the library 7 */
+    for (size_t i = 0; i < 4; i++) { /* each maps its own program and library 7 */
         w->mappings[i][0] = (struct process_mapping){0x1000, 0x2000, 0, &w->objects[i]};
         w->mappings[i][1] = (struct process_mapping){0x5000, 0x6000, 0, &w->objects[7]};
         w->processes[i] = (struct process){.pid = (uint32_t)(100 + i),
@@ -232,14 +231,14 @@ static void test_prepare_publishes_unwalked_objects(void **state)
 {
     struct world *w = *state;
     for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]);
-         i++) { /* the builder's thread has it */
+         i++) { /* the builder thread has it */
         usleep(10000);
         pass_time(w, 0);
     }
     assert_true(unwind_publisher_prepare(w->publisher, &w->processes[0]));
     assert_true(kernel_object(&w->tables, 100, 0) < OBJECTS_MAX);
     assert_true(kernel_object(&w->tables, 100, 1) < OBJECTS_MAX);
-    assert_true(unwind_publisher_prepare(w->publisher, NULL)); /* a process that has gone holds up nothing */
+    assert_true(unwind_publisher_prepare(w->publisher, NULL)); /* an exited process does not delay it */
 }
 
 static void test_objects_are_shared_between_processes(void **state)
@@ -273,7 +272,7 @@ static void test_memory_is_released(void **state)
     unwind_publisher_forget(w->publisher, 100);
     assert_int_equal(kernel_object(&w->tables, 100, 0), NO_PROCESS);
     pass_time(w, 30 * SECOND_NS);
-    assert_int_equal(w->tables.removals, 0); /* it may be started again */
+    assert_int_equal(w->tables.removals, 0); /* the process may come back */
     pass_time(w, 40 * SECOND_NS);
     assert_int_equal(w->tables.removals, 1); /* the program; the library is still mapped */
     assert_true(w->tables.present[kernel_object(&w->tables, 101, 1)]);
@@ -307,7 +306,7 @@ static void test_unused_objects_make_room(void **state)
     walk_by(w, 1);
     unwind_publisher_want(w->publisher, &w->processes[0]);
     unwind_publisher_forget(w->publisher, 100);
-    unwind_publisher_want(w->publisher, &w->processes[1]); /* no room; what nobody uses goes */
+    unwind_publisher_want(w->publisher, &w->processes[1]); /* full; unused objects are removed */
     assert_int_equal(w->tables.removals, 1);
     pass_time(w, SECOND_NS);
     unwind_publisher_want(w->publisher, &w->processes[1]);
@@ -324,7 +323,7 @@ static void test_full_tables_are_counted_and_retried(void **state)
     walk_by(w, 0);
     walk_by(w, 1);
     unwind_publisher_want(w->publisher, &w->processes[0]);
-    unwind_publisher_want(w->publisher, &w->processes[1]); /* both have just been sampled */
+    unwind_publisher_want(w->publisher, &w->processes[1]); /* both were just sampled */
     assert_int_equal(w->tables.removals, 0);
     assert_int_equal(kernel_object(&w->tables, 101, 0), UNWIND_OBJECT_UNKNOWN);
     struct losses losses = {0};
@@ -338,7 +337,7 @@ static void test_full_tables_are_counted_and_retried(void **state)
     pass_time(w, SECOND_NS);
     unwind_publisher_want(w->publisher, &w->processes[1]);
     assert_true(w->tables.present[kernel_object(&w->tables, 101, 0)]);
-    unwind_publisher_want(w->publisher, &w->processes[0]); /* it comes back, without rows */
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* published again, without unwind table */
     assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
 }
 
@@ -356,9 +355,9 @@ static void test_trim_keeps_recently_sampled_objects(void **state)
     assert_true(w->tables.present[kernel_object(&w->tables, 101, 0)]);
 
     unwind_publisher_forget(w->publisher, 101);
-    unwind_publisher_trim(w->publisher); /* what nobody maps any more goes at once */
+    unwind_publisher_trim(w->publisher); /* unmapped objects are removed at once */
     assert_int_equal(w->tables.removals, 2);
-    unwind_publisher_want(w->publisher, &w->processes[0]); /* it comes back */
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* published again */
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
 }
 
@@ -375,10 +374,10 @@ static void test_large_tables_are_built_by_the_builder_thread(void **state)
         unwind_publisher_want(w->publisher, &w->processes[0]);
     }
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
-    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table), 0); /* walks in user space have it too */
+    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table), 0); /* walks in user space use it too */
 }
 
-/* An interpreter that is not ready, and then is. */
+/* An interpreter that is not ready at first, and ready later. */
 struct beginner {
     unsigned asked, ready_at;
     int until_then;
@@ -411,7 +410,7 @@ static void beginner_free(void *self)
 static const struct interpreter interpreter_beginner = {
     .memory_share = 1, .open = beginner_open, .layout = beginner_layout, .free = beginner_free};
 
-/* The world's publisher knows this interpreter from now on. */
+/* Registers this interpreter with the fixture's publisher. */
 static void begin_with(struct world *w, struct beginner b)
 {
     const struct interpreter *known[] = {&interpreter_beginner};
@@ -422,7 +421,7 @@ static void begin_with(struct world *w, struct beginner b)
     pass_time(w, 0);
 }
 
-/* Also where nothing else of the process changes meanwhile: what it maps, or what is known of that. */
+/* Also when nothing else about the process changes: its mappings, or what is known of them. */
 static void test_starting_interpreter_is_retried(void **state)
 {
     struct world *w = *state;
@@ -453,14 +452,14 @@ static void test_interpreter_with_busy_file_is_retried_later(void **state)
     assert_int_equal(kernel_runtime(&w->tables, 100), 7);
 }
 
-/* Also where it asked first, and for a later time. */
+/* Also where it was requested first, and for a later time. */
 static void test_later_retry_is_kept_when_an_earlier_one_is_due(void **state)
 {
     struct world *w = *state;
     begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EAGAIN});
     w->tables.max_objects = 0;
     walk_by(w, 0);
-    unwind_publisher_want(w->publisher, &w->processes[0]); /* no room; and the interpreter is not ready */
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* no space; and the interpreter is not ready */
     w->tables.max_objects = OBJECTS_MAX;
     for (int i = 0; i < 44; i++) { /* 11 s */
         assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);

@@ -1,5 +1,4 @@
-/* A waker's stack stands above the waiter's, upside down, and keeps its texts when those that it was made of are gone.
- */
+/* A waker's stack is placed above the waiter's, reversed, and keeps its strings after the originals are gone. */
 #include "agent/waker_stack.h"
 
 #include "../fixture.h"
@@ -39,7 +38,7 @@ static void test_waker_stack_is_appended_reversed(void **state)
     assert_int_equal(s.frames[1].kind, FRAME_KERNEL);
     assert_int_equal(s.frames[2].kind, FRAME_WAIT);
 
-    struct sample again = {.frames = frames, .frame_count = 2}; /* longer or shorter, with the memory of the last */
+    struct sample again = {.frames = frames, .frame_count = 2}; /* longer or shorter, reusing the memory */
     assert_int_equal(waker_stack_set(&w, NULL, 0, "[waker not seen]"), 0);
     assert_int_equal(waker_stack_put(&w, &again), 0);
     expect(&again, (const char *const[]){"[waker not seen]", "[lock: futex]", "wait_here"}, 3);
@@ -53,7 +52,7 @@ static void test_waker_stack_is_appended_reversed(void **state)
     waker_stack_clear(&w);
 }
 
-/* With none, a sample is what it was. */
+/* Without a waker, the sample is unchanged. */
 static void test_no_waker_leaves_the_sample_unchanged(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* windows.c to 20 ms: a heatmap adds up to the profile of the same time and a region to its slots, whatever is asked
- * for; what memory is too short for goes oldest first, and is told. */
+/* windows.c at 20 ms resolution: a heatmap sums to the profile of the same time and a region to its slots, whatever
+ * the filter; when memory is short, the oldest detail is dropped first, and the drop is reported. */
 #include "aggregate/windows.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static void assert_same(struct profile_amount a, struct profile_amount b)
     assert_int_equal(a.weight_ns, b.weight_ns);
 }
 
-/* Numbers without a pattern, the same in every run. */
+/* Pseudo-random numbers, equal in every run. */
 static uint64_t next_random(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -118,7 +118,7 @@ static void test_heatmap_sums_to_the_profile(void **state)
     assert_int_equal(region(w, BASE, BASE + 4 * SLOT, &(struct profile_filter){.pid = 4}).count, 0);
 }
 
-/* By function: not only how much, but whose. */
+/* By function: not only the total, but its distribution. */
 static uint64_t weight_of(const struct profile *p, const char *function)
 {
     uint64_t sum = 0;
@@ -168,11 +168,11 @@ static void test_every_sample_is_in_its_slot(void **state)
     add_weighing(w, BASE + SLOT, 1, "next", 10000);
     assert_int_equal(region(w, BASE, BASE + CELL, NULL).weight_ns, 11);
     assert_int_equal(region(w, BASE + CELL, BASE + 2 * CELL, NULL).weight_ns, 100);
-    assert_int_equal(region(w, BASE + CELL - 1, BASE + CELL + 1, NULL).weight_ns, 111); /* outwards */
+    assert_int_equal(region(w, BASE + CELL - 1, BASE + CELL + 1, NULL).weight_ns, 111); /* rounded outwards */
     assert_int_equal(region(w, BASE + SLOT - CELL, BASE + SLOT + CELL, NULL).weight_ns, 11000);
     assert_int_equal(region(w, BASE + 2 * CELL, BASE + SLOT - CELL, NULL).count, 0);
     assert_int_equal(windows_heatmap(w, BASE + CELL, BASE + SLOT + 1, NULL, &h), 0);
-    assert_int_equal(h->start_ns, BASE); /* outwards to whole seconds */
+    assert_int_equal(h->start_ns, BASE); /* rounded outwards to whole seconds */
     assert_int_equal(h->second_count, 6);
     assert_int_equal(h->seconds[0].cells[0].weight_ns, 11);
     assert_int_equal(h->seconds[0].cells[1].weight_ns, 100);
@@ -203,7 +203,7 @@ static void test_dropped_interval_is_no_region(void **state)
     assert_int_equal(windows_region(w, oldest - CELL, oldest + CELL, NULL, &p), -ENODATA);
     assert_int_equal(windows_region(w, BASE, BASE + CELL, NULL, &p), -ENODATA);
     assert_int_equal(region(w, oldest, oldest + CELL, NULL).count, 1);
-    assert_int_equal(windows_region(w, BASE - SECOND, BASE, NULL, &p), -ENODATA); /* nobody looked then */
+    assert_int_equal(windows_region(w, BASE - SECOND, BASE, NULL, &p), -ENODATA); /* not monitored then */
     windows_trim(w);
     assert_int_equal(windows_region(w, oldest, oldest + CELL, NULL, &p), -ENODATA);
     assert_int_equal(region(w, BASE + (SLOTS + 1) * SLOT, BASE + (SLOTS + 2) * SLOT, NULL).count, 1);
@@ -222,7 +222,7 @@ static double details_dropped(struct windows *w)
     return 0;
 }
 
-/* Room for two windows of 300 samples, not for three. */
+/* Space for two windows of 300 samples, not for three. */
 static void test_the_oldest_detail_goes_first(void **state)
 {
     (void)state;
@@ -243,7 +243,7 @@ static void test_the_oldest_detail_goes_first(void **state)
     assert_true(details_dropped(w) == 2);
     assert_int_equal(windows_region(w, BASE + SECOND, BASE + 2 * SECOND, NULL, &p), -ENODATA);
     assert_null(p);
-    assert_int_equal(region(w, BASE, BASE + SLOT, NULL).count, EACH); /* whole windows need none */
+    assert_int_equal(region(w, BASE, BASE + SLOT, NULL).count, EACH); /* whole windows need no detail */
     assert_int_equal(region(w, BASE + 2 * SLOT, BASE + 2 * SLOT + SECOND, NULL).count, 100);
     assert_int_equal(heatmap_sum(w, 0, UINT64_MAX, NULL).count, 2 * EACH);
 }
@@ -262,9 +262,9 @@ static void test_single_window_may_exceed_the_bound(void **state)
     assert_int_equal(windows_region(none, BASE, BASE + CELL, NULL, &p), -ENODATA);
     assert_int_equal(region(w, BASE, BASE + SLOT, NULL).count, 1000);
     assert_true(details_dropped(w) == 1 && details_dropped(none) == 0);
-    assert_int_equal(add_weighing(w, BASE + SLOT, 1, "f", 1), 0); /* the next one begins anew */
+    assert_int_equal(add_weighing(w, BASE + SLOT, 1, "f", 1), 0); /* the next one starts afresh */
     assert_int_equal(region(w, BASE + SLOT, BASE + SLOT + CELL, NULL).count, 1);
-    assert_int_equal(add_weighing(heavy, BASE, 1, "f", UINT64_C(1) << 32), 0); /* what no row of it can say */
+    assert_int_equal(add_weighing(heavy, BASE, 1, "f", UINT64_C(1) << 32), 0); /* the weight does not fit a row */
     assert_int_equal(windows_region(heavy, BASE, BASE + CELL, NULL, &p), -ENODATA);
     assert_int_equal(region(heavy, BASE, BASE + SLOT, NULL).weight_ns, UINT64_C(1) << 32);
     assert_null(p);
@@ -282,7 +282,7 @@ static void test_no_samples_yet(void **state)
     assert_int_equal(p->entry_count, 0);
 }
 
-/* Of every window its rows and the others add up to what its profile holds, however many rows there are. */
+/* In every window, rows and the rest sum to the window's profile, however many rows there are. */
 static void test_hotspots_sum_to_the_profile(void **state)
 {
     (void)state;
@@ -317,14 +317,14 @@ static void test_hotspots_cover_the_monitored_time(void **state)
     assert_int_equal(none->window_count, 0);
     assert_int_equal(add_weighing(w, BASE + 2 * SECOND, 1, "f", 10), 0);
     assert_int_equal(add_weighing(w, BASE + 2 * SLOT + SECOND, 1, "g", 10), 0);
-    /* From the first sample to the moment of asking, and a window without samples between them. */
+    /* From the first sample to now, with an empty window in between. */
     assert_int_equal(windows_hotspots(w, 0, BASE + 2 * SLOT + 4 * SECOND, NULL, &options, &all), 0);
     assert_int_equal(all->window_count, 3);
     assert_int_equal(all->windows[0].duration_ns, 3 * SECOND);
     assert_int_equal(all->windows[1].duration_ns, SLOT);
     assert_int_equal(all->windows[1].weight_ns, 0);
     assert_int_equal(all->windows[2].duration_ns, 4 * SECOND);
-    /* What is no longer kept is no window. */
+    /* A dropped interval has no window. */
     assert_int_equal(add_weighing(w, BASE + (SLOTS + 1) * SLOT, 1, "f", 10), 0);
     assert_int_equal(windows_hotspots(w, 0, UINT64_MAX, NULL, &options, &old), 0);
     assert_int_equal(old->window_count, SLOTS);

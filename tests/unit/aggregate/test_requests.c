@@ -1,4 +1,4 @@
-/* The slowest requests: order, bounds, replacement by id, ageing, a wall clock that is set. */
+/* The slowest requests: order, bounds, replacement by id, ageing, wall clock steps. */
 #include "aggregate/requests.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static void test_later_record_replaces_the_earlier_one(void **state)
     add(r, 7, NOW, 30 * SECOND); /* ends in another slot */
     assert_int_equal(slowest(r, 0, 8, d), 1);
     assert_int_equal(d[0], 30 * SECOND);
-    add(r, 0, NOW, 1); /* 0 is no identity */
+    add(r, 0, NOW, 1); /* 0 is not an id */
     add(r, 0, NOW, 2);
     assert_int_equal(slowest(r, 0, 8, d), 3);
 }
@@ -111,7 +111,7 @@ static void test_old_requests_expire(void **state)
     assert_int_equal(d[0], 40);
 }
 
-/* By hours and by milliseconds, to either side: what is kept, found and replaced is the same. */
+/* The clock steps by hours and by milliseconds, forwards and back: what is kept, found and replaced stays the same. */
 static void test_wall_clock_step_changes_nothing(void **state)
 {
     (void)state;
@@ -121,14 +121,14 @@ static void test_wall_clock_step_changes_nothing(void **state)
     assert_int_equal(requests_new(1 << 20, &r), 0);
     for (size_t i = 0; i < 5; i++)
         add_at(r, 1 + i, NOW + i * SECOND, NOW * 1000 + i * SECOND + steps_ns[i], 50 - i);
-    add_at(r, 1, NOW, NOW * 500, 60); /* more is known of the first, on a clock that now says something else */
+    add_at(r, 1, NOW, NOW * 500, 60); /* an update of the first one, on a clock that has been set */
     assert_int_equal(slowest(r, 0, 8, d), 5);
     assert_int_equal(d[0], 60);
     assert_int_equal(d[1], 49);
     assert_int_equal(slowest(r, NOW + 3 * SECOND, 8, d), 2);
 }
 
-/* It would stand in the place of a newer one. */
+/* It would take the slot of a newer one. */
 static void test_late_request_is_dropped(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Which request's data flow is shown, and that it is whole, in whatever order its parts come. */
+/* Which request's data flow is shown, and that the flow is complete, in whatever order its records arrive. */
 #include "aggregate/trace_flow.h"
 
 #include <setjmp.h>
@@ -80,14 +80,14 @@ static void test_lowest_id_with_a_tensor_is_selected(void **state)
     assert_int_equal(flow.root, 3);
     assert_int_equal(flow.count, 1);
     assert_memory_equal(flow.nodes[0].activities->tensor.data.at, "1,2", 3);
-    assert_null(flow.nodes[0].name); /* it came through no door */
+    assert_null(flow.nodes[0].name); /* it has no protocol of its own */
 }
 
 static void test_parent_of_the_lowest_child_is_selected_with_its_tree(void **state)
 {
     (void)state;
     _cleanup_(clear) struct fixture f = make();
-    add_tensor(&f, 1); /* a request of its own */
+    add_tensor(&f, 1); /* a separate request */
     add_child(&f, 25, 21);
     add_child(&f, 24, 21);
     add_tensor(&f, 21);

@@ -1,5 +1,4 @@
-/* wait_seconds.c: what threads waited is in one counter a service and reason, and all of it in some, however many
- * services there are. */
+/* wait_seconds.c: waiting time is counted once, by service and reason, however many services there are. */
 #include "aggregate/wait_seconds.h"
 
 #include "base/buf.h"
@@ -58,8 +57,8 @@ static void test_excess_services_share_one_counter(void **state)
     assert_int_equal(wait_seconds_new(&w), 0);
     for (unsigned i = 0; i < 1000; i++) {
         char name[100], reason[32];
-        snprintf(name, sizeof(name), "service-%u-%060u", i, i); /* longer than what is kept of it */
-        snprintf(reason, sizeof(reason), "reason-%u", i % 40);  /* which nobody makes */
+        snprintf(name, sizeof(name), "service-%u-%060u", i, i); /* longer than the part that is kept */
+        snprintf(reason, sizeof(reason), "reason-%u", i % 40);  /* a reason that Sonde does not produce */
         add(w, 1, name, reason, 1000000000);
     }
     write_all(w, &out);

@@ -1,5 +1,5 @@
-/* wall_time.c: one question to the windows of what runs and of what waits; of wall-clock time both, and what nobody
- * looked at is told once, also of a region whose last slot is not over. */
+/* wall_time.c: one query for running and waiting windows; wall-clock time needs both, and unmonitored time is counted
+ * once, also in a region whose last slot is not over. */
 #include "aggregate/wall_time.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ static void add_weighing(struct windows *w, uint64_t time_ns, uint64_t weight_ns
     assert_int_equal(windows_add(w, &s), 0);
 }
 
-/* It runs from BASE on; waits are looked at in its second and third second, and from the 11th on. Two samples of 1, two
- * waits of 10. */
+/* CPU sampling runs from BASE on; off-CPU monitoring in the second and third second, and from the 11th on. Two samples
+ * of 1, two waits of 10. */
 static struct wall_time new_wall_time(void)
 {
     const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .period_ns = 7, .detail_max_bytes = 1 << 20},
@@ -66,7 +66,7 @@ static void test_unmonitored_time_is_reported_once(void **state)
 {
     static const struct {
         enum profile_time time;
-        uint64_t weight, duration, not_observed; /* of 14 seconds */
+        uint64_t weight, duration, not_observed; /* over 14 seconds */
     } cases[] = {{PROFILE_CPU_TIME, 2, 14, 0}, {PROFILE_OFF_CPU_TIME, 20, 6, 8}, {PROFILE_WALL_TIME, 22, 14, 8}};
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
     const uint64_t now = BASE + 14 * SECOND;
@@ -82,7 +82,7 @@ static void test_unmonitored_time_is_reported_once(void **state)
     }
 }
 
-/* Then wall-clock time is that of the waits. */
+/* Wall-clock time then equals waiting time. */
 static void test_without_cpu_samples_wall_time_is_wait_time(void **state)
 {
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();

@@ -1,5 +1,5 @@
-/* windows.c: slots come and go whole, nothing is lost on the way to a snapshot, memory stays within its
- * bound, and readers and the writer do not disturb each other. */
+/* windows.c: slots are added and dropped whole, a snapshot loses nothing, memory stays within its bound, and readers
+ * and the writer do not disturb each other. */
 #include "aggregate/windows.h"
 
 #include "base/clock.h"
@@ -52,7 +52,7 @@ static uint64_t count_between(struct windows *w, uint64_t from_ns, uint64_t to_n
     return fixture_count(p);
 }
 
-/* Also where there is nothing in it. */
+/* Also for an empty interval. */
 static void test_snapshot_has_its_interval(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void test_no_samples_yet(void **state)
     windows_free(NULL);
 }
 
-/* Of Python, where every stack has others; compiled code, of which few frames have one, keeps them. */
+/* In Python, almost every stack has other lines; compiled code, where few frames have lines, keeps them. */
 static void test_interpreters_keep_no_lines(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_late_samples_go_to_the_oldest_slot(void **state)
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
     assert_int_equal(add_at(w, BASE + 10 * SLOT, 1, "f"), 0);
-    assert_int_equal(add_at(w, BASE + 8 * SLOT, 1, "g"), 0); /* out of order, but kept in its place */
+    assert_int_equal(add_at(w, BASE + 8 * SLOT, 1, "g"), 0); /* out of order, but stored in its slot */
     assert_int_equal(add_at(w, BASE, 1, "h"), 0);            /* late */
     assert_int_equal(add_at(w, 0, 1, "h"), 0);
     assert_int_equal(count_between(w, 0, UINT64_MAX), 4);
@@ -169,14 +169,14 @@ static void test_durations_are_monitored_time(void **state)
     _cleanup_(profile_freep) struct profile *all = NULL, *last = NULL, *slot = NULL;
     assert_int_equal(add_at(w, BASE + 2 * SECOND, 1, "f"), 0);
     assert_int_equal(add_at(w, BASE + 9 * SECOND, 1, "f"), 0);
-    /* From the first sample, to the moment of asking. */
+    /* From the first sample to now. */
     assert_int_equal(windows_snapshot(w, 0, BASE + 12 * SECOND, NULL, &all), 0);
     assert_int_equal(all->duration_ns, 10 * SECOND);
     int64_t off = (int64_t)(all->start_unix_ns - clock_unix_from_monotonic(BASE + 2 * SECOND));
     assert_true(off > -(int64_t)SECOND && off < (int64_t)SECOND);
     assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &last), 0);
     assert_int_equal(last->duration_ns, 7 * SECOND);
-    /* A slot in the past is whole. */
+    /* A slot in the past is complete. */
     assert_int_equal(windows_snapshot(w, BASE, BASE + SECOND, NULL, &slot), 0);
     assert_int_equal(slot->duration_ns, 3 * SECOND);
 }
@@ -186,14 +186,14 @@ static void test_trim_releases_the_older_half(void **state)
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(8, 1 << 20);
     _cleanup_(profile_freep) struct profile *left = NULL;
-    windows_trim(w); /* nothing there */
+    windows_trim(w); /* nothing to drop */
     for (int i = 0; i < 6; i++)
         assert_int_equal(add_at(w, BASE + i * SLOT, 1, "f"), 0);
     windows_trim(w);
     assert_int_equal(windows_snapshot(w, 0, BASE + 6 * SLOT, NULL, &left), 0);
     assert_int_equal(count_between(w, 0, UINT64_MAX), 3);
-    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are of what is left */
-    assert_int_equal(add_at(w, BASE, 1, "f"), 0);  /* late: to the oldest */
+    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are relative to what is left */
+    assert_int_equal(add_at(w, BASE, 1, "f"), 0);  /* late: goes to the oldest slot */
     assert_int_equal(count_between(w, BASE + 3 * SLOT, BASE + 4 * SLOT), 2);
     for (int i = 0; i < 5; i++)
         windows_trim(w);
@@ -251,14 +251,14 @@ static void test_memory_is_bounded_and_released(void **state)
     assert_true(metric_value(w, "sonde_self_window_samples", "dropped") == (double)dropped);
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
-    assert_int_equal(fixture_count(p), added); /* a snapshot of full slots is whole */
+    assert_int_equal(fixture_count(p), added); /* a snapshot of full slots is complete */
     assert_int_equal(p->dropped, dropped);
     assert_int_equal(add_at(w, BASE + 100 * SLOT, 1, "f"), 0);
     assert_true(metric_value(w, "sonde_self_window_bytes", NULL) < 16384);
     assert_true(metric_value(w, "sonde_self_window_slots", NULL) == 1);
 }
 
-/* Of functions first .. end that no other slot has; how many found room. */
+/* Adds functions first .. end that no other slot has; returns how many fit. */
 static int add_burst(struct windows *w, uint64_t slot, int first, int end)
 {
     int added = 0;
@@ -270,7 +270,7 @@ static int add_burst(struct windows *w, uint64_t slot, int first, int end)
     return added;
 }
 
-/* What others leave is not kept from who needs it, and nobody takes it all. */
+/* Memory that other slots leave unused is available, and no slot can take all of it. */
 static void test_burst_uses_idle_memory(void **state)
 {
     (void)state;
@@ -286,9 +286,9 @@ static void test_burst_uses_idle_memory(void **state)
     assert_in_range(late, 0, A_SHARE / 2);
     assert_int_equal(add_burst(w, 7, 0, A_SHARE / 2), A_SHARE / 2);
     assert_true(windows_bytes(w) <= MAX_BYTES);
-    /* All of it comes back with them. */
+    /* All of it is released with them. */
     assert_int_equal(add_burst(w, 20, 0, BURST / 2), BURST / 2);
-    /* Who comes late to a slot that has nothing yet does not end the present one. */
+    /* A late sample to a slot that is still empty does not end the present slot. */
     assert_int_equal(add_burst(w, 19, 0, 1), 1);
     assert_int_equal(add_at(w, BASE + 20 * SLOT, 2, "another"), 0);
     assert_true(add_burst(w, 20, 0, FAR_TOO_MANY) >= BURST);
@@ -339,13 +339,13 @@ static void assert_observed(const struct profile *p, uint64_t duration_ns, uint6
     assert_int_equal(p->not_observed_ns, not_observed_ns);
 }
 
-/* That nothing was there can be told from that nobody looked. */
+/* Distinguishes "no samples" from "not monitored". */
 static void test_unmonitored_time_is_distinct_from_no_samples(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(24, 1 << 20);
     windows_observe(w, true, BASE + SECOND);
-    windows_observe(w, true, BASE + 2 * SECOND); /* it was looked at already */
+    windows_observe(w, true, BASE + 2 * SECOND); /* it was monitored already */
     add_at(w, BASE + 4 * SECOND, 1, "f");
     windows_observe(w, false, BASE + 11 * SECOND);
     windows_observe(w, false, BASE + 12 * SECOND);
@@ -362,7 +362,7 @@ static void test_unmonitored_time_is_distinct_from_no_samples(void **state)
     _cleanup_(profile_freep) struct profile *span = NULL, *wall = NULL;
     assert_int_equal(windows_snapshot(w, BASE - 60 * SECOND, BASE + 41 * SECOND, NULL, &span), 0);
     assert_observed(span, 20 * SECOND,
-                    20 * SECOND); /* what was before the beginning was not asked for: there is what there is */
+                    20 * SECOND); /* time before the beginning was not requested: what exists is returned */
     assert_int_equal(windows_observed_ns(w, BASE + 41 * SECOND), 20 * SECOND);
     assert_int_equal(profile_fold(span, &wall), 0);
     assert_int_equal(wall->not_observed_ns, 20 * SECOND);
@@ -370,7 +370,7 @@ static void test_unmonitored_time_is_distinct_from_no_samples(void **state)
     struct profile *none = NULL;
     assert_int_equal(windows_region(w, BASE - SECOND, BASE + SECOND, NULL, &none), -ENODATA);
     assert_null(none);
-    for (int i = 0; i < 100; i++) /* the oldest spans are forgotten, the sum is not */
+    for (int i = 0; i < 100; i++) /* the oldest intervals are dropped, their sum is kept */
         windows_observe(w, i % 2, BASE + (42 + (uint64_t)i) * SECOND);
     assert_int_equal(windows_observed_ns(w, BASE + 141 * SECOND), 70 * SECOND);
 }

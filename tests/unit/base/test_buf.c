@@ -1,5 +1,4 @@
-/* buf.c and utf8.c: contents, bounds, errors that stick, and JSON and UTF-8 that stay valid whatever comes
- * in. */
+/* buf.c and utf8.c: contents, bounds, sticky errors, and JSON and UTF-8 that stay valid for any input. */
 #include "base/buf.h"
 #include "base/utf8.h"
 
@@ -130,7 +129,7 @@ static void test_invalid_utf8_is_replaced(void **state)
     assert_int_equal(empty.size, 0);
 }
 
-/* Whatever bytes go in, valid UTF-8 comes out. */
+/* Any input bytes yield valid UTF-8. */
 static void test_random_bytes_become_utf8(void **state)
 {
     (void)state;

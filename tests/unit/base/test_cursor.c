@@ -1,4 +1,4 @@
-/* cursor.c: values as DWARF's and ELF's documents give them, and no step outside of the span. */
+/* cursor.c: values from the DWARF and ELF specifications, and no read outside the span. */
 #include "base/cursor.h"
 
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static void test_positions(void **state)
 {
     (void)state;
     struct cursor c = over("abcdef", 6);
-    cursor_seek(&c, 6); /* the end is a place */
+    cursor_seek(&c, 6); /* the end is a valid position */
     assert_false(c.failed);
     cursor_seek(&c, 2);
     assert_memory_equal(cursor_bytes(&c, 3), "cde", 3);
@@ -175,7 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_integers), cmocka_unit_test(test_failure_sticks),
         cmocka_unit_test(test_uleb128),  cmocka_unit_test(test_sleb128),
-        cmocka_unit_test(test_strings),    cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_strings),  cmocka_unit_test(test_positions),
         cmocka_unit_test(test_subspans), cmocka_unit_test(test_empty_span_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

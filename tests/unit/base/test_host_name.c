@@ -1,4 +1,4 @@
-/* Names of hosts, one and in lists. */
+/* Host names, single and in lists. */
 #include "base/host_name.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* log.c and clock.c: what reaches standard error, and times that agree with each other. */
+/* log.c and clock.c: what is written to standard error, and clocks that agree with each other. */
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -23,7 +23,7 @@ static void catch_stderr(void)
     dup2(memory, STDERR_FILENO);
 }
 
-/* All that was written since catch_stderr, which is undone. */
+/* Everything written since catch_stderr(), which this undoes. */
 static void expect_stderr(const char *expected)
 {
     char text[4096] = "";
@@ -86,7 +86,7 @@ static void test_clock_conversion(void **state)
     (void)state;
     uint64_t a = clock_monotonic_ns(), b = clock_monotonic_ns();
     assert_true(a > 0 && a <= b);
-    /* The same distance on both scales, but for the time between the two readings. */
+    /* The same distance on both clocks, except for the time between the two readings. */
     uint64_t early = clock_unix_from_monotonic(b), late = clock_unix_from_monotonic(b + 5000000000u);
     assert_true(late - early > 4000000000u && late - early < 60000000000u);
     assert_true(clock_unix_ns() > 1500000000000000000u);
@@ -95,8 +95,10 @@ static void test_clock_conversion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_format),      cmocka_unit_test(test_level_filters_messages),
-        cmocka_unit_test(test_control_characters_are_escaped), cmocka_unit_test(test_long_message_is_truncated),
+        cmocka_unit_test(test_message_format),
+        cmocka_unit_test(test_level_filters_messages),
+        cmocka_unit_test(test_control_characters_are_escaped),
+        cmocka_unit_test(test_long_message_is_truncated),
         cmocka_unit_test(test_clock_conversion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

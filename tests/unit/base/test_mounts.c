@@ -1,4 +1,4 @@
-/* Lines of mountinfo: fields, options, and which mount a path lies on. */
+/* Lines of mountinfo: fields, options, and the mount that contains a path. */
 #include "base/mounts.h"
 
 #include "base/cleanup.h"
@@ -76,7 +76,7 @@ static void test_mount_of_a_path(void **state)
         assert_int_equal(mounts_find(text, rows[i].path), rows[i].id);
 }
 
-/* What the kernel never writes: no path goes past its end, and what is no escape stands for itself. */
+/* The kernel never writes these: no path is read past its end, and an invalid escape is kept literally. */
 static void test_invalid_escapes_are_literal(void **state)
 {
     (void)state;

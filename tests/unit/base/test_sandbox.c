@@ -1,4 +1,4 @@
-/* sandbox.c: what a process that is confined can no longer do, tried out by one that tries. */
+/* sandbox.c: a confined process tries each forbidden operation. */
 #include "base/sandbox.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#define NO_FILTER 77 /* the kernel does not let filters be */
+#define NO_FILTER 77 /* this kernel does not support filters */
 
 static const struct sandbox_limits limits = {
 #if !defined(__SANITIZE_ADDRESS__)
@@ -26,8 +26,8 @@ static const struct sandbox_limits limits = {
 #endif
     .cpu_seconds = 10};
 
-/* Runs `attempt` confined; the number of what it still could do, 0: nothing. Files that it asks for: `path` alone is
- * handed over. */
+/* Runs `attempt` confined; returns the number of the operation that succeeded, 0: none. Only the file `path` is passed
+ * in on request. */
 static int run_confined(int (*attempt)(const char *path), const char *path)
 {
     int pair[2];

@@ -1,4 +1,4 @@
-/* strings.c: each string once, under a number that stays; a bound that is kept. */
+/* strings.c: each string is stored once under a stable number, within a memory bound. */
 #include "base/strings.h"
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_numbers_are_stable(void **state)
         if (i == 1)
             early = strings_get(s, 1);
     }
-    assert_ptr_equal(strings_get(s, 1), early); /* borrowed until the end */
+    assert_ptr_equal(strings_get(s, 1), early); /* valid until the table is freed */
     for (uint32_t i = 1; i < COUNT; i++) {
         snprintf(text, sizeof(text), "string %u", i);
         assert_string_equal(strings_get(s, i), text);
@@ -71,7 +71,7 @@ static void test_numbers_are_stable(void **state)
     assert_int_equal(strings_dropped(s), 0);
 }
 
-/* Large strings have memory of their own and leave the place for small ones as it is. */
+/* Large strings are stored separately and leave the pool for small ones as it is. */
 static void test_large_strings_are_stored_separately(void **state)
 {
     (void)state;
@@ -106,10 +106,10 @@ static void test_bound_is_kept(void **state)
     assert_true(added > 1000 && added < 20000);
     assert_int_equal(strings_dropped(s), 20000 - added);
     assert_int_equal(strings_count(s), added + 1);
-    assert_int_equal(strings_add(s, "string 0"), 1); /* what is there is found */
+    assert_int_equal(strings_add(s, "string 0"), 1); /* existing strings are found */
     strings_set_max_bytes(s, 0);
     assert_true(strings_add(s, "no bound again") > 0);
-    strings_set_max_bytes(s, 1); /* below what is held already: memory that is there may be used, no more is taken */
+    strings_set_max_bytes(s, 1); /* below the present size: allocated memory may be used, no more is allocated */
     char large[5000] = {0};
     memset(large, 'x', sizeof(large) - 1);
     assert_int_equal(strings_add(s, large), 0);

@@ -1,4 +1,4 @@
-/* units.c: figures as people write them, and refusal of all else. */
+/* units.c: numbers as users write them, and refusal of everything else. */
 #include "base/units.h"
 
 #include <errno.h>
@@ -174,7 +174,7 @@ static void test_formatted_durations(void **state)
         assert_string_equal(units_format_duration(cases[i].ns, out, sizeof(out)), cases[i].text);
     }
     char tiny[4];
-    assert_string_equal(units_format_duration(1500000, tiny, sizeof(tiny)), "1.5"); /* cut, and still a string */
+    assert_string_equal(units_format_duration(1500000, tiny, sizeof(tiny)), "1.5"); /* truncated, and still a string */
 }
 
 static void test_formatted_sizes(void **state)

@@ -1,6 +1,6 @@
-/* Records of requests as the kernel side wrote them on Linux 6.18 while tests/e2e/test_causes.py and
- * tests/bpf/test_request.c injected their causes, and what each is diagnosed as. Without user stacks, whose
- * names are not known here; the kernel's are given by name, leaf first. */
+/* Request records as written by the BPF side on Linux 6.18 while tests/e2e/test_causes.py and tests/bpf/test_request.c
+ * injected their causes, and the diagnosis of each. Without user stacks, whose names are not known here; kernel frames
+ * are given by name, leaf first. */
 #pragma once
 
 #include "model/request.h"
@@ -238,7 +238,7 @@ static const struct captured_request captured_requests[] = {
             "wait_woken < sk_wait_data < tcp_recvmsg_locked < tcp_recvmsg)",
     },
     {
-        .line = "GET /ok HTTP/1.1\r\n", /* by way of nginx: epoll_wait then, which not every machine has */
+        .line = "GET /ok HTTP/1.1\r\n", /* through nginx: epoll_wait then, which not every machine has */
         .record = {.duration_ns = 159066142,
                    .run_queue_ns = 214809,
                    .other_requests_ns = 32057,
@@ -334,7 +334,7 @@ static const struct captured_request captured_requests[] = {
         .cause = "296 ms of 301 ms: waiting in a system call or fault that is none of the above (restart_syscall)",
     },
     {
-        .line = "GET /sleep?ms=40 HTTP/1.1\r\n", /* of a pool of threads */
+        .line = "GET /sleep?ms=40 HTTP/1.1\r\n", /* from a thread pool */
         .record =
             {.duration_ns = 43231683, .unattributed_ns = 43135981, .runtime_ns = 118086, .flags = REQUEST_HANDED_OVER},
         .parts = {{REQUEST_PART_UNATTRIBUTED, 43135981, "in the hands of another thread", ""},

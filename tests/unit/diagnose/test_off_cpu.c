@@ -1,4 +1,4 @@
-/* The leaf that tells why a thread waited, for each reason that there is; and what is told of who ended that. */
+/* The leaf frame that explains why a thread waited, for each reason, and the description of its waker. */
 #include "diagnose/off_cpu.h"
 
 #include "base/cleanup.h"
@@ -45,7 +45,7 @@ static void test_reasons_by_system_call(void **state)
     expect(-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, &rwsem, "[lock: page fault]");
 }
 
-/* A descriptor's kind that the kernel half does not tell. */
+/* A kind of descriptor that the BPF side does not report. */
 static void test_reasons_by_kernel_function(void **state)
 {
     static const struct {
@@ -80,11 +80,12 @@ static void test_kernel_thread_reason(void **state)
     assert_string_equal(off_cpu_text(&wait, &s, out), "[lock: kernel thread]");
 }
 
-/* ---- who ended it ---- */
+/* ---- wakers ---- */
 
 #define FRAMES_MAX 16
 
-/* Of names, leaf first: what is the kernel's stands before "|". How many are told, and whether as an interrupt's. */
+/* `stack` has names, leaf first; kernel frames precede "|". Asserts how many frames are kept, and whether the waker is
+ * an interrupt. */
 static void expect_waker(unsigned waker, const char *stack, size_t count, bool is_interrupt)
 {
     struct frame frames[FRAMES_MAX];
@@ -111,12 +112,12 @@ static void expect_waker(unsigned waker, const char *stack, size_t count, bool i
 #define RETURN                                                                                                         \
     "try_to_wake_up sock_def_readable process_backlog __do_softirq do_softirq_own_stack irq_exit_rcu common_interrupt asm_common_interrupt"
 
-/* What interrupts wake is not told as of whom they came upon. */
+/* A wakeup from an interrupt is not attributed to the interrupted thread. */
 static void test_waker_frames(void **state)
 {
     (void)state;
     const unsigned thread = OFF_CPU_WAKER_THREAD, interrupt = OFF_CPU_WAKER_INTERRUPT, softirq = OFF_CPU_WAKER_SOFTIRQ,
-                   untold = OFF_CPU_WAKER_UNTOLD;
+                   untold = OFF_CPU_WAKER_UNKNOWN;
     expect_waker(thread, FUTEX, 7, false);
     expect_waker(untold, FUTEX, 7, false);
     expect_waker(thread, "try_to_wake_up handle_userfault asm_exc_page_fault | touch", 4, false);
@@ -129,7 +130,8 @@ static void test_waker_frames(void **state)
     expect_waker(untold, CARD " udp_sendmsg | sendto main", 6, true);
     expect_waker(softirq, RETURN " vfs_read | read", 8, true);
     expect_waker(untold, RETURN " vfs_read | read", 8, true);
-    expect_waker(softirq, TIMER " " PACKET " | main", 4, true); /* which came upon one's own packet */
+    expect_waker(softirq, TIMER " " PACKET " | main", 4, true); /* which interrupted the sending of the process's own
+                                                                 * packet */
     expect_waker(softirq, "try_to_wake_up handle_softirqs run_ksoftirqd kthread", 4, true);
     expect_waker(softirq, "", 0, true);
 }
@@ -150,8 +152,8 @@ static void test_waker_description(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons_by_system_call),       cmocka_unit_test(test_reasons_by_kernel_function),
-        cmocka_unit_test(test_kernel_thread_reason), cmocka_unit_test(test_waker_frames),
+        cmocka_unit_test(test_reasons_by_system_call), cmocka_unit_test(test_reasons_by_kernel_function),
+        cmocka_unit_test(test_kernel_thread_reason),   cmocka_unit_test(test_waker_frames),
         cmocka_unit_test(test_waker_description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Routes: identifiers and queries never come out, what is not HTTP is refused, any bytes are safe. */
+/* Routes: identifiers and queries are never exposed, non-HTTP is refused, any bytes are safe. */
 #include "diagnose/route.h"
 
 #include <setjmp.h>
@@ -84,8 +84,8 @@ static void test_non_http_is_refused(void **state)
     assert_string_equal(route.path, "/a");
 }
 
-/* Any bytes: ends, and what comes out is printable text of bounded size. The span ends at the end of an allocation, so
- * that a read beyond it is found by the sanitizer. */
+/* For any bytes the parser ends with printable text of bounded size. The span ends where its allocation ends, so that
+ * the sanitizer detects a read beyond it. */
 static void test_arbitrary_bytes_are_safe(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Writes known profiles in every format, and known metrics, into a folder, for readers that others wrote
+/* Writes known profiles in every format, and known metrics, into a directory, for third-party readers
  * (tests/e2e/test_formats.py). */
 #include "export/export.h"
 #include "export/openmetrics.h"
@@ -61,7 +61,7 @@ static int write_packets(const char *folder, const char *name, const struct prof
     return r < 0 || to.failed || too_large ? -1 : 0;
 }
 
-/* Two packets of OTLP and more, with moments and links. */
+/* More than two packets of OTLP, with timestamps and links. */
 static void many(struct profile *p)
 {
     p->start_unix_ns = 1785585600000000000u;
@@ -81,7 +81,7 @@ static void many(struct profile *p)
     }
 }
 
-/* One entry, of which several packets hold a part each. */
+/* One entry, split over several packets. */
 static void hot(struct profile *p)
 {
     const struct resource resource = fixture_resource(7, "hot");

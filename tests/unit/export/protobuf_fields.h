@@ -1,4 +1,4 @@
-/* A message of protobuf, field by field, as the tests read back what exporters wrote. Include after cmocka.h. */
+/* Reads a protobuf message field by field, for tests of exporters. Include after cmocka.h. */
 #pragma once
 
 #include "base/cursor.h"

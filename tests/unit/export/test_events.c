@@ -1,4 +1,4 @@
-/* Profiles of events: every format says what its figures are, and gives what they weigh. */
+/* Profiles of events: every format names the event and its unit, and prints weights. */
 #include "export/export.h"
 
 #include "../fixture.h"
@@ -56,7 +56,7 @@ static void test_json_names_event_and_unit(void **state)
     assert_holds(&out, "\"unit\":\"bytes\",\"startValue\":0,\"endValue\":30");
 }
 
-/* As readers of a merged or folded one find it. */
+/* As in a merged or folded profile. */
 static void test_copied_profile_keeps_its_event(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = faults(), *folded = NULL, *merged = NULL;

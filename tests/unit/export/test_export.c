@@ -1,4 +1,4 @@
-/* export.c: the list, and how one is picked. */
+/* export.c: the list of formats, and how one is selected. */
 #include "export/export.h"
 
 #include <setjmp.h>

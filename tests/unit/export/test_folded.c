@@ -31,7 +31,7 @@ static void test_typical_profile_lines(void **state)
                      "server;__libc_start_main;main;vfs_read_[k] 1\n");
 }
 
-/* Of the same time there is as much, whoever was sampled more often; and of the least something. */
+/* Equal time gives equal counts at any sampling rate, and at least 1. */
 static void test_counts_follow_weight(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void test_empty_profile(void **state)
     expect_folded(p, "");
 }
 
-/* A function is one line of the output whatever the line of the program, and another one in another file. */
+/* A function is one line of the output for all its source lines, and a separate one per file. */
 static void test_interpreted_functions_have_their_file(void **state)
 {
     (void)state;
@@ -74,8 +74,8 @@ static void test_interpreted_functions_have_their_file(void **state)
     expect_folded(p, "a;A.run 1\na;A.run (<string>) 1\na;A.run (x:y.py) 2\n");
 }
 
-/* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by
- * it are one. */
+/* Processes of one name are one line; characters that the format cannot express are replaced, and lines that become
+ * equal are joined. */
 static void test_equal_lines_are_joined(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_equal_lines_are_joined(void **state)
                      "e 1\na;x:y 2\n");
 }
 
-/* The order of adding does not matter. */
+/* Insertion order does not matter. */
 static void test_output_does_not_depend_on_insertion_order(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_output_does_not_depend_on_insertion_order(void **state)
     assert_string_equal(a.data, b.data);
 }
 
-/* The sum of the counts is the number of samples, whatever the names; each line has one count, at its end. */
+/* The counts sum to the number of samples, whatever the names; each line ends with one count. */
 static void test_counts_are_preserved(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_full_buffer_is_an_error(void **state)
     }
 }
 
-/* Of waiting time the numbers are microseconds: of all the entries of a line together. */
+/* For waiting time the numbers are microseconds, summed over all entries of a line. */
 static void test_waits_are_in_microseconds(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* html.c: the page around the profile's JSON, in which no name can end the element that it is in. What a
- * browser makes of it: web/tests/page.test.mjs. */
+/* html.c: the page around the profile's JSON, in which no name can end the element that contains it. Tests in a
+ * browser: web/tests/page.test.mjs. */
 #include "export/export.h"
 #include "web_assets.h"
 
@@ -72,7 +72,7 @@ static void test_names_cannot_end_the_script_element(void **state)
     assert_int_equal(occurrences(html.data, "<img"), occurrences(web_flame_html, "<img"));
 }
 
-/* Of what it is: not of CPU time, unless it is. */
+/* It says CPU time only for a CPU profile. */
 static void test_title_names_the_profile_type(void **state)
 {
     static const struct {

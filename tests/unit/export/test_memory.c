@@ -1,5 +1,5 @@
-/* Every allocation on the way from samples to files fails once: an error or a counted loss comes out, never a
- * crash, a leak, or a result that is wrong without saying so. */
+/* Every allocation between samples and files fails once: the result is an error or a counted loss, never a crash, a
+ * leak, or an unreported wrong result. */
 #include "export/export.h"
 #include "export/openmetrics.h"
 #include "export/otlp_profiles.h"
@@ -17,7 +17,7 @@
 
 enum { SAMPLES = 200 };
 
-/* Adds SAMPLES samples, all different; how many were refused. */
+/* Adds SAMPLES distinct samples; returns how many were refused. */
 static uint64_t fill(struct profile *p)
 {
     uint64_t refused = 0;
@@ -47,7 +47,7 @@ static void test_allocation_failures_while_adding(void **state)
             assert_int_equal(p->dropped, refused);
             assert_int_equal(fixture_count(p) + refused, SAMPLES);
             assert_true(refused <= 1);
-            /* What failed once works the next time, and is the same row as ever. */
+            /* What failed once succeeds the next time, and gets the same row. */
             allocations_left = SIZE_MAX;
             assert_int_equal(fill(p), 0);
             assert_int_equal(p->entry_count, SAMPLES);
@@ -98,7 +98,7 @@ static void test_allocation_failures_while_exporting(void **state)
             int r = (*e)->write(p, &out);
             failed = allocations_failed;
             allocations_fail_at(SIZE_MAX);
-            if (r == 0) { /* an allocation that could be done without */
+            if (r == 0) { /* an allocation with a fallback */
                 assert_int_equal(out.size, good.size);
                 assert_memory_equal(out.data, good.data, good.size);
             } else {
@@ -114,7 +114,7 @@ static void count_samples(void *context, const struct otlp_profiles_packet *pack
     *(uint64_t *)context += packet->samples;
 }
 
-/* Also of the moments of samples; packets that were handed on before are whole. */
+/* Also for timestamps of samples; packets that were emitted before are complete. */
 static void test_allocation_failures_while_writing_packets(void **state)
 {
     (void)state;
@@ -177,8 +177,11 @@ static void test_allocation_failures_of_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allocation_failures_while_adding),  cmocka_unit_test(test_allocation_failures_while_merging), cmocka_unit_test(test_allocation_failures_while_exporting),
-        cmocka_unit_test(test_allocation_failures_while_writing_packets), cmocka_unit_test(test_allocation_failures_of_metrics),
+        cmocka_unit_test(test_allocation_failures_while_adding),
+        cmocka_unit_test(test_allocation_failures_while_merging),
+        cmocka_unit_test(test_allocation_failures_while_exporting),
+        cmocka_unit_test(test_allocation_failures_while_writing_packets),
+        cmocka_unit_test(test_allocation_failures_of_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* openmetrics.c: exact pages in both formats, and which one a scraper gets. */
+/* openmetrics.c: exact pages in both formats, and the format selected for a scraper. */
 #include "export/openmetrics.h"
 
 #include <errno.h>
@@ -154,12 +154,9 @@ static void test_long_accept_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_page_in_both_formats),
-        cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_values_are_valid_utf8),
-        cmocka_unit_test(test_empty_set),
-        cmocka_unit_test(test_write_errors_are_returned),
-        cmocka_unit_test(test_accept_header_selects_the_format),
+        cmocka_unit_test(test_page_in_both_formats),      cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_values_are_valid_utf8),     cmocka_unit_test(test_empty_set),
+        cmocka_unit_test(test_write_errors_are_returned), cmocka_unit_test(test_accept_header_selects_the_format),
         cmocka_unit_test(test_long_accept_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

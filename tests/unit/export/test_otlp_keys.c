@@ -1,6 +1,6 @@
-/* What makes two samples one, and two rows one: equality of all that they say, never that their hashes are equal. So
- * each profile here is made twice, once with a hash function that gives the same number for everything: its packets are
- * the same, byte by byte. */
+/* When two samples, or two rows, are the same: only if all their fields are equal, never because their hashes are.
+ * Each profile here is built twice, once with a hash function that returns the same number for everything: its packets
+ * are identical, byte by byte. */
 #include "export/otlp_dictionary.h"
 #include "export/otlp_profiles.h"
 
@@ -41,7 +41,7 @@ static void write_packets(const struct profile *p, struct buf *all)
     assert_int_equal(too_large, 0);
 }
 
-/* Makes the profile both ways; returns how many entries it has. */
+/* Builds the profile both ways; returns its number of entries. */
 static uint32_t entries_of(void (*fill)(struct profile *p))
 {
     uint32_t entries[2];
@@ -72,7 +72,7 @@ static void add(struct profile *p, const struct sample *s)
     assert_int_equal(profile_add_moment(p, s, p->start_unix_ns + p->moment_count), 0);
 }
 
-/* Two different Python stacks over equal native frames: only what the interpreter was at tells them apart. */
+/* Two different Python stacks over equal native frames: they differ only in the interpreter frames. */
 static void fill_python(struct profile *p)
 {
     struct resource resource = fixture_resource(7, "python3");
@@ -104,7 +104,7 @@ static void test_python_stacks_over_equal_native_frames_differ(void **state)
     assert_int_equal(entries_of(fill_python), 5);
 }
 
-/* The same stack under everything that is said of a sample beside it. */
+/* The same stack with every label and attribute a sample can have. */
 static void fill_labels(struct profile *p)
 {
     const struct frame stack[] = {fixture_native("work"), fixture_native("main")};
@@ -126,7 +126,7 @@ static void fill_labels(struct profile *p)
     resources[11].service_name = "c";
     resources[12].service_namespace = "c";
     resources[13].service_version = "c";
-    resources[14].pod = "k\tc\n"; /* and 15 is 0's */
+    resources[14].pod = "k\tc\n"; /* 15 equals 0 */
     for (size_t i = 0; i < count; i++) {
         struct sample s = base;
         s.resource = &resources[i];
@@ -156,7 +156,7 @@ static void fill_labels(struct profile *p)
     s.labels = (const struct sample_label[]){{"b", "b"}, {"b", "a"}};
     s.label_count = 1;
     add(p, &s);
-    s.cpu = 1; /* which is not said */
+    s.cpu = 1; /* an attribute that is not exported */
     add(p, &s);
 }
 

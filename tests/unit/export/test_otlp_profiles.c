@@ -1,6 +1,6 @@
-/* otlp_profiles.c, read back field by field: every packet by itself, its numbers refer to rows of its own,
- * sums over all packets are the profile's. That the official messages read the same is checked by
- * tests/e2e/test_otlp_profiles.py. */
+/* otlp_profiles.c, read back field by field: every packet is self-contained, indices refer to its own rows, and sums
+ * over all packets equal the profile's. tests/e2e/test_otlp_profiles.py checks that the official messages parse to the
+ * same. */
 #include "export/otlp_dictionary.h"
 #include "export/otlp_profiles.h"
 
@@ -16,14 +16,14 @@
 #include "protobuf_fields.h"
 
 struct seen {
-    uint64_t packets, samples, profiles, largest;   /* as the sink was told */
-    uint64_t entries, weight_ns, timestamps, links; /* as it is written */
-    uint64_t rows[8];                               /* of the packet at hand */
-    uint64_t start_ns, end_ns, earliest_ns;         /* of the profile at hand; of all */
-    uint64_t step_ns, begun_ns, times_ns;           /* as was asked for; the profile's beginning; the sum of all */
+    uint64_t packets, samples, profiles, largest;   /* as reported to the sink */
+    uint64_t entries, weight_ns, timestamps, links; /* as written */
+    uint64_t rows[8];                               /* of the current packet */
+    uint64_t start_ns, end_ns, earliest_ns;         /* of the current profile; of all */
+    uint64_t step_ns, begun_ns, times_ns;           /* as requested; the profile's beginning; the sum of all */
     uint64_t in_packet;                             /* profiles, so far */
-    uint8_t id[12];                                 /* how they begin that are in the packet */
-    uint64_t mapping, address;                      /* of the location before */
+    uint8_t id[12];                                 /* common prefix of ids in the packet */
+    uint64_t mapping, address;                      /* of the previous location */
 };
 
 static void read_packed(struct cursor c, uint64_t count)
@@ -59,7 +59,7 @@ static void read_sample(struct cursor c, struct seen *seen)
     seen->timestamps += timestamps;
 }
 
-/* A packet's begin alike, and no other's do so; then they are counted. */
+/* The ids of one packet share a prefix that no other packet has; the suffix counts up. */
 static void read_id(struct cursor c, struct seen *seen)
 {
     const uint64_t number = seen->in_packet++;
@@ -88,7 +88,7 @@ static void read_profile(struct cursor c, struct seen *seen)
             read_sample(f.body, seen);
 }
 
-/* Rows refer to rows of other tables: numbers of a message's fields, by the table that they are of. */
+/* Rows refer to rows of other tables: field numbers of a message, by the table they refer to. */
 static void read_row(uint32_t table, struct cursor c, struct seen *seen)
 {
     uint64_t mapping = 0, address = 0;
@@ -213,7 +213,7 @@ static void test_hostile_names_are_valid_utf8(void **state)
     fixture_hostile(p);
     const struct seen seen = write_all(p, 1 << 20, 0);
     assert_int_equal(seen.weight_ns, fixture_weight(p));
-    /* One of its names alone is more than that. */
+    /* One of its names alone exceeds that. */
     assert_int_equal(write_all(p, 1 << 14, 1).entries, p->entry_count - 1);
 }
 
@@ -232,8 +232,8 @@ static void fill(struct profile *p)
     }
 }
 
-/* Downwards, to what divides the step, unless that were before the profile's beginning: then to that. Those that came
- * late stay before it. */
+/* Rounded down to a multiple of the step, unless that is before the profile's beginning: then to the beginning. Late
+ * timestamps stay before it. */
 static void test_timestamps_are_rounded_to_steps(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void test_timestamps_are_rounded_to_steps(void **state)
     }
 }
 
-/* However small the packets are, each is whole, and together they say the same. */
+/* At any packet size, each packet is complete, and together they contain the same. */
 static void test_split_packets_are_complete(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void test_split_packets_are_complete(void **state)
     assert_true(packets > 100);
 }
 
-/* One thread in one loop, sampled as fast and for as long as can be: no packet holds all its moments. */
+/* One thread in one loop, sampled at the maximum rate and length: its timestamps do not fit in one packet. */
 static void test_entry_split_over_packets(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void test_entry_split_over_packets(void **state)
     assert_true(seen.packets <= 4);
 }
 
-/* Of each moment its name alone is more: that is found out once, not sixty thousand times. */
+/* The name alone exceeds the packet: this is detected once, not sixty thousand times. */
 static void test_entry_too_large_for_any_packet(void **state)
 {
     (void)state;
@@ -333,7 +333,7 @@ static void test_dictionary_rows_are_unique(void **state)
     assert_int_equal(otlp_dictionary_put_text(&d, ""), 0);
     assert_int_equal(otlp_dictionary_put_text(&d, "a"), 1);
     assert_int_equal(otlp_dictionary_put_text(&d, "a\xff"), 2);
-    assert_int_equal(otlp_dictionary_put_text(&d, "a\xef\xbf\xbd"), 2); /* what the other one is written as */
+    assert_int_equal(otlp_dictionary_put_text(&d, "a\xef\xbf\xbd"), 2); /* equal to the other one after replacement */
     assert_int_equal(otlp_dictionary_put_text(&d, "a"), 1);
     buf_append(&row, "a\0b", 3);
     assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 1);
@@ -355,9 +355,10 @@ static void test_dictionary_rows_are_unique(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_typical_profile_reads_back),    cmocka_unit_test(test_empty_profile),        cmocka_unit_test(test_hostile_names_are_valid_utf8),
-        cmocka_unit_test(test_split_packets_are_complete),  cmocka_unit_test(test_entry_split_over_packets),  cmocka_unit_test(test_entry_too_large_for_any_packet),
-        cmocka_unit_test(test_dictionary_rows_are_unique), cmocka_unit_test(test_timestamps_are_rounded_to_steps),
+        cmocka_unit_test(test_typical_profile_reads_back),   cmocka_unit_test(test_empty_profile),
+        cmocka_unit_test(test_hostile_names_are_valid_utf8), cmocka_unit_test(test_split_packets_are_complete),
+        cmocka_unit_test(test_entry_split_over_packets),     cmocka_unit_test(test_entry_too_large_for_any_packet),
+        cmocka_unit_test(test_dictionary_rows_are_unique),   cmocka_unit_test(test_timestamps_are_rounded_to_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

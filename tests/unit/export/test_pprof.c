@@ -1,5 +1,5 @@
-/* pprof.c, read back field by field: sums, numbers that refer to something, no table with the same row twice.
- * That other readers agree is checked by tests/e2e/test_formats.py. */
+/* pprof.c, read back field by field: sums, valid references, no table with a duplicate row. tests/e2e/test_formats.py
+ * checks that other readers agree. */
 #include "export/export.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #define ROWS_MAX 5000
 
-/* The varint `field` of a message; 0 when it is not there. */
+/* The varint `field` of a message; 0 when absent. */
 static uint64_t number_of(struct cursor c, uint32_t field)
 {
     uint64_t value = 0;
@@ -84,7 +84,7 @@ static void decode_location(struct cursor c, const struct decoded *d)
             assert_in_range(number_of(f.body, 1), 1, d->function_count);
 }
 
-/* The file of the mapping that stands first. */
+/* The file of the first mapping. */
 static void find_first_mapping(struct cursor c, struct decoded *d)
 {
     struct cursor again = c;
@@ -198,10 +198,10 @@ static void test_functions_differ_by_system_name(void **state)
     assert_int_equal(d.system_names, 2);
     _cleanup_(profile_freep) struct profile *folded = NULL;
     assert_int_equal(profile_fold(p, &folded), 0);
-    assert_int_equal(folded->frame_count, 2); /* people tell them apart by name */
+    assert_int_equal(folded->frame_count, 2); /* readers distinguish them by name */
 }
 
-/* The program of the busiest process comes first, whatever frame was seen first. */
+/* The program of the busiest process comes first, whichever frame was seen first. */
 static void test_main_mapping_is_first(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The array of requests: every field, and texts that somebody else chose. */
+/* The array of requests: every field, and strings from untrusted sources. */
 #include "export/requests_json.h"
 
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void test_two_requests(void **state)
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[]}]");
 }
 
-/* Ids as W3C writes them, with their zeros; those that are not known are left out. */
+/* Ids in W3C form with leading zeros; unknown ids are omitted. */
 static void test_trace_ids(void **state)
 {
     (void)state;

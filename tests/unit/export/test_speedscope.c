@@ -1,5 +1,4 @@
-/* speedscope.c: its own fields and the sums; that it is JSON of speedscope's schema is checked by
- * tests/e2e/test_formats.py. */
+/* speedscope.c: its fields and sums; tests/e2e/test_formats.py validates the JSON against speedscope's schema. */
 #include "export/export.h"
 
 #include <setjmp.h>
@@ -38,13 +37,12 @@ static void test_typical_profile(void **state)
         json,
         "\"start_time_unix_ms\":1785585600000,\"duration_ns\":60000000000,\"not_observed_ns\":0,\"period_ns\":10000000"));
     assert_non_null(strstr(json, "\"name\":\"sonde 2026-08-01T12:00:00Z\""));
-    /* Heaviest first; one profile a process. */
+    /* Heaviest first; one profile per process. */
     const char *server = strstr(json, "\"name\":\"server (pid 4711)\""),
                *job = strstr(json, "\"name\":\"python3 (pid 99)\"");
     assert_true(server && job && server < job);
     assert_int_equal(occurrences(json, "\"type\":\"sampled\""), 2);
-    /* The server's frames: two threads with equal stacks stay two samples, two addresses of one function are
-     * one. */
+    /* The server's frames: two threads with equal stacks stay two samples, two addresses of one function are merged. */
     assert_non_null(strstr(server, "\"weights\":[40000000,10000000,10000000],\n\"sonde\":{\"counts\":[4,1,1],"));
     assert_non_null(
         strstr(server, "\"threads\":[{\"tid\":4711,\"name\":\"server\"},{\"tid\":4712,\"name\":\"worker; \\\"1\\\"\"}],"
@@ -54,7 +52,7 @@ static void test_typical_profile(void **state)
         strstr(server, "\"resource\":{\"process.pid\":4711,\"process.parent_pid\":1,\"service.name\":\"shop\""));
     assert_non_null(strstr(server, "/server.service\",\"a \\\"key\\\"\":\"\\\\text\",\"port\":80}"));
     assert_non_null(strstr(job, "\"container.id\":\"0123456789abcdef"));
-    assert_null(strstr(job, "[]")); /* the sample without frames has one that says so */
+    assert_null(strstr(job, "[]")); /* the sample without frames gets one that says so */
     assert_non_null(strstr(json, "[truncated: no stack]"));
     assert_int_equal(occurrences(json, "push_back"), 1);
     assert_non_null(
@@ -77,7 +75,7 @@ static void test_empty_profile(void **state)
     assert_non_null(strstr(json, "\"frames\":[]},\n\"profiles\":[]}"));
 }
 
-/* What is written may stand inside <script>, and is ASCII wherever a name was not text. */
+/* The output is safe inside <script>, and ASCII wherever a name was not valid text. */
 static void test_hostile_names_are_escaped(void **state)
 {
     (void)state;

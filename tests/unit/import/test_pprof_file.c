@@ -1,5 +1,5 @@
-/* pprof_file.c: what exporters write is read back whole; messages made here field by field, in every form that the
- * format allows; damage is refused. That other programs' files are read is checked by tests/e2e/test_diff.py. */
+/* pprof_file.c: our exports round-trip; messages built here field by field, in every form that the format allows;
+ * damage is refused. tests/e2e/test_diff.py checks files of other programs. */
 #include "export/export.h"
 #include "import/pprof_file.h"
 
@@ -40,14 +40,14 @@ static void put_pair(struct buf *to, unsigned field, unsigned first, uint64_t a,
     put_bytes(to, field, m.data, m.size);
 }
 
-/* Types allocations and cpu; two functions, of which the second was inlined into the first; a place without name. */
+/* Types allocations and cpu; two functions, the second inlined into the first; a location without a name. */
 static void put_tables(struct buf *b, uint64_t default_type)
 {
     static const char *const texts[] = {"", "samples", "count", "cpu", "nanoseconds", "outer", "inner", "/bin/program"};
     _cleanup_buf_ struct buf place = {0};
     put_pair(b, 1, 1, 1, 2, 2);
     put_pair(b, 1, 1, 3, 2, 4);
-    put_number(&place, 1, 7); /* ids as they come */
+    put_number(&place, 1, 7); /* ids are arbitrary */
     put_number(&place, 2, 9);
     put_pair(&place, 4, 1, 22, 2, 12);
     put_pair(&place, 4, 1, 11, 2, 30);
@@ -111,7 +111,7 @@ static void test_every_encoding_is_read(void **state)
     }
 }
 
-/* Values without a type that counts samples: the period tells, if it is of their unit. */
+/* Values without a count type: the period gives the sample count, if it has their unit. */
 static void test_sample_count_from_the_period(void **state)
 {
     static const char *const texts[] = {"", "alloc_space", "bytes", "space", "inner", "count"};
@@ -126,7 +126,7 @@ static void test_sample_count_from_the_period(void **state)
         put_pair(&b, 1, 1, 1, 2, 2);
         for (size_t j = 0; j < array_size(texts); j++)
             put_bytes(&b, 6, texts[j], strlen(texts[j]));
-        put_pair(&b, 2, 1, 1, 2, 100);  /* less than a period is a sample, too */
+        put_pair(&b, 2, 1, 1, 2, 100);  /* less than a period still counts as one sample */
         put_pair(&b, 2, 1, 2, 2, 3500); /* six */
         put_pair(&b, 11, 1, 3, 2, cases[i].unit);
         put_number(&b, 12, cases[i].period);
@@ -145,7 +145,7 @@ static void test_sample_type_is_selected(void **state)
     (void)state;
     put_tables(&b, 0);
     put_sample(&b, (uint8_t[]){3}, 1, 4, 25, true);
-    assert_int_equal(pprof_read(b.data, b.size, NULL, &p, &about), 0); /* the last one */
+    assert_int_equal(pprof_read(b.data, b.size, NULL, &p, &about), 0); /* the last type */
     assert_true(p->entries[0].weight_ns == 25 && p->entries[0].count == 4);
     profile_free(p);
     assert_int_equal(pprof_read(b.data, b.size, "samples", &p, &about), 0);
@@ -241,7 +241,7 @@ static void test_own_export_round_trips(void **state)
     assert_memory_equal(before.data, after.data, before.size);
 }
 
-/* Of two samples; `event`: NULL for waits. */
+/* Two samples; `event`: NULL for waits. */
 static struct profile *event_there_and_back(const char *event, const char *unit, uint64_t period, const char *type,
                                             struct pprof_about *about)
 {
@@ -275,7 +275,7 @@ static void test_events_round_trip(void **state)
     assert_int_equal(fixture_weight(back), 12288);
 }
 
-/* Whether anything was left to chance. */
+/* Whether the values were sampled at random. */
 static void test_sampling_mode_is_read(void **state)
 {
     static const struct {
@@ -289,7 +289,7 @@ static void test_sampling_mode_is_read(void **state)
         {"page-faults", "count", 1, NULL, true},
         {"page-faults", "count", 10, NULL, false},
         {"page-faults", "count", 10, "samples", false},
-        {NULL, NULL, 0, NULL, false}, /* every wait is told, but its length is not the program's choice */
+        {NULL, NULL, 0, NULL, false}, /* every wait is recorded, but its length is not under the program's control */
         {NULL, NULL, 1, NULL, false},
     };
     (void)state;
@@ -303,9 +303,9 @@ static void test_sampling_mode_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events_round_trip), cmocka_unit_test(test_sampling_mode_is_read),
-        cmocka_unit_test(test_every_encoding_is_read),       cmocka_unit_test(test_sample_count_from_the_period),
-        cmocka_unit_test(test_sample_type_is_selected),       cmocka_unit_test(test_damaged_files_are_refused),
+        cmocka_unit_test(test_events_round_trip),       cmocka_unit_test(test_sampling_mode_is_read),
+        cmocka_unit_test(test_every_encoding_is_read),  cmocka_unit_test(test_sample_count_from_the_period),
+        cmocka_unit_test(test_sample_type_is_selected), cmocka_unit_test(test_damaged_files_are_refused),
         cmocka_unit_test(test_own_export_round_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

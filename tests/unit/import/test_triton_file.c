@@ -1,5 +1,5 @@
-/* The reader of trace files: records as they stand there, across the ends of buffers, and where what is no record is
- * said to be. */
+/* The reader of trace files: records as written, across the ends of buffers, and the reported offset of invalid ones.
+ */
 #include "import/triton_file.h"
 
 #include "base/buf.h"
@@ -67,7 +67,7 @@ static void test_every_member_is_read(void **state)
     assert_false(report->is_cut || report->bad || report->odd || report->error);
 }
 
-/* The usual form byte by byte, and the same with a space, give the same record. */
+/* The usual form (fast path) and the same with a space (general parser) give the same record. */
 static void test_fast_and_general_parser_agree(void **state)
 {
     static const char *const numbers[] = {
@@ -90,7 +90,7 @@ static void test_fast_and_general_parser_agree(void **state)
         }
 }
 
-/* Objects of every size around the ends of buffers: none is lost, each stands where it is said to. */
+/* Objects of every size around the ends of buffers: none is lost, and each is at its reported offset. */
 static void test_records_across_buffer_ends(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-/* What this process has mapped, for tests of what comes and goes. */
+/* Mappings of this process, for tests of code that maps and unmaps. */
 #pragma once
 
 #include <stdio.h>
 #include <string.h>
 
-/* How many lines of /proc/self/maps have the text. */
+/* Number of lines of /proc/self/maps that contain the text. */
 static inline int count_mappings(const char *of)
 {
     char line[512];

@@ -1,4 +1,4 @@
-/* Percentiles from buckets: within 0.4 % of the nearest rank, below zero too. */
+/* Percentiles from buckets: within 0.4 % of the nearest rank, also below zero. */
 #include "model/duration_histogram.h"
 
 #include <setjmp.h>

@@ -78,7 +78,7 @@ static void test_attributes_that_apply(void **state)
     assert_int_equal(resource_attributes(&full, out), 11);
 }
 
-/* What the node says of a pod the process does not. */
+/* Pod attributes come from the node, the others from the process. */
 static void test_pod_and_process_attributes_are_merged(void **state)
 {
     (void)state;

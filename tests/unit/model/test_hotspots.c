@@ -1,4 +1,4 @@
-/* hotspots.c: rows and others add up to all, exactly; who stands first, and that ties always fall the same way. */
+/* hotspots.c: rows and the rest sum exactly to the total; the order of rows, and a stable order for ties. */
 #include "model/hotspots.h"
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static struct hotspots *hotspots_of(const struct hotspots_options *options, cons
             size_t depth = 0;
             while (depth < 4 && added[j].frames[depth]) {
                 frames[depth] = fixture_native(added[j].frames[depth]);
-                frames[depth].address += j; /* one function at many places */
+                frames[depth].address += j; /* one function at many addresses */
                 depth++;
             }
             if (added[j].window == i)
@@ -111,7 +111,7 @@ static void test_largest_change_is_first(void **state)
     _cleanup_(hotspots_freep) struct hotspots *h =
         finished(&(struct hotspots_options){.by_change = true, .max = 9}, NULL, some, array_size(some));
     expect_names(h, "late deep a b [truncated: no stack] steady");
-    /* Of a window that was hardly looked at no rate is taken: there, a sample is a hundred per cent. */
+    /* No rate is computed for a window that was hardly monitored: there, one sample would be 100 %. */
     _cleanup_(hotspots_freep) struct hotspots *partly =
         hotspots_of(&(struct hotspots_options){.by_change = true, .max = 1}, NULL, some, array_size(some));
     partly->windows[2].duration_ns = partly->windows[3].duration_ns = SECOND / 10;
@@ -127,7 +127,7 @@ static void test_total_weights_count_recursion_once(void **state)
     expect_names(h, "main steady late deep");
     const uint64_t all[WINDOWS] = {514, 542, 900, 1200};
     for (uint32_t i = 0; i < WINDOWS; i++) {
-        assert_int_equal(h->rows[0].weights_ns[i], all[i]); /* who calls itself is counted once */
+        assert_int_equal(h->rows[0].weights_ns[i], all[i]); /* a recursive function is counted once */
         assert_int_equal(h->windows[i].weight_ns, all[i] + (i == 3 ? 5 : 0));
         assert_int_equal(h->windows[i].others_ns, 0);
     }
@@ -144,7 +144,7 @@ static void test_filter_by_process(void **state)
     assert_int_equal(h->windows[3].weight_ns, 700);
 }
 
-/* Names that are one function's and those that only look so. */
+/* Equal names of different functions, and different frames of one function. */
 static void test_functions_differ_by_file_and_kind(void **state)
 {
     (void)state;

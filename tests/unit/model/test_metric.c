@@ -1,5 +1,4 @@
-/* metric.c: families and points as they were added, copies of all texts, and refusal of what no page could
- * say. */
+/* metric.c: order of families and points, copies of all texts, and refusal of names that the formats do not allow. */
 #include "model/metric.h"
 
 #include <errno.h>
@@ -132,7 +131,7 @@ static void test_set_is_added_whole(void **state)
     metric_add_histogram(other, "sonde_h_seconds", "seconds", "H.", (const double[]){1, 2}, (const uint64_t[]){3, 4, 5},
                          2, 6, METRIC_NO_LABELS);
     metric_add_set(all, other);
-    metric_set_free(other); /* nothing of it is borrowed */
+    metric_set_free(other); /* no text is borrowed */
     assert_int_equal(metric_set_error(all), 0);
     assert_int_equal(metric_set_families(all), 2);
     const struct metric_family a = metric_set_family(all, 0), h = metric_set_family(all, 1);

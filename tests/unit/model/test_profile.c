@@ -1,5 +1,5 @@
-/* profile.c: what is equal is joined, what differs anywhere is not, nothing grows past its bound, and merging
- * loses nothing. */
+/* profile.c: equal samples are joined, samples that differ in any field are not, memory stays within its bound, and
+ * merging loses nothing. */
 #include "model/profile.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static void test_equal_samples_are_one_entry(void **state)
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
     struct resource resource = fixture_resource(1, "a");
     for (int i = 0; i < 5; i++) {
-        /* Other memory each time: equality is by contents. */
+        /* Different memory each time: equality is by contents. */
         char name[] = "work";
         struct frame frames[] = {fixture_native(name), fixture_native("main")};
         assert_int_equal(fixture_add(p, &resource, 1, "t", 7, frames, 2), 0);
@@ -52,7 +52,7 @@ static void test_equal_samples_are_one_entry(void **state)
     assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function), "work"); /* leaf first */
 }
 
-/* A frame or an identity that differs in one field only is another. */
+/* A frame or a resource that differs in a single field is distinct. */
 static void test_every_field_counts(void **state)
 {
     (void)state;
@@ -102,8 +102,8 @@ static void test_every_field_counts(void **state)
     assert_int_equal(p->entry_count, before + array_size(others) - 1 + 2);
 }
 
-/* The peers' hole: equal native frames under different interpreter frames, which have neither file nor
- * address. */
+/* Equal native frames under different interpreter frames, which have neither file nor address. Other profilers merge
+ * these. */
 static void test_stacks_differ_by_interpreter_frames(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_stacks_differ_by_interpreter_frames(void **state)
     assert_int_equal(p->entry_count, 2);
 }
 
-/* Prefixes, the empty stack, and stacks whose frames are the same in another order. */
+/* Prefixes, the empty stack, and stacks with the same frames in another order. */
 static void test_stacks_differ_by_length_and_order(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static uint32_t function_number(const struct profile *p, uint32_t frame)
     return 0;
 }
 
-/* Whether `p` holds exactly the rows of the reference. */
+/* Asserts that `p` holds exactly the rows of the reference. */
 static void expect_naive(const struct profile *p, const struct naive *rows, size_t row_count)
 {
     assert_int_equal(p->entry_count, row_count);
@@ -238,7 +238,7 @@ static void test_random_samples_against_a_naive_reference(void **state)
         make_sample(&seed, &sample);
         sample.pid = sample.pid == 0 ? 1 : sample.pid; /* pid 0 means any in a filter */
         if (i % 10)
-            sample.depth = sample.depth > 2 ? 2 : sample.depth; /* most fall together, some do not */
+            sample.depth = sample.depth > 2 ? 2 : sample.depth; /* most are equal, some are not */
         for (uint32_t j = sample.depth; j < DEPTH_MAX; j++)
             sample.functions[j] = 0;
         add_naive(whole, &sample);
@@ -259,13 +259,13 @@ static void test_random_samples_against_a_naive_reference(void **state)
     assert_int_equal(fixture_count(whole), SAMPLES);
     assert_int_equal(fixture_weight(whole), weight_ns);
 
-    /* Halves merged are the whole. */
+    /* Two merged halves equal the whole. */
     _cleanup_(profile_freep) struct profile *merged = new_profile(0);
     assert_int_equal(profile_merge(merged, odd, NULL), 0);
     assert_int_equal(profile_merge(merged, even, NULL), 0);
     expect_naive(merged, rows, row_count);
 
-    /* Processes one by one are the whole, too. */
+    /* So do the processes, merged one by one. */
     uint64_t count = 0;
     for (uint32_t pid = 1; pid < 5; pid++) {
         _cleanup_(profile_freep) struct profile *one = new_profile(0);
@@ -291,11 +291,11 @@ static void test_filters_select_entries(void **state)
         {{.pid = 4711}, 6},
         {{.pid = 1}, 0},
         {{.container_id = "0123456789ab"}, 4},
-        {{.container_id = "0123456789a"}, 0}, /* too short to be sure */
+        {{.container_id = "0123456789a"}, 0}, /* too short to be unambiguous */
         {{.container_id = "0123456789ac"}, 0},
         {{.container_id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}, 4},
         {{.container_id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0"}, 0},
-        {{.container_id = ""}, 6}, /* those outside of any container */
+        {{.container_id = ""}, 6}, /* those outside any container */
         {{.service_name = "shop"}, 6},
         {{.service_name = "sho"}, 0},
         {{.service_name = "shop", .pid = 99}, 0},
@@ -306,7 +306,7 @@ static void test_filters_select_entries(void **state)
         assert_int_equal(profile_merge(to, p, &cases[i].filter), 0);
         assert_int_equal(fixture_count(to), cases[i].count);
         if (!cases[i].count)
-            assert_int_equal(strings_count(to->strings), 1); /* nothing arrives that is not referred to */
+            assert_int_equal(strings_count(to->strings), 1); /* only referenced strings are copied */
     }
 }
 
@@ -353,8 +353,8 @@ static void test_bound_is_kept(void **state)
         assert_int_equal(fixture_count(p), added);
         if (max_bytes >= 65536) {
             assert_true(added > 100);
-            assert_true(profile_bytes(p) > max_bytes / 2); /* the bound is made use of */
-            /* What is known is counted on. */
+            assert_true(profile_bytes(p) > max_bytes / 2); /* the memory up to the bound is used */
+            /* Known stacks are still counted. */
             struct frame frames[] = {fixture_native("function_0"), fixture_native("main")};
             assert_int_equal(fixture_add(p, &resource, 1, "t", 1, frames, 2), 0);
             assert_int_equal(p->entries[0].count, 2);
@@ -380,7 +380,7 @@ static void test_merging_into_a_full_profile_counts(void **state)
     assert_true(profile_bytes(to) <= 32768);
 }
 
-/* Texts are borrowed for one call: the same memory may hold another name the next time. */
+/* Texts are borrowed for one call: the caller may reuse the memory. */
 static void test_texts_are_copied(void **state)
 {
     (void)state;
@@ -446,7 +446,7 @@ static void test_folding_joins_equal_functions(void **state)
     for (uint32_t i = 0; i < folded->frame_count; i++) {
         const struct profile_frame *frame = &folded->frames[i];
         assert_int_equal(frame->address, 0);
-        assert_int_equal(frame->line, 0); /* a function is one frame, whichever its lines */
+        assert_int_equal(frame->line, 0); /* a function is one frame for all its lines */
         unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
         truncated = truncated || (frame->kind == FRAME_TRUNCATED &&
                                   strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
@@ -479,8 +479,8 @@ static void test_resources_round_trip(void **state)
     assert_string_equal(out.pod, in.pod);
 }
 
-/* Samples of different requests are different, and of none; merging keeps that, and what is for readers does
- * not. */
+/* Samples of different requests stay separate, also from those of none; merging keeps that, and folding for display
+ * drops it. */
 static void test_samples_differ_by_link(void **state)
 {
     (void)state;
@@ -498,7 +498,7 @@ static void test_samples_differ_by_link(void **state)
         assert_int_equal(profile_add(p, &s), 0);
     }
     assert_int_equal(p->link_count, 3);
-    assert_int_equal(p->entry_count, 4); /* a span of no trace is none */
+    assert_int_equal(p->entry_count, 4); /* a span without a trace is ignored */
     assert_int_equal(fixture_add(to, &resource, 0, "t", 1, frames, 1), 0);
     assert_int_equal(profile_merge(to, p, NULL), 0);
     assert_int_equal(profile_merge(to, p, NULL), 0);
@@ -517,7 +517,8 @@ static void test_samples_differ_by_link(void **state)
     assert_int_equal(folded->entries[0].count, 6);
 }
 
-/* Each sample is of a request of its own: all are kept, most without their link, and within the bound. */
+/* Each sample belongs to a request of its own: all are kept, most without their link, and memory stays within the
+ * bound. */
 static void test_links_are_bounded_separately(void **state)
 {
     (void)state;
@@ -541,7 +542,7 @@ static void test_links_are_bounded_separately(void **state)
     for (uint32_t i = 0; i < p->entry_count; i++)
         linked += p->entries[i].link ? p->entries[i].count : 0;
     assert_int_equal(linked + unlinked, samples);
-    s.frames = others; /* there is room for all else */
+    s.frames = others; /* there is space for everything else */
     assert_int_equal(profile_add(p, &s), PROFILE_UNLINKED);
     assert_int_equal(profile_merge(to, p, NULL), 0);
     assert_int_equal(to->dropped, 0);

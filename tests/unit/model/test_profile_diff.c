@@ -1,6 +1,6 @@
-/* profile_diff.c: by hand, two small profiles whose sums are known; wholes add up, recursion counts once, equal names
- * of moved code are one, and what samples cannot tell is not told, be they many, few and heavy, or all that there were.
- */
+/* profile_diff.c: two small profiles whose sums are computed by hand. Totals add up, recursion counts once, moved code
+ * with equal names is one function, and changes that are not significant are not reported, for many samples, few heavy
+ * ones, or complete counts. */
 #include "model/profile_diff.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static void test_sums_are_right(void **state)
     assert_int_equal(profile_new(0, &after), 0);
     ADD(before, "a", 0, 300, 3, "leaf", "again", "again", "main");
     ADD(before, "a", 0, 100, 1, "main");
-    ADD(after, "a", 0x5000, 500, 5, "leaf", "again", "again", "main"); /* the same code, elsewhere */
+    ADD(after, "a", 0x5000, 500, 5, "leaf", "again", "again", "main"); /* the same code at another address */
     ADD(after, "a", 0x6000, 300, 3, "leaf", "again", "again", "main");
     ADD(after, "b", 0, 200, 2, "again", "main");
     assert_int_equal(profile_diff_new(before, after, &d), 0);
@@ -91,13 +91,13 @@ static void test_significance_of_sampled_changes(void **state)
         ADD(after, "", 0, 100000 - n * 10, 10000 - n, "g", "main");
         assert_int_equal(profile_diff_new(before, after, &d), 0);
         const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
-        const double p = (1000 + n) / 20000.0; /* samples of equal weight: a binomial's */
+        const double p = (1000 + n) / 20000.0; /* samples of equal weight: a binomial distribution */
         assert_true(fabs(change.noise - 3 * sqrt(p * (1 - p) * 2 / 10000)) < 1e-12);
         assert_int_equal(diff_is_significant(&change), twice);
     }
 }
 
-/* Another rate is another weight of each sample, and no other bound. */
+/* Another rate changes the weight of each sample, and not the bound. */
 static void test_sampling_rate_does_not_change_the_bound(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
@@ -114,8 +114,8 @@ static void test_sampling_rate_does_not_change_the_bound(void **state)
     assert_true(fabs(change.noise - 3 * sqrt(0.3 * 0.7 * (1 / 1000.0 + 1 / 4000.0))) < 1e-12);
 }
 
-/* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: of which nobody knows how long the next
- * one takes. */
+/* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: the length of the next one cannot be
+ * estimated. */
 static void test_single_heavy_sample_is_not_significant(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
@@ -138,8 +138,8 @@ static void test_single_heavy_sample_is_not_significant(void **state)
     assert_true(whole.noise == 0);
 }
 
-/* 300 calls that each took 8 pages, then 10: nothing was left to chance. Of one side alone only the other's chance is
- * left. */
+/* 300 calls that each took 8 pages, then 10: nothing was sampled at random. If only one side was, only its variance
+ * counts. */
 static void test_counted_events_are_exact(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
@@ -166,16 +166,16 @@ static void test_counted_events_are_exact(void **state)
     assert_false(diff_is_significant(&change));
 }
 
-/* ---- whether the bounds hold ---- */
+/* ---- how often the bounds hold ---- */
 
-static double draw(uint64_t *state) /* 0 to 1, without both */
+static double draw(uint64_t *state) /* 0 to 1, both excluded */
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return ((double)(*state >> 33) + 0.5) / (double)(1u << 31);
 }
 
-/* A comparison of two recordings of one thing: a sample is of a function with the probability `p`, where it weighs
- * `factor` times as much; weights have the tail of 1 / u^(1/4), which are all equal without one. */
+/* Compares two recordings of the same workload: a sample belongs to a function with probability `p`, where it weighs
+ * `factor` times as much; weights have the tail of 1 / u^(1/4), and are all equal without one. */
 static struct diff_change draw_change(uint64_t *state, double p, double factor, bool has_tail)
 {
     struct diff_amount part[DIFF_SIDES] = {0};
@@ -231,7 +231,7 @@ static void test_empty_profile_can_be_compared(void **state)
     assert_string_equal(profile_diff_why_not(d), "before was not monitored: nothing can be compared");
 }
 
-/* Of waiting time what was looked at is compared; wall-clock time that lacks some of it would be something else. */
+/* Waiting time is compared over the monitored time; wall-clock time that is partly unmonitored is not comparable. */
 static void test_unmonitored_time_is_not_compared(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;

@@ -1,4 +1,4 @@
-/* Sets of labels are part of what a sample is; they take no more than their share of a profile. */
+/* Label sets are part of a sample's identity; they use at most their share of a profile. */
 #include "../fixture.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@ static struct profile *new_profile(size_t max_bytes)
     return p;
 }
 
-/* Of other texts, or of more. Merging keeps that, and what is for readers does not. */
+/* Different texts, or more labels. Merging keeps the distinction, and folding for display drops it. */
 static void test_samples_differ_by_labels(void **state)
 {
     (void)state;
@@ -59,8 +59,8 @@ static void test_samples_differ_by_labels(void **state)
     assert_int_equal(folded->entries[0].count, 7);
 }
 
-/* Each sample has a label of its own: all are kept, most without it, links have their own share, and all is within the
- * bound. */
+/* Each sample has a label of its own: all are kept, most without it, links have their own share, and memory stays
+ * within the bound. */
 static void test_labels_are_bounded_separately(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* profile_with_lines: frames become several where functions were inlined, and nothing else of a profile changes. */
+/* profile_with_lines: inlined functions become frames, and nothing else of a profile changes. */
 #include "../fixture.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void test_inlined_functions_are_frames(void **state)
     for (uint32_t i = 0; i < 5; i++) {
         const struct profile_frame *frame = &with->frames[with->stack_frames[stack->first + i]];
         assert_string_equal(profile_text(with, frame->function),
-                            functions[i]); /* a frame's own name stays where it has one */
+                            functions[i]); /* a frame's own name is kept where it has one */
         assert_int_equal(frame->inlined, inlined[i]);
         assert_int_equal(frame->line, numbers[i]);
         assert_int_equal(frame->address, i < 3 ? 0x1000 + strlen("leaf") : i == 3 ? 0x2000 : 1);
@@ -87,7 +87,7 @@ static void test_bound_is_kept(void **state)
     assert_null(with);
 }
 
-/* Frames that differ in nothing else are one, and so are their stacks and samples. */
+/* Frames that otherwise do not differ are joined, and so are their stacks and samples. */
 static void test_system_names_can_be_dropped(void **state)
 {
     (void)state;

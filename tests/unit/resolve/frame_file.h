@@ -1,7 +1,5 @@
-/* The headers of a file with code and call frame information and nothing else, for tests and harnesses of
- * cfi.c. A segment and a section are left for what a test wants to add. Header only: each test is a program
- * of its own.
- */
+/* The headers of a file with code and call frame information and nothing else, for tests and fuzzers of cfi.c. A test
+ * may add one segment and one section. Header only: each test is a program of its own. */
 #pragma once
 
 #include <elf.h>
@@ -18,7 +16,7 @@ struct frame_file_head {
 };
 
 struct frame_file {
-    bool debug_frame; /* else .eh_frame */
+    bool debug_frame; /* otherwise .eh_frame */
     uint16_t machine;
     uint64_t entry;
     uint64_t code_offset, code_vaddr, code_bytes;

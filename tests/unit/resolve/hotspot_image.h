@@ -1,4 +1,4 @@
-/* A process's memory with the tables that HotSpot publishes, as of 17 and as of 25, for tests of who reads them. */
+/* Process memory with the tables that HotSpot publishes, as of 17 and as of 25, for tests of their readers. */
 #pragma once
 
 #include "resolve/interpreter/hotspot_layout.h"
@@ -92,7 +92,7 @@ static inline void image_begin(struct made_image *m)
         .file = &m->file, .bias = IMAGE_BIAS, .data = m->data, .texts = m->texts, .texts_vaddr = TEXTS_VADDR};
 }
 
-/* What all versions have. */
+/* Entries that all versions have. */
 static inline void image_common(struct made_image *m)
 {
     image_begin(m);

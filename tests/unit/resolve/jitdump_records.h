@@ -1,4 +1,4 @@
-/* A jitdump in memory, record by record. */
+/* A jitdump built in memory, record by record. */
 #pragma once
 
 #include <elf.h>
@@ -44,7 +44,7 @@ static inline void dump_record(struct dump *d, uint32_t kind, uint64_t time_ns, 
     dump_put(d, rest, rest_bytes);
 }
 
-/* With its code, of 0xcc. */
+/* Code bytes are 0xcc. */
 static inline void dump_load(struct dump *d, uint64_t time_ns, uint64_t address, uint64_t size, const char *name)
 {
     const uint64_t longs[] = {0, address, address, size, 1};

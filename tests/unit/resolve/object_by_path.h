@@ -1,4 +1,4 @@
-/* In place of those in objects.c, for tests of what reads a file: the path says it all. */
+/* Replaces the functions of objects.c, for tests of file readers: the path is the only identity. */
 #pragma once
 
 #include "resolve/object/objects.h"

@@ -1,6 +1,5 @@
-/* Records of lives told to a process table, for tests of it. PIDs from NOBODY on are of no process of this
- * machine (they are larger than any pid_max), so that /proc knows nothing of them. Header only: each test is
- * a program of its own. */
+/* Process lifecycle records for tests of the process table. PIDs from UNUSED_PID on do not exist on this machine (they
+ * are larger than any pid_max), so /proc has nothing about them. Header only: each test is a program of its own. */
 #pragma once
 
 #include "resolve/process/processes.h"

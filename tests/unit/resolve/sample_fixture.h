@@ -1,4 +1,4 @@
-/* What tests of samples have in common: records of one program, and the modules around samples.c played: names, rows,
+/* Shared by tests of samples: records of one program, and fakes of the modules around samples.c: names, unwind tables,
  * kernel symbols and an interpreter's names; the process table is the real one. */
 #pragma once
 
@@ -24,16 +24,16 @@
 
 #include <cmocka.h>
 
-#define PROGRAM           0x40000000u /* PIDs of no process of this machine */
+#define PROGRAM           0x40000000u /* PIDs that do not exist on this machine */
 #define GONE              0x40000001u
 #define EVALUATOR_OFFSET  0x5eee                                   /* in the program */
 #define EVALUATOR         (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
 #define EXEC_ADDRESS      0xffffffff81234500                       /* in load_elf_binary */
-#define CALL_ADDRESS      0xffffffff81234600                       /* in what a tracepoint calls */
+#define CALL_ADDRESS      0xffffffff81234600                       /* in a function called from a tracepoint */
 #define RETPOLINE_ADDRESS 0xffffffff82202186
 #define BPF_ADDRESS       0xffffffffc0001000 /* in a BPF program */
 
-/* ---- the other modules, played ---- */
+/* ---- fakes of the other modules ---- */
 
 static size_t name_padding; /* makes names long */
 
@@ -53,7 +53,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     return found ? 0 : -ENOENT;
 }
 
-/* CPython, with these names: of even code objects "pNN". */
+/* CPython, with these names: "pNN" for even code objects. */
 static struct interpreter played;
 
 static int played_open(size_t max_bytes, void **ret_self)
@@ -249,7 +249,7 @@ static uint64_t sum(const struct losses *l)
         PYTHON_MARK | (address), 0, 0                                                                                  \
     }
 
-/* Behind what the record has. */
+/* Appends to the record. */
 static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count,
                                enum python_end end)
 {
@@ -262,7 +262,7 @@ static inline void put_entries(struct cpu_sample *r, const struct python_entry *
     r->h.size_bytes += (uint32_t)(count * sizeof(*entries) + sizeof(tail));
 }
 
-/* The sample's frames, leaf first, as "p2 program+5100 ..."; truncated ones as their reason in brackets. */
+/* The sample's frames, leaf first, as "p2 program+5100 ..."; truncation as its reason in brackets. */
 static inline const char *resolved(struct fixture *f, const struct cpu_sample *r)
 {
     static char text[1024];

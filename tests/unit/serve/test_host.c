@@ -1,4 +1,4 @@
-/* Which Host headers are taken. */
+/* Which Host headers are accepted. */
 #include "serve/host.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The parameters of API calls: what is taken, and that what is refused says why. */
+/* The parameters of API calls: valid values, and the error texts of invalid ones. */
 #include "serve/query.h"
 
 #include <errno.h>
@@ -123,8 +123,8 @@ static void test_time_ranges(void **state)
         assert_int_equal(set(&q, "time", times[i].name, why), 0);
         assert_int_equal(q.time, times[i].time);
     }
-    expect_refused("time", "", "off_cpu (waiting)");
-    expect_refused("time", "waits", "off_cpu (waiting)");
+    expect_refused("time", "", "off_cpu or wall");
+    expect_refused("time", "waits", "off_cpu or wall");
 }
 
 static void test_repeated_parameter_is_refused(void **state)
@@ -138,7 +138,7 @@ static void test_repeated_parameter_is_refused(void **state)
     assert_string_equal(why, "pid: given twice");
 }
 
-/* What a list of parameters is told, "" where it is taken. */
+/* The error for a list of parameters, "" if it is accepted. */
 static const char *told(unsigned needed, const char *const pairs[][2], char why[256])
 {
     struct query q;
@@ -200,9 +200,15 @@ static void test_error_text_is_truncated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_valid_parameters_are_parsed),        cmocka_unit_test(test_invalid_values_are_refused),
-        cmocka_unit_test(test_unknown_parameters_are_refused),      cmocka_unit_test(test_time_ranges),        cmocka_unit_test(test_repeated_parameter_is_refused),
-        cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_error_text_is_truncated), cmocka_unit_test(test_region_parameters),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_valid_parameters_are_parsed),
+        cmocka_unit_test(test_invalid_values_are_refused),
+        cmocka_unit_test(test_unknown_parameters_are_refused),
+        cmocka_unit_test(test_time_ranges),
+        cmocka_unit_test(test_repeated_parameter_is_refused),
+        cmocka_unit_test(test_embedded_nul),
+        cmocka_unit_test(test_error_text_is_truncated),
+        cmocka_unit_test(test_region_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* A receiver, a clock and pauses for tests of the senders: no socket, no thread, no sleep. Time passes only
- * while a post or a pause takes it. Header only: each test is a program of its own. */
+/* A simulated receiver, clock and pauses for tests of the senders: no socket, no thread, no sleep. Time passes only
+ * during a post or a pause. Header only: each test is a program of its own. */
 #pragma once
 
 #include "otlp/transport.h"
@@ -13,7 +13,7 @@
 #define MS                   1000000ull
 #define SECOND               (1000 * MS)
 
-/* What the receiver does with a post. All zeros: accepts it. */
+/* The receiver's answer to a post. All zeros: accepts it. */
 struct simulated_answer {
     int status;              /* of HTTP; 0: 200; -errno: no answer */
     uint32_t retry_after_ms; /* as the transport reads it from Retry-After or RetryInfo */
@@ -25,10 +25,10 @@ struct simulated_answer {
 struct simulation {
     uint64_t now_ns, closed_ns;
     uint64_t close_at_ns;    /* when the shutdown begins; 0: never */
-    bool attempts_end_early; /* `pause` returns false at the shutdown, as of profiles; otherwise it is only
-                                cut short, as of traces */
+    bool attempts_end_early; /* `pause` returns false at shutdown, as for profiles; otherwise it is only cut short, as
+                              * for traces */
 
-    const struct simulated_answer *script; /* one a post, the last one for all later ones; NULL: accepts all */
+    const struct simulated_answer *script; /* one per post, the last one for all later ones; NULL: accepts all */
     size_t script_count;
     uint64_t post_ns; /* that a post takes */
 
@@ -56,7 +56,7 @@ static inline uint64_t simulation_closed_ns(void *argument)
     return ((struct simulation *)argument)->closed_ns;
 }
 
-/* Moves the clock to `end_ns`, or to the first moment at which `is_over`. */
+/* Advances the clock to `end_ns`, or until `is_over`. */
 static inline void simulation_pass(struct simulation *s, uint64_t end_ns, bool (*is_over)(struct simulation *s))
 {
     while (s->now_ns < end_ns && !(is_over && is_over(s))) {
@@ -101,7 +101,7 @@ static inline int simulation_open(const struct otlp_transport_options *o, void *
     return 0;
 }
 
-/* Until the sender or its timeout ends the post. */
+/* Blocks until the sender or its timeout ends the post. */
 static inline int simulation_hang(struct simulation *s, struct otlp_answer *ret_answer)
 {
     const uint64_t end_ns = s->now_ns + s->options.timeout_ms * MS;
@@ -155,7 +155,7 @@ static inline void simulation_close(void *connection)
 static const struct otlp_transport simulation_transport = {OTLP_TRANSPORT_VERSION, simulation_open, simulation_post,
                                                            simulation_close};
 
-/* The URL by which the transport finds the simulation. */
+/* URL that selects this simulation in the transport. */
 static inline void simulation_url(const struct simulation *s, char ret_url[64])
 {
     snprintf(ret_url, 64, "http://%p", (const void *)s);

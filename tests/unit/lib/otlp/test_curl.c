@@ -1,5 +1,5 @@
-/* Posts that have no answer: the same words for the same reason, however long it took; and who else has the connection.
- */
+/* Posts that get no answer: the same message for the same reason, whatever the duration; and which processes share the
+ * connection. */
 #include "otlp/transport.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL;
 
-/* A socket with a port of its own; whoever connects to it is refused unless it listens, and never answered. */
+/* A bound socket with its own port. A connection to it is refused unless the socket listens, and is never answered. */
 static int bound(int *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -33,7 +33,7 @@ struct seen {
     int port, connections, inherited;
 };
 
-/* While a post waits: ends it once its connection has been looked at. */
+/* Called during a post: ends it once its connection has been checked. */
 static bool look(void *argument)
 {
     struct seen *seen = argument;
@@ -82,7 +82,7 @@ static void test_connection_refused(void **state)
     assert_int_equal(post(port, 60000, NULL, &answer), -ECONNREFUSED);
     assert_memory_equal(answer.why, wanted, strlen(wanted));
     assert_null(strstr(answer.why, "after"));
-    assert_non_null(strstr(answer.why, "connect to server")); /* what is behind the duration is there */
+    assert_non_null(strstr(answer.why, "connect to server")); /* the text after the duration is present */
     close(fd);
 }
 
@@ -93,7 +93,7 @@ static void test_receiver_does_not_answer(void **state)
     int port, fd = bound(&port);
     assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(post(port, 200, NULL, &answer), -ETIMEDOUT);
-    if (strcmp(answer.why, "Connection timed out") != 0) /* so far it may not have come on a busy machine */
+    if (strcmp(answer.why, "Connection timed out") != 0) /* on a loaded machine it may time out first */
         assert_string_equal(answer.why, "Operation timed out with 0 bytes received");
     close(fd);
 }

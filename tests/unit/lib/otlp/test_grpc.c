@@ -1,5 +1,5 @@
-/* What a reply of gRPC means to a sender of OTLP: its headers and trailers, whatever they are, and its message. Live
- * receivers are in tests/e2e/test_profiles_grpc.py and tests/faults/test_profiles_grpc_receivers.py. */
+/* How a gRPC reply is interpreted for OTLP: any headers and trailers, and its message. Real receivers are tested in
+ * tests/e2e/test_profiles_grpc.py and tests/faults/test_profiles_grpc_receivers.py. */
 #include "otlp/grpc.h"
 #include "otlp/gzip.h"
 #include "otlp/zstd.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Lines as libcurl gives them, one after the other, each in memory of exactly its size. */
+/* Lines as libcurl delivers them, one at a time, each in a buffer of exactly its size. */
 static struct otlp_answer judge(unsigned http_status, const char *lines, char *ret_why)
 {
     struct otlp_grpc_reply reply = {0};
@@ -67,7 +67,7 @@ static void test_grpc_status_mapping(void **state)
     }
 }
 
-/* A header of an informational answer is not one of the answer. */
+/* Headers of an informational response do not belong to the final one. */
 static void test_informational_headers_are_ignored(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void test_grpc_message_decoding(void **state)
     expect_message("", 0, none, NULL);
     expect_message("\1\0\0\0\3abc", 8, gzip, NULL);
     expect_message("\1\0\0\0\3abc", 8, zstd, NULL);
-    for (size_t i = 0; i < 4; i++) { /* what fits, and a byte more */
+    for (size_t i = 0; i < 4; i++) { /* the largest that fits, and one byte more */
         const bool is_zstd = i >= 2;
         assert_int_equal(
             otlp_pack(&p, is_zstd ? &otlp_zstd : NULL, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i % 2, &size), 0);
@@ -212,9 +212,9 @@ static void test_grpc_message_decoding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grpc_status_mapping),         cmocka_unit_test(test_informational_headers_are_ignored),
+        cmocka_unit_test(test_grpc_status_mapping), cmocka_unit_test(test_informational_headers_are_ignored),
         cmocka_unit_test(test_missing_grpc_status), cmocka_unit_test(test_retry_info),
-        cmocka_unit_test(test_retry_delays),     cmocka_unit_test(test_grpc_message_decoding),
+        cmocka_unit_test(test_retry_delays),        cmocka_unit_test(test_grpc_message_decoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

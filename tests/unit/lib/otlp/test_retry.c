@@ -1,5 +1,4 @@
-/* When a packet is sent again: back-off, Retry-After, give-up and the deadline at shutdown, by a clock that
- * only the test moves. */
+/* When a packet is sent again: back-off, Retry-After, give-up and the deadline at shutdown, on a simulated clock. */
 #include "otlp/retry.h"
 
 #include <limits.h>
@@ -16,10 +15,10 @@ static const struct otlp_retry_limits traces = {.attempts_max = 5, .pause_max_ms
                                       profiles = {
                                           .attempts_max = UINT_MAX, .pause_max_ms = 10000, .give_up_ns = 300000 * MS};
 
-/* The pause after the next failure, with the least (0) or the most (1) jitter. */
+/* The pause after the next failure, with minimum (0) or maximum (1) jitter. */
 static unsigned pause_after(struct otlp_retry *retry, uint64_t now_ns, uint32_t retry_after_ms, bool most)
 {
-    /* The jitter is a remainder by half the pause + 1: find the random number that gives the largest one. */
+    /* The jitter is a remainder modulo half the pause + 1: search for the random number that gives the largest one. */
     struct otlp_retry probe = *retry;
     unsigned least = 0, ms = 0;
     assert_true(otlp_retry_next(&probe, now_ns, 0, 0, 0, &least));
@@ -124,7 +123,7 @@ static void test_time_is_limited(void **state)
     assert_true(otlp_retry_next(&retry, START + 3600000 * MS, 0, 0, 0, &ms)); /* no limit */
 }
 
-/* The whole life of a packet whose receiver is dead: how many attempts, and when the last one begins. */
+/* A packet whose receiver is dead: number of attempts, and the start of the last one. */
 static void test_dead_receiver_is_given_up_after_five_minutes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The loop of attempts, with a receiver and a clock that the test makes: what is sent again, when, and what
- * is not. How long each pause is: test_retry.c. */
+/* The retry loop with a simulated receiver and clock: what is sent again, when, and what is not. Length of each pause:
+ * test_retry.c. */
 #include "otlp/sender.h"
 
 #include <limits.h>
@@ -148,7 +148,7 @@ static void test_retry_after_is_honoured(void **state)
     deliver(&f, 0);
     assert_int_equal(simulation_between_ms(&f.s, 0, 1), 3000);
     assert_in_range(simulation_between_ms(&f.s, 1, 2), 500, 1000);
-    assert_int_equal(simulation_between_ms(&f.s, 2, 3), 30000); /* its bound */
+    assert_int_equal(simulation_between_ms(&f.s, 2, 3), 30000); /* the configured maximum */
     end(&f);
 }
 
@@ -189,7 +189,7 @@ static void test_profiles_are_given_up_after_five_minutes(void **state)
     for (size_t i = 5; i + 1 < f.s.posts; i++)
         assert_in_range(simulation_between_ms(&f.s, i, i + 1), 5100, 10100);
     const uint64_t before_ns = f.s.now_ns;
-    deliver(&f, -EHOSTUNREACH); /* the next packet has its own five minutes */
+    deliver(&f, -EHOSTUNREACH); /* the next packet has five minutes of its own */
     assert_true(f.s.now_ns - before_ns > 280 * SECOND);
     end(&f);
 }
@@ -225,8 +225,7 @@ static void test_shutdown_ends_a_post_after_five_seconds(void **state)
     end(&f);
 }
 
-/* Traces: the shutdown cuts a pause short, the next attempt is made at once, and later pauses fit what time
- * is left. */
+/* Traces: shutdown cuts a pause short, the next attempt follows at once, and later pauses fit the remaining time. */
 static void test_shutdown_tries_traces_at_once(void **state)
 {
     (void)state;
@@ -247,13 +246,12 @@ static void test_shutdown_bounds_all_attempts(void **state)
     begin_traces(&f, BUSY(3000));
     f.s.close_at_ns = f.s.now_ns + 1 * SECOND;
     deliver(&f, -EREMOTEIO);
-    assert_int_equal(f.s.posts, 3); /* before; at the shutdown; 3 s later; and not at the deadline */
+    assert_int_equal(f.s.posts, 3); /* before; at shutdown; 3 s later; and not at the deadline */
     assert_in_range(f.s.now_ns, f.s.closed_ns + 4998 * MS, f.s.closed_ns + 5000 * MS);
     end(&f);
 }
 
-/* Profiles: the pause returns false, and the packet has had its last attempt; the next one has one of its
- * own. */
+/* Profiles: the pause returns false, and the packet has had its last attempt; the next packet gets one attempt. */
 static void test_shutdown_ends_the_attempts_for_profiles(void **state)
 {
     (void)state;

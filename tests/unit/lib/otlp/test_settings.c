@@ -1,4 +1,4 @@
-/* OTEL_EXPORTER_OTLP_...: the protocol of each signal, and which endpoint that makes of the variables. */
+/* OTEL_EXPORTER_OTLP_...: the protocol of each signal, and the endpoint that results from the variables. */
 #include "otlp/settings.h"
 #include "otlp/transport.h"
 
@@ -48,7 +48,7 @@ static void test_endpoints(void **state)
     setenv("OTEL_EXPORTER_OTLP_PROFILES_INSECURE", "false", 1);
     expect(OTLP_SIGNAL_PROFILES, "grpc", NULL, "a:4317", OTLP_GRPC, "https://a:4317");
     expect(OTLP_SIGNAL_PROFILES, "http/protobuf", "a:4317", NULL, OTLP_HTTP_PROTOBUF,
-           "a:4317"); /* none of HTTP: told by who sends */
+           "a:4317"); /* not a URL of HTTP: the sender reports it */
     expect(OTLP_SIGNAL_METRICS, NULL, NULL, "http://a", OTLP_HTTP_JSON, "");
     expect(OTLP_SIGNAL_METRICS, "http/protobuf", "http://b/x", "http://a", OTLP_HTTP_PROTOBUF, "http://b/x");
     expect(OTLP_SIGNAL_METRICS, "grpc", "http://b", "http://a", OTLP_GRPC, "http://b");

@@ -1,4 +1,4 @@
-/* Declarations of arguments: what is taken, where the fault is in what is not, and what consumers are told.
+/* Declarations of arguments: valid ones, the position of the error in invalid ones, and the description for consumers.
  */
 #include "probe/arguments.h"
 
@@ -128,7 +128,7 @@ static void test_usdt_argument_description(void **state)
     assert_int_equal(probe_arguments_describe(&arguments, NULL, 0), length);
 }
 
-/* Each value by each type: what C's assignment makes of it, and something with a meaning where C has none. */
+/* Each value converted to each type: as in C's assignment, and a defined result where C has none. */
 static void test_value_conversions(void **state)
 {
     (void)state;
@@ -174,8 +174,12 @@ static void test_value_conversions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_argument_names),          cmocka_unit_test(test_declarations), cmocka_unit_test(test_errors_name_the_position),
-        cmocka_unit_test(test_at_most_twelve_arguments), cmocka_unit_test(test_usdt_argument_description),  cmocka_unit_test(test_value_conversions),
+        cmocka_unit_test(test_argument_names),
+        cmocka_unit_test(test_declarations),
+        cmocka_unit_test(test_errors_name_the_position),
+        cmocka_unit_test(test_at_most_twelve_arguments),
+        cmocka_unit_test(test_usdt_argument_description),
+        cmocka_unit_test(test_value_conversions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

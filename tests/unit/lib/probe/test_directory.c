@@ -1,4 +1,4 @@
-/* Providers whose objects are files in a directory, and every reason for which they are in memory instead. */
+/* Providers whose objects are files in a directory, and every reason to fall back to memory. */
 #include <sonde/probe.h>
 
 #include <dirent.h>
@@ -48,7 +48,7 @@ static int count_files(char path[512])
     return count;
 }
 
-/* The one file in it; "" when there is none or more than one. */
+/* The only file in it; "" when there is none or more than one. */
 static const char *only_file(void)
 {
     static char path[512];
@@ -82,7 +82,7 @@ static void test_one_file_for_all_processes(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* What others could have put there or could change is not executed. */
+/* A file that another user could have created or could change is not executed. */
 static void test_untrusted_files_are_not_used(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static int is_told(const struct warnings *warnings)
     return warnings->count == 1 && strstr(warnings->last, "(it is mounted noexec); in memory instead");
 }
 
-/* 0 when all is as it should be; 99: nothing can be mounted here. */
+/* 0: success; 99: nothing can be mounted here. */
 static int use_noexec(void)
 {
     struct warnings first_warnings, warnings;
@@ -173,7 +173,7 @@ static int use_noexec(void)
         return 1;
     if (mount("none", directory, "tmpfs", MS_REMOUNT | MS_NOEXEC, NULL) < 0)
         return 99;
-    /* Of a file that is there, newly and again. */
+    /* With a file present, new and again. */
     if (load_counted(directory, &warnings, &second) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 2)
         return 2;
     for (int i = 0; i < 2; i++) {
@@ -183,7 +183,7 @@ static int use_noexec(void)
     }
     if (count_mappings(only_file()) != 0 || unlink(only_file()) < 0)
         return 4;
-    /* And none is made that nobody could attach to. */
+    /* And no file is created that could not be attached to. */
     if (load_counted(directory, &warnings, &third) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 6 ||
         count_files(path) != 0)
         return 5;

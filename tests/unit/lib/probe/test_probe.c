@@ -1,6 +1,5 @@
-/* Providers and probes where no kernel is needed to see what they do: errors, semaphores, what is left
- * behind, threads, processes, and every way in which loading can be refused. What consumers read is
- * tests/bpf/test_usdt.c. */
+/* Providers and probes, as far as they can be tested without a kernel: errors, semaphores, leftovers, threads,
+ * processes, and every way in which loading can fail. Arguments seen by consumers: tests/bpf/test_usdt.c. */
 #include <sonde/probe.h>
 
 #include <dirent.h>
@@ -26,7 +25,7 @@
 #include "../mappings.h"
 #include "warnings.h"
 
-/* What a consumer's coming and going does. */
+/* Changes the semaphore as an attaching or detaching consumer does. */
 static void attach(struct sonde_probe *probe, int by)
 {
     volatile uint16_t *semaphore = (volatile uint16_t *)(uintptr_t)probe->semaphore;
@@ -148,7 +147,7 @@ static void test_unload_releases_everything(void **state)
     assert_int_equal(count_descriptors(), descriptors);
 }
 
-/* A daemon closes all descriptors; the number is then somebody else's, and stays his. */
+/* A daemon closes all descriptors; the number is then reused by its new owner and must not be closed. */
 static void test_reused_descriptor_is_not_closed(void **state)
 {
     (void)state;
@@ -178,7 +177,8 @@ static void *fire_until_the_end(void *unused)
     while (!__atomic_load_n(&threads_end, __ATOMIC_RELAXED)) {
         for (int i = 0; i < 100; i++)
             sonde_probe_fire(shared_probe, i, "text", 1.5);
-        sonde_probe_fire_values(shared_probe, 0, NULL); /* as one that has looked before the other unloaded */
+        sonde_probe_fire_values(shared_probe, 0, NULL); /* as a thread that checked the semaphore before another thread
+                                                         * unloaded */
         sched_yield();
     }
     return unused;
@@ -221,7 +221,7 @@ static void *load_and_unload_until_the_end(void *provider)
     return NULL;
 }
 
-/* Children forked while another thread has the provider's lock, or is in the middle of loading. */
+/* Children forked while another thread holds the provider's lock, or is loading. */
 static void test_fork_with_concurrent_threads(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_child_reloads_after_fork(void **state)
     struct sonde_provider *provider = new_provider("after_fork", &warnings);
     assert_int_equal(sonde_probe_add(provider, "probe", "i32 i", &probe), 0);
     assert_int_equal(sonde_provider_load(provider), 0);
-    attach(probe, 1); /* by nobody whom the kernel knows, so that the child's first firing finds it out */
+    attach(probe, 1); /* no real consumer, so that the child's first firing detects it */
     pid_t child = fork();
     if (child == 0) {
         sonde_probe_fire(probe, 1);
@@ -284,10 +284,10 @@ static void test_child_reloads_after_fork(void **state)
     sonde_provider_free(provider);
 }
 
-/* --- what can be refused ----------------------------------------------------------------------------- */
+/* --- loading failures ----------------------------------------------------------------------------- */
 
-/* Loads where it is refused. Returns 0 when all is as it should be: the error, one warning, and a provider
- * that works on in silence. */
+/* Loads where loading fails. Returns 0 on the expected result: the error, one warning, and a provider that stays
+ * usable but silent. */
 static int use_silent(int error, const char *directory)
 {
     struct warnings warnings = {0};
@@ -337,7 +337,7 @@ static void test_load_without_memfd(void **state)
     }
 }
 
-/* Each allocation fails once, in a provider's whole life. */
+/* Each allocation in a provider's lifetime fails once. */
 static void test_load_with_failing_allocations(void **state)
 {
     (void)state;
@@ -360,7 +360,7 @@ static void test_load_with_failing_allocations(void **state)
         if (probe) {
             assert_int_equal(warnings.count, failed);
             sonde_probe_fire_values(probe, 0, NULL);
-            assert_int_equal(sonde_provider_load(provider), 0); /* a load that was refused may be tried again */
+            assert_int_equal(sonde_provider_load(provider), 0); /* a failed load may be retried */
             attach(probe, 1);
             sonde_probe_fire(probe, 1);
         }
@@ -381,7 +381,7 @@ static void test_load_without_descriptors(void **state)
     assert_int_equal(status, 0);
 }
 
-/* Only the form of the site depends on this; a filter must not be asked for what it may not know. */
+/* Only the form of the site depends on this; libsonde must not call a system call that a filter may not know. */
 static void test_load_under_a_seccomp_filter(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void test_load_under_a_seccomp_filter(void **state)
     assert_int_equal(status, 0);
 }
 
-/* A filter that kills cannot be asked; who runs the program says so. That it would kill is shown too. */
+/* A filter that kills cannot be probed, so the user disables probes. The test also shows that the filter would kill. */
 static void test_sonde_probes_off(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Providers whose warnings are counted, and the last one kept. */
+/* Providers that count their warnings and keep the last one. */
 #pragma once
 
 #include <sonde/probe.h>

@@ -1,6 +1,6 @@
-/* Who is attached to the probes of traces, as the test wants it: for test programs linked with
- * -Wl,--wrap=sonde_probe_add,--wrap=sonde_provider_load. The semaphores are the program's own, so that no
- * agent that runs on the same machine finds the probes and changes what a request is. */
+/* Simulated attachment to the trace probes: for test programs linked with
+ * -Wl,--wrap=sonde_probe_add,--wrap=sonde_provider_load. The semaphores are the program's own, so that an agent on the
+ * same machine does not find the probes and change how requests are traced. */
 #pragma once
 
 #include <sonde/probe.h>
@@ -14,7 +14,7 @@ enum { HEARD_REQUEST_START, HEARD_REQUEST_END, HEARD_THREAD_ENTER, HEARD_THREAD_
 static struct sonde_probe *attached_probes[HEARD_PROBES];
 static size_t attached_count;
 static _Alignas(8) uint16_t attached_semaphores[HEARD_PROBES];
-static bool attached_really; /* the test wants the probes themselves */
+static bool attached_really; /* the test uses the real probes */
 
 int __real_sonde_probe_add(struct sonde_provider *provider, const char *name, const char *arguments,
                            struct sonde_probe **ret_probe);
@@ -43,7 +43,7 @@ int __wrap_sonde_provider_load(struct sonde_provider *provider)
     return 0;
 }
 
-/* As a kernel does it. */
+/* As the kernel does. */
 static inline void attach_to(int probe, int by)
 {
     __atomic_add_fetch((uint16_t *)(uintptr_t)attached_probes[probe]->semaphore, (uint16_t)by, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* A manager with a file in a folder of its own, and what is in its files: for the tests of lib/trace. */
+/* A manager with a file in a directory of its own, and access to its files: for the tests of lib/trace. */
 #pragma once
 
 #include "../../emulated.h"
@@ -69,7 +69,7 @@ static inline void fixture_close(struct fixture *f)
         pclose(done);
 }
 
-/* The text of FILE + suffix, to be freed; NULL when there is none. */
+/* The text of FILE + suffix, freed by the caller; NULL when there is none. */
 static inline char *fixture_read(const struct fixture *f, const char *suffix)
 {
     char path[160];
@@ -105,7 +105,7 @@ static inline struct sonde_trace_stats fixture_stats(struct fixture *f)
     return stats;
 }
 
-/* For tests whose child has threads of its own: neither ThreadSanitizer nor qemu-user can do that. */
+/* For tests whose child has threads of its own, which ThreadSanitizer and qemu-user do not support. */
 static inline void fixture_need_threads_after_fork(void)
 {
 #ifdef __SANITIZE_THREAD__

@@ -1,4 +1,4 @@
-/* A transport that keeps what is sent through it, and answers as a test says: no network. */
+/* A transport that keeps what is sent, and answers as scripted: no network. */
 #pragma once
 
 #include "transport.h"

@@ -1,5 +1,4 @@
-/* What is fired for whoever is attached, without a kernel: for test programs linked with
- * -Wl,--wrap=sonde_probe_fire_values too. */
+/* Records firings without a kernel: for test programs that are also linked with -Wl,--wrap=sonde_probe_fire_values. */
 #pragma once
 
 #include "fixture.h"

@@ -1,5 +1,4 @@
-/* A receiver of traces and metrics that counts what comes, keeps the last metrics, and answers them as it is told to.
- */
+/* A receiver of traces and metrics that counts packets, keeps the last metrics, and answers them as scripted. */
 #pragma once
 
 #include "transport.h"
@@ -13,7 +12,7 @@ static struct {
     int traces, metrics;
     char *last_metrics;
     size_t largest_metrics;
-    int answer; /* to metrics: a status, or -errno */
+    int answer; /* answer to metrics: a status, or -errno */
 } receiver;
 static char connections[2]; /* of traces, of metrics */
 
@@ -44,7 +43,7 @@ static int keep_post(void *connection, const void *data, size_t size, struct otl
 
 static const struct otlp_transport keeping = {OTLP_TRANSPORT_VERSION, keep_open, keep_post, nowhere_close};
 
-/* While the exporter goes on sending. */
+/* While the exporter continues to send. */
 static inline bool last_metrics_say(const char *text)
 {
     pthread_mutex_lock(&receiver_lock);

@@ -1,5 +1,5 @@
-/* --trace-config, the deprecated flags and the environment. The texts of errors are those of
- * tritonserver 2.51, seen on the real one; what it takes and ours refuses stands under `stricter`. */
+/* --trace-config, the deprecated flags and the environment. Error texts are those of tritonserver 2.51; settings that
+ * it accepts and Sonde refuses are under `stricter`. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static void test_all_settings(void **state)
     assert_int_equal(c->values.rate, UINT32_MAX);
     assert_int_equal(c->values.count, -1);
     assert_int_equal(c->values.level, SONDE_TRACE_TENSORS);
-    set(c, "level=TRUE"); /* adds up */
+    set(c, "level=TRUE"); /* accumulates */
     assert_int_equal(c->values.level, SONDE_TRACE_TENSORS | SONDE_TRACE_TIMESTAMPS);
     assert_string_equal(c->file, "/a,b=c/t.json");
     assert_int_equal(c->values.log_frequency, 50);
@@ -79,7 +79,7 @@ static void test_all_settings(void **state)
     set(c, "opentelemetry,url=http://collector:4318/v1/traces");
     set(c, "opentelemetry,resource=service.name=a=b");
     set(c, "opentelemetry,resource=x=1");
-    set(c, "opentelemetry,resource=x=2"); /* the last one counts */
+    set(c, "opentelemetry,resource=x=2"); /* the last one wins */
     set(c, "opentelemetry,bsp_max_queue_size=10");
     set(c, "opentelemetry,bsp_max_export_batch_size=10");
     set(c, "opentelemetry,bsp_schedule_delay=100");
@@ -186,7 +186,7 @@ static void test_contradicting_settings_are_refused(void **state)
     expect_refused(
         LIST("mode=opentelemetry", "opentelemetry,bsp_max_queue_size=0"),
         "Bad option: \"--trace-config opentelemetry,bsp_max_queue_size\".\nProvided option value is out of bound. Got 0");
-    /* And a manager says the same. */
+    /* And the manager reports the same. */
     char why[SONDE_TRACE_WHY_SIZE] = "";
     struct sonde_trace_manager *m = NULL;
     struct sonde_trace_config *c = config();

@@ -1,5 +1,4 @@
-/* The files: rotation, files of others, what happens when writing fails, when a file is moved away, and at a
- * fork. */
+/* The files: rotation, existing files of other writers, failed writes, moved files, and fork. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@ static void requests(struct fixture *f, int n)
     assert_int_equal(sonde_trace_manager_flush(f->manager, 20000), 0);
 }
 
-/* Requests in a file; -1: there is none. Whole arrays only. */
+/* Number of requests in a file; -1: no file. Complete arrays only. */
 static int count(const struct fixture *f, const char *suffix)
 {
     char *text = fixture_read(f, suffix);
@@ -65,7 +64,7 @@ static void test_file_rotation(void **state)
     requests(&f, 1);
     assert_int_equal(count(&f, ".2"), 3);
     assert_int_equal(count(&f, ".3"), -1);
-    /* What is left of an old setting stays as it is; the new one begins the next file. */
+    /* Files of an old setting stay as they are; the new setting starts the next file. */
     requests(&f, 1);
     post(&f, "{\"log_frequency\":\"2\"}");
     requests(&f, 3);
@@ -119,7 +118,7 @@ static void test_existing_files_are_kept(void **state)
     fixture_expect(&f, ".old.1", "[\"older\"]");
     fixture_expect(&f, ".old.2", "[\"old\"]");
     assert_int_equal(unlink(f.file), 0);
-    touch(&f, "", ""); /* there is nothing in it to keep */
+    touch(&f, "", ""); /* an empty file need not be kept */
     requests(&f, 1);
     assert_int_equal(count(&f, ""), 1);
     assert_int_equal(count(&f, ".old.3"), -1);
@@ -133,7 +132,7 @@ static void test_existing_files_are_kept(void **state)
     fixture_close(&f);
 }
 
-/* Two servers with one setting: the second does not take the first one's file away. */
+/* Two servers with one setting: the second does not replace the first one's file. */
 static void test_file_of_another_writer_is_kept(void **state)
 {
     (void)state;
@@ -168,7 +167,7 @@ static void test_moved_or_truncated_file_is_recreated(void **state)
     assert_int_equal(unlink(f.file), 0);
     requests(&f, 1);
     assert_int_equal(count(&f, ""), 1);
-    assert_int_equal(truncate(f.file, 5), 0); /* somebody else's from then on, kept aside */
+    assert_int_equal(truncate(f.file, 5), 0); /* from then on it is another writer's, and is kept under another name */
     requests(&f, 1);
     assert_int_equal(count(&f, ""), 1);
     struct sonde_trace_stats s = fixture_stats(&f);
@@ -177,7 +176,7 @@ static void test_moved_or_truncated_file_is_recreated(void **state)
     fixture_close(&f);
 }
 
-/* No such directory, until there is one. */
+/* The directory does not exist at first. */
 static void test_errors_are_reported_once_and_counted(void **state)
 {
     (void)state;
@@ -206,8 +205,8 @@ static void test_errors_are_reported_once_and_counted(void **state)
     fixture_close(&f);
 }
 
-/* A file that may not grow: what is in it stays a whole array, and it grows again when it may. RLIMIT_FSIZE
- * stands for a full disk (tests/faults tries a real one). */
+/* A file that may not grow: its array stays complete, and it grows again when allowed. RLIMIT_FSIZE stands in for a
+ * full disk (tests/faults uses a real one). */
 static void test_failed_write_leaves_the_array_closed(void **state)
 {
     (void)state;
@@ -219,7 +218,7 @@ static void test_failed_write_leaves_the_array_closed(void **state)
     char *text = fixture_read(&f, "");
     assert_int_equal(stat(f.file, &st), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    small = (struct rlimit){(rlim_t)st.st_size + 7, before.rlim_max}; /* the next write gets 7 bytes far */
+    small = (struct rlimit){(rlim_t)st.st_size + 7, before.rlim_max}; /* the next write is cut after 7 bytes */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     requests(&f, 2);
     fixture_expect(&f, "", text);
@@ -247,8 +246,8 @@ static void test_special_file_is_refused(void **state)
     fixture_close(&f);
 }
 
-/* More finished requests than the queue takes: those that do not fit are counted, the others written. The
- * writer is held in on_error, as by a disk that hangs. */
+/* More finished requests than the queue holds: those that do not fit are counted, the others written. The writer is
+ * blocked in on_error, as by a hanging disk. */
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 
 static void hang(void *argument, int error, const char *message)
@@ -290,7 +289,7 @@ static void test_full_queue_drops_and_counts(void **state)
     sonde_trace_config_free(config);
 }
 
-/* A request in flight at a fork is the parent's; the child has a file and a thread of its own. */
+/* A request in flight at a fork belongs to the parent; the child has its own file and thread. */
 static void test_fork_during_a_request(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Answers in tokens: what is in the file, on the spans and in the packets of metrics, also of requests that
- * are not traced, in a child, and without memory. */
+/* Generations of tokens: file contents, spans and metric packets, also of untraced requests, in a child, and without
+ * memory. */
 #include "fixture.h"
 #include "metrics_receiver.h"
 #include "transport.h"
@@ -35,7 +35,7 @@ static struct trace_histogram histogram_of(struct fixture *f, enum trace_metric 
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* The text with each time as N, so that it can be compared. */
+/* Replaces each time by N, for comparison. */
 static void hide_times(char *text)
 {
     for (char *p = text; (p = strstr(p, "\"ns\":"));) {
@@ -88,7 +88,7 @@ static void test_file_contents(void **state)
     fixture_close(&f);
 }
 
-/* Who converts the file must not take it for somebody else's. */
+/* A converter must not take the file for another provider's. */
 static void test_file_names_its_own_provider(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_file_names_its_own_provider(void **state)
     fixture_close(&f);
 }
 
-/* request_bytes_max holds for tokens; what does not fit is counted, and the metrics have it all. */
+/* request_bytes_max also bounds tokens; tokens that do not fit are counted, and the metrics include all of them. */
 static void test_endless_answer_is_bounded(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_endless_answer_is_bounded(void **state)
     fixture_close(&f);
 }
 
-/* Counted for nobody; and the manager has nobody left (AddressSanitizer would find it). */
+/* Not counted; and the last reference to the manager is dropped (AddressSanitizer detects a leak). */
 static void test_dropped_generation_is_not_counted(void **state)
 {
     (void)state;
@@ -154,10 +154,10 @@ static void test_every_generation_counts(void **state)
     const struct sonde_trace_generation_result short_one = {.size = sizeof(size_t), .error_type = "not read"};
     fixture_open(&f, "level=OFF");
     generate(&f, NULL, 3, NULL);
-    generate(&f, NULL, 1, NULL); /* has no token after the first */
+    generate(&f, NULL, 1, NULL); /* no token after the first */
     generate(&f, NULL, 0, NULL); /* none at all */
     generate(&f, NULL, 3, &failed);
-    generate(&f, NULL, 2, &short_one);                    /* of a server that knows less of the struct */
+    generate(&f, NULL, 2, &short_one);                    /* from a server compiled against a shorter struct */
     sonde_trace_generation_begin(&g, NULL, NULL, "chat"); /* a server without tracing */
     sonde_trace_generation_tokens(&g, 1);
     sonde_trace_generation_end(&g, NULL);
@@ -166,13 +166,12 @@ static void test_every_generation_counts(void **state)
     assert_int_equal(histogram_of(&f, TRACE_TIME_TO_FIRST_TOKEN).count, 3);
     assert_int_equal(histogram_of(&f, TRACE_TIME_PER_OUTPUT_TOKEN).count, 2);
     assert_int_equal(histogram_of(&f, TRACE_INPUT_TOKENS).count, 0);
-    assert_int_equal(histogram_of(&f, TRACE_OUTPUT_TOKENS).count, 4); /* of one nobody knows */
+    assert_int_equal(histogram_of(&f, TRACE_OUTPUT_TOKENS).count, 4); /* of an unknown model */
     assert_int_equal(histogram_of(&f, TRACE_OUTPUT_TOKENS).sum, 3 + 1 + 3 + 2);
     fixture_close(&f);
 }
 
-/* Against a clock of the test's own: what is said lies between what was certainly passed and certainly not.
- */
+/* Against the test's own clock: a reported duration lies between a certain minimum and maximum. */
 static void test_durations_match_the_clock(void **state)
 {
     (void)state;
@@ -200,7 +199,7 @@ static void test_durations_match_the_clock(void **state)
     fixture_close(&f);
 }
 
-/* The model's handle may go while it answers. */
+/* The model's handle may be freed during the generation. */
 static void test_a_generation_outlives_its_model(void **state)
 {
     (void)state;
@@ -211,7 +210,7 @@ static void test_a_generation_outlives_its_model(void **state)
     sonde_trace_model_free(f.model);
     sonde_trace_manager_free(f.manager);
     sonde_trace_generation_tokens(&g, 1);
-    sonde_trace_generation_end(&g, NULL); /* frees the manager: a sanitizer says whether */
+    sonde_trace_generation_end(&g, NULL); /* frees the manager: checked by a sanitizer */
     f.model = NULL;
     f.manager = NULL;
     fixture_close(&f);
@@ -249,9 +248,9 @@ static void test_metrics_are_sent_on_flush_and_at_the_end(void **state)
     struct fixture f;
     otel_open(&f, "http://r/v1/traces");
     assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
-    assert_int_equal(receiver.metrics, 0); /* nobody generates: there is no thread, and no packet */
+    assert_int_equal(receiver.metrics, 0); /* without generations there is no thread, and no packet */
     generate(&f, NULL, 3, NULL);
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* its thread has begun, and has a minute */
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* its thread has started, and has a minute */
     assert_int_equal(fixture_stats(&f).metrics_sent, 0);
     assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
     assert_int_equal(receiver.metrics, 1);
@@ -265,7 +264,7 @@ static void test_metrics_are_sent_on_flush_and_at_the_end(void **state)
     assert_int_equal(receiver.traces, 0);
 }
 
-/* What is not delivered is in the next packet. */
+/* Undelivered metrics are in the next packet. */
 static void test_refused_metrics_are_sent_again(void **state)
 {
     (void)state;
@@ -300,7 +299,7 @@ static void generate_of_kinds(struct fixture *f, int count)
     }
 }
 
-/* 512 points are 102 series. A packet that is refused is followed by the next, and it is said once. */
+/* 512 points are 102 series. A refused packet is followed by the next, and the error is reported once. */
 static void test_many_series_are_split_into_packets(void **state)
 {
     (void)state;
@@ -321,7 +320,7 @@ static void test_many_series_are_split_into_packets(void **state)
     otel_close(&f);
 }
 
-/* Names may be as long as a model's are: the bytes of a packet are bounded, too. */
+/* Names may be as long as a model's: the bytes of a packet are also bounded. */
 static void test_packet_bytes_are_bounded(void **state)
 {
     (void)state;
@@ -372,8 +371,8 @@ static void test_metrics_endpoint(void **state)
     unsetenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
 }
 
-/* An environment that is meant for somebody else stops no server: traces are sent, metrics are not, and that
- * is said once. */
+/* An environment meant for another exporter does not stop a server: traces are sent, metrics are not, and that is
+ * reported once. */
 static void test_unusable_environment_is_reported_once(void **state)
 {
     (void)state;
@@ -403,7 +402,7 @@ static void test_unusable_environment_is_reported_once(void **state)
         assert_int_equal(receiver.metrics, 0);
         unsetenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
     }
-    /* where nothing is said of metrics alone, they go where traces go, however others are asked to send */
+    /* without an endpoint for metrics alone, metrics go where traces go, whatever protocol other signals use */
     struct fixture f;
     setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
     otel_open(&f, "http://r/v1/traces");
@@ -414,7 +413,7 @@ static void test_unusable_environment_is_reported_once(void **state)
     unsetenv("OTEL_EXPORTER_OTLP_PROTOCOL");
 }
 
-/* What somebody says to this server is an error that names the option. */
+/* An invalid option given to this server is an error that names the option. */
 static void test_invalid_metrics_option_is_an_error(void **state)
 {
     (void)state;
@@ -436,7 +435,7 @@ static bool sends_and_counts(struct fixture *f, uint64_t generations)
            fixture_stats(f).metrics_sent == 1;
 }
 
-/* A child's figures begin with the child, under a name of its own; what its parent had begun is the parent's.
+/* A child's counts start at its fork, under its own name; generations that the parent had begun stay with the parent.
  */
 static void test_forked_child_has_its_own_counts(void **state)
 {

@@ -1,4 +1,4 @@
-/* The strict JSON reader: what RFC 8259 allows and nothing else, within its bounds. */
+/* The strict JSON reader: exactly what RFC 8259 allows, within its bounds. */
 #include "trace/json.h"
 
 #include <errno.h>

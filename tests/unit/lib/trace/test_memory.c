@@ -1,5 +1,5 @@
-/* Every allocation fails once: nothing crashes or leaks (ASan), what is lost is counted, and the file stays
- * an array. */
+/* Every allocation fails once: nothing crashes or leaks (ASan), losses are counted, and the file stays a valid array.
+ */
 #include "fixture.h"
 
 #include "../../allocations.h"
@@ -45,7 +45,7 @@ static void test_allocation_failures_of_requests(void **state)
     fixture_close(&f);
 }
 
-/* 0 or -ENOMEM; whether it went through. */
+/* 0 or -ENOMEM; returns whether it succeeded. */
 static bool talk(void)
 {
     static const char body[] = "{\"trace_rate\":\"5\",\"trace_level\":[\"TIMESTAMPS\",\"TENSORS\"]}";
@@ -67,7 +67,7 @@ static bool talk(void)
         r = sonde_trace_model_new(m, "m", 1, &model);
     if (r == 0)
         r = sonde_trace_http(m, "POST", "/v2/models/m/trace/setting", body, sizeof(body) - 1, &status, &answer);
-    if (r == 0 && status == 500) /* the answer itself says that there is no memory */
+    if (r == 0 && status == 500) /* the response itself reports that there is no memory */
         r = -ENOMEM;
     if (r == 0)
         assert_int_equal(status, 200);
@@ -92,7 +92,7 @@ static void test_allocation_failures_of_settings_and_protocol(void **state)
         failed = allocations_failed;
         allocations_fail_at(SIZE_MAX);
         assert_true(good || failed);
-        silent += good && failed; /* the probes', without which all else works */
+        silent += good && failed; /* a failure in the probes leaves all else working */
     }
     assert_in_range(n, 10, 200);
     assert_in_range(silent, 1, 20);
@@ -107,7 +107,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
 }
 
-/* Until there is one: then what comes is written. */
+/* Once a thread starts, later requests are written. */
 static void test_writer_thread_cannot_start(void **state)
 {
     (void)state;
@@ -127,7 +127,8 @@ static void test_writer_thread_cannot_start(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocation_failures_of_requests), cmocka_unit_test(test_allocation_failures_of_settings_and_protocol),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocation_failures_of_requests),
+                                       cmocka_unit_test(test_allocation_failures_of_settings_and_protocol),
                                        cmocka_unit_test(test_writer_thread_cannot_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Histograms of generations: what lies on a boundary, which series there are and how many at most, what many
- * threads count while somebody reads, and the text for Prometheus. */
+/* Histograms of generations: values on a boundary, the series and their maximum, many threads counting during a read,
+ * and the text for Prometheus. */
 #include "fixture.h"
 
 #include "../../allocations.h"
@@ -33,7 +33,7 @@ static void metrics_free(struct trace_metrics *m)
     free(m);
 }
 
-/* A value on a boundary lies below it, as OpenTelemetry and Prometheus both have it. */
+/* A value on a boundary is in the lower bucket, as in OpenTelemetry and Prometheus. */
 static void test_boundary_value_is_in_the_lower_bucket(void **state)
 {
     (void)state;
@@ -57,7 +57,7 @@ static void test_boundary_value_is_in_the_lower_bucket(void **state)
     metrics_free(m);
 }
 
-/* Each reading hands what was counted from one half to the other: nothing is lost or counted twice. */
+/* Each read switches from one half to the other: nothing is lost or counted twice. */
 static void test_reading_does_not_change_the_counts(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static void test_reading_does_not_change_the_counts(void **state)
 static void test_series_differ_by_each_name(void **state)
 {
     (void)state;
-    const char models[][6] = {"model", "model"}; /* two models are two, whatever they are called */
+    const char models[][6] = {"model", "model"}; /* two models are distinct, even under one name */
     static const char *const keys[][3] = {
         {"chat", "", ""}, {"chat", "stop", ""}, {"chat", "", "stop"}, {"chats", "top", ""}, {"", "", ""}};
     struct trace_metrics *m = metrics_new();
@@ -98,7 +98,7 @@ static void test_series_differ_by_each_name(void **state)
     metrics_free(m);
 }
 
-/* A server whose error types are texts makes no series without end; and what was there goes on. */
+/* A server with unbounded error types does not create unbounded series; existing series continue. */
 static void test_excess_series_are_counted_without_names(void **state)
 {
     (void)state;
@@ -153,8 +153,7 @@ static void *count_much(void *argument)
     return NULL;
 }
 
-/* Whoever reads sees each generation whole: the sum is always seven times the count, and neither goes back.
- */
+/* A reader sees each generation whole: the sum is always seven times the count, and neither decreases. */
 static void test_concurrent_counting_and_reading(void **state)
 {
     (void)state;
@@ -205,8 +204,8 @@ static void *count_first(void *argument)
     return NULL;
 }
 
-/* A series that many threads find missing takes one place, and nobody is counted without names who has one or
- * could have had one; places are numbered as they are taken. */
+/* A series that many threads create concurrently takes one slot. A thread whose series has or could have had a slot is
+ * not counted without names; slots are numbered in order. */
 static void test_last_series_slots_are_taken_once(void **state)
 {
     (void)state;
@@ -215,7 +214,7 @@ static void test_last_series_slots_are_taken_once(void **state)
         struct trace_metrics_snapshot s;
         pthread_t threads[CROWD];
         char type[16];
-        /* at the end there is no place, one too few, or one left */
+        /* at the end there is no slot, one too few, or one left */
         unsigned before = TRACE_SERIES_MAX - CROWD - 1 + (unsigned)round % 3 - 1;
         unsigned without = round % 3 == 2;
         for (unsigned i = 0; i < before; i++) {

@@ -1,7 +1,5 @@
-/* Mode opentelemetry without a network: which packets leave, what is in them, and what is counted when they
- * do not arrive. What real receivers make of them: tests/e2e/test_traces_otel.py,
- * tests/faults/test_trace_receivers.py.
- */
+/* Mode opentelemetry without a network: which packets are sent, their contents, and the counters when they are not
+ * delivered. Real receivers: tests/e2e/test_traces_otel.py, tests/faults/test_trace_receivers.py. */
 #include "fixture.h"
 #include "keeping_receiver.h"
 #include "transport.h"
@@ -72,7 +70,7 @@ static void one(struct fixture *f)
 
 /* --- spans ----------------------------------------------------------------------------------- */
 
-/* name, its parent's name, start, end, of all spans of a tree that nobody has ended yet. */
+/* name, parent's name, start, end, of all spans of a tree that has not been ended yet. */
 static void expect_spans(struct sonde_trace *root, const char *expected)
 {
     struct trace_spans s = {0};
@@ -115,11 +113,11 @@ static void test_timestamp_pairs_become_spans(void **state)
     sonde_trace_timestamp_at(t, SONDE_TRACE_COMPUTE_START, 200);
     sonde_trace_custom_at(t, "A_START", 210);
     sonde_trace_custom_at(t, "B_START", 220);
-    sonde_trace_custom_at(t, "A_END", 230); /* not in the order of their beginnings */
+    sonde_trace_custom_at(t, "A_END", 230); /* not in order of their starts */
     sonde_trace_custom_at(t, "B_END", 240);
     sonde_trace_timestamp_at(t, SONDE_TRACE_COMPUTE_END, 300);
     sonde_trace_custom_at(t, "NEVER_END", 310);
-    sonde_trace_custom_at(t, "_START", 320); /* no name is left of it */
+    sonde_trace_custom_at(t, "_START", 320); /* nothing is left of its name */
     sonde_trace_custom_at(t, "OPEN_START", 330);
     sonde_trace_timestamp_at(t, SONDE_TRACE_REQUEST_END, 400);
     expect_spans(t, "InferRequest< 50-900 HTTP_RECV_START\n"
@@ -173,7 +171,7 @@ static void test_refused_request_has_only_a_root_span(void **state)
     otel_close(&f);
 }
 
-/* The status is that of a failure, its message the server's: an attribute tells the two apart. */
+/* The status is an error, its message the server's: an attribute distinguishes failed from cancelled. */
 static void test_cancelled_request_is_marked(void **state)
 {
     (void)state;
@@ -214,7 +212,7 @@ static void test_context_is_propagated(void **state)
     sonde_trace_end(child, SONDE_TRACE_OK, NULL);
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
     flush(&f);
-    request.size = offsetof(struct sonde_trace_request, tracestate); /* a program that does not know it */
+    request.size = offsetof(struct sonde_trace_request, tracestate); /* a program compiled without this field */
     t = sonde_trace_start(f.model, &request);
     assert_int_equal(sonde_trace_context(t, inner, &list), 0);
     assert_null(list);
@@ -233,7 +231,7 @@ static void test_context_is_propagated(void **state)
     fixture_close(&f);
 }
 
-/* `foo=1` and another member, whose key has that many letters before an @ and behind it (0: no @). */
+/* `foo=1` and another member, whose key has that many letters before and after an @ (0: no @). */
 static bool is_valid_with_key(int before, int behind)
 {
     char text[600], z[300];
@@ -252,8 +250,8 @@ static bool is_valid_with_value(int size)
 static void test_tracestate_is_validated(void **state)
 {
     (void)state;
-    /* After the W3C's test suite (trace-context/test/test.py), which still has Level 1's rules for an @: by Level 2 it
-     * is a letter like others, but not the first. */
+    /* From the W3C's test suite (trace-context/test/test.py), which still has Level 1's rules for an @: in Level 2 it
+     * is an ordinary character, but not the first. */
     static const char *const good[] = {"foo=1",
                                        "foo=1,bar=2",
                                        "foo=1 \t , \t bar=2, \t baz=3",
@@ -333,7 +331,7 @@ static void test_batch_size(void **state)
     (void)state;
     struct fixture f;
     otel_open(&f, LATER, "opentelemetry,bsp_max_export_batch_size=7");
-    one(&f); /* wakes the thread, which naps after that */
+    one(&f); /* wakes the thread, which then sleeps */
     flush(&f);
     for (int i = 0; i < 6; i++)
         one(&f);
@@ -348,7 +346,7 @@ static void test_batch_size(void **state)
     otel_close(&f);
 }
 
-/* A request larger than a batch leaves in parts, and is lost when one of them is. */
+/* A request larger than a batch is sent in parts, and is lost when one of them is. */
 static void test_large_requests_are_split(void **state)
 {
     (void)state;
@@ -508,7 +506,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* A queue of which each thread fills a part: every request is with the receiver, or counted. */
+/* Several threads fill the queue: every request is delivered or counted. */
 static void test_many_threads_lose_nothing_uncounted(void **state)
 {
     (void)state;

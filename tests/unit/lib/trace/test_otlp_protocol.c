@@ -1,10 +1,10 @@
-/* Which protocol traces and metrics are sent with: what the environment says, and what the URL can be. */
+/* Which protocol traces and metrics use, from the environment and the URL. */
 #include "fixture.h"
 #include "transport.h"
 
 struct sent {
     char url[64], rpc[96];
-    char first; /* byte of what was posted last; '{' begins JSON */
+    char first; /* first byte of the last post; '{' begins JSON */
     int posts;
 };
 
@@ -64,7 +64,7 @@ static void send_one_of_each(const char *url)
 #define TRACES  "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 #define METRICS "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
-/* Only a URL without a path can be one of gRPC: one of HTTP stays that, whoever the variable was meant for. */
+/* Only a URL without a path can be for gRPC: an HTTP URL stays HTTP, whatever signal the variable is for. */
 static void test_url_overrides_the_protocol(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What receivers reject, from bytes that anybody may have sent. */
+/* Partial success messages of receivers, from arbitrary bytes. */
 #include "trace/partial_success_json.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* A copy of exactly that size, so that a sanitizer sees what is read behind it. */
+/* A copy of exactly that size, so that a sanitizer detects a read beyond it. */
 static uint64_t read_bytes(const char *body, size_t size, bool protobuf, char *why)
 {
     char *copy = malloc(size ? size : 1);
@@ -54,13 +54,13 @@ static void test_protobuf_partial_success(void **state)
     BYTES("\x0a\x02\x08\x03", 3, "");
     BYTES("\x0a\x08\x08\xac\x02\x12\x03old", 300, "old");
     BYTES("\x0a\x08\x12\x03old\x08\xac\x02", 300, "old");
-    BYTES("\x10\x05\x1d....\x21........\x0a\x02\x08\x03", 3, ""); /* fields that are not known are passed over */
+    BYTES("\x10\x05\x1d....\x21........\x0a\x02\x08\x03", 3, "");         /* unknown fields are skipped */
     BYTES("\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 0, ""); /* -1 */
     BYTES("\x0a\x7f\x08\x03", 0, "");                                     /* longer than it is */
     BYTES("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0, "");
 }
 
-/* Whatever comes, it is read within its bytes and says a text that ends. */
+/* Any input is read within its bounds and yields a terminated text. */
 static void test_arbitrary_bytes_are_safe(void **state)
 {
     (void)state;

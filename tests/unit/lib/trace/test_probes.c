@@ -1,5 +1,5 @@
-/* What whoever is attached to the provider `sonde_trace` hears, and what a request that is not traced is
- * then. That other people's tools hear it too is tests/e2e/test_trace_probes.py. */
+/* What a consumer attached to the provider `sonde_trace` receives, and how untraced requests behave then.
+ * tests/e2e/test_trace_probes.py checks third-party tools. */
 #include "../mappings.h"
 #include "listener.h"
 #include "transport.h"
@@ -31,13 +31,14 @@ static void test_unattached_probes_fire_nothing(void **state)
     fixture_close(&f);
 }
 
-/* Any of the four is enough to want them. */
+/* Attaching to any of the four is enough. */
 static void test_untraced_request_fires_when_attached(void **state)
 {
     (void)state;
     struct fixture f;
     fixture_open(&f, "rate=4", "level=TIMESTAMPS", "level=TENSORS");
-    for (int probe = HEARD_REQUEST_START; probe <= HEARD_THREAD_LEAVE; probe++) { /* the fourth is due */
+    for (int probe = HEARD_REQUEST_START; probe <= HEARD_THREAD_LEAVE; probe++) { /* the fourth request is due for
+                                                                                   * sampling */
         attach_to(probe, 1);
         struct sonde_trace *t = sonde_trace_start(f.model, NULL);
         assert_non_null(t);
@@ -69,7 +70,7 @@ static void test_untraced_request_fires_when_attached(void **state)
     fixture_close(&f);
 }
 
-/* The ids of the file do not depend on who is attached. */
+/* The ids in the file do not depend on attached consumers. */
 static void test_probe_arguments_of_a_request(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void test_probe_arguments_of_a_request(void **state)
     fixture_close(&f);
 }
 
-/* In triton mode a caller's trace is continued whatever its flags say, and decides nothing. */
+/* In triton mode a caller's trace is continued whatever its flags, and does not affect sampling. */
 static void test_probe_ids_continue_the_callers_trace(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void test_probe_ids_in_opentelemetry_mode(void **state)
     sonde_trace_manager_free(f.manager);
 }
 
-/* One a process, while there is a manager; what is attached may stay. */
+/* One per process, while there is a manager; consumers may stay attached. */
 static void test_provider_lives_with_the_manager(void **state)
 {
     (void)state;

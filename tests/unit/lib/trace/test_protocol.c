@@ -1,6 +1,6 @@
-/* The trace protocol against the answers of a real Triton 2.51 (triton-protocol.jsonl, 91 calls in order),
- * then what it was not asked there: the OpenTelemetry mode, layers, gRPC. Where ours is stricter, `stricter`
- * says how and why. */
+/* The trace protocol against the recorded answers of Triton 2.51 (triton-protocol.jsonl, 91 calls in order), then what
+ * the recording does not cover: OpenTelemetry mode, layers, gRPC. Where Sonde is stricter, `stricter` says how and
+ * why. */
 #include "fixture.h"
 #include "trace/json.h"
 #include "trace/text.h"
@@ -16,7 +16,7 @@ static const struct {
     const char *answer;
     const char *reason;
 } stricter[] = {
-    /* Not a number is not a number. */
+    /* Text that is not a number is refused. */
     {"{\"trace_rate\":\"-1\"}", 400,
      "{\"error\":\"Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -1\"}",
      "4294967295 there"},
@@ -25,13 +25,13 @@ static const struct {
     {"{\"log_frequency\":\"-3\"}", 400,
      "{\"error\":\"Unable to parse 'log_frequency', value is out of range [ 0, 4294967295 ], got: -3\"}",
      "4294967293 there"},
-    /* An unknown level is OFF there; in lower case too, which is a level here. */
+    /* Triton takes an unknown level for OFF; also in lower case, which is a level here. */
     {"{\"trace_level\":[\"nope\"]}", 400,
      "{\"error\":\"Unknown trace level 'nope'. Expect 'OFF', 'TIMESTAMPS' or 'TENSORS'\"}", "OFF there"},
     {"{\"trace_level\":[\"timestamps\"]}", 200,
      "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"1\",\"trace_count\":\"-1\"," WHERE_IT_STANDS,
      "levels in any case"},
-    /* What cannot be set is not silently left alone. */
+    /* A setting that cannot be changed is refused, not ignored. */
     {"{\"trace_mode\":\"opentelemetry\"}", 400,
      "{\"error\":\"Unknown trace setting 'trace_mode'. Expect trace_level, trace_rate, trace_count or log_frequency\"}",
      "ignored there"},
@@ -41,11 +41,11 @@ static const struct {
     {"{\"url\":\"http://x\"}", 400,
      "{\"error\":\"Unknown trace setting 'url'. Expect trace_level, trace_rate, trace_count or log_frequency\"}",
      "ignored there"},
-    /* A body that is no object. */
+    /* A body that is not an object. */
     {"[1]", 400, "{\"error\":\"attempt to access JSON non-object as object\"}", "ignored there"},
     {"\"x\"", 400, "{\"error\":\"attempt to access JSON non-object as object\"}", "ignored there"},
     {"null", 400, "{\"error\":\"attempt to access JSON non-object as object\"}", "ignored there"},
-    /* The client's mistake is a 400, not a 500; the text stays. */
+    /* A client error is a 400, not a 500; the text stays. */
     {"{\"trace_rate\":10}", 400, NULL, "500 there"},
     {"{\"trace_rate\":[\"5\"]}", 400, NULL, "500 there"},
     {"{\"trace_rate\":[\"5\",\"6\"]}", 400, NULL, "500 there"},
@@ -122,10 +122,10 @@ static void read_call(const struct json_value *values, struct call *ret)
     ret->answer = values[status->next].text;
 }
 
-/* What ours answers to this call: Triton's answer, or the stricter one. */
+/* Expected answer to this call: Triton's, or the stricter one. */
 static int decide(struct call *c)
 {
-    if (strstr(c->path, "/versions/")) { /* 2.51 does not know this path; newer ones do */
+    if (strstr(c->path, "/versions/")) { /* 2.51 does not know this path; newer versions do */
         c->status = 200;
         c->answer = NOTHING;
         return 1;
@@ -199,8 +199,8 @@ static void test_answers_match_a_recorded_triton(void **state)
     fixture_close(&f);
 }
 
-/* 260 steps on a real server with random updates of all layers between requests: what is left of the counts
- * says which requests were sampled. Begun with rate=3, count=40, level=TIMESTAMPS. */
+/* 260 steps on a real server with random updates of all layers between requests: the remaining counts show which
+ * requests were sampled. Started with rate=3, count=40, level=TIMESTAMPS. */
 static void test_sampling_matches_a_recorded_triton(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void test_layers_field_by_field(void **state)
                 "\"trace_rate\":\"3\",\"trace_count\":\"100\"");
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"9\",\"trace_count\":\"5\"}", 200,
                 "\"trace_rate\":\"9\",\"trace_count\":\"5\"");
-    /* The model keeps what it specifies and follows in the rest. */
+    /* The model keeps what it specifies and inherits the rest. */
     expect_http(f.manager, "GET", MODEL, NULL, 200, "\"trace_rate\":\"3\",\"trace_count\":\"5\"");
     expect_http(f.manager, "POST", MODEL, "{\"trace_count\":\"50\"}", 200,
                 "\"trace_rate\":\"3\",\"trace_count\":\"50\"");
@@ -271,7 +271,7 @@ static void test_layers_field_by_field(void **state)
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":null,\"trace_count\":null}", 200,
                 "\"trace_rate\":\"7\",\"trace_count\":\"100\"");
     expect_http(f.manager, "GET", MODEL, NULL, 200, "\"trace_rate\":\"7\",\"trace_count\":\"100\"");
-    /* All or nothing: the good half of a bad body is not taken. */
+    /* All or nothing: the valid half of an invalid body is not applied. */
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"2\",\"trace_count\":\"x\"}", 400,
                 "Unable to parse 'trace_count', got: x");
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"2\",\"trace_file\":\"x\"}", 501, "trace file location");
@@ -291,7 +291,7 @@ static void test_unusable_settings_are_refused(void **state)
                 "\"trace_rate\":\"0\"");
     fixture_close(&f);
 
-    /* As with Triton a server starts with a level and no file, and traces nothing; here it is told. */
+    /* Triton starts with a level and no file, and silently traces nothing; Sonde reports it. */
     struct sonde_trace_config *config;
     struct sonde_trace_manager *m;
     struct sonde_trace_model *model;
@@ -404,8 +404,7 @@ static struct sonde_trace_manager *open_telemetry(const char *const *settings)
     return m;
 }
 
-/* Seen on the real server too; it lists the resources and bsp_* in no order, and a name twice for two
- * resources. */
+/* As on the real server, which lists resources and bsp_* unordered, and a name twice for two resources. */
 static void test_opentelemetry_mode(void **state)
 {
     (void)state;
@@ -420,7 +419,7 @@ static void test_opentelemetry_mode(void **state)
         "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"5\",\"trace_count\":\"-1\",\"trace_mode\":\"opentelemetry\"");
     expect_http(m, "POST", GLOBAL, "{\"trace_rate\":\"3\",\"trace_count\":\"2\"}", 200,
                 "\"trace_rate\":\"3\",\"trace_count\":\"2\"");
-    expect_http(m, "POST", GLOBAL, "{\"log_frequency\":\"3\"}", 200, rest); /* taken and not shown */
+    expect_http(m, "POST", GLOBAL, "{\"log_frequency\":\"3\"}", 200, rest); /* accepted and not shown */
     expect_http(m, "POST", GLOBAL, "{\"trace_rate\":\"0\"}", 200, "\"trace_rate\":\"0\"");
     expect_http(m, "POST", GLOBAL, "{\"trace_file\":\"x\"}", 501, "trace file location");
     expect_http(m, "POST", GLOBAL, "{\"trace_level\":[\"OFF\"]}", 200, "[\"OFF\"]");
@@ -477,7 +476,7 @@ static void expect_grpc(struct fixture *f, const char *model, const char *name, 
     free(file);
 }
 
-/* Each answered by a real server as well, but for "nope", "-1" and "unknown", which it takes. */
+/* A real server gives the same answers, except that it accepts "nope", "-1" and "unknown". */
 static void test_grpc_settings_map(void **state)
 {
     (void)state;
@@ -537,10 +536,14 @@ static void test_models_are_added_and_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_match_a_recorded_triton), cmocka_unit_test(test_sampling_matches_a_recorded_triton),
-        cmocka_unit_test(test_layers_field_by_field),    cmocka_unit_test(test_unusable_settings_are_refused),
-        cmocka_unit_test(test_other_paths_are_not_handled),    cmocka_unit_test(test_hostile_bodies_are_refused),
-        cmocka_unit_test(test_opentelemetry_mode),       cmocka_unit_test(test_grpc_settings_map),
+        cmocka_unit_test(test_answers_match_a_recorded_triton),
+        cmocka_unit_test(test_sampling_matches_a_recorded_triton),
+        cmocka_unit_test(test_layers_field_by_field),
+        cmocka_unit_test(test_unusable_settings_are_refused),
+        cmocka_unit_test(test_other_paths_are_not_handled),
+        cmocka_unit_test(test_hostile_bodies_are_refused),
+        cmocka_unit_test(test_opentelemetry_mode),
+        cmocka_unit_test(test_grpc_settings_map),
         cmocka_unit_test(test_models_are_added_and_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* Which requests are traced: rate, count, levels by model, the caller's context; and that a change begins
- * anew. */
+/* Which requests are traced: rate, count, levels by model, the caller's context; an update starts a new count. */
 #include "fixture.h"
 #include "trace/context.h"
 #include "transport.h"
@@ -48,10 +47,10 @@ static void test_every_nth_request_is_traced(void **state)
     struct fixture f;
     fixture_open(&f, "rate=3", "level=TIMESTAMPS");
     assert_string_equal(pattern(f.model, 10, NULL), "0010010010");
-    /* An update begins a new count, even to the same value. */
+    /* An update starts a new count, even with the same value. */
     post(f.manager, NULL, "{\"trace_rate\":\"3\"}");
     assert_string_equal(pattern(f.model, 4, NULL), "0010");
-    /* So does an update of nothing; an empty body is none. */
+    /* So does an update of nothing; an empty body is not an update. */
     post(f.manager, NULL, "{}");
     assert_string_equal(pattern(f.model, 4, NULL), "0010");
     post(f.manager, NULL, "");
@@ -73,7 +72,7 @@ static void test_count_is_the_remainder(void **state)
     assert_true(shows(f.manager, "\"trace_count\":\"1\""));
     assert_string_equal(pattern(f.model, 6, NULL), "100000");
     assert_true(shows(f.manager, "\"trace_count\":\"0\""));
-    /* A count of the layer below is whole again after any update; one's own is what is left of it. */
+    /* The inherited count is restored by any update; a model's own count is what is left of it. */
     post(f.manager, NULL, "{\"trace_rate\":\"1\"}");
     assert_true(shows(f.manager, "\"trace_count\":\"3\""));
     post(f.manager, NULL, "{\"trace_rate\":\"2\"}");
@@ -107,7 +106,7 @@ static void test_models_share_the_global_counter_until_they_have_their_own(void 
     post(f.manager, NULL, "{\"trace_level\":[\"OFF\"]}");
     assert_string_equal(pattern(f.model, 3, NULL), "000");
     assert_string_equal(pattern(other, 3, NULL), "111");
-    /* The entry goes with its last field, and the model follows the others again. */
+    /* Clearing its last field removes the entry, and the model inherits again. */
     post(f.manager, "other", "{\"trace_level\":null,\"trace_rate\":null}");
     assert_string_equal(pattern(other, 3, NULL), "000");
     post(f.manager, NULL, "{\"trace_level\":null}");
@@ -116,7 +115,7 @@ static void test_models_share_the_global_counter_until_they_have_their_own(void 
     fixture_close(&f);
 }
 
-/* Traces in flight keep what they were started with. */
+/* Traces in flight keep the settings they started with. */
 static void test_change_does_not_affect_requests_in_flight(void **state)
 {
     (void)state;
@@ -153,14 +152,14 @@ static void test_callers_context_decides_in_opentelemetry_mode(void **state)
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "rate=2", NULL, 0), 0);
     assert_int_equal(trace_manager_new(config, NULL, &transport_to_nowhere, &m, NULL, 0), 0);
     assert_int_equal(sonde_trace_model_new(m, "m", 1, &model), 0);
-    assert_string_equal(pattern(model, 3, SAMPLED), "111");   /* past rate ... */
+    assert_string_equal(pattern(model, 3, SAMPLED), "111");   /* independent of rate ... */
     assert_string_equal(pattern(model, 3, UNSAMPLED), "000"); /* the flag is honoured */
     assert_string_equal(pattern(model, 2, "00-junk"), "01");  /* as if there were none */
     post(m, NULL, "{\"trace_rate\":\"0\"}");
     assert_string_equal(pattern(model, 3, NULL), "000");
     assert_string_equal(pattern(model, 3, SAMPLED), "111");
     post(m, NULL, "{\"trace_rate\":\"1\",\"trace_count\":\"1\"}");
-    assert_string_equal(pattern(model, 3, SAMPLED), "111"); /* ... and count, of which it takes none */
+    assert_string_equal(pattern(model, 3, SAMPLED), "111"); /* ... and count, which it does not consume */
     assert_string_equal(pattern(model, 3, NULL), "100");
     assert_string_equal(pattern(model, 3, SAMPLED), "111");
     post(m, NULL, "{\"trace_level\":[\"OFF\"]}");
@@ -176,8 +175,7 @@ static void test_callers_context_decides_in_opentelemetry_mode(void **state)
     fixture_close(&f);
 }
 
-/* The vectors of the W3C's test suite (trace-context/test/test.py): what a receiver must take, and must not.
- */
+/* Vectors of the W3C's test suite (trace-context/test/test.py): headers that a receiver must accept or refuse. */
 static void test_w3c_vectors(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Values of every dtype as text: what Triton writes where it writes it right, and read back where it does
+/* Values of every dtype as text: as Triton writes them where that is correct, and by reading them back where it is
  * not. */
 #include "fixture.h"
 #include "trace/format.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* A tensor's record as sonde_trace_tensor lays it out. */
+/* Formats a tensor record as sonde_trace_tensor lays it out. */
 static int format(const char *dtype, const int64_t *shape, uint32_t dims, const void *data, size_t size,
                   struct trace_text *out, char *why)
 {
@@ -74,7 +74,7 @@ static void test_floats(void **state)
            0x7fc0, 0x42c8);
 }
 
-/* Nearest value of a 16-bit type to a number, by looking at all of them. */
+/* The value of a 16-bit type nearest to a number, by exhaustive search. */
 static uint16_t nearest(double value, double (*decode)(uint16_t))
 {
     uint16_t best = 0;
@@ -176,15 +176,18 @@ static void test_malformed_tensors_are_refused(void **state)
     expect_malformed("", &two, 1, NULL, 0, "unknown dtype");
     struct trace_text out = {0};
     char why[128];
-    assert_int_equal(format("INT32", empty, 2, NULL, 0, &out, why), 0); /* empty, however large the rest */
+    assert_int_equal(format("INT32", empty, 2, NULL, 0, &out, why), 0); /* empty, whatever the other dimensions */
     assert_int_equal(out.size, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers), cmocka_unit_test(test_floats),    cmocka_unit_test(test_every_value_reads_back),
-        cmocka_unit_test(test_bytes_values),    cmocka_unit_test(test_malformed_tensors_are_refused),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_every_value_reads_back),
+        cmocka_unit_test(test_bytes_values),
+        cmocka_unit_test(test_malformed_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
-/* Which request a thread works for, as a reader of OTEP 4947 sees it: through the thread-local variable and
- * the record that it points to, also from a signal handler in the middle of a change. A debugger's view from
- * outside is tests/e2e/test_trace_probes.py. */
+/* The request a thread works for, as a reader of OTEP 4947 sees it: through the thread-local variable and its record,
+ * also from a signal handler during a change. tests/e2e/test_trace_probes.py reads it from outside with a debugger. */
 #include "../../forbid.h"
 #include "listener.h"
 
@@ -10,7 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* By the OTEP's own text, not by our declarations. */
+/* Declared from the OTEP's text, not from our header. */
 extern __thread const unsigned char *otel_thread_ctx_v1;
 
 struct seen {
@@ -27,7 +26,7 @@ static uint64_t number_at(const unsigned char *p)
     return number;
 }
 
-/* false: the thread works for nobody. */
+/* false: the thread has no request. */
 static bool look(struct seen *s)
 {
     const unsigned char *r = *(const unsigned char *volatile *)&otel_thread_ctx_v1;
@@ -48,7 +47,7 @@ static bool look(struct seen *s)
     return true;
 }
 
-/* Whether the thread works for the request that was the nth to be started, from 0; -1: nobody. */
+/* Whether the thread works for the nth started request, from 0; -1: for none. */
 static bool works_for(int n)
 {
     struct seen s;
@@ -80,7 +79,7 @@ static void test_nested_requests(void **state)
     assert_true(works_for(1));
     sonde_trace_enter(c);
     assert_true(works_for(2) && look(&s));
-    assert_int_equal(s.flags, 0); /* no span of it is sent */
+    assert_int_equal(s.flags, 0); /* none of its spans is exported */
     assert_int_equal(s.attributes_size, 3);
     assert_memory_equal(s.attributes, "\0\1m", 3);
     sonde_trace_leave(b); /* not the innermost */
@@ -109,7 +108,7 @@ static void test_nested_requests(void **state)
     fixture_close(&f);
 }
 
-/* Of more than there is room for the outermost is forgotten, never the innermost. */
+/* When nesting exceeds the maximum depth, the outermost is forgotten, never the innermost. */
 static void test_nesting_beyond_the_maximum_depth(void **state)
 {
     (void)state;
@@ -181,12 +180,12 @@ static void test_request_ending_while_a_thread_works_on_it(void **state)
     sonde_trace_enter(a);
     sonde_trace_enter(b);
     sonde_trace_enter(b);
-    sonde_trace_end(b, SONDE_TRACE_OK, NULL); /* by the thread itself: it is left */
+    sonde_trace_end(b, SONDE_TRACE_OK, NULL); /* by the thread itself: this also leaves it */
     assert_true(works_for(0));
     assert_int_equal(firings[firing_count - 2].probe, HEARD_THREAD_LEAVE);
     assert_int_equal(firings[firing_count - 1].probe, HEARD_REQUEST_END);
     sonde_trace_enter(c);
-    on_a_thread(end_of, c); /* by another one: it is to be left all the same, also when its server is gone */
+    on_a_thread(end_of, c); /* by another thread: it must still be left, also after its manager is freed */
     assert_true(works_for(2));
     listen_to_all(-1);
     sonde_trace_end(a, SONDE_TRACE_OK, NULL);
@@ -201,7 +200,8 @@ static void test_request_ending_while_a_thread_works_on_it(void **state)
 #define LOOKS  20000
 
 static struct {
-    volatile sig_atomic_t busy, bad; /* looks at a thread that works for somebody, and what was wrong */
+    volatile sig_atomic_t busy,
+        bad; /* handler runs that found a request, and those that found an inconsistent record */
     atomic_bool enough;
     struct firing expected[MODELS];
 } watch;
@@ -232,7 +232,7 @@ static void *interrupt(void *argument)
     return NULL;
 }
 
-/* Signals interrupt the thread wherever it is; whatever they find is one of the requests, whole. */
+/* Signals interrupt the thread anywhere; each handler finds one of the requests, consistent. */
 static void test_record_is_never_torn(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_record_is_never_torn(void **state)
         sonde_trace_enter(t[i % MODELS]);
         sonde_trace_enter(t[(i + 1) % MODELS]);
         sonde_trace_enter(t[(i + 2) % MODELS]);
-        sonde_trace_leave(t[(i + 1) % MODELS]); /* moves the one that is published */
+        sonde_trace_leave(t[(i + 1) % MODELS]); /* moves the published one */
         sonde_trace_leave(t[(i + 2) % MODELS]);
         sonde_trace_leave(t[i % MODELS]);
     }
@@ -307,7 +307,7 @@ static void test_model_names(void **state)
     fixture_close(&f);
 }
 
-/* The address of the process's context, 0: it has none. */
+/* The address of the process context, 0: there is none. */
 static unsigned long find_context(void)
 {
     char line[512];
@@ -350,7 +350,7 @@ static void test_process_context(void **state)
     assert_int_equal(find_context(), 0);
 }
 
-/* Then the attributes' indices are its, and ours would be read as something else. */
+/* The attribute indices are then those of the other context, and ours would be misread. */
 static void test_existing_process_context_is_kept(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void test_existing_process_context_is_kept(void **state)
     munmap(other, 1);
 }
 
-/* Works for nobody, and says what its threads' records mean when it works for somebody. */
+/* A child starts without a request, and publishes the meaning of its threads' records when one enters. */
 static void test_forked_child_starts_without_context(void **state)
 {
     (void)state;
@@ -409,7 +409,7 @@ static void test_forked_child_starts_without_context(void **state)
     fixture_close(&f);
 }
 
-/* Of a child under a filter: 77 is that none can be set here. */
+/* For a child under a filter: exit status 77 means that filters cannot be set here. */
 static void expect_good_end(pid_t pid)
 {
     int status = 1;
@@ -421,8 +421,8 @@ static void expect_good_end(pid_t pid)
     assert_int_equal(status, 0);
 }
 
-/* Requests are traced and threads enter all the same. Without a name for the process's context nobody finds
- * it, and there are no attributes; kernels differ in whether memory that is no file can have one. */
+/* Requests are traced and threads enter regardless. Without a named mapping the process context cannot be found, and
+ * there are no attributes; kernels differ in whether anonymous memory can have a name. */
 static void test_refused_system_calls(void **state)
 {
     (void)state;
@@ -450,7 +450,7 @@ static void test_refused_system_calls(void **state)
     }
 }
 
-/* Where a sandbox kills for what only outsiders need, and SONDE_PROBES=off says so. */
+/* For a sandbox that kills on system calls that only external readers need: SONDE_PROBES=off. */
 static void test_sonde_probes_off(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Many threads at once: 64 that trace, of which each request is stamped by two, while settings change, models
- * come and go, somebody attaches and detaches, and the process forks. Every request is in a file or counted
- * as lost, and no id occurs twice. Run with ThreadSanitizer too (tools/run-tests sanitize). */
+/* Concurrency: 64 tracing threads, two of which stamp each request, while settings change, models are added and
+ * removed, consumers attach and detach, and the process forks. Every request is in a file or counted as lost, and no
+ * id occurs twice. Also run with ThreadSanitizer (tools/run-tests sanitize). */
 #include "fixture.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static void *change(void *argument)
     return NULL;
 }
 
-/* Children that trace on their own; what they write is counted by them. */
+/* Children that trace on their own; they count what they write. */
 static void *fork_now_and_then(void *argument)
 {
     struct shared *s = argument;
@@ -97,7 +97,7 @@ static void *fork_now_and_then(void *argument)
     return NULL;
 }
 
-/* Each request in the files of this folder, once. */
+/* Each request in the files of this directory, once. */
 static unsigned count_requests(const struct fixture *f)
 {
     static const char key[] = "\"request_id\":\"id\"";
@@ -126,7 +126,7 @@ static void hammer(bool forks)
     pthread_t threads[THREADS], changer, forker;
     void *bad = NULL;
     fixture_open(&s.f, "rate=1", "level=TIMESTAMPS", "level=TENSORS");
-    serve(&s); /* some for certain, before anybody turns tracing off */
+    serve(&s); /* some are traced for certain, before tracing is turned off */
     assert_int_equal(pthread_create(&changer, NULL, change, &s), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, serve, &s), 0);
@@ -159,14 +159,14 @@ static void test_forks_while_requests_run(void **state)
 {
     (void)state;
     fixture_need_threads_after_fork();
-#ifdef __SANITIZE_ADDRESS__ /* seen: a child that waits for ever in SizeClassAllocator64::GetFromAllocator */
+#ifdef __SANITIZE_ADDRESS__ /* observed: a child blocked for ever in SizeClassAllocator64::GetFromAllocator */
     print_message("AddressSanitizer's malloc cannot be used in a child that was forked while others were in it\n");
     skip();
 #endif
     hammer(true);
 }
 
-/* Exactly one in `rate`, whoever asks. */
+/* Exactly one in `rate`, over all threads. */
 static void *ask(void *argument)
 {
     struct shared *s = argument;
@@ -199,7 +199,7 @@ static void test_rate_holds_over_all_threads(void **state)
     }
 }
 
-/* A count is spent once, however many want the last of it. */
+/* A count is consumed once, however many threads compete for its end. */
 static void test_count_is_spent_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Traces as a server makes them, down to the bytes of the file. Ids are the process's, so the tests of this
- * file read them from the first trace. */
+/* Traces as a server creates them, down to the bytes of the file. Ids are unique per process, so these tests read the
+ * first id from the first trace. */
 #include "fixture.h"
 #include "trace/text.h"
 
@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* A request's objects with ids from `id`: each '#' of the pattern is replaced by it, each '^' by the next. */
+/* The expected objects of a request with ids from `id`: each '#' in the pattern is replaced by it, each '^' by the
+ * next. */
 static char *with_ids(const char *pattern, uint64_t id)
 {
     struct trace_text t = {0};
@@ -98,7 +99,7 @@ static void test_failed_or_cancelled_request(void **state)
     fixture_close(&f);
 }
 
-/* An ensemble's step ends after its parent; the request is one trace of the file. */
+/* An ensemble's step ends after its parent; the request is one trace in the file. */
 static void test_child_traces(void **state)
 {
     (void)state;
@@ -169,7 +170,7 @@ static void test_level_selects_the_records(void **state)
         "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1},"
         "{\"id\":#,\"activity\":\"TENSOR_BACKEND_INPUT\",\"tensor\":{\"name\":\"x\",\"data\":\"1\",\"shape\":\"\",\"dtype\":\"INT8\"}}]",
         id);
-    /* Without a trace everything is a nothing. */
+    /* All calls accept a NULL trace. */
     sonde_trace_timestamp(NULL, SONDE_TRACE_REQUEST_START);
     sonde_trace_timestamp_at(NULL, SONDE_TRACE_REQUEST_START, 1);
     sonde_trace_custom(NULL, "x");
@@ -181,7 +182,7 @@ static void test_level_selects_the_records(void **state)
     fixture_close(&f);
 }
 
-/* More records than fit inline, and more than a request may keep. */
+/* More records than fit inline, and more than a request may hold. */
 static void test_records_are_bounded(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void test_a_large_tensor_is_named_without_its_data(void **state)
     const int64_t shape = 12, vast[] = {1 << 16, 1 << 15};
     sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT,
                        &(struct sonde_trace_tensor){"x", "UINT8", &shape, 1, "hello world!", 12});
-    /* 2^31 elements declared, and a size that is a lie as well: nothing of it is touched. */
+    /* 2^31 elements declared, with a wrong size: the data is not accessed. */
     sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT,
                        &(struct sonde_trace_tensor){"y", "INT32", vast, 2, "", (size_t)4 << 31});
     sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT,
@@ -249,7 +250,7 @@ static bool run(char *const command[])
            status == 0;
 }
 
-/* The writer's numbers have a point whatever the server's locale. Germany's is compiled for the purpose. */
+/* Numbers use a decimal point in any locale. A German locale is compiled for this. */
 static void test_numbers_do_not_follow_the_locale(void **state)
 {
     (void)state;
@@ -283,7 +284,7 @@ static void test_numbers_do_not_follow_the_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-/* In flight when the manager goes: it may be stamped and ended, and is not written. */
+/* In flight when the manager is freed: it may be stamped and ended, and is not written. */
 static void test_request_may_outlive_the_manager(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Transports without a network, for tests of mode opentelemetry: one that loses what it is given, and one
- * that keeps it and answers as it is told. */
+/* Transports without a network, for tests of mode opentelemetry: one that discards packets, and one that keeps them
+ * and answers as scripted. */
 #pragma once
 
 #include "otlp/transport.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* As the one of HTTP does. */
+/* As the HTTP transport does. */
 static inline void answer_with(struct otlp_answer *answer, int status)
 {
     answer->verdict = status == 200 ? OTLP_ACCEPTED : status == 429 || status >= 502 ? OTLP_BUSY : OTLP_REFUSED;

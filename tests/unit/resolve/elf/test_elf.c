@@ -1,5 +1,4 @@
-/* elf.c over files made here byte by byte, and over this very program: what is right is read, what is damaged
- * is refused. */
+/* elf.c on files built here byte by byte, and on this program: valid files are read, damaged ones are refused. */
 #include "resolve/elf/elf.h"
 
 #include <elf.h>
@@ -99,7 +98,7 @@ static uint8_t *make_image(void)
     return data;
 }
 
-/* Opens an image that `spoil` may have changed; frees it when it is refused. */
+/* Opens an image that `spoil` may have changed; frees the image if it is refused. */
 static int open_image(uint8_t *data, size_t size, struct elf_file **ret)
 {
     int r = elf_open_memory(data, size, ret);
@@ -141,12 +140,12 @@ static void test_offsets_and_addresses_convert(void **state)
     assert_int_equal(v, 0x401010);
     assert_int_equal(elf_offset_from_vaddr(f, 0x401fff, &v), 0);
     assert_int_equal(v, 0x1fff);
-    assert_int_equal(elf_offset_from_vaddr(f, 0x402000, &v), -ENOENT); /* memory without file behind it */
+    assert_int_equal(elf_offset_from_vaddr(f, 0x402000, &v), -ENOENT); /* memory without file contents */
     assert_int_equal(elf_vaddr_from_offset(f, 0x2000, &v), -ENOENT);
     assert_int_equal(v, 0x1fff);
 }
 
-/* A segment that goes round the end of the file holds nothing. Found by fuzzing. */
+/* A segment that wraps around the end of the file is empty. Found by fuzzing. */
 static void test_segments_do_not_wrap(void **state)
 {
     (void)state;
@@ -189,9 +188,9 @@ static void test_damaged_compression_is_refused(void **state)
             uint8_t *at = data + image->sections[2 + i].sh_offset;
             Elf64_Chdr *header = (Elf64_Chdr *)at;
             if (damage == 0)
-                header->ch_size += 1; /* less comes out than was said */
+                header->ch_size += 1; /* decompresses to less than the header says */
             else if (damage == 1)
-                header->ch_size -= 1; /* more comes out */
+                header->ch_size -= 1; /* decompresses to more */
             else if (damage == 2)
                 image->sections[2 + i].sh_size -= 6;
             else
@@ -278,7 +277,7 @@ static void test_wrong_header_values_affect_only_their_section(void **state)
     assert_int_equal(elf_read(f, UINT64_MAX, &byte, 1), -EIO);
 }
 
-/* A file that shrinks after it was opened: an error, not a signal. */
+/* A file that shrinks after it was opened yields an error, not a signal. */
 static void test_file_truncated_after_open(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Where a program of Go has its labels, by what its file says: made here byte by byte. With a path as argument it
+/* The offset of Go's labels in a program, from its file: built here byte by byte. With a path as argument the test
  * prints that of a program (tests/e2e/test_go_labels.py compares it with debug information). */
 #include "resolve/elf/elf.h"
 #include "resolve/elf/go_labels.h"
@@ -85,7 +85,7 @@ static unsigned kind_of(const struct image *image)
     struct go_labels_file found = {0};
     assert_int_equal(read_image(image, &found), 0);
     assert_true(found.layout.kind != GO_LABELS_UNKNOWN ||
-                (!found.layout.g_m && !found.layout.thread_g)); /* nothing that could be read by */
+                (!found.layout.g_m && !found.layout.thread_g)); /* without it the labels cannot be read */
     return found.layout.kind;
 }
 
@@ -134,9 +134,9 @@ static void test_damaged_build_info_is_refused(void **state)
     assert_true(read_image(&image, &found) < 0);
     assert_string_equal(found.version, "as it was");
     image = image_of("go1.24");
-    image.sections[1].sh_size = 35; /* the length says more */
+    image.sections[1].sh_size = 35; /* the length exceeds the data */
     assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
-    memset(image.info + 32, 0xff, 32); /* a length without an end */
+    memset(image.info + 32, 0xff, 32); /* an endless length */
     image.sections[1].sh_size = 64;
     assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
 }
@@ -153,7 +153,7 @@ static void test_tls_offset_of_the_g_variable(void **state)
 {
     (void)state;
     struct image image = image_of("go1.24");
-    assert_int_equal(place_of(&image), -8); /* no headers: Go's own linker needs none */
+    assert_int_equal(place_of(&image), -8); /* no section headers: Go's own linker does not need them */
     image.header.e_phnum = 1;
     assert_int_equal(place_of(&image), 0x20 - 0x80); /* one of several */
     image.symbols[2].st_value = 0x80;

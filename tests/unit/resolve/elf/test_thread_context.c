@@ -1,5 +1,5 @@
-/* The variable of threads' contexts in files that this compiler makes: libsonde's own has it, by a descriptor; others
- * do not. What the ways to it lead to in memory, tests/e2e/test_thread_context.py tells. */
+/* The thread context variable in files built by this compiler: libsonde has it, through a TLS descriptor; others do
+ * not. tests/e2e/test_thread_context.py tests the access to memory. */
 #include "resolve/elf/elf.h"
 #include "resolve/elf/thread_context.h"
 

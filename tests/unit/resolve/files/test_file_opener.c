@@ -1,5 +1,5 @@
-/* The helper process: what it opens is the file, what it reads is what the file holds, and what never answers
- * costs one wait. A FIFO that nobody writes to stands for a dead file system. */
+/* The helper process: it opens the right file, reads its contents, and a file that never answers costs one wait. A
+ * FIFO without a writer stands in for a dead file system. */
 #include "resolve/files/file_opener.h"
 
 #include "resolve/elf/elf.h"
@@ -77,7 +77,7 @@ static void test_own_program_is_opened(void **state)
     assert_int_equal(identity.inode, st.st_ino);
     assert_true(identity.is_elf);
 
-    /* The same over the socket, whatever it lies on. */
+    /* The same over the socket, whatever file system it is on. */
     _cleanup_close_ int far = file_opener_again(opener, fd, &identity);
     assert_true(remote_file_is(far));
     assert_false(remote_file_is(fd));
@@ -128,11 +128,11 @@ static bool next_mapping(struct cursor *text, struct maps_line *ret)
         if (!maps_next_executable(text, ret))
             return false;
     } while (ret->path_bytes == 10 &&
-             memcmp(ret->path, "[vsyscall]", 10) == 0); /* in every text and no process's own */
+             memcmp(ret->path, "[vsyscall]", 10) == 0); /* listed for every process, and part of none */
     return true;
 }
 
-/* Whether the kernel was asked for them or wrote all of its text, what is executable is the same in both. */
+/* The executable mappings are the same, whether queried from the kernel or parsed from all of its text. */
 static void test_executable_mappings(void **state)
 {
     (void)state;
@@ -186,17 +186,17 @@ static void test_file_that_never_answers(void **state)
     assert_int_equal(figures().refused, 100);
     assert_int_equal(figures().resting, 1);
 
-    /* Others are answered meanwhile. */
+    /* Other files are answered meanwhile. */
     _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(file_opener_read_proc(opener, self, 8, "stat", 100, &text), 0);
 
-    /* It lives again: pread of a FIFO is an error, but an answer. */
+    /* It answers again: pread of a FIFO is an error, but an answer. */
     _cleanup_close_ int writer = open(path, O_WRONLY | O_CLOEXEC);
     assert_true(writer >= 0);
     int r;
     do
         r = file_opener_read_proc(opener, directory, 7, "fifo", 100, &text);
-    while (r == -ETIMEDOUT); /* until the late answer is there */
+    while (r == -ETIMEDOUT); /* until the late answer arrives */
     assert_int_equal(r, -ESPIPE);
     assert_int_equal(figures().resting, 0);
     unlink(path);
@@ -215,7 +215,7 @@ static void test_dozens_of_files_that_never_answer(void **state)
         assert_int_equal(file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text), -ETIMEDOUT);
     assert_int_equal(figures().timed_out, DEAD);
     assert_int_equal(figures().resting, DEAD);
-    /* And it ends all the same (teardown). */
+    /* And it still terminates (teardown). */
     unlink(path);
 }
 
@@ -233,7 +233,7 @@ static void test_unresponsive_mount_is_suspended(void **state)
     assert_true(other >= 0);
 }
 
-/* Of a helper that was started; 0: this kernel does not tell children. */
+/* Of a helper that was started; 0: this kernel does not list children. */
 static pid_t helper_pid(void)
 {
     need_openat2();
@@ -242,7 +242,7 @@ static pid_t helper_pid(void)
     snprintf(name, sizeof(name), "/proc/self/task/%d/children", getpid());
     _cleanup_buf_ struct buf text = {0};
     if (buf_read_file(&text, name, 4096) == 0 && text.size) {
-        const char *newest = text.data; /* those before it are of tests before, and slow to end */
+        const char *newest = text.data; /* earlier ones belong to previous tests and are slow to exit */
         for (const char *at = text.data; *at; at++)
             newest = at[0] == ' ' && at[1] ? at + 1 : newest;
         return (pid_t)strtol(newest, NULL, 10);
@@ -253,10 +253,10 @@ static pid_t helper_pid(void)
 
 struct starving {
     pid_t pid;
-    const char *fifo; /* is written to at the end; NULL: none */
+    const char *fifo; /* written to at the end; NULL: none */
 };
 
-/* Returns when it has stopped: the signal alone is sent to whatever runs on another CPU. */
+/* Returns when it has stopped: the signal is only queued if the helper runs on another CPU. */
 static void stop_helper(pid_t pid)
 {
     siginfo_t info;
@@ -264,11 +264,11 @@ static void stop_helper(pid_t pid)
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT), 0);
 }
 
-/* The helper gets no CPU time for a while: stopped, it cannot run, as where others take all. */
+/* The helper gets no CPU time for a while: it is stopped, as if other tasks took all CPU time. */
 static void *starve(void *arg)
 {
     const struct starving *s = arg;
-    usleep(s->fifo ? 300000 : 0); /* else it is stopped already */
+    usleep(s->fifo ? 300000 : 0); /* otherwise it is stopped already */
     kill(s->pid, SIGSTOP);
     usleep(2500000);
     int writer = s->fifo ? open(s->fifo, O_RDWR | O_CLOEXEC) : -1;
@@ -305,8 +305,7 @@ static void test_starved_helper_is_waited_for(void **state)
     assert_int_equal(figures().timed_out, 0);
 }
 
-/* What waits for who asks is not to wait long, in sum: a helper that gets no CPU time costs one wait, until
- * it gets some. */
+/* The total wait for a turn is bounded: a helper without CPU time costs one wait, until it gets some. */
 static void test_starved_helper_delays_one_turn(void **state)
 {
     (void)state;
@@ -333,12 +332,12 @@ static void test_starved_helper_delays_one_turn(void **state)
     do {
         file_opener_begin_turn(opener);
         r = file_opener_read_proc(opener, self, 1, "maps", 1 << 20, &text);
-    } while (r == -EAGAIN); /* until it has moved */
+    } while (r == -EAGAIN); /* until it has run again */
     assert_int_equal(r, 0);
     assert_true(text.size > 0);
 }
 
-/* As many as there may be: what is left is for the next turn. */
+/* The maximum number of files: the rest is left for the next turn. */
 static void test_dead_files_delay_a_turn_by_a_bound(void **state)
 {
     (void)state;
@@ -376,7 +375,7 @@ static void test_killed_helper_is_replaced(void **state)
     int r;
     do
         r = file_opener_ours(opener, "/nowhere");
-    while (r == -EAGAIN || r == -ETIMEDOUT); /* asked of the one that was just ending */
+    while (r == -EAGAIN || r == -ETIMEDOUT); /* requested from the helper that was just exiting */
     assert_int_equal(r, -ENOENT);
     assert_int_equal(figures().starts, 2);
 }
@@ -386,16 +385,11 @@ static void test_killed_helper_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_own_program_is_opened),
-        TEST(test_missing_files),
-        TEST(test_process_files_are_read),
-        TEST(test_executable_mappings),
-        TEST(test_file_that_never_answers),
-        TEST(test_dozens_of_files_that_never_answer),
-        TEST(test_unresponsive_mount_is_suspended),
-        TEST(test_starved_helper_is_waited_for),
-        TEST(test_starved_helper_delays_one_turn),
-        TEST(test_dead_files_delay_a_turn_by_a_bound),
+        TEST(test_own_program_is_opened),           TEST(test_missing_files),
+        TEST(test_process_files_are_read),          TEST(test_executable_mappings),
+        TEST(test_file_that_never_answers),         TEST(test_dozens_of_files_that_never_answer),
+        TEST(test_unresponsive_mount_is_suspended), TEST(test_starved_helper_is_waited_for),
+        TEST(test_starved_helper_delays_one_turn),  TEST(test_dead_files_delay_a_turn_by_a_bound),
         TEST(test_killed_helper_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

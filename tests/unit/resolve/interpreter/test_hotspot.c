@@ -1,5 +1,5 @@
-/* Names of Java's methods: as HotSpot writes them, cut ones, those that make no sense; what is told, forgotten and told
- * again; whose memory is read. */
+/* Names of Java methods: as HotSpot formats them, truncated and invalid ones; eviction and re-emission; whose memory
+ * is read. */
 #include "base/buf.h"
 #include "resolve/interpreter/hotspot_name.h"
 #include "resolve/interpreter/interpreter.h"
@@ -108,12 +108,12 @@ static void test_method_key_includes_process_and_check(void **state)
     assert_string_equal(name.file, "A.java");
     assert_int_equal(name.line, 0);
     assert_int_equal(interpreter_hotspot.find(x, PID + 1, &entry, &name), -ENOENT);
-    entry.check = 2; /* what is at that address now */
+    entry.check = 2; /* another method is at that address now */
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), -ENOENT);
-    entry.check = 0; /* it could not be read: nobody can tell it */
+    entry.check = 0; /* it could not be read: requesting it again would not help */
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), -ENOENT);
     assert_int_equal(interpreter_hotspot.missing(x, missing, 4), 2);
-    m = told(4096, "B", "g", "()V", ""); /* told once more, and otherwise */
+    m = told(4096, "B", "g", "()V", ""); /* emitted once more, with other names */
     assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
     entry.check = 1;
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
@@ -144,7 +144,7 @@ static void test_least_recently_used_method_is_evicted_and_requested_again(void 
     interpreter_hotspot.free(x);
 }
 
-/* Without the right to read memory, or in a replay, no process has a layout. */
+/* Without permission to read memory, or in a replay, no process has a layout. */
 static void test_no_layout_without_memory_access(void **state)
 {
     void *x = open_with(1 << 20);

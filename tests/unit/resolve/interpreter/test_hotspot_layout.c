@@ -1,4 +1,4 @@
-/* HotSpot's description of itself: of 11, 17 and 25, not filled in yet, and tables that lie. */
+/* HotSpot's description of its structures: of 11, 17 and 25, not filled in yet, and inconsistent tables. */
 #include "../hotspot_image.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static void test_layouts_of_11_and_25(void **state)
     assert_int_equal(layout.source_file, 298);
 }
 
-/* Since 17 the offsets are filled in as the library is loaded. */
+/* Since 17 the offsets are filled in while the library is loaded. */
 static void test_unfilled_tables_are_retried(void **state)
 {
     struct hotspot_layout layout;
@@ -95,7 +95,7 @@ static void test_unfilled_tables_are_retried(void **state)
     assert_int_equal(read_made(&layout), -EAGAIN);
 }
 
-/* Nothing is guessed: each of what is needed, taken away. */
+/* Nothing is guessed: each required entry is removed in turn. */
 static void test_missing_fields_are_refused(void **state)
 {
     struct hotspot_layout layout;
@@ -114,7 +114,7 @@ static void test_missing_fields_are_refused(void **state)
         image_set(&made, TYPES_AT + i * TYPE_STRIDE, image_text(&made, "Renamed"));
         assert_int_equal(read_made(&layout), -ENOTSUP);
     }
-    image_25(&made); /* kinds, but not which is a method's */
+    image_25(&made); /* has kinds, but not which is a method's */
     image_set(&made, INTS_AT + (made.ints - 1) * INT_STRIDE, image_text(&made, "CodeBlobKind::Other"));
     assert_int_equal(read_made(&layout), -ENOTSUP);
 }
@@ -152,27 +152,27 @@ static void test_inconsistent_tables_are_refused(void **state)
         for (size_t n = 0; n < sizeof(lies) / sizeof(*lies); n++) {
             image_17(&made);
             image_set(&made, 8 * i, lies[n]);
-            /* Where another field of an entry is taken for this one, what comes of it may look sound: to the kernel
-             * half, addresses of nothing. */
+            /* If another field of an entry is read in place of this one, the result may look valid: the BPF side would
+             * read unrelated addresses. */
             const bool must_fail = i == HOTSPOT_STRUCTS || i == HOTSPOT_STRUCT_STRIDE || i == HOTSPOT_STRUCT_TYPE ||
                                    i == HOTSPOT_TYPES || i == HOTSPOT_TYPE_STRIDE;
             if (read_made(&layout) >= 0 && must_fail)
                 fail_msg("symbol %zu, %llx", i, (unsigned long long)lies[n]);
         }
     }
-    image_17(&made); /* the same field twice, at another place */
+    image_17(&made); /* the same field twice, at another offset */
     image_field(&made, "CodeBlob", "_size", "int", false, 16);
     assert_int_equal(read_made(&layout), -EBADMSG);
-    image_17(&made); /* a field that is not where it can be read */
+    image_17(&made); /* a field outside the readable range */
     image_set(&made, STRUCTS_AT + 12 * STRUCT_STRIDE + 32, 256);
     assert_int_equal(read_made(&layout), -ENOTSUP);
-    image_17(&made); /* no field, but one of its own */
+    image_17(&made); /* a static field */
     image_set(&made, STRUCTS_AT + 12 * STRUCT_STRIDE + 24, 1);
     assert_int_equal(read_made(&layout), -EBADMSG);
-    image_17(&made); /* addresses of nothing */
+    image_17(&made); /* invalid addresses */
     image_set(&made, STRUCTS_AT + 40, 0);
     assert_int_equal(read_made(&layout), -EBADMSG);
-    image_17(&made); /* a table without an end, each entry the same text: it is left at the memory's end */
+    image_17(&made); /* an endless table, each entry the same text: reading stops at the end of memory */
     for (size_t at = STRUCTS_AT; at + 8 <= IMAGE_BYTES; at += 8)
         image_set(&made, at, IMAGE_BIAS + TEXTS_VADDR);
     assert_true(read_made(&layout) < 0);

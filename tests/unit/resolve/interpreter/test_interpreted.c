@@ -1,5 +1,5 @@
-/* The interpreter's frames of a sample: each run in the place of the native frame that runs it, and what is said and
- * counted where that cannot be. */
+/* Interpreter frames of a sample: each run replaces the native frame that runs it; where that is not possible, the
+ * sample is marked and counted. */
 #include "../sample_fixture.h"
 
 static struct cpu_sample *make_native(struct fixture *f, unsigned end)
@@ -18,7 +18,7 @@ static void test_runs_replace_their_native_frames(void **state)
     put_entries(r, entries, 5, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
     assert_int_equal(sum(&f->losses), 0);
-    const struct link_ids ids = {1, 2, 3}; /* stands behind them */
+    const struct link_ids ids = {1, 2, 3}; /* follows them in the record */
     memcpy((char *)r + r->h.size_bytes, &ids, sizeof(ids));
     r->h.size_bytes += sizeof(ids);
     r->flags |= CPU_SAMPLE_LINKED;
@@ -41,13 +41,13 @@ static void test_evaluator_without_frames_is_counted(void **state)
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
     resolved(f, r);
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
-    r = make(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to begin with its first frame */
+    r = make(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to enter its first frame */
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1101;
     put_entries(r, NULL, 0, PYTHON_END_WHOLE);
     resolved(f, r);
     assert_int_equal(sum(&f->losses), 0);
-    r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY); /* it has called something: another thread's state was read */
+    r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY); /* it has called something: the state of another thread was read */
     r->data[0] = 0x1201;
     r->data[1] = EVALUATOR;
     r->data[2] = 0x1101;
@@ -67,7 +67,8 @@ static void test_frames_without_a_name_are_counted(void **state)
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
 }
 
-/* The native walk ended; what called the interpreter's frames in between is not known, but they are. */
+/* The native walk ended early; the native frames between the interpreter's are unknown, but the interpreter's frames
+ * are known. */
 static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 {
     struct fixture *f = *state;
@@ -95,11 +96,11 @@ static void test_truncated_interpreter_walk_ends_the_stack(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-/* What the kernel half walked is placed by it, the rest by the walk of the copy. */
+/* The BPF side's walk places its part, the walk of the copy the rest. */
 static void test_runs_in_a_copied_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS);
+    struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
@@ -107,7 +108,7 @@ static void test_runs_in_a_copied_stack(void **state)
     const struct python_entry entries[] = {CODE(2), MARK(0x7050, 0),   CODE(8), UNREACHED(0x6f00),
                                            CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
     put_entries(r, entries, 8, PYTHON_END_WHOLE);
-    /* The one that lies in no frame is put before the next one that does. */
+    /* The run that is in no frame is placed before the next one that is. */
     assert_string_equal(resolved(f, r), "p2 program+5000 program+5100 p8 p4 p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
@@ -123,25 +124,25 @@ static void put_counted(struct cpu_sample *r, const struct python_entry *entries
     set_flags(r, PYTHON_COUNTED);
 }
 
-/* Of interpreters that say of no evaluator where it is. */
+/* For interpreters that do not report where their evaluators' frames are. */
 static void test_counted_frames_replace_evaluators(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark says nothing */
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark is empty */
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
     put_counted(r, entries, 3, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
-    r = make_native(f, UNWIND_END_ENTRY); /* an evaluator that the thread has from another interpreter */
+    r = make_native(f, UNWIND_END_ENTRY); /* another interpreter's evaluator on this thread */
     put_counted(r, entries, 1, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 _PyEval_EvalFrameDefault program+5300");
     assert_int_equal(sum(&f->losses), 0);
-    r = make_native(f, UNWIND_END_ENTRY); /* one that has no name */
+    r = make_native(f, UNWIND_END_ENTRY); /* an unnamed one */
     put_counted(r, entries, 4, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
                                         "_PyEval_EvalFrameDefault program+5300 p2 p4 p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
-    r = make_native(f, UNWIND_END_BAD_READ); /* they go on where it ended */
+    r = make_native(f, UNWIND_END_BAD_READ); /* they follow the end of the native walk */
     put_counted(r, entries, 4, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
 }
@@ -193,12 +194,12 @@ static void test_invalid_entries(void **state)
     assert_int_equal(f->losses.count[LOSS_DECODE], 3);
     r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry wrong[] = {MARK(1, 70000), CODE(2), MARK(9, 3), CODE(4), MARK(5, 1), CODE(6)};
-    put_entries(r, wrong, 6, 77); /* an end and an order that there are not: all frames are there nevertheless */
+    put_entries(r, wrong, 6, 77); /* invalid end and order: all frames are kept nevertheless */
     assert_non_null(strstr(resolved(f, r), "p2 "));
 }
 
-/* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not
- * this one's to name. */
+/* Interpreters are walked one after the other, whatever the call order; frames of another thread's state and truncated
+ * ones are not attributed to this one. */
 static void test_runs_of_several_interpreters_are_placed_by_call_order(void **state)
 {
     struct fixture *f = *state;
@@ -210,7 +211,7 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 2, PYTHON_END_WHOLE); /* the other one's state was not found */
+    put_entries(r, entries, 2, PYTHON_END_WHOLE); /* the state of the other one was not found */
     set_flags(r, PYTHON_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
@@ -220,7 +221,7 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     assert_string_equal(resolved(f, r),
                         "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
-    r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS); /* finished from a copy */
+    r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE); /* finished from a copy */
     r->data[0] = 0x1301;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
@@ -242,7 +243,7 @@ static void test_counted_frames_of_several_interpreters(void **state)
     set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
-    r = make_native(f, UNWIND_END_ENTRY); /* which of the two evaluators runs it nobody knows */
+    r = make_native(f, UNWIND_END_ENTRY); /* it is unknown which of the two evaluators runs it */
     put_entries(r, entries, 1, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
     assert_string_equal(resolved(f, r),

@@ -1,5 +1,5 @@
-/* What is looked into, how often, and what is asked for later. All objects are this program, as far as it can be
- * opened. */
+/* Which files are searched for an interpreter, how often, and when they are retried. All objects are this program, as
+ * far as it can be opened. */
 #include "resolve/elf/elf.h"
 #include "resolve/interpreter/interpreter_files.h"
 #include "resolve/process/processes.h"
@@ -91,9 +91,9 @@ static void test_each_file_is_read_once(void **state)
         assert_true(find(w, 1, &look));
     w->mappings[0].path = "/bin/program";
     w->mappings[2].path = "/lib/other.so";
-    assert_false(find(w, 0, &look)); /* a program without one */
+    assert_false(find(w, 0, &look)); /* a program without an interpreter */
     assert_false(find(w, 0, &look));
-    assert_false(find(w, 2, &look)); /* a library that is not named like one is not looked into */
+    assert_false(find(w, 2, &look)); /* a library not named like an interpreter is not searched */
     assert_int_equal(read_count, 2);
     assert_int_equal(opened, 2);
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
@@ -114,7 +114,7 @@ static void test_unreadable_file_is_retried_later(void **state)
         assert_int_equal(interpreter_files_none(&look), -ENOENT);
     }
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
-    open_error = -ENOENT; /* it has gone */
+    open_error = -ENOENT; /* the file is gone */
     assert_false(find(w, 7, &look));
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
 }

@@ -1,5 +1,5 @@
-/* The room for another interpreter, by one that nobody has: all that it brings is a struct interpreter. Its code is
- * taken in, and its frames are named, put in their places and counted as CPython's are, beside which it stands. */
+/* The interface for another interpreter, exercised with a fictitious one, which consists of one struct interpreter.
+ * Its code records are stored, and its frames are named, placed and counted like CPython's, alongside CPython. */
 #include "../sample_fixture.h"
 
 #define FORTH        1 /* its number */
@@ -13,7 +13,7 @@ struct forth_code {
 };
 
 struct forth {
-    char names[WORDS][16]; /* by code */
+    char names[WORDS][16]; /* by code address */
     struct missing_code missing;
     size_t missing_count, entries_max;
 };
@@ -43,7 +43,7 @@ static void forth_limit_cache(void *self, size_t entries)
 static int forth_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
 {
     assert_ptr_equal(self, opened);
-    ret->python.text_start = process->mappings[0].start; /* one that there is would have a member of its own */
+    ret->python.text_start = process->mappings[0].start; /* a real one would have its own member */
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int forth_find(void *self, uint32_t pid, const struct python_entry *entry
     return 0;
 }
 
-/* The inner interpreter, as it is called. */
+/* The inner interpreter, as its function is named. */
 static bool forth_is_evaluator(const char *function)
 {
     return strcmp(function, "program+5200") == 0;
@@ -84,7 +84,7 @@ static size_t forth_missing(void *self, struct missing_code *ret, size_t max)
     return count;
 }
 
-/* A word's own little helper. */
+/* A helper function of a word. */
 static bool forth_is_part(const char *function)
 {
     return strcmp(function, "program+5400") == 0;
@@ -163,7 +163,7 @@ static void test_frames_replace_the_evaluators(void **state)
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
     assert_string_equal(resolved(f, r),
-                        "program+5100 dup square program+5300 main"); /* program+5400 is a part of "main" */
+                        "program+5100 dup square program+5300 main"); /* program+5400 belongs to "main" */
     assert_int_equal(sum(&f->losses), 0);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frames[0].kind, FRAME_NATIVE);
@@ -185,7 +185,7 @@ static void test_evaluators_without_marks_are_counted(void **state)
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 2, PYTHON_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
-    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* of CPython's nobody told */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* no record names CPython's frame */
     assert_int_equal(sum(&f->losses), 1);
 }
 
@@ -205,7 +205,7 @@ static void test_each_frame_has_a_native_frame(void **state)
     tell(f, 3, "main");
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 3, PYTHON_PLACED);
-    assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 is a part of "square" */
+    assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 belongs to "square" */
     assert_int_equal(sum(&f->losses), 0);
     r = make_stack(f, natives, 5);
     put_forth(r, entries, 2, PYTHON_PLACED);
@@ -229,7 +229,7 @@ static void test_callees_of_the_leaf_are_kept(void **state)
     assert_int_equal(sum(&f->losses), 0);
 }
 
-/* No recording of ours has them; one that is damaged may. */
+/* Our recordings do not contain these; a damaged one may. */
 static void test_invalid_places_leave_frames_unplaced(void **state)
 {
     struct fixture *f = *state;
@@ -260,8 +260,8 @@ static void test_interpreters_do_not_share_evaluators(void **state)
     struct cpu_sample *r = make_stack(f, natives, 3);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
-    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);              /* of its neighbour nobody told */
-    r = make_stack(f, natives, 3);                                       /* neither was told */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);              /* no record names the second entry */
+    r = make_stack(f, natives, 3);                                       /* no record names either */
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
@@ -280,7 +280,7 @@ static void test_unknown_code_has_no_name_and_is_requested(void **state)
     assert_true(missing[0].code == 5 && missing[0].pid == PROGRAM && missing[0].check == 1);
     assert_int_equal(interpreters_missing(f->interpreters, missing, 4), 0);
     struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
-    tail->interpreter = 77; /* a later version's */
+    tail->interpreter = 77; /* of a later version */
     assert_string_equal(resolved(f, r), "program+5100 [interpreter]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
@@ -292,7 +292,7 @@ static void test_records_reach_their_interpreter(void **state)
     assert_int_equal(tell(f, WORDS, "out of bounds"), -EBADMSG);
     assert_int_equal(interpreters_take(f->interpreters, &foreign), -EBADMSG);
     const struct record_header python = {.size_bytes = sizeof(python), .kind = RECORD_PYTHON_CODE};
-    assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its */
+    assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its records */
 }
 
 static void test_calls_for_all_interpreters_reach_it(void **state)

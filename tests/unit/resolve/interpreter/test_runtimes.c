@@ -1,4 +1,4 @@
-/* Whether a process may hold a Node or a Java, as far as /proc tells of this very one. */
+/* Whether a process may contain Node.js or Java, as far as /proc shows; tested on this process. */
 #include "resolve/interpreter/runtimes.h"
 #include "resolve/process/processes.h"
 
@@ -16,7 +16,7 @@
 
 #include "../../emulated.h"
 
-/* One that looks has a child, which opens files for it: looked at is another. */
+/* The scanner has a child that opens files for it: the scanned process is another one. */
 static uint32_t start(bool with_child)
 {
     int ready[2];

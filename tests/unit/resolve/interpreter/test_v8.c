@@ -1,5 +1,5 @@
-/* V8's frames: names of every kind of text, what has no name or could not be read, what V8 publishes of itself in a
- * file, and files that publish something else. */
+/* V8 frames: names in every string encoding, functions without a name or that could not be read, the layout that V8
+ * publishes in its file, and files with another layout. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/cleanup.h"
@@ -69,19 +69,19 @@ static void test_strings_become_utf8(void **state)
     expect(v, &c,
            "gr\xc3\xb6\xc3\x9f"
            "e?",
-           "/srv/app.js", 12); /* one line of an output stays one */
+           "/srv/app.js", 12); /* the name stays on one line of output */
     c = make(0x1001, snake, 4, 2, snake, 4, 2);
     expect(v, &c, "a\xf0\x9f\x90\x8d\xd0\xb3", "a\xf0\x9f\x90\x8d\xd0\xb3", 12);
     c = make(0x1001, "", 0, 1, broken, 3, 2);
     expect(v, &c,
            "\xef\xbf\xbd"
            "b\xef\xbf\xbd",
-           "", 0); /* no line of nothing */
+           "", 0); /* an empty script has no lines */
     c = make(0x1001, "/x.js", 5, 1, "", 0, 1);
     expect(v, &c, "(anonymous:12)", "/x.js", 12);
     c.name = (struct v8_text){V8_NAME_BYTES, 1};
     memset(c.name_data, 'f', sizeof(c.name_data));
-    c.file = (struct v8_text){V8_FILE_BYTES / 2, 2}; /* what takes most room: three bytes a character */
+    c.file = (struct v8_text){V8_FILE_BYTES / 2, 2}; /* the longest UTF-8: three bytes per character */
     memset(c.file_data, 0x80, sizeof(c.file_data));
     struct interpreted_name name;
     assert_int_equal(v8->take(v, &c.h), 0);
@@ -100,7 +100,7 @@ static void test_unreadable_function_has_no_name(void **state)
     struct v8_code c = make(0x1001, "/x.js", 5, 1, "", 0, 0);
     assert_int_equal(v8->take(v, &c.h), 0);
     assert_int_equal(find(v, c.code, &name), -ENOENT);
-    assert_int_equal(v8->missing(v, missing, 4), 0); /* it was told: to ask again would help nothing */
+    assert_int_equal(v8->missing(v, missing, 4), 0); /* it was emitted: requesting it again would not help */
     assert_int_equal(find(v, 0x2001, &name), -ENOENT);
     assert_int_equal(v8->missing(v, missing, 4), 1);
     assert_true(missing[0].code == 0x2001 && missing[0].pid == PID && missing[0].check == 3);
@@ -142,8 +142,8 @@ static void test_native_functions_of_v8_frames(void **state)
 
 /* ---- files ---- */
 
-/* A shared object that publishes `values`: symbol names and what they hold, one behind the other in its data; of zeros
- * the file has no bytes. */
+/* A shared object that publishes `values`: symbol names and their contents, consecutive in its data; zeros take no
+ * space in the file. */
 struct value {
     const char *name;
     int32_t value;
@@ -273,10 +273,10 @@ static void test_unsupported_layouts_are_refused(void **state)
     struct v8_layout layout;
     const struct value other[] = {{"main", 1}};
     assert_int_equal(read_image(other, 1, EM_X86_64, &layout), -ENOENT);
-    assert_int_equal(read_image(node_20, VALUES - 1, EM_X86_64, &layout), -ENOTSUP); /* something is missing */
+    assert_int_equal(read_image(node_20, VALUES - 1, EM_X86_64, &layout), -ENOTSUP); /* one is missing */
     assert_int_equal(read_image(node_20, VALUES, EM_AARCH64, &layout), -ENOTSUP);
     assert_int_equal(read_with("_ZN2v88internal7Version6major_E", 9), -ENOTSUP);
-    assert_int_equal(read_with("_ZN2v88internal7Version6major_E", 13), -ENOTSUP); /* which has its positions first */
+    assert_int_equal(read_with("_ZN2v88internal7Version6major_E", 13), -ENOTSUP); /* the version with positions first */
     assert_int_equal(read_with("_ZN2v88internal7Version6major_E", 14), -ENOTSUP);
     assert_int_equal(read_with("_ZN2v88internal7Version6major_E", 12), 0);
     assert_int_equal(read_with("v8dbg_TaggedSize", 4), -ENOTSUP);
@@ -291,12 +291,9 @@ static void test_unsupported_layouts_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings_become_utf8),
-        cmocka_unit_test(test_unreadable_function_has_no_name),
-        cmocka_unit_test(test_invalid_records_are_refused),
-        cmocka_unit_test(test_native_functions_of_v8_frames),
-        cmocka_unit_test(test_layout_published_by_node),
-        cmocka_unit_test(test_unsupported_layouts_are_refused),
+        cmocka_unit_test(test_strings_become_utf8),         cmocka_unit_test(test_unreadable_function_has_no_name),
+        cmocka_unit_test(test_invalid_records_are_refused), cmocka_unit_test(test_native_functions_of_v8_frames),
+        cmocka_unit_test(test_layout_published_by_node),    cmocka_unit_test(test_unsupported_layouts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Ranges of code against the simplest thing that does the same: an array with a name for every address. */
+/* Ranges of code compared with the simplest equivalent: an array with a name for every address. */
 #include "resolve/jit/code_ranges.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static int put(struct code_ranges *c, uint64_t start, uint32_t size, uint32_t pl
     return code_ranges_put(c, &range);
 }
 
-/* The place of what holds the address; 0: nothing. */
+/* The name at the address; 0: none. */
 static uint32_t place_at(const struct code_ranges *c, uint64_t address)
 {
     struct code_range range;
@@ -65,7 +65,7 @@ static void test_overlapped_range_is_removed_whole(void **state)
 
 #define SPACE 20000
 
-/* The plain model: each address' owner, and when one is overwritten all of it goes. */
+/* The reference: each address has an owner, and when any of it is overwritten, all of the owner's range is removed. */
 static void model_remove(uint32_t *owner, size_t start, size_t size)
 {
     for (size_t i = start; i < start + size && i < SPACE; i++) {
@@ -118,7 +118,7 @@ static void test_random_ranges_match_a_reference(void **state)
         if (place && place < first_kept)
             first_kept = place;
     }
-    assert_true(last_gone < first_kept); /* the oldest went */
+    assert_true(last_gone < first_kept); /* the oldest were evicted */
     code_ranges_clear(&c);
 }
 
@@ -126,13 +126,13 @@ static void test_memory_follows_the_kept_ranges(void **state)
 {
     struct code_ranges c = {0};
     (void)state;
-    for (uint32_t i = 0; i < 100000; i++) /* in order, as a runtime that begins writes them */
+    for (uint32_t i = 0; i < 100000; i++) /* in order, as a starting runtime writes them */
         assert_int_equal(put(&c, BASE + 64 * (uint64_t)i, 64, i + 1), 0);
     assert_in_range(code_ranges_bytes(&c), 100000 * 16, 100000 * 18);
     code_ranges_keep(&c, 1000);
     assert_true(code_ranges_bytes(&c) < 1000 * 16 + 40000);
     assert_int_equal(place_at(&c, BASE + 64 * (uint64_t)99999), 100000);
-    for (uint32_t round = 0; round < 50; round++) /* the same places again and again */
+    for (uint32_t round = 0; round < 50; round++) /* the same addresses repeatedly */
         for (uint32_t i = 0; i < 1000; i++)
             assert_int_equal(put(&c, BASE + 64 * (uint64_t)((i * 7919) % 1000), 64, 200000 + round * 1000 + i), 0);
     assert_true(c.count <= 2000);

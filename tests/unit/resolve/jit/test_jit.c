@@ -1,5 +1,4 @@
-/* Names of code made at run time, of this very process: from the perf map and the jitdump that it writes while it is
- * asked. */
+/* Names of JIT code in this process: from the perf map and the jitdump, which it writes during the test. */
 #include "../jitdump_records.h"
 
 #include "../../emulated.h"
@@ -21,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define CODE   0x100000000000u /* where nothing is */
+#define CODE   0x100000000000u /* unmapped */
 #define MEMORY (1 << 20)
 
 struct fixture {
@@ -114,7 +113,7 @@ static void test_rewritten_map_is_read_again(void **state)
     write_map(f, "100000000000 10 one\n100000000010 10 two\n");
     assert_string_equal(name_at(f, CODE), "one");
     assert_int_equal(truncate(f->path, 0), 0);
-    write_map(f, "100000000000 10 ONE\n"); /* shorter, at the same place */
+    write_map(f, "100000000000 10 ONE\n"); /* shorter, same file */
     assert_string_equal(name_at(f, CODE), "ONE");
     assert_string_equal(name_at(f, CODE + 0x10), "");
     assert_int_equal(truncate(f->path, 0), 0);
@@ -129,7 +128,7 @@ static void test_rewritten_map_is_read_again(void **state)
     assert_string_equal(name_at(f, CODE + 0x30), "vier");
 }
 
-/* Each thing that may lie there and is no map of this process. */
+/* Every kind of file at that path that is not a map of this process. */
 static void test_untrusted_maps_are_refused(void **state)
 {
     skip_if_emulated();
@@ -148,7 +147,7 @@ static void test_untrusted_maps_are_refused(void **state)
             assert_int_equal(mkfifo(f->path, 0600), 0);
         } else if (what == 2) {
             assert_int_equal(mkdir(f->path, 0700), 0);
-        } else if (what == 3) { /* of somebody who had this number before */
+        } else if (what == 3) { /* of an earlier process with this PID */
             write_map(f, "100000000000 10 one\n");
             assert_int_equal(
                 utimensat(AT_FDCWD, f->path, (const struct timespec[]){{.tv_sec = 1000}, {.tv_sec = 1000}}, 0), 0);
@@ -156,7 +155,7 @@ static void test_untrusted_maps_are_refused(void **state)
             write_map(f, "100000000000 10 one\n");
             if (chown(f->path, getuid() + 1, (gid_t)-1) < 0) {
                 unlink(f->path);
-                continue; /* only root may */
+                continue; /* needs root */
             }
         } else {
             write_map(f, "100000000000 10 one\n");
@@ -166,18 +165,18 @@ static void test_untrusted_maps_are_refused(void **state)
         assert_int_equal(jits_new(f->processes, MEMORY, &fresh.jits), 0);
         assert_string_equal(name_at(&fresh, CODE), "");
         assert_true(metric(&fresh, "sonde_self_jit_refused") == 1);
-        assert_string_equal(name_at(&fresh, CODE), ""); /* rests */
+        assert_string_equal(name_at(&fresh, CODE), ""); /* backs off */
         assert_true(metric(&fresh, "sonde_self_jit_refused") == 1);
         jits_free(fresh.jits);
         rmdir(f->path);
         unlink(f->path);
         unlink(other);
     }
-    assert_string_equal(name_at(f, CODE), ""); /* nothing at all is nothing to be refused */
+    assert_string_equal(name_at(f, CODE), ""); /* a missing file is not a failure */
     assert_true(metric(f, "sonde_self_jit_refused") == 0);
 }
 
-/* Of more than there is room for, the newest are kept, and none is wrong. */
+/* Above the bound the newest are kept, and no name is wrong. */
 static void test_newest_names_are_kept_at_the_bound(void **state)
 {
     skip_if_emulated();
@@ -213,7 +212,7 @@ static void test_trimmed_and_read_again(void **state)
     jits_trim(f->jits);
     assert_true(metric(f, "sonde_self_jit_bytes") < bytes);
     assert_string_equal(name_at(f, CODE), "one");
-    jits_trim(f->jits); /* a remembered name goes, what is in use stays */
+    jits_trim(f->jits); /* a cached name is freed, the file in use stays */
     assert_string_equal(name_at(f, CODE), "one");
     jits_limit(f->jits, 1);
     assert_string_equal(name_at(f, CODE), "one");
@@ -243,7 +242,7 @@ static void test_jitdump_by_time(void **state)
     assert_true(mark != MAP_FAILED);
     write_map(f, "100000000000 10 of_the_map\n100000001000 10 of_the_map\n");
 
-    struct fixture fresh = *f; /* so that time begins anew */
+    struct fixture fresh = *f; /* to restart its clock */
     struct jit_name name;
     assert_int_equal(jits_new(f->processes, MEMORY, &fresh.jits), 0);
     jits_at(fresh.jits, now_ns - 150);
@@ -255,7 +254,7 @@ static void test_jitdump_by_time(void **state)
     assert_int_equal(name.line, 11);
     jits_at(fresh.jits, now_ns);
     assert_string_equal(name_at(&fresh, CODE + 20), "two");
-    assert_string_equal(name_at(&fresh, CODE + 0x1000), "of_the_map"); /* what the dump does not tell */
+    assert_string_equal(name_at(&fresh, CODE + 0x1000), "of_the_map"); /* not in the dump */
     jits_at(fresh.jits, now_ns + 2000000000000u);
     assert_string_equal(name_at(&fresh, CODE + 20), "three");
     jits_free(fresh.jits);
@@ -267,9 +266,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_growing_map_is_read_on),         TEST(test_rewritten_map_is_read_again),
-        TEST(test_untrusted_maps_are_refused),         TEST(test_newest_names_are_kept_at_the_bound),
-        TEST(test_trimmed_and_read_again), TEST(test_jitdump_by_time),
+        TEST(test_growing_map_is_read_on),     TEST(test_rewritten_map_is_read_again),
+        TEST(test_untrusted_maps_are_refused), TEST(test_newest_names_are_kept_at_the_bound),
+        TEST(test_trimmed_and_read_again),     TEST(test_jitdump_by_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

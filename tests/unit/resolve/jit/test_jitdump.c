@@ -1,5 +1,4 @@
-/* Records of jitdumps: code that comes, moves and is written over, by its times; lines; and what no writer should
- * write. */
+/* Jitdump records: code that is loaded, moved and overwritten, by time; lines; and invalid records. */
 #include "../jitdump_records.h"
 
 #include "resolve/jit/jitdump.h"
@@ -39,13 +38,13 @@ static int teardown(void **state)
     return 0;
 }
 
-/* All there is, in pieces of `piece` bytes. */
+/* Reads everything, in pieces of `piece` bytes. */
 static int take(struct fixture *f, size_t piece)
 {
     int64_t n = 1;
     while (f->position < f->dump.size && n > 0) {
         const size_t left = f->dump.size - f->position, size = left < piece ? left : piece;
-        void *copy = malloc(size); /* exactly that, for the sanitizer */
+        void *copy = malloc(size); /* exactly that size, for the sanitizer */
         memcpy(copy, f->dump.data + f->position, size);
         n = jitdump_take(&f->ranges, &f->reading, copy, size, (uint32_t)f->position, &f->bad);
         free(copy);
@@ -54,7 +53,7 @@ static int take(struct fixture *f, size_t piece)
     return n < 0 ? (int)n : 0;
 }
 
-/* The name of what lies at the address, "" for nothing; its line in *ret_line. */
+/* The name at the address, "" for none; its line in *ret_line. */
 static const char *name_at(struct fixture *f, uint64_t address, const char **ret_file, uint32_t *ret_line)
 {
     struct code_range range;
@@ -104,7 +103,7 @@ static void test_code_load_move_and_overwrite(void **state)
     dump_load(&f->dump, 20, CODE + 64, 64, "two");
     dump_move(&f->dump, 30, CODE, CODE + 4096, 64);
     dump_load(&f->dump, 40, CODE + 32, 64, "three");          /* over half of two */
-    dump_move(&f->dump, 50, CODE + 9999, CODE + 4096 + 8, 8); /* of something never told of, over one */
+    dump_move(&f->dump, 50, CODE + 9999, CODE + 4096 + 8, 8); /* of code never loaded, over one that was */
     assert_int_equal(take(f, 100), 0);
     assert_string_equal(name_at(f, CODE + 31, NULL, NULL), "");
     assert_string_equal(name_at(f, CODE + 32, NULL, NULL), "three");
@@ -114,7 +113,7 @@ static void test_code_load_move_and_overwrite(void **state)
     assert_int_equal(f->bad, 0);
 }
 
-/* What a sample of each moment sees. */
+/* As seen by a sample at each time. */
 static void test_later_records_wait_for_their_time(void **state)
 {
     struct fixture *f = *state;
@@ -141,10 +140,10 @@ static void test_line_records(void **state)
     const char *file;
     uint32_t line;
     dump_lines(&f->dump, 10, CODE, lines, 3);
-    dump_record(&f->dump, 4, 10, (const uint64_t[]){1, 2, 3}, 3, NULL, 0); /* how to unwind it */
+    dump_record(&f->dump, 4, 10, (const uint64_t[]){1, 2, 3}, 3, NULL, 0); /* unwinding information */
     dump_load(&f->dump, 10, CODE, 64, "one");
     dump_load(&f->dump, 11, CODE + 64, 64, "without");
-    dump_lines(&f->dump, 12, CODE + 192, lines, 3); /* of other code than comes */
+    dump_lines(&f->dump, 12, CODE + 192, lines, 3); /* of code that is not loaded */
     dump_load(&f->dump, 12, CODE + 128, 64, "other");
     dump_move(&f->dump, 20, CODE, CODE + 4096, 64);
     assert_int_equal(take(f, 100), 0);
@@ -187,14 +186,14 @@ static void test_invalid_records_are_skipped(void **state)
     dump_record(&f->dump, 0, 11, kernel, 5, "k", 2);
     dump_record(&f->dump, 0, 11, empty, 2, NULL, 0); /* ends early */
     dump_move(&f->dump, 12, CODE, CODE, 0);
-    dump_record(&f->dump, 99, 13, empty, 5, NULL, 0); /* of a kind to come */
+    dump_record(&f->dump, 99, 13, empty, 5, NULL, 0); /* an unknown kind */
     dump_load(&f->dump, 14, CODE + 64, 64, "last");
     assert_int_equal(take(f, 65536), 0);
     assert_int_equal(f->bad, 5);
     assert_string_equal(name_at(f, CODE, NULL, NULL), "one");
     assert_string_equal(name_at(f, CODE + 64, NULL, NULL), "last");
 
-    const uint32_t head[] = {0, 15}; /* a record shorter than its head leads nowhere */
+    const uint32_t head[] = {0, 15}; /* a record shorter than its header */
     dump_put(&f->dump, head, sizeof(head));
     dump_put(&f->dump, &(uint64_t){15}, 8);
     assert_int_equal(take(f, 65536), -EBADMSG);

@@ -1,4 +1,4 @@
-/* Lines of perf maps as V8, HotSpot and .NET write them, and as nobody should. */
+/* Lines of perf maps as V8, HotSpot and .NET write them, and invalid ones. */
 #include "resolve/jit/jit_name.h"
 #include "resolve/jit/perf_map.h"
 
@@ -15,7 +15,7 @@ static void test_perf_map_lines(void **state)
     static const struct {
         const char *line;
         uint64_t start;
-        uint32_t size; /* 0: makes no sense */
+        uint32_t size; /* 0: invalid */
         const char *name;
     } cases[] = {
         {"7fd228005b80 30c JS:*inner /srv/busy.js:1:15", 0x7fd228005b80, 0x30c, "JS:*inner /srv/busy.js:1:15"},
@@ -61,7 +61,7 @@ static void test_partial_lines(void **state)
     (void)state;
     const size_t whole = sizeof(text) - 1 - strlen("3000 10 thr");
     assert_int_equal(perf_map_take(&c, text, sizeof(text) - 1, 5000, &bad),
-                     whole); /* half a line is for the next time */
+                     whole); /* a partial line is completed by the next read */
     assert_int_equal(bad, 1);
     assert_int_equal(c.count, 1);
     assert_false(code_ranges_find(&c, 0x1007, &range));
@@ -103,7 +103,7 @@ static void test_jit_names(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        char *room = malloc(strlen(cases[i].name) + 1 + JIT_NAME_ROOM); /* exactly what is asked for */
+        char *room = malloc(strlen(cases[i].name) + 1 + JIT_NAME_ROOM); /* exactly the required size */
         struct jit_name name;
         assert_non_null(room);
         memcpy(room, cases[i].name, strlen(cases[i].name) + 1);

@@ -1,4 +1,4 @@
-/* What /proc/PID/fdinfo says of a program's and of a link's descriptor, and what is none of these. */
+/* What /proc/PID/fdinfo contains for the descriptor of a program and of a link, and for others. */
 #include "resolve/kernel/bpf_holders.h"
 
 #include <setjmp.h>

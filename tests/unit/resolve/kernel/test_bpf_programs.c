@@ -1,5 +1,5 @@
-/* BPF programs as places in kernel code: a program made here, with two lines of source of its own, is found
- * by name and line while it lives, and found out when it goes. Needs the right to load programs. */
+/* BPF programs as places in kernel code: a program built here, with two source lines of its own, is found by name and
+ * line while it is loaded, and its removal is noticed. Needs permission to load programs. */
 #include "resolve/kernel/bpf_programs.h"
 #include "resolve/kernel/kernel.h"
 
@@ -53,7 +53,7 @@ static int load(void)
     return fd;
 }
 
-/* Where it was compiled to, and its tag as in its name. */
+/* Its address after JIT compilation, and its tag as in its name. */
 static uint64_t place_of(int fd, uint32_t *ret_size, char tag[2 * BPF_TAG_SIZE + 1])
 {
     uint64_t start = 0;
@@ -106,7 +106,7 @@ static void test_program_is_found_by_name_and_line(void **state)
     assert_int_equal(place.line, 43);
     assert_false(bpf_programs_find(p, start + size, &place) && !strcmp(place.function, name));
     assert_false(bpf_programs_refresh(p)); /* nothing new */
-    /* names stay known after the program has gone, for samples that are still under way */
+    /* names stay known after the program is unloaded, for samples in flight */
     close(fd);
     bpf_programs_refresh(p);
     assert_true(bpf_programs_find(p, start, &place));
@@ -125,7 +125,7 @@ static void test_kernel_symbols_find_new_programs(void **state)
     }
     assert_int_equal(r, 0);
     struct frame frame;
-    kernel_symbols_find(k, 0xffffffffffff0000, &frame); /* has read all there was before */
+    kernel_symbols_find(k, 0xffffffffffff0000, &frame); /* everything before has been read */
     int fd = load_or_skip();
     uint32_t size;
     char tag[2 * BPF_TAG_SIZE + 1], name[128];

@@ -1,5 +1,5 @@
-/* Names of kernel code: against made-up kallsyms files, where every corner can be built, and against this
- * machine's own. */
+/* Names of kernel code: against generated kallsyms files, which cover every corner case, and against this machine's
+ * own. */
 #include "resolve/kernel/kallsyms.h"
 #include "resolve/kernel/kernel.h"
 
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-struct place { /* a folder with files like those of /proc */
+struct place { /* a directory with files like those of /proc */
     char folder[64], kallsyms[96], modules[96];
 };
 
@@ -94,7 +94,7 @@ static void test_names_are_found(void **state)
     struct kernel_symbols *k = NULL;
     assert_int_equal(kernel_symbols_new(p.kallsyms, &k), 0);
     const char *core = "[kernel.kallsyms]";
-    for (int round = 0; round < 2; round++) { /* the second time from the answers */
+    for (int round = 0; round < 2; round++) { /* the second time from the cache */
         expect(k, 0xffffffff81000000, "startup_64", core);
         expect(k, 0xffffffff810000ef, "startup_64", core);
         expect(k, 0xffffffff810000f5, "__pfx_local_one", core);
@@ -105,7 +105,7 @@ static void test_names_are_found(void **state)
         expect(k, 0xffffffff81000480, "mycrate::foo", core);
         expect(k, 0xffffffff810004ff, "mycrate::foo", core);
         expect(k, 0xffffffff81000500, "", core); /* past the text */
-        expect(k, 0xffffffff82000010, "", core); /* init code is gone */
+        expect(k, 0xffffffff82000010, "", core); /* init code is freed */
         expect(k, 0xffffffff80ffffff, "", core);
         expect(k, 0xffffffffc0001000, "first", "[mod_a]");
         expect(k, 0xffffffffc000107f, "first", "[mod_a]");
@@ -137,7 +137,7 @@ static void test_later_modules_are_found(void **state)
     expect(k, 0xffffffffc0500010, "", "[kernel.kallsyms]");
     expect(k, 0xffffffffc0001000, "first", "[mod_a]");
 
-    /* mod_a goes, another module takes its place, and one more comes */
+    /* mod_a is unloaded, another module takes its place, and one more is loaded */
     char text[4096], modules[1024];
     snprintf(text, sizeof(text), "%.*s", (int)(strstr(small, "ffffffffc0001080") - small), small);
     strncat(text, "ffffffffc0001000 t instead\t[mod_c]\nffffffffc0500000 t later\t[mod_d]\n",
@@ -155,7 +155,7 @@ static void test_later_modules_are_found(void **state)
     place_remove(&p);
 }
 
-/* As a kernel answers that knows what `small` lists. */
+/* Answers like a kernel that knows the symbols of `small`. */
 static const char *fake_ask(void *context, uint64_t address)
 {
     ++*(int *)context;
@@ -190,7 +190,7 @@ static void test_kernel_answers_are_used(void **state)
         .ask = fake_ask, .context = &asked, .text_start = 0xffffffff81000000, .text_end = 0xffffffff81000500};
     assert_int_equal(kernel_symbols_new(p.kallsyms, &k), 0);
     kernel_symbols_set_asker(k, &asker);
-    write_file(p.kallsyms, ""); /* not needed for all these */
+    write_file(p.kallsyms, ""); /* not needed for these */
     for (int round = 0; round < 2; round++) {
         struct frame f;
         expect(k, 0xffffffff81000101, "asked+one", "[kernel.kallsyms]");
@@ -208,9 +208,9 @@ static void test_kernel_answers_are_used(void **state)
     }
     int before = asked;
     expect(k, 0xffffffff81000101, "asked+one", "[kernel.kallsyms]");
-    assert_int_equal(asked, before); /* what never changes is asked for once */
+    assert_int_equal(asked, before); /* names that never change are queried once */
 
-    /* what the kernel does not say stands in the text, as long as the modules are the same */
+    /* names that the kernel does not return come from the text, as long as the modules are the same */
     write_file(p.kallsyms, small);
     kernel_symbols_expire(k);
     expect(k, 0xffffffffc0201010, "ftrace_trampoline", "[__builtin__ftrace]");
@@ -251,7 +251,7 @@ static void test_damaged_lines_are_skipped(void **state)
     place_remove(&p);
 }
 
-/* The strings of a whole stack must hold while it is filled frame by frame. */
+/* The strings of a whole stack must stay valid while it is filled frame by frame. */
 static void hold_stacks(size_t entries)
 {
     size_t size = 0, room = 1 << 20;
@@ -286,7 +286,7 @@ static void test_names_stay_valid_for_a_whole_stack(void **state)
     hold_stacks(0);
 }
 
-/* Nearly no name is found where it was remembered: all are the same. */
+/* Almost every lookup misses the cache: names stay the same. */
 static void test_small_cache_changes_no_name(void **state)
 {
     (void)state;
@@ -294,8 +294,8 @@ static void test_small_cache_changes_no_name(void **state)
     hold_stacks(1);
 }
 
-/* This machine's own: the name that is found at a symbol's address must be one of those that the text has
- * there, and just before the next symbol it is still the same. */
+/* On this machine: the name found at a symbol's address must be one of those in the text at that address, and must be
+ * the same just before the next symbol. */
 static void test_names_agree_with_this_kernel(void **state)
 {
     (void)state;

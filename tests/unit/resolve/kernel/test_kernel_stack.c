@@ -1,4 +1,4 @@
-/* Which stacks of the kernel are whole. */
+/* Which kernel stacks are complete. */
 #include "resolve/kernel/kernel_stack.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static void test_complete_stacks(void **state)
     assert_null(FRAMES(KERNEL("asm_exc_page_fault")));
     assert_null(FRAMES(KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES(KERNEL("")));
-    /* Where there are rules. */
+    /* Where the unwinder has rules. */
     assert_null(
         FRAMES(KERNEL("__x86_indirect_thunk_rax"), KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES({.kind = FRAME_BPF, .function = "__x86_indirect_thunk_rax"}));
@@ -35,7 +35,7 @@ static void test_stack_truncated_at_a_retpoline(void **state)
     assert_non_null(FRAMES(KERNEL("__pi___x86_indirect_thunk_r15"), KERNEL("vfs_read")));
     assert_non_null(FRAMES(KERNEL("__x86_indirect_its_thunk_rax")));
     assert_non_null(FRAMES(KERNEL("__x86_indirect_call_thunk_rax")));
-    /* An interrupt came there. */
+    /* An interrupt arrived there. */
     assert_non_null(FRAMES(KERNEL("rcu_core"), KERNEL("handle_softirqs"), KERNEL("asm_sysvec_apic_timer_interrupt"),
                            KERNEL("__x86_indirect_thunk_rax")));
 }

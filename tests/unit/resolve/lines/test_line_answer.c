@@ -1,4 +1,4 @@
-/* line_answer.c: what is told is what is read, and nothing else is taken for it. */
+/* line_answer.c: what is written is what is read, and malformed answers are refused. */
 #include "resolve/lines/line_answer.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void test_truncated_answers_are_refused(void **state)
     for (size_t size = 0; size < out.size; size++)
         assert_int_equal(line_answer_read(out.data, size, &answer), -EBADMSG);
     buf_putc(&out, 0);
-    assert_int_equal(line_answer_read(out.data, out.size, &answer), -EBADMSG); /* nor may there be more */
+    assert_int_equal(line_answer_read(out.data, out.size, &answer), -EBADMSG); /* nor more than expected */
     line_answer_end(&out, LINE_STATUS_COUNT);
     assert_int_equal(line_answer_read(out.data, out.size, &answer), -EBADMSG);
 }

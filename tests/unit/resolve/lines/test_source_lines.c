@@ -1,5 +1,5 @@
-/* source_lines.c on this very program, which knows its own lines: what is found, and what is left when there is no
- * time, or no wish, to look. */
+/* source_lines.c on this program, which knows its own lines: what is found, and what remains when the time is over or
+ * the search is cancelled. */
 #include "resolve/lines/source_lines.h"
 
 #include "resolve/lines/line_helper.h"
@@ -99,7 +99,7 @@ static int teardown(void **state)
 
 #define skip_where_lines_cannot_be()                                                                                   \
     do {                                                                                                               \
-        skip_if_emulated(); /* nor does the emulator know of filters whose answers somebody else gives */              \
+        skip_if_emulated(); /* nor does the emulator support filters answered by another process */                    \
         if (line_helper_check() < 0) {                                                                                 \
             print_message("libdw is not there\n");                                                                     \
             skip();                                                                                                    \

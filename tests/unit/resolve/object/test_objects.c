@@ -1,4 +1,4 @@
-/* Executable files by identity: one object however it is told of, the right file however its path has
+/* Executable files by identity: one object for all sightings of a file, and the right file however its path has
  * changed. */
 #include "resolve/object/objects_table.h"
 
@@ -25,7 +25,7 @@
 
 #include "../../emulated.h"
 
-/* Files are opened by path with openat2: all kernels that we run on have it, some emulators have not. */
+/* Files are opened by path with openat2: all supported kernels have it, some emulators do not. */
 #define skip_without_openat2()                                                                                         \
     do {                                                                                                               \
         const struct open_how how_ = {.flags = O_PATH | O_CLOEXEC};                                                    \
@@ -61,7 +61,7 @@ static void write_file(const char *path, const void *data, size_t size)
     close(fd);
 }
 
-/* A copy of this very program: an ELF file with a build id. */
+/* A copy of this program: an ELF file with a build id. */
 static void write_program(const char *path)
 {
     _cleanup_buf_ struct buf self = {0};
@@ -154,7 +154,7 @@ static void test_build_id_and_inode_are_one_object(void **state)
     remove_place(&other);
 }
 
-/* Somebody gives a program of theirs the build id of a library, and runs it first. */
+/* An attacker gives a program the build id of a library, and runs it first. */
 static void test_forged_build_id_affects_only_its_own_file(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void test_forged_build_id_affects_only_its_own_file(void **state)
     _cleanup_close_ int fd = open(place.path, O_RDONLY | O_CLOEXEC);
     assert_true(object_file_identify(fd, &id));
 
-    for (int told = 0; told < 2; told++) { /* by build id, as records do, and by inode, as /proc does */
+    for (int told = 0; told < 2; told++) { /* by build id, as in records, and by inode, as in /proc */
         struct objects *objects = NULL;
         struct object *all[5] = {NULL};
         assert_int_equal(objects_new(8, &objects), 0);
@@ -185,7 +185,7 @@ static void test_forged_build_id_affects_only_its_own_file(void **state)
                 s->build_id = id.build_id;
                 s->build_id_bytes = id.build_id_bytes;
             }
-            if (i == 4) { /* one that has gone: it could be either */
+            if (i == 4) { /* one that has exited: it could be either */
                 s->path = "/nowhere/at/all";
                 s->pid_count = told == 0 ? 0 : 1;
             }
@@ -210,7 +210,7 @@ static void test_forged_build_id_affects_only_its_own_file(void **state)
     remove_place(&place);
 }
 
-/* Maps a file in memory, and says how. */
+/* Maps a memory file, and returns its mapping. */
 static struct object_sight map_memory(const struct buf *content)
 {
     int fd = memfd_create("sonde-objects", MFD_CLOEXEC);
@@ -227,7 +227,7 @@ static struct object_sight map_memory(const struct buf *content)
                                  .pid_count = 1};
 }
 
-/* All of one name are at the same place, which says nothing: not even with the same build id. */
+/* All memory files of one name have the same path, which identifies nothing: not even with the same build id. */
 static void test_memory_files_have_no_path(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void test_memory_files_have_no_path(void **state)
     objects_free(objects);
 }
 
-/* A process that has gone before its file was looked at: the one file that is known by this build id. */
+/* A process that exited before its file was opened: the only file with this build id is used. */
 static void test_unreachable_file_is_known_by_its_build_id(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void test_replaced_file_is_not_opened(void **state)
     struct objects *objects = NULL;
     struct object *o = NULL;
     assert_int_equal(objects_new(8, &objects), 0);
-    assert_int_equal(objects_get(objects, &sight, &o), 0); /* there is an object, by what was told ... */
+    assert_int_equal(objects_get(objects, &sight, &o), 0); /* there is an object, by its identity ... */
     assert_int_equal(object_open(o), -ENOENT);             /* ... but no file of it */
     assert_string_equal(o->build_id, "0102030000000000000000000000000000000000");
     objects_release(o);
@@ -335,7 +335,7 @@ static void test_deleted_file_is_opened(void **state)
     snprintf(other, sizeof(other), "%s/other", place.directory);
     write_file(other, "x", 1);
     unlink(place.path);
-    rename(other, place.path); /* and something else has taken its name */
+    rename(other, place.path); /* and another file has taken its path */
 
     struct objects *objects = NULL;
     struct object *o = NULL;
@@ -372,7 +372,7 @@ static void test_reused_inode_is_another_object(void **state)
     assert_int_equal(objects_get(objects, &sight, &first), 0);
     objects_live(first, 1);
     assert_int_equal(objects_get(objects, &sight, &second), 0);
-    assert_ptr_equal(first, second); /* a process has it mapped: the number cannot have been given away */
+    assert_ptr_equal(first, second); /* a process has it mapped: the inode number cannot have been reused */
     objects_live(first, -1);
     objects_release(second);
     object_ref(first);
@@ -393,7 +393,7 @@ static void test_reused_inode_is_another_object(void **state)
     remove_place(&place);
 }
 
-/* However many readers find out at once that a file does not answer, it rests as if one had. */
+/* When several readers notice at once that a file does not answer, it backs off once. */
 static void test_unreadable_file_backs_off_once(void **state)
 {
     (void)state;
@@ -410,7 +410,8 @@ static void test_unreadable_file_backs_off_once(void **state)
         object_unreadable(o);
     int fd = object_open(o);
     assert_int_equal(fd, -ETIMEDOUT);
-    for (int looks = 0; looks < 300 && fd == -ETIMEDOUT; looks++) { /* a hundred rests would take 64 seconds and more */
+    for (int looks = 0; looks < 300 && fd == -ETIMEDOUT; looks++) { /* a hundred back-offs would take 64 seconds and
+                                                                     * more */
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
         fd = object_open(o);
     }
@@ -463,8 +464,7 @@ static void test_descriptors_are_bounded_and_reopened(void **state)
     rmdir(place.directory);
 }
 
-/* Copies of a file are one object: when it has to be opened again, any of them will do that is still there.
- */
+/* Copies of a file are one object: to reopen it, any remaining copy is used. */
 static void test_copy_is_opened_when_the_first_file_is_gone(void **state)
 {
     (void)state;
@@ -484,7 +484,7 @@ static void test_copy_is_opened_when_the_first_file_is_gone(void **state)
             assert_int_equal(objects_get(objects, &sight, &all[i]), 0);
         }
         assert_ptr_equal(all[0], all[1]);
-        assert_ptr_not_equal(all[0], all[2]); /* which took the one descriptor */
+        assert_ptr_not_equal(all[0], all[2]); /* which took the only descriptor */
         struct stat left;
         assert_int_equal(stat(places[!gone].path, &left), 0);
         assert_int_equal(unlink(places[gone].path), 0);

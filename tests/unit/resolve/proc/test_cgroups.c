@@ -1,5 +1,4 @@
-/* Which of a process's cgroup paths is taken, and the way from an id to a path on this machine's own
- * hierarchy. */
+/* Which of a process's cgroup paths is used, and the mapping from an id to a path in this machine's own hierarchy. */
 #include "resolve/proc/cgroups.h"
 
 #include <errno.h>
@@ -146,7 +145,7 @@ static void test_path_of_a_cgroup_id(void **state)
     assert_non_null(strstr(a->service, "sonde-test-"));
     cgroup_unref(a);
     cgroup_unref(b);
-    a = cgroups_by_id(c, st.st_ino); /* gone, but remembered */
+    a = cgroups_by_id(c, st.st_ino); /* gone, but cached */
     assert_non_null(a);
     cgroup_unref(a);
     assert_null(cgroups_by_id(c, 0x7fffffff12345678));

@@ -1,4 +1,4 @@
-/* Cgroup paths as they are met in real life, runtime by runtime, and OpenTelemetry's variables. */
+/* Cgroup paths as found in practice, runtime by runtime, and OpenTelemetry's variables. */
 #include "resolve/proc/identity.h"
 
 #include <setjmp.h>
@@ -87,7 +87,7 @@ static const struct {
     {"/system.slice/node07_slurmstepd.scope/job_12/step_extern/user/task_special", "", "", "", "12",
      "node07_slurmstepd.scope"},
     {"/slurm/uid_0/job_x/step_0", "", "", "", "", ""},
-    {"/batch/uid_1000/job_4711", "", "", "", "", ""}, /* somebody else's jobs */
+    {"/batch/uid_1000/job_4711", "", "", "", "", ""}, /* jobs of another system */
     {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7", ""},
 };
 
@@ -150,7 +150,7 @@ static const struct {
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=caf%C3%A9,"), "caf\xC3\xA9", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart\0OTEL_SERVICE_NAME=shop"), "shop", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.version=2\0OTEL_SERVICE_NAME=shop"), "shop", "", "2"},
-    /* an error spoils the whole of a variable, but not the other one */
+    /* an error invalidates the whole variable, but not the other one */
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart,broken"), "", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=%zz\0OTEL_SERVICE_NAME=shop"), "shop", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=%4"), "", "", ""},

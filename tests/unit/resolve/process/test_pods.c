@@ -1,5 +1,4 @@
-/* What a container runtime tells of pods (CRI): the two messages, what is kept of them, and which pods somebody means.
- */
+/* A container runtime's answers about pods (CRI): the two messages, the fields that are kept, and pod selectors. */
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
@@ -93,7 +92,7 @@ static void test_containers_have_their_pods(void **state)
     _cleanup_buf_ struct buf sandboxes = {0}, containers = {0};
     struct pods *pods;
     bool is_whole;
-    put_sandbox(&sandboxes, 'a', UID, "shop", "web-1", 1); /* has ended; it has another one since */
+    put_sandbox(&sandboxes, 'a', UID, "shop", "web-1", 1); /* exited; the pod has another one now */
     put_sandbox(&sandboxes, 'b', UID, "shop", "web-1", 0);
     put_sandbox(&sandboxes, 'c', "ffff", "jobs", "batch", 1);
     put_container(&containers, id('1'), 'b', "app");
@@ -127,7 +126,7 @@ static void test_containers_have_their_pods(void **state)
     pods_unref(NULL);
 }
 
-/* Left out and counted, and no harm to the others. */
+/* Refused and counted, without affecting the others. */
 static void test_names_invalid_in_kubernetes_are_refused(void **state)
 {
     (void)state;
@@ -156,7 +155,7 @@ static void test_names_invalid_in_kubernetes_are_refused(void **state)
     assert_string_equal(pods_find(pods, id('1'), "", &is_whole),
                         "k8s.namespace.name\tshop\nk8s.pod.name\tweb\nk8s.container.name\tapp\n");
     pods_unref(pods);
-    for (size_t size = 1; size < 40; size++) { /* cut somewhere in the first one */
+    for (size_t size = 1; size < 40; size++) { /* truncated within the first one */
         const struct buf cut = {.data = sandboxes.data, .size = size};
         assert_int_equal(read_both(&cut, &containers, "", &pods), -EBADMSG);
     }

@@ -1,5 +1,4 @@
-/* What processes say of themselves (OTEP 4719): the message, the mapping it is found by, and the table of processes
- * that asks for it. */
+/* Process context (OTEP 4719): the message, the mapping it is found by, and the process table that reads it. */
 #include "resolve/process/process_context.h"
 
 #include "../process_records.h"
@@ -34,7 +33,7 @@ static void put_text(struct buf *to, unsigned field, const char *text)
     put_message(to, field, &inside);
 }
 
-/* To a Resource. `text` NULL: the integer. */
+/* Appends to a Resource. `text` NULL: the integer. */
 static void put_pair(struct buf *resource, const char *key, const char *text, uint8_t integer)
 {
     _cleanup_buf_ struct buf pair = {0}, value = {0};
@@ -55,7 +54,7 @@ static void take(const struct buf *resource, struct process_context *ret)
     put_message(&context, 1, resource);
     assert_int_equal(process_context_parse(context.data, context.size, ret), 0);
     for (size_t size = 1; size < context.size;
-         size++) /* a message has no end of its own: it is cut where its length says more */
+         size++) /* a message has no end marker: it is truncated if its length says more */
         assert_int_equal(process_context_parse(context.data, size, &(struct process_context){0}), -EBADMSG);
 }
 
@@ -68,7 +67,7 @@ static void test_all_attributes_are_read(void **state)
     put_pair(&resource, "telemetry.sdk.name", "opentelemetry", 0);
     put_pair(&resource, "service.name", "shop", 0);
     put_pair(&resource, "service.instance.id", "a=b,c:d\xc3\xa4", 0);
-    put_pair(&resource, "process.pid", NULL, 1); /* the node knows better */
+    put_pair(&resource, "process.pid", NULL, 1); /* overridden by the node */
     put_pair(&resource, "service.version", "7", 0);
     put_pair(&resource, "port", NULL, 80);
     put_pair(&resource, "service.namespace", "prod", 0);
@@ -150,7 +149,7 @@ static void test_number_of_attributes_is_bounded(void **state)
 static void test_invalid_messages_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(process_context_parse("", 0, &said), 0); /* one that says nothing */
+    assert_int_equal(process_context_parse("", 0, &said), 0); /* an empty one */
     assert_int_equal(process_context_parse("\x0a\xff\xff\xff\xff\x0f", 6, &said), -EBADMSG);
     assert_int_equal(process_context_parse("\x0b", 1, &said), -EBADMSG);
     assert_int_equal(process_context_parse("\x0a\x03\x0a\x7f"
@@ -161,7 +160,7 @@ static void test_invalid_messages_are_refused(void **state)
 
 /* ---- the mapping ---- */
 
-struct header { /* as the OTEP has it */
+struct header { /* as in the OTEP */
     char signature[8];
     uint32_t version, payload_size;
     _Atomic uint64_t published_ns;
@@ -225,7 +224,7 @@ static void test_inconsistent_headers_are_refused(void **state)
     char *end = mmap(NULL, 33 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(end, MAP_FAILED);
     end += page;
-    munmap(end, 32 * page); /* nothing comes to lie at its beginning soon */
+    munmap(end, 32 * page); /* so that nothing is mapped at its beginning soon */
     const struct {
         uint64_t payload, size;
         int error;
@@ -275,7 +274,7 @@ static void *flip(void *arg)
     return NULL;
 }
 
-/* What is had is one payload or the other, whole, of the time that its header says. */
+/* The result is one payload or the other, complete, with the time of its header. */
 static void test_context_that_changes_while_read(void **state)
 {
     (void)state;
@@ -323,7 +322,7 @@ static const struct resource *resource_at(struct fixture *f, uint32_t pid, uint6
 
 #define SECOND_NS 1000000000ull
 
-/* Within so many seconds; on a machine that does not answer in time, later. */
+/* Within that many seconds; longer on a machine that does not answer in time. */
 static void await_name(struct fixture *f, const char *name)
 {
     for (int i = 0; i < 300; i++) {
@@ -348,18 +347,18 @@ static void test_process_table_reads_the_context(void **state)
     snprintf(own, sizeof(own), "%s", resource_at(f, me, f->time_ns)->service_name);
     assert_string_equal(resource_at(f, me, f->time_ns)->attributes, "");
     struct header *h = publish(one.data, one.size, 1);
-    assert_string_equal(resource_at(f, me, f->time_ns + 1)->service_name, own); /* it was looked for a moment ago */
+    assert_string_equal(resource_at(f, me, f->time_ns + 1)->service_name, own); /* it was read a moment ago */
     await_name(f, "shop");
     assert_string_equal(resource_at(f, me, f->time_ns)->attributes, "service.instance.id\tone\n");
     update(h, other.data, other.size, 2);
     assert_string_equal(resource_at(f, me, f->time_ns + SECOND_NS)->service_name, "shop");
     await_name(f, "kiosk");
-    update(h, "\x0b", 1, 3); /* makes no sense */
+    update(h, "\x0b", 1, 3); /* invalid */
     await_name(f, own);
     update(h, one.data, one.size, 4);
     await_name(f, "shop");
 
-    /* A child has none, nor has a program the one of the program before. */
+    /* A child has no context, and a program does not inherit the one before exec. */
     int gate[2];
     assert_int_equal(pipe(gate), 0);
     const pid_t pid = fork();
@@ -377,7 +376,7 @@ static void test_process_table_reads_the_context(void **state)
     tell_exec(f, me, "another");
     assert_string_equal(resource_at(f, me, f->time_ns)->attributes, "");
     snprintf(own, sizeof(own), "%s", resource_at(f, me, f->time_ns)->service_name);
-    await_name(f, "shop"); /* for this one is there still */
+    await_name(f, "shop"); /* this one still exists */
 
     munmap(h, sizeof(*h));
     await_name(f, own);

@@ -1,4 +1,4 @@
-/* The table of processes: what records say, in every order in which lives are lived. */
+/* The process table: records of process lifecycle events, in every order. */
 #include "../process_records.h"
 
 #include "base/buf.h"
@@ -21,7 +21,7 @@ static void test_replay_does_not_read_proc(void **state)
     struct fixture *f = *state;
     processes_set_replay(f->p);
     assert_null(processes_find(f->p, (uint32_t)getpid(), 1));
-    tell_fork(f, 1, (uint32_t)getpid(), (uint32_t)getpid()); /* a process of another day that had our number */
+    tell_fork(f, 1, (uint32_t)getpid(), (uint32_t)getpid()); /* an earlier process with our PID */
     tell_exec(f, (uint32_t)getpid(), "then");
     tell_mmap(f, (uint32_t)getpid(), 0x1000, 0x2000, 0, "/bin/then");
     tell_lost(f);
@@ -51,7 +51,7 @@ static void test_short_process_is_complete(void **state)
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "true");
-    tell_mmap(f, NOBODY, 0x400000, 0x500000, 0x2000, "/proc/self/exe"); /* anything that is there */
+    tell_mmap(f, NOBODY, 0x400000, 0x500000, 0x2000, "/proc/self/exe"); /* any file that exists */
     tell_mmap(f, NOBODY, 0x7f0000, 0x7f8000, 0x1000, "/no/such/library.so");
     tell_mmap(f, NOBODY, 0x800000, 0x801000, 0, "//anon");
     tell_exit(f, NOBODY, NOBODY);
@@ -67,7 +67,7 @@ static void test_short_process_is_complete(void **state)
     assert_int_equal(r->parent_pid, NOBODY + 1);
 }
 
-/* In the middle of exec nothing is mapped, and it is the new program that runs. */
+/* During exec nothing is mapped yet, and the new program is the one that runs. */
 static void test_program_is_known_before_it_is_mapped(void **state)
 {
     struct fixture *f = *state;
@@ -136,7 +136,7 @@ static void test_mmap_replaces_what_it_covers(void **state)
     tell_mmap(f, NOBODY, 0x1000, 0x9000, 0x100000, "/a");
     tell_mmap(f, NOBODY, 0x3000, 0x4000, 0, "/b"); /* in the middle */
     assert_mappings(f, NOBODY, "1000-3000+100000 a, 3000-4000+0 b, 4000-9000+103000 a");
-    tell_mmap(f, NOBODY, 0x2000, 0x5000, 0, "/c"); /* over an end, a whole one and a beginning */
+    tell_mmap(f, NOBODY, 0x2000, 0x5000, 0, "/c"); /* over an end, a whole mapping and a beginning */
     assert_mappings(f, NOBODY, "1000-2000+100000 a, 2000-5000+0 c, 5000-9000+104000 a");
     tell_mmap(f, NOBODY, 0x1000, 0x9000, 0, "/d"); /* exactly over all */
     assert_mappings(f, NOBODY, "1000-9000+0 d");
@@ -154,7 +154,7 @@ static void copy_self(const char *path)
     assert_true(fd >= 0 && write(fd, self.data, self.size) == (ssize_t)self.size);
 }
 
-/* Copies of one program are one object, whose rows and names are shared; but each process runs its own. */
+/* Copies of one program are one object with shared unwind table and names; but each process has its own path. */
 static void test_copies_share_all_but_paths(void **state)
 {
     struct fixture *f = *state;
@@ -182,7 +182,7 @@ static void test_copies_share_all_but_paths(void **state)
     }
     assert_ptr_equal(m[0]->object, m[1]->object);
     assert_true(strlen(m[0]->object->build_id) >= 16);
-    assert_ptr_equal(m[0]->path, m[2]->path); /* one text a path */
+    assert_ptr_equal(m[0]->path, m[2]->path); /* one string per path */
     tell_fork(f, NOBODY + 1, NOBODY + 3, NOBODY + 3);
     tell_mmap(f, NOBODY + 1, 0x0, 0x3000, 0, a);
     assert_mappings(f, NOBODY + 1, "0-3000+0 prog-a");
@@ -227,7 +227,7 @@ static void test_thread_exit_is_not_process_exit(void **state)
     tell_fork(f, NOBODY, NOBODY, NOBODY + 6);
     tell_exit(f, NOBODY, NOBODY + 5);
     assert_false(processes_find(f->p, NOBODY, 0)->exited);
-    tell_exit(f, NOBODY, NOBODY); /* the main thread, leaving one behind */
+    tell_exit(f, NOBODY, NOBODY); /* the main thread, before the other threads */
     assert_false(processes_find(f->p, NOBODY, 0)->exited);
     tell_exit(f, NOBODY, NOBODY + 6);
     assert_true(processes_find(f->p, NOBODY, 0)->exited);
@@ -239,7 +239,7 @@ static void test_exec_by_another_thread(void **state)
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "a");
     tell_fork(f, NOBODY, NOBODY, NOBODY + 5);
-    tell_exit(f, NOBODY, NOBODY); /* the kernel ends the main thread, and the other one takes its number */
+    tell_exit(f, NOBODY, NOBODY); /* the kernel ends the main thread, and the other one takes its id */
     tell_exec(f, NOBODY, "b");
     assert_false(processes_find(f->p, NOBODY, 0)->exited);
     tell_exit(f, NOBODY, NOBODY);
@@ -298,7 +298,7 @@ static void test_memory_is_bounded(void **state)
     enum { LIVES = 20000, BYTES = 1 << 20 };
     struct processes *p = NULL;
     assert_int_equal(processes_new(BYTES, &p), 0);
-    processes_set_replay(p); /* none of these is in /proc, and it takes long to be told so for each */
+    processes_set_replay(p); /* none of these is in /proc, and each lookup would take time */
     struct processes *kept = f->p;
     f->p = p;
     for (uint32_t i = 0; i < LIVES; i++) { /* none of which ever exits */
@@ -324,12 +324,12 @@ static void test_memory_is_bounded(void **state)
     assert_true(bytes > 0 && bytes <= BYTES);
     assert_true(evicted > 0);
     assert_int_equal((int)(evicted + known), LIVES);
-    assert_mappings(f, NOBODY + LIVES - 1, "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the youngest are kept */
+    assert_mappings(f, NOBODY + LIVES - 1, "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the newest are kept */
     uint32_t pids[512];
     size_t n, told = 0;
     while ((n = processes_sweep(p, f->time_ns, pids, array_size(pids))) > 0)
         told += n;
-    assert_true(told >= 1024); /* PIDs that were forgotten are told, as far as there is room to note them */
+    assert_true(told >= 1024); /* evicted PIDs are reported, as far as they fit into the list */
     processes_free(p);
     f->p = kept;
 }
@@ -356,14 +356,14 @@ static void test_damaged_records_are_refused(void **state)
     damaged.r.path[4] = 'x'; /* no NUL */
     processes_apply(f->p, &damaged.r.h);
     memcpy(&damaged, &m, sizeof(m));
-    damaged.r.size_bytes = UINT64_MAX; /* around the end of memory */
+    damaged.r.size_bytes = UINT64_MAX; /* wraps around the address space */
     processes_apply(f->p, &damaged.r.h);
     memcpy(&damaged, &m, sizeof(m));
     damaged.r.h.size_bytes = sizeof(struct record_header);
     processes_apply(f->p, &damaged.r.h);
     assert_mappings(f, NOBODY, "");
     memcpy(&damaged, &m, sizeof(m));
-    damaged.r.build_id_bytes = 200; /* longer than its array: not believed */
+    damaged.r.build_id_bytes = 200; /* longer than its array: refused */
     processes_apply(f->p, &damaged.r.h);
     assert_mappings(f, NOBODY, "1000-2000+0 abc");
 }

@@ -1,5 +1,5 @@
-/* The table of processes: what /proc says of those that are older than we are, or gone, or whose records were
- * lost. */
+/* The process table: state read from /proc for processes older than the agent, or exited, or whose records were lost.
+ */
 #include "../process_records.h"
 
 #include "../../emulated.h"
@@ -44,11 +44,11 @@ static void test_own_process_from_proc(void **state)
 static void test_process_started_later_is_another(void **state)
 {
     struct fixture *f = *state;
-    processes_at(f->p, 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
+    processes_at(f->p, 1); /* the sample was taken right after boot; the present owner of the PID is another process */
     assert_null(processes_find(f->p, (uint32_t)getpid(), 0));
 }
 
-/* A child of this process that waits until it is told to go on, and one that waits until it is killed. */
+/* Forks a child that waits for a byte, and another that waits until it is killed. */
 static pid_t start_child(int *ret_wait, const char *variable)
 {
     int gate[2], ready[2];
@@ -69,7 +69,7 @@ static pid_t start_child(int *ret_wait, const char *variable)
     close(ready[1]);
     char byte = 0;
     assert_int_equal(write(gate[1], "x", 1), 1);
-    assert_int_equal(read(ready[0], &byte, 1), 1); /* it runs: its mappings are there, too */
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* it has called exec(): its mappings exist, too */
     assert_int_equal(byte, 'x');
     close(ready[0]);
     *ret_wait = gate[1];
@@ -93,7 +93,7 @@ static void test_service_name_from_the_environment(void **state)
     assert_string_equal(r->service_name, "cart");
     assert_string_equal(r->service_version, "7");
     assert_string_equal(r->command, "cat");
-    /* What its children have not the time to say is what it says itself. */
+    /* Short-lived children use what the parent itself has. */
     tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "true");
     tell_exit(f, NOBODY, NOBODY);
@@ -110,9 +110,8 @@ static void test_child_of_an_unread_parent(void **state)
     struct fixture *f = *state;
     int gate;
     pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=parent");
-    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
-    /* Nothing was asked of the parent when the child was born, and the child has gone when it is asked for.
-     */
+    f->time_ns = clock_monotonic_ns(); /* it started before the records that follow */
+    /* The parent was not read when the child was forked, and the child is gone when it is needed. */
     tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
     tell_exit(f, NOBODY, NOBODY);
     const struct process *process = processes_find(f->p, NOBODY, 0);
@@ -151,7 +150,7 @@ static void test_mappings_are_read_again(void **state)
     assert_non_null(me);
     const uint64_t version = me->mapping_version;
     int fd = open("/proc/self/exe", O_RDONLY);
-    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0); /* and no record tells */
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0); /* without a record */
     close(fd);
     assert_ptr_not_equal(at, MAP_FAILED);
     const bool too_soon = processes_read_mappings(f->p, me);
@@ -170,18 +169,17 @@ static void test_lost_records_are_recovered_from_proc(void **state)
     struct fixture *f = *state;
     int gate;
     pid_t pid = start_child(&gate, "A=b");
-    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
+    f->time_ns = clock_monotonic_ns(); /* it started before the records that follow */
     tell_fork(f, 1, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "gone");
-    /* The child is known by a wrong exec (as if records had been lost in between); after the loss /proc is
-     * asked. */
+    /* The child has a wrong exec record (as if records had been lost in between); after the loss /proc is read. */
     tell_exec(f, (uint32_t)pid, "wrong");
     assert_int_equal(processes_find(f->p, (uint32_t)pid, 0)->mapping_count, 0);
     tell_lost(f);
     const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
     assert_true(process->mapping_count > 1);
     assert_string_equal(processes_resource(f->p, process)->command, "cat");
-    /* The exit of the other one was among the lost. */
+    /* The exit record of the other one was lost. */
     uint32_t pids[4];
     processes_sweep(f->p, f->time_ns, pids, array_size(pids));
     assert_int_equal(processes_sweep(f->p, f->time_ns + 1, pids, array_size(pids)), 1);

@@ -1,11 +1,11 @@
-/* From a wire record to a sample: which place is asked for, what is said and counted of what is missing. */
+/* From an event record to a sample: which address is looked up, and how missing parts are marked and counted. */
 #include "../sample_fixture.h"
 
 #include "../../emulated.h"
 
 /* ---- tests ---- */
 
-/* Stands behind all else in the record. */
+/* At the end of the record. */
 static void test_link_ids_are_read(void **state)
 {
     struct fixture *f = *state;
@@ -29,14 +29,14 @@ static void test_link_ids_are_read(void **state)
 static void put_label(struct go_label *to, const char *key, const char *value)
 {
     const size_t key_bytes = strlen(key), value_bytes = strlen(value);
-    memset(to, 'x', sizeof(*to)); /* what is left from another sample */
+    memset(to, 'x', sizeof(*to)); /* left over from another sample */
     to->key_bytes = (uint32_t)key_bytes;
     to->value_bytes = (uint32_t)value_bytes;
     memcpy(to->key, key, key_bytes < sizeof(to->key) ? key_bytes : sizeof(to->key));
     memcpy(to->value, value, value_bytes < sizeof(to->value) ? value_bytes : sizeof(to->value));
 }
 
-/* Stand behind all else but links; come out in order, as UTF-8, each key once, and what was cut says so. */
+/* At the end of the record, before links. Returned in order, as UTF-8, each key once; truncated ones are marked. */
 static void test_labels_are_read(void **state)
 {
     struct fixture *f = *state;
@@ -48,8 +48,7 @@ static void test_labels_are_read(void **state)
     memset(long_key, 'k', sizeof(long_key) - 1);
     long_key[sizeof(long_key) - 1] = '\0';
     memset(long_value, 'v', sizeof(long_value));
-    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC",
-           4); /* a sign of three bytes, of which two have room */
+    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a character of three bytes, of which two fit */
     r->data[0] = 0x1000 | CPU_FRAME_EXACT;
     r->labels = 7;
     r->flags |= CPU_SAMPLE_LINKED;
@@ -92,7 +91,7 @@ static void test_complete_stack(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 6);
     assert_string_equal(s.frames[0].function, "kffffffff81000010"); /* the leaf is exact */
-    assert_string_equal(s.frames[1].function, "kffffffff8100001f"); /* the call, not what follows it */
+    assert_string_equal(s.frames[1].function, "kffffffff8100001f"); /* the call, not the instruction after it */
     assert_true(s.frames[1].address == 0xffffffff81000020);
     assert_string_equal(s.frames[2].function, "program+5000"); /* exact, first byte of the mapping */
     assert_string_equal(s.frames[3].function, "program+5100");
@@ -139,13 +138,13 @@ static void test_every_truncation_is_named_and_counted(void **state)
         {UNWIND_END_ENTRY, NULL, LOSS_COUNT},
         {UNWIND_END_NO_USER, NULL, LOSS_COUNT},
         {UNWIND_END_NO_PROCESS, "mappings not known yet", LOSS_NO_ROWS},
-        {UNWIND_END_NO_ROWS, "unwinding rows not ready", LOSS_NO_ROWS},
+        {UNWIND_END_NO_TABLE, "unwinding rows not ready", LOSS_NO_ROWS},
         {UNWIND_END_NO_MAPPING, "address outside all code", LOSS_TRUNCATED},
         {UNWIND_END_BAD_READ, "stack not readable", LOSS_TRUNCATED},
         {UNWIND_END_NO_CFI, "no unwinding rules", LOSS_TRUNCATED},
         {UNWIND_END_TOO_DEEP, "stack too deep", LOSS_TRUNCATED},
         {UNWIND_END_UNSUPPORTED, "unwinding rule not supported", LOSS_TRUNCATED},
-        {200, "", LOSS_TRUNCATED}, /* of a newer kernel half */
+        {200, "", LOSS_TRUNCATED}, /* from a newer BPF side */
     };
     for (size_t i = 0; i < array_size(ends); i++) {
         struct cpu_sample *r = make(f, PROGRAM, 0, 1, ends[i].end);
@@ -175,15 +174,15 @@ static void test_sample_during_exec_has_no_user_part(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 2);
     assert_int_equal(sum(&f->losses), 0);
-    r->data[2] = 0x1101; /* the stack has gone already, but its mappings are still what we know */
+    r->data[2] = 0x1101; /* the stack is gone already, but its mappings are still the known ones */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 2);
-    r->user_end = UNWIND_END_ENTRY; /* before that point the old program is still there */
+    r->user_end = UNWIND_END_ENTRY; /* before that point the old program is still in place */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 3);
     assert_string_equal(s.frames[2].function, "program+5100");
     r->user_end = UNWIND_END_NO_MAPPING;
-    r->data[1]--; /* no exec at all */
+    r->data[1]--; /* not an exec */
     r->data[2] = 0x7f0000001234;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 4);
@@ -227,7 +226,7 @@ static void test_truncated_kernel_part(void **state)
     assert_int_equal(f->losses.count[LOSS_TRUNCATED], 1);
 }
 
-/* The unwinder has no rules there, or takes the function that is about to be called for the one that calls. */
+/* The unwinder has no rules there, or takes the callee for the caller. */
 static void test_kernel_part_at_a_retpoline(void **state)
 {
     struct fixture *f = *state;
@@ -252,7 +251,7 @@ static void test_kernel_part_at_a_retpoline(void **state)
     r->data[2] = 0xffffffff81000020;
     r->data[3] = 0x1001;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
-    assert_int_equal(s.frame_count, 4); /* the thunk, who called, and the count of two says cut */
+    assert_int_equal(s.frame_count, 4); /* the thunk and the caller; two frames are marked as truncated */
     assert_string_equal(s.frames[1].function, "kffffffff8100001f");
 }
 
@@ -260,7 +259,7 @@ static void test_copied_stack_is_finished(void **state)
 {
     struct fixture *f = *state;
     for (int whole = 0; whole < 2; whole++) {
-        struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_NO_ROWS);
+        struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_NO_TABLE);
         r->data[0] = 0x1001 | CPU_FRAME_EXACT;
         r->stack_bytes = 64;
         r->h.size_bytes += 64;
@@ -276,8 +275,7 @@ static void test_copied_stack_is_finished(void **state)
     }
 }
 
-/* What a walk went astray to is no frame: by a frame pointer that was none, or by rules over a stack that somebody
- * changed. */
+/* An address from a failed walk is no frame: from an invalid frame pointer, or from rules on a modified stack. */
 static void test_address_outside_code_is_no_caller(void **state)
 {
     struct fixture *f = *state;
@@ -300,7 +298,7 @@ static void test_address_outside_code_is_no_caller(void **state)
     finish_more = FINISH_MORE;
 }
 
-/* Code mapped behind our back: the walk ends there, the mappings are read again, the walk is done again. */
+/* Code mapped without a record: the walk ends there, the mappings are read again, and the walk is repeated. */
 static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
 {
     skip_if_emulated();
@@ -324,8 +322,8 @@ static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
     assert_non_null(strstr(s.frames[0].function, "+10"));
     char self[PATH_MAX] = "";
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-    assert_string_equal(s.resource->executable_path, self); /* of what was read, not of what it replaced */
-    finish_calls = 0;                                       /* nothing is new now, and it is too soon to look */
+    assert_string_equal(s.resource->executable_path, self); /* of the new mappings, not of the old ones */
+    finish_calls = 0;                                       /* nothing is new now, and it is too soon to read again */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(finish_calls, 1);
     munmap(at, 4096);
@@ -353,7 +351,7 @@ static void test_sample_of_unknown_process_is_kept(void **state)
     assert_true(s.frames[1].address == 0x4242);
 }
 
-/* It has no process, and so does not miss one. */
+/* It has no process, so none is missing. */
 static void test_interrupt_has_no_process(void **state)
 {
     struct fixture *f = *state;
@@ -367,7 +365,7 @@ static void test_interrupt_has_no_process(void **state)
         assert_int_equal(f->losses.count[i], 0);
 }
 
-/* What took the stack is no part of it; a program that an interrupt came upon is. */
+/* The frames that captured the stack are omitted; a program that an interrupt hit is kept. */
 static void test_stack_capture_frames_are_omitted(void **state)
 {
     struct fixture *f = *state;
@@ -416,13 +414,13 @@ static void test_deepest_stack_with_long_names(void **state)
     assert_int_equal(s.frames[s.frame_count - 1].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 
-    name_padding = 65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
+    name_padding = 65536; /* 64 MiB of names: more than a sample may hold; the rest is omitted, and counted */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(strlen(s.frames[CPU_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
     assert_string_equal(s.frames[CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES].function, "");
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
 
-    name_padding = 0; /* and the room is there again */
+    name_padding = 0; /* and the space is free again */
     f->losses = (struct losses){0};
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
@@ -438,8 +436,8 @@ static void test_stacks_of_other_records(void **state)
                      3);
     assert_string_equal(frames[0].function, "program+5101");
     assert_string_equal(frames[2].function, "program+5300");
-    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_ROWS, &f->losses, frames, 3),
-                     3);
+    assert_int_equal(
+        sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_TABLE, &f->losses, frames, 3), 3);
     assert_int_equal(frames[2].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_NO_ROWS], 1);
     assert_int_equal(sample_resolve_kernel(f->resolver, addresses, 2, frames, 3), 2);

@@ -1,4 +1,4 @@
-/* Stacks that wait for their request: found by process and time, cut at their bound, the oldest forgotten. */
+/* Stacks that wait for their request: found by process and time, truncated at their bound, the oldest evicted. */
 #include "resolve/sample/wait_stacks.h"
 
 #include <linux/types.h>

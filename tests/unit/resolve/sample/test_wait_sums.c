@@ -1,5 +1,5 @@
-/* Waits that are alike are one sum, with the stack that was told for them; nothing of their time is lost, whatever
- * comes in between and however little room there is. */
+/* Equal waits are summed, with the stack recorded for them; no time is lost, whatever comes in between and however
+ * little memory there is. */
 #include "resolve/sample/wait_sums.h"
 
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static void test_equal_waits_are_summed(void **state)
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 10, 0);
     put_wait(w, 8, 900, 2000, 0, 0);
-    put_wait(w, 9, 0, 2000, 0, 0); /* another thread's */
+    put_wait(w, 9, 0, 2000, 0, 0); /* of another thread */
     assert_int_equal(t.count, 0);
     wait_sums_flush(w, 6);
     assert_int_equal(t.count, 0);
@@ -96,13 +96,13 @@ static void test_different_waits_stay_separate(void **state)
     put_wait(w, 8, 900, 1000, 0, 0);
     put_wait(w, 8, 900, 1200, 100, OFF_CPU_PREEMPTED);
     assert_int_equal(t.count, 1);
-    assert_int_equal(put_stack(w, 8, 1250), 0); /* takes the other's place: what waited there goes first */
+    assert_int_equal(put_stack(w, 8, 1250), 0); /* takes the slot of the other: its waits are flushed first */
     assert_int_equal(t.count, 2);
     assert_int_equal(t.rows[1].stack_ns, 900);
     assert_int_equal(t.rows[1].sum.waits, 0);
     assert_int_equal(t.rows[1].sum.queued_ns, 100);
     put_wait(w, 8, 1250, 1400, 0, 0);
-    put_wait(w, 8, 900, 1600, 0, 0); /* that one is no more */
+    put_wait(w, 8, 900, 1600, 0, 0); /* that one is gone */
     wait_sums_flush(w, 0);
     assert_int_equal(t.count, 4);
     assert_int_equal(t.rows[2].stack_ns, 1250);
@@ -124,15 +124,14 @@ static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t 
     return r;
 }
 
-/* The user's part of a stack comes when it comes: for a wait that goes on it is the one that counts, for one that is
- * over it is nothing. */
+/* The user part of a stack arrives late: it is used for a wait that is unfinished, and dropped for one that is over. */
 static void test_user_stack_arrives_later(void **state)
 {
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
     assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
-    assert_int_equal(put_stack(w, 9, 0), 0); /* a time that only a file can have */
+    assert_int_equal(put_stack(w, 9, 0), 0); /* a time that only occurs in files */
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 0, 0);
     assert_int_equal(put_more(w, 8, 900, 4096), 0);
@@ -147,7 +146,7 @@ static void test_user_stack_arrives_later(void **state)
     assert_int_equal(t.rows[2].stack_ns, 1300);
 }
 
-/* It leaves half of the room to the stacks of those that run. */
+/* Half of the memory is left to the stacks of running threads. */
 static void test_later_user_stacks_are_bounded(void **state)
 {
     (void)state;
@@ -158,10 +157,10 @@ static void test_later_user_stacks_are_bounded(void **state)
         assert_int_equal(put_stack(w, tid, 900), 0);
         assert_int_equal(put_more(w, tid, 900, 8 << 10), tid <= 3 ? 0 : -ENOSPC);
     }
-    assert_int_equal(put_more(w, 6, 900, 16 << 10), 0); /* of one that runs */
+    assert_int_equal(put_more(w, 6, 900, 16 << 10), 0); /* of a running thread */
     put_wait(w, 5, 900, 1000, 0, 0);
     wait_sums_flush(w, 0);
-    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample)); /* what it had is kept */
+    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample)); /* the previous stack is kept */
 }
 
 static void test_evicted_stack_flushes_its_waits(void **state)
@@ -176,7 +175,7 @@ static void test_evicted_stack_flushes_its_waits(void **state)
     put_wait(w, 9, 900, 1000, 0, 0);
     wait_sums_forget(w, 7, 8);
     assert_int_equal(t.count, 1);
-    put_wait(w, 8, 900, 1200, 0, 0); /* another thread under that number would have another stack */
+    put_wait(w, 8, 900, 1200, 0, 0); /* another thread with that id would have another stack */
     wait_sums_forget(w, 7, 0);
     assert_int_equal(t.count, 3);
     wait_sums_flush(w, 0);
@@ -185,7 +184,7 @@ static void test_evicted_stack_flushes_its_waits(void **state)
         assert_int_equal(t.rows[i].stack_ns, i == 1 && t.rows[i].tid == 8 ? 0 : t.rows[i].tid == 8 && i > 0 ? 0 : 900);
 }
 
-#define WAKER_NS 0x500000003u /* whose lower half is told */
+#define WAKER_NS 0x500000003u /* only the lower half is recorded */
 
 static int put_waker(struct wait_sums *w, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
@@ -207,7 +206,7 @@ static void put_ended(struct wait_sums *w, uint64_t end_ns, uint8_t waker, uint6
     wait_sums_add(w, &wait);
 }
 
-/* Waits that the same one ended are one sum; who is another one takes the place of the last. */
+/* Waits ended by the same waker are summed; another waker takes the slot of the last. */
 static void test_waits_are_summed_by_waker(void **state)
 {
     (void)state;
@@ -225,7 +224,7 @@ static void test_waits_are_summed_by_waker(void **state)
     assert_int_equal(put_waker(w, 4, 8, WAKER_NS + 1), 0);
     assert_int_equal(t.rows[1].waker_ns, 0);
     put_ended(w, 4000, OFF_CPU_WAKER_THREAD, WAKER_NS + 1);
-    put_ended(w, 5000, OFF_CPU_WAKER_THREAD, WAKER_NS); /* that one is no more */
+    put_ended(w, 5000, OFF_CPU_WAKER_THREAD, WAKER_NS); /* that one is gone */
     wait_sums_flush(w, 0);
     assert_int_equal(t.count, 4);
     assert_int_equal(t.rows[2].waker_ns, WAKER_NS + 1);
@@ -233,7 +232,7 @@ static void test_waits_are_summed_by_waker(void **state)
     put_ended(w, 6000, OFF_CPU_WAKER_THREAD, WAKER_NS + 1);
     wait_sums_flush(w, 3);
     assert_int_equal(t.count, 4);
-    wait_sums_flush(w, 4); /* whose names may be others in a moment */
+    wait_sums_flush(w, 4); /* whose names may change soon */
     assert_int_equal(t.count, 5);
     assert_int_equal(t.rows[4].waker_ns, WAKER_NS + 1);
     wait_sums_forget(w, 7, 8);
@@ -257,7 +256,7 @@ static void put_part(struct wait_sums *w, uint64_t start_ns, uint64_t end_ns, ui
 
 #define GOES_ON (OFF_CPU_UNFINISHED | OFF_CPU_SO_FAR)
 
-/* A wait that was told while it went on is its length in all, whatever came in between. */
+/* A wait recorded while unfinished counts its total length once, whatever comes in between. */
 static void test_unfinished_wait_is_counted_once(void **state)
 {
     (void)state;
@@ -268,14 +267,14 @@ static void test_unfinished_wait_is_counted_once(void **state)
     put_part(w, 1000, 1900, 0, GOES_ON);
     put_part(w, 1000, 1900, 0, GOES_ON); /* nothing more */
     assert_int_equal(t.count, 2);
-    put_part(w, 1000, 2000, 150, 0); /* it was woken just before it was last told, as waiting */
+    put_part(w, 1000, 2000, 150, 0); /* it was woken just before its last record as waiting */
     assert_int_equal(t.count, 3);
     assert_int_equal(t.ns, 1000);
     assert_int_equal(t.rows[2].sum.queued_ns, 100);
     assert_int_equal(t.rows[2].sum.waited_ns, 0);
-    put_part(w, 1000, 2010, 0, GOES_ON); /* looked at while it ended: ten too many, not all once more */
+    put_part(w, 1000, 2010, 0, GOES_ON); /* recorded while it ended: ten too many, but not everything twice */
     assert_int_equal(t.ns, 1010);
-    put_part(w, 3000, 3200, 0, GOES_ON); /* the next one, which is in the queue at last */
+    put_part(w, 3000, 3200, 0, GOES_ON); /* the next one, finally in the run queue */
     put_part(w, 3000, 3500, 100, GOES_ON);
     put_part(w, 3000, 3600, 200, OFF_CPU_UNFINISHED);
     assert_int_equal(t.ns, 1610);
@@ -310,7 +309,7 @@ static void test_memory_is_bounded(void **state)
         put_wait(w, tid, 900, 1000, 0, 0);
     wait_sums_flush(w, 0);
     assert_int_equal(t.ns, 99 * 100);
-    assert_true(t.count > 90); /* most had no room */
+    assert_true(t.count > 90); /* most did not fit */
 }
 
 int main(void)

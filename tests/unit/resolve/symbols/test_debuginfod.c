@@ -1,5 +1,5 @@
-/* debuginfod.c and its cache: what the environment says, which server is asked, and bounds of all transfers together.
- * Servers that lie are in tests/e2e/test_debuginfod.py. */
+/* debuginfod.c and its cache: environment settings, server selection, and bounds over all transfers. Lying servers are
+ * tested in tests/e2e/test_debuginfod.py. */
 #include "resolve/symbols/debuginfod.h"
 
 #include "resolve/symbols/debuginfod_cache.h"
@@ -29,7 +29,7 @@ struct fixture {
     pid_t server;
 };
 
-/* What anybody asks for is 2000 bytes of nothing. */
+/* Answers every request with 2000 zero bytes. */
 _Noreturn static void serve(int listener)
 {
     char asked[4096], content[2000] = "";
@@ -149,7 +149,7 @@ static void test_stop_fd_cancels_a_transfer(void **state)
     _cleanup_close_ int stop = eventfd(1, EFD_CLOEXEC);
     _cleanup_(debuginfod_freep) struct debuginfod *d = NULL;
     const struct fixture *f = *state;
-    kill(f->server, SIGSTOP); /* it takes connections and says nothing */
+    kill(f->server, SIGSTOP); /* it accepts connections and does not answer */
     options.stop_fd = stop;
     assert_int_equal(debuginfod_new(&options, &d), 0);
     assert_int_equal(debuginfod_find(d, one), -ECANCELED);
@@ -194,8 +194,8 @@ static void test_environment_settings(void **state)
     assert_int_equal(options.file_max_seconds, 120);
 }
 
-/* The way to the cache is gone folder by folder, and qemu-user takes a `/` that is opened for that of its own
- * libraries. */
+/* The path to the cache is opened directory by directory, and qemu-user redirects an opened `/` to its own library
+ * root. */
 static void skip_where_the_root_is_another(void)
 {
     if (is_emulated()) {
@@ -249,7 +249,7 @@ static void test_cache_entries(void **state)
     snprintf(path, sizeof(path), "%s/%s", f->folder, one);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(debuginfod_cache_begin(folder, one, &entry), 0);
-    assert_int_equal(debuginfod_cache_keep(&entry), 0); /* nobody has it */
+    assert_int_equal(debuginfod_cache_keep(&entry), 0); /* no process holds it */
     assert_int_equal(debuginfod_cache_find(folder, one), -ENODATA);
     assert_int_equal(debuginfod_cache_begin(folder, one, &entry), 0);
     assert_int_equal(write(entry.fd, "x", 1), 1);

@@ -1,4 +1,4 @@
-/* Names made readable: known ones, all that a C++ library has against c++filt, and names made to hurt. */
+/* Demangling: known names, all names of the C++ library compared with c++filt, and hostile names. */
 #include "resolve/symbols/demangle.h"
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void test_known_names(void **state)
     }
 }
 
-/* All dynamic symbols of the C++ library through c++filt, without parameters as we do. */
+/* All dynamic symbols of the C++ library through c++filt, without parameters as in Sonde. */
 static void test_whole_library_matches_cxxfilt(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_long_names_are_truncated(void **state)
     demangle(name, out);
     assert_int_equal(strlen(out), DEMANGLED_MAX - 1);
     assert_string_equal(out + DEMANGLED_MAX - 4, "...");
-    /* mangled, and long when readable */
+    /* mangled, with a long demangled form */
     size_t at = snprintf(name, 100, "_Z1fIN");
     for (int i = 0; i < 300; i++)
         at += snprintf(name + at, 100, "10abcdefghij");
@@ -118,7 +118,7 @@ static void test_long_names_are_truncated(void **state)
 static void *demangle_hostile(void *unused)
 {
     char *name = malloc(9000), out[DEMANGLED_MAX];
-    /* a run of every character that can open something, of every length up to the bound and over */
+    /* a run of each character that can open a construct, of lengths up to and over the bound */
     static const size_t lengths[] = {10, 100, 1000, 2040, 4090, 4095, 4096, 8000};
     static const char *const heads[] = {"_Z",   "_Z1f",   "_Z1fI", "_ZN",    "_ZZ", "_R",
                                         "_RNv", "_RIC1a", "_RMC0", "_RYFG_", "_ZTv"};
@@ -148,7 +148,7 @@ static void *demangle_hostile(void *unused)
     return unused;
 }
 
-/* All in a thread whose stack is a small part of what a usual thread has. */
+/* All in a thread whose stack is a small part of the usual size. */
 static void test_hostile_names_are_bounded(void **state)
 {
     (void)state;

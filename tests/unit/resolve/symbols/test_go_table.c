@@ -1,5 +1,5 @@
-/* Go's table of functions, made here byte by byte in the forms of Go 1.18 (text in the header) and 1.26 (text
- * in the module's record), and among other data. */
+/* Go's function table, built here byte by byte in the formats of Go 1.18 (text address in the header) and 1.26 (in the
+ * module's record), and within other data. */
 #include "resolve/symbols/go_frames.h"
 #include "resolve/symbols/go_table.h"
 #include "resolve/unwind/cfi.h"
@@ -92,7 +92,7 @@ static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_m
     put(t + 0x130, 1, 4); /* depths */
     put(t + 0x154, 10, 4);
     t[0x150 + (magic == 0xfffffff1 ? 41 : 37)] = GO_FUNCTION_TOP_FRAME | GO_FUNCTION_ASSEMBLY;
-    memcpy(t + 0xe1, (uint8_t[]){2, 4, 32, 59, 31, 1, 0}, 7); /* +1, +16, -16, each for so many bytes */
+    memcpy(t + 0xe1, (uint8_t[]){2, 4, 32, 59, 31, 1, 0}, 7); /* +1, +16, -16, each for a number of bytes */
     put(image + MODULE_AT + 176, text_in_module, 8);
     return image;
 }
@@ -135,12 +135,12 @@ static void expect_both(uint8_t *image)
     elf_file_free(file);
 }
 
-/* As a system's linker leaves it: among the data before it something that begins as a table does. */
+/* As the system linker leaves it: the data before it contains something that begins like a table. */
 static uint8_t *make_merged(const char *other_section)
 {
     uint8_t *image = make(0xfffffff1, TEXT, 0);
     Elf64_Shdr *sections = (Elf64_Shdr *)(image + HEADS_AT);
-    sections[1].sh_name = 33; /* behind the names that are there */
+    sections[1].sh_name = 33; /* after the names that exist */
     sections[2].sh_name = 46;
     sections[3].sh_size = 46 + strlen(other_section) + 1;
     strcpy_at(image + NAMES_AT + 33, ".data.rel.ro");
@@ -159,7 +159,7 @@ static void test_table_within_other_data_is_found(void **state)
     (void)state;
     expect_both(make_merged(".go.buildinfo"));
     assert_int_equal(elf_open_memory(make_merged(".nobody's"), BYTES, &file), 0);
-    assert_int_equal(go_table_find(file, &table), -ENOENT); /* no program of Go's: not searched for */
+    assert_int_equal(go_table_find(file, &table), -ENOENT); /* not a Go program: not searched */
     elf_file_free(file);
 }
 
@@ -178,7 +178,7 @@ static bool is_at(const struct unwind_table *t, uint32_t at, int32_t cfa_offset)
            rule->fp == (has_frame ? UNWIND_FP_AT_CFA : UNWIND_FP_SAME) && rule->fp_offset == (has_frame ? -16 : 0);
 }
 
-/* What `.debug_frame` would say, which there is none of. */
+/* The rules that `.debug_frame`, which is absent, would contain. */
 static void test_unwind_rules_from_the_table(void **state)
 {
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;
@@ -193,7 +193,7 @@ static void test_unwind_rules_from_the_table(void **state)
     assert_true(t->skipped == 0);
 }
 
-/* A function that goes over to another stack, by an instruction at 7, and would come back. */
+/* A function that switches to another stack, by an instruction at 7, and would switch back. */
 static uint8_t *make_switch(const char *name, size_t told_bytes)
 {
     static const uint8_t code[] = {0x55,                   /* push %rbp */
@@ -207,7 +207,7 @@ static uint8_t *make_switch(const char *name, size_t told_bytes)
     uint8_t *image = make(0xfffffff1, TEXT, 0), *table = image + TABLE_AT;
     memcpy(image + CODE_AT + 0x40, code, sizeof(code));
     strcpy_at(table + 82, name);
-    put(table + 40, 0xe0, 8); /* where the names end */
+    put(table + 40, 0xe0, 8); /* end of the names */
     put(table + 0x160, 8, 4);
     memcpy(table + 0xe8, depths, told_bytes);
     table[0x150 + 41] = GO_FUNCTION_SP_WRITE | GO_FUNCTION_ASSEMBLY;
@@ -270,10 +270,10 @@ static void test_morestack_unwinds_to_its_goroutine(void **state)
     assert_true(is_at(t, 0x40, 8) && is_at(t, 0x43, 16));
     const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + 0x4b);
     assert_true(rule->cfa == UNWIND_CFA_GOROUTINE &&
-                rule->ra_offset == 0); /* by what it has saved, and nothing on a stack */
+                rule->ra_offset == 0); /* from saved registers, and nothing on a stack */
 }
 
-/* There and back: a function of that name that does otherwise is taken for any other. */
+/* Both directions: a function of that name that does otherwise is treated like any other. */
 static void test_systemstack_unwinds_by_the_saved_registers(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void test_damaged_tables_are_safe(void **state)
         }
 }
 
-/* The rule of every byte of code in two files of one program, of which one was stripped of .debug_frame. */
+/* Compares the rule of every byte of code in two files of one program, of which one was stripped of .debug_frame. */
 static int compare_rules(const struct elf_file *file, const struct unwind_table *const tables[2])
 {
     const struct elf_segment *segments;

@@ -1,5 +1,5 @@
-/* Names remembered by two numbers: whatever is forgotten, and whichever answers fall into one set, an answer that is
- * given is the one that was put. */
+/* Names cached under two numbers: whatever is evicted, and whichever entries share a set, a returned name is the one
+ * that was stored. */
 #include "resolve/symbols/name_cache.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void check(const char *given, unsigned function)
     assert_string_equal(name_cache_second(given), name_cache_second(expected));
 }
 
-/* As symbols.c does: the name under its own key, and each place of the function as its twin. */
+/* As symbols.c does: the name under its own key, and each address of the function as its alias. */
 static void ask(struct name_cache *a, unsigned function, unsigned place)
 {
     char text[TEXT_MAX];
@@ -70,7 +70,7 @@ static void test_cached_names_are_those_stored(void **state)
             uint64_t random = 1;
             for (int n = 0; n < 200000; n++) {
                 random = random * 6364136223846793005u + 1442695040888963407u;
-                unsigned range = n / 1000 % 2 ? FUNCTIONS : 3; /* many, then few again and again */
+                unsigned range = n / 1000 % 2 ? FUNCTIONS : 3; /* many, then few again, repeatedly */
                 ask(&a, (unsigned)(random >> 33) % range, (unsigned)(random >> 50) % PLACES);
             }
             name_cache_clear(&a);

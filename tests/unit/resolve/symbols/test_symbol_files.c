@@ -1,6 +1,5 @@
-/* Names of native code in the forms in which files come: stripped, with a debug link, a build id,
- * .gnu_debugdata, a PLT; tried on copies of this very program, against what nm and objdump say of the whole
- * one. */
+/* Names of native code in every form of file: stripped, with a debug link, a build id, .gnu_debugdata, a PLT; tested
+ * on copies of this program, compared with the output of nm and objdump for the whole one. */
 #include "resolve/symbols/symbols.h"
 
 #include <elf.h>
@@ -22,7 +21,7 @@
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, LARGE};
 
-/* A container's view: what lies below this folder, where there is one. */
+/* A container's view: the files below this directory, if it is set. */
 static const char *container;
 static bool cannot_be_asked;
 int object_open_beside(const struct object *o, const char *path)
@@ -72,7 +71,7 @@ static bool run(const char *format, ...)
     return pclose(f) == 0;
 }
 
-/* The host's own binutils read only the host's own programs: names of the others are put before theirs. */
+/* The host's binutils read only the host's programs: for cross builds the prefix of the others is used. */
 static void use_cross_binutils(const char *prefix)
 {
     assert_true(run("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
@@ -114,7 +113,7 @@ struct named_place {
 static struct named_place places[NAMES_MAX];
 static size_t place_count;
 
-/* Every function of this program by name and place, as nm has them. */
+/* Every function of this program by name and address, as nm prints them. */
 static void read_places(void)
 {
     if (place_count)
@@ -149,7 +148,7 @@ static void read_places(void)
     close(fd);
 }
 
-/* How many of nm's functions have one of nm's names for their place in this form of the program. */
+/* How many of nm's functions have one of nm's names at their address in this form of the program. */
 static size_t count_named(const char *form, const char *root, size_t cache_bytes)
 {
     char path[96];
@@ -211,7 +210,7 @@ static void test_debug_file_by_debug_link(void **state)
                     "objcopy --add-gnu-debuglink=linked.debug linked"));
     for (size_t c = 0; c < array_size(cache_sizes); c++)
         assert_int_equal(count_named("linked", "/nonexistent", cache_sizes[c]), place_count);
-    /* in .debug beside it, and below the root */
+    /* in .debug next to it, and below the root */
     assert_true(run("mkdir -p .debug root%s && mv linked.debug .debug/", folder));
     assert_int_equal(count_named("linked", "/nonexistent", LARGE), place_count);
     char root[96];
@@ -267,7 +266,7 @@ static void test_debug_file_by_build_id(void **state)
     container = box;
     size_t named = count_named("unlinked", "/debug", LARGE);
     assert_int_equal(named, place_count);
-    /* what cannot be asked for now is not taken for absent */
+    /* a file that cannot be read now is not treated as absent */
     char path[96];
     snprintf(path, sizeof(path), "%s/unlinked", folder);
     struct object o = {.id = 1, .path = path, .build_id = ""};
@@ -319,8 +318,7 @@ static void test_plt_stubs_are_named(void **state)
         if (*name == '*')
             continue;
         struct symbol found;
-        /* code of a PIE lies at its own offset, or a multiple of pages from it: found by the nearest known
-         * function */
+        /* code of a PIE is at its own offset, or a multiple of pages from it: found by the nearest known function */
         uint64_t shift = places[0].vaddr - places[0].offset;
         assert_int_equal(symbols_find(s, &o, address + 5 - shift, &found), 0);
         char *version = strchr(name, '@');
@@ -340,9 +338,9 @@ static void test_plt_stubs_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_symbols_match_nm), cmocka_unit_test(test_stripped_file_has_few_names),
-        cmocka_unit_test(test_debug_file_by_debug_link),         cmocka_unit_test(test_debug_link_checksum_is_verified),
-        cmocka_unit_test(test_debug_file_by_build_id),     cmocka_unit_test(test_gnu_debugdata),
+        cmocka_unit_test(test_own_symbols_match_nm),     cmocka_unit_test(test_stripped_file_has_few_names),
+        cmocka_unit_test(test_debug_file_by_debug_link), cmocka_unit_test(test_debug_link_checksum_is_verified),
+        cmocka_unit_test(test_debug_file_by_build_id),   cmocka_unit_test(test_gnu_debugdata),
         cmocka_unit_test(test_plt_stubs_are_named),
     };
     return cmocka_run_group_tests(tests, make_forms, remove_forms);

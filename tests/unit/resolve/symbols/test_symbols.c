@@ -1,5 +1,5 @@
-/* Names of native code: the rules, tried on files made here, against a second, naive reading of the same
- * rules. Whatever is asked is asked with caches of every size: they must not change any answer. */
+/* Names of native code: the selection rules, on generated files, compared with a second, naive implementation. Every
+ * lookup is made with caches of every size: they must not change any result. */
 #include "resolve/symbols/symbols.h"
 
 #include <elf.h>
@@ -18,7 +18,7 @@
 #include "../object_by_path.h"
 
 #define SMALLEST 1
-#define DIVIDING 90000 /* an index of some thousand symbols does not fit, its parts do */
+#define DIVIDING 90000 /* an index of several thousand symbols does not fit, its parts do */
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, DIVIDING, LARGE};
 
@@ -29,12 +29,12 @@ int object_open_beside(const struct object *o, const char *path)
     return -ENOENT;
 }
 
-/* --- files made here --- */
+/* --- generated files --- */
 
 #define TEXT_OFFSET 0x1000
 #define TEXT_VADDR  0x401000
 #define TEXT_BYTES  0x8000
-#define COLD_VADDR  (TEXT_VADDR + TEXT_BYTES) /* a second section of code right behind */
+#define COLD_VADDR  (TEXT_VADDR + TEXT_BYTES) /* a second code section right after it */
 #define COLD_BYTES  0x1000
 #define FILE_BYTES  (TEXT_OFFSET + TEXT_BYTES + COLD_BYTES)
 
@@ -177,11 +177,11 @@ static void test_symbol_selection_rules(void **state)
             uint64_t v = TEXT_VADDR;
             expect(s, &o, v + 0x100, "plain");
             expect(s, &o, v + 0x11f, "plain");
-            expect(s, &o, v + 0x120, ""); /* behind its size */
+            expect(s, &o, v + 0x120, ""); /* past its size */
             expect(s, &o, v + 0x0ff, "");
             expect(s, &o, v + 0x210, "zzz_global");
             expect(s, &o, v + 0x310, "_under_fewer");
-            expect(s, &o, v + 0x330, "longer_alias"); /* only it reaches there */
+            expect(s, &o, v + 0x330, "longer_alias"); /* only this one extends that far */
             expect(s, &o, v + 0x43f, "outer");
             expect(s, &o, v + 0x440, "inner");
             expect(s, &o, v + 0x460, "outer");
@@ -200,7 +200,7 @@ static void test_symbol_selection_rules(void **state)
             expect(s, &o, v + 0x945, "");
             expect(s, &o, v + 0x955, "");
             expect(s, &o, v + 0x7fff, "last_of_section");
-            expect(s, &o, COLD_VADDR, ""); /* the label before does not reach into the next section */
+            expect(s, &o, COLD_VADDR, ""); /* the label before does not extend into the next section */
             expect(s, &o, COLD_VADDR + 0x1f, "cold");
         }
         struct symbol found;
@@ -212,7 +212,7 @@ static void test_symbol_selection_rules(void **state)
             assert_int_equal(symbols_find(s, &o, TEXT_OFFSET + 0x935, &found), -ENOENT);
             assert_string_equal(found.system_name, "");
         }
-        assert_int_equal(symbols_find(s, &o, 0x10, &found), -ENOENT); /* the ELF header is no code */
+        assert_int_equal(symbols_find(s, &o, 0x10, &found), -ENOENT); /* the ELF header is not code */
         assert_int_equal(symbols_find(s, &o, UINT64_MAX, &found), -ENOENT);
         struct object gone = {.id = 8, .path = "/nonexistent/file", .build_id = ""};
         assert_int_equal(symbols_find(s, &gone, 0x1000, &found), -ENOENT);
@@ -224,7 +224,7 @@ static void test_symbol_selection_rules(void **state)
     close(fd);
 }
 
-/* --- the rules once more, naively --- */
+/* --- the naive implementation --- */
 
 static int rank(const struct made_symbol *m)
 {
@@ -331,7 +331,7 @@ static void test_damaged_files_are_safe(void **state)
         if (seed % 3 == 0)
             assert_int_equal(ftruncate(fd, random_below(status.st_size)), 0);
         for (unsigned i = 0; i < 1 + seed % 7 && seed % 3; i++) {
-            /* where headers and tables are */
+            /* the area of headers and tables */
             off_t at =
                 random_below(4) == 0 ? random_below(120) : FILE_BYTES + random_below(status.st_size - FILE_BYTES);
             uint8_t byte = random_below(3) == 0 ? 0xff : random_below(256);

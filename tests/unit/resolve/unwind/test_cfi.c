@@ -1,5 +1,5 @@
-/* cfi.c over files made here: every kind of instruction, encoding and damage that compilers (or others) can
- * write. Code is at virtual address 0x11000, which is at offset 0x1000 of the file. */
+/* cfi.c on generated files: every kind of instruction, encoding and damage that compilers (or others) can produce.
+ * Code is at virtual address 0x11000, at offset 0x1000 of the file. */
 #include "resolve/unwind/cfi.h"
 #include "resolve/unwind/cfi_finder.h"
 #include "resolve/unwind/dwarf_expression.h"
@@ -141,7 +141,7 @@ static void test_typical_function(void **state)
     assert_sp(t, 0x54, 8);
     assert_int_equal(at(t, 0x54).fp, UNWIND_FP_SAME); /* restored */
     assert_sp(t, 0x5f, 8);
-    assert_int_equal(at(t, 0x60).cfa, UNWIND_CFA_NONE); /* code without description */
+    assert_int_equal(at(t, 0x60).cfa, UNWIND_CFA_NONE); /* code without CFI */
     assert_int_equal(at(t, 0x1f).cfa, UNWIND_CFA_NONE);
     assert_int_equal(at(t, 0xfff).cfa, UNWIND_CFA_NONE);
 }
@@ -239,7 +239,7 @@ static void test_signal_trampolines_without_cfi(void **state)
     assert_int_equal(at(t, 0x12c).cfa, UNWIND_CFA_NONE);
 }
 
-/* The finder for single rules, by a search table of one description, that of code at `start`. */
+/* The finder for single rules, with a search table of one FDE, for code at `start`. */
 static struct cfi_finder *make_finder(struct maker *m, uint32_t start, size_t description)
 {
     enum { OFFSET = 0x3000, VADDR = FRAME_VADDR + OFFSET - FRAME_OFFSET };
@@ -264,7 +264,7 @@ static void test_finder_recognises_trampolines(void **state)
     add_usual_cie(&m);
     size_t description = m.size;
     add_fde(&m, 0, 0x20, CODE(0x00));
-    /* one right behind described code, two in a row */
+    /* one right after described code, two in a row */
     static const uint32_t places[] = {0x20, 0x123, 0x12c};
     for (size_t i = 0; i < array_size(places); i++)
         memcpy(m.file + CODE_OFFSET + places[i], "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9);
@@ -292,7 +292,7 @@ static void test_entry_point_without_cfi(void **state)
     assert_int_equal(at(t, 0x100).cfa, UNWIND_CFA_END);
     assert_int_equal(at(t, 0x10f).cfa, UNWIND_CFA_END);
     assert_sp(t, 0x110, 8);
-    memset(m.file + CODE_OFFSET + 0x100, 0x90, 7); /* an entry that is none */
+    memset(m.file + CODE_OFFSET + 0x100, 0x90, 7); /* an invalid entry point */
     _cleanup_(unwind_table_freep) struct unwind_table *other = build(&m);
     assert_int_equal(at(other, 0x100).cfa, UNWIND_CFA_NONE);
 }
@@ -327,12 +327,12 @@ static void test_damaged_fde_is_skipped(void **state)
     struct maker m = {0};
     add_usual_cie(&m);
     add_fde(&m, 0x00, 0x20, CODE(0x44, 0x0e, 16, 0x48, 0x3f)); /* unknown instruction at +0xc */
-    add_fde(&m, 0x20, 0x20, CODE(0x44, 0x0b));                 /* nothing was remembered */
+    add_fde(&m, 0x20, 0x20, CODE(0x44, 0x0b));                 /* restore without remember */
     add_fde(&m, 0x40, 0x20, CODE(0x0f, 0x7f));                 /* an expression longer than its section */
     add_fde(&m, 0x60, 0x20, CODE(0x44, 0x0e, 24));
-    add_cie(&m, "?", CODE(1, 0x78, 16)); /* an augmentation that nobody can skip */
+    add_cie(&m, "?", CODE(1, 0x78, 16)); /* an unknown augmentation, which cannot be skipped */
     add_fde(&m, 0x80, 0x20, CODE(0x00));
-    put_u32(&m, 0x7fffffff); /* a length that leads out of the section: the end */
+    put_u32(&m, 0x7fffffff); /* a length that exceeds the section: the end */
     put_u32(&m, 4);
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_sp(t, 0x00, 8);
@@ -352,10 +352,10 @@ static void test_overlapping_fdes_are_cut(void **state)
     (void)state;
     struct maker m = {0};
     add_usual_cie(&m);
-    add_fde(&m, 0x40, 0x40, CODE(0x0e, 32)); /* not in order, and inside the next */
+    add_fde(&m, 0x40, 0x40, CODE(0x0e, 32)); /* out of order, and overlapping the next */
     add_fde(&m, 0x00, 0x100, CODE(0x0e, 16));
-    add_fde(&m, 0x40, 0x20, CODE(0x0e, 64));     /* the same start once more: the first is believed */
-    add_fde(&m, 0x100000, 0x20, CODE(0x0e, 24)); /* outside of all code: a function left out by the linker */
+    add_fde(&m, 0x40, 0x20, CODE(0x0e, 64));     /* the same start again: the first one is used */
+    add_fde(&m, 0x100000, 0x20, CODE(0x0e, 24)); /* outside all code: a function discarded by the linker */
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_sp(t, 0x3f, 16);
     assert_sp(t, 0x40, 32);
@@ -373,7 +373,7 @@ static void test_small_gaps_are_padding(void **state)
     add_fde(&m, 0x40, 0x10, CODE(0x00));
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_sp(t, 0x1c, 8);                              /* up to the next 16 bytes */
-    assert_int_equal(at(t, 0x30).cfa, UNWIND_CFA_NONE); /* a whole place for a function */
+    assert_int_equal(at(t, 0x30).cfa, UNWIND_CFA_NONE); /* large enough for a function */
     assert_int_equal(t->row_count, 4);
 }
 
@@ -432,7 +432,7 @@ static void test_files_without_cfi(void **state)
     elf_file_free(f);
 }
 
-/* More pages than the header's index has places, and distances that need new pages. */
+/* More pages than the header's index has slots, and distances that need new pages. */
 static void test_search_in_large_tables(void **state)
 {
     (void)state;

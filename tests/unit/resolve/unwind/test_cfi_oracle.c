@@ -1,7 +1,6 @@
-/* Rows against an independent reading of the same files: every row that binutils' readelf prints of a file's
- * call frame information must be the rule that a search in our table finds, at the row's first byte and at
- * its last. Files that are not installed are skipped and named; arguments on the command line are files to
- * check instead. */
+/* The unwind table compared with an independent reading of the same files: every row that readelf prints for a file's
+ * call frame information must be the rule that a lookup in our table finds, at the row's first byte and at its last.
+ * Files that are not installed are skipped and listed; arguments on the command line are files to check instead. */
 #include "resolve/unwind/cfi.h"
 #include "resolve/unwind/cfi_finder.h"
 
@@ -23,9 +22,9 @@ struct oracle {
     const struct elf_file *file;
     const struct unwind_table *table;
     uint64_t fde_end;
-    char columns[COLUMNS_MAX][8]; /* of the description at hand, from "CFA" on */
+    char columns[COLUMNS_MAX][8]; /* of the current FDE, from "CFA" on */
     size_t column_count;
-    char row[COLUMNS_MAX][24]; /* the row at hand; it ends where the next begins */
+    char row[COLUMNS_MAX][24]; /* the current row; it ends where the next begins */
     uint64_t row_start;
     bool has_row, is_signal;
     unsigned rows, wrong, unsupported, elsewhere;
@@ -72,7 +71,7 @@ static bool fp_agrees(const struct oracle *o, const struct unwind_rule *rule)
         return rule->fp == UNWIND_FP_AT_CFA && rule->fp_offset == offset;
     if (strcmp(text, "exp") == 0)
         return rule->fp == UNWIND_FP_AT_FP || rule->fp == UNWIND_FP_UNDEFINED || rule->fp == UNWIND_FP_AT_CFA;
-    if (strcmp(text, "u") == 0) /* readelf's word for what is not mentioned, too */
+    if (strcmp(text, "u") == 0) /* readelf also prints this for registers not mentioned */
         return rule->fp == UNWIND_FP_SAME || rule->fp == UNWIND_FP_UNDEFINED;
     if (strcmp(text, "s") == 0 || strcmp(text, "absent") == 0)
         return rule->fp == UNWIND_FP_SAME;
@@ -106,7 +105,7 @@ static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule)
             return false;
     } else if (strcmp(ra, "u") == 0) {
         return rule->cfa == UNWIND_CFA_END;
-    } else if (sscanf(ra, "r%d", &offset) == 1) { /* in a register, as while vfork runs */
+    } else if (sscanf(ra, "r%d", &offset) == 1) { /* in a register, as during vfork */
         if (rule->ra_offset != 0 || rule->cfa_register != offset)
             return false;
     } else if (sscanf(ra, "c%d", &offset) != 1 || rule->ra_offset != offset) {
@@ -115,7 +114,7 @@ static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule)
     return cfa_agrees(o, rule) && fp_agrees(o, rule) && bx_agrees(o, rule);
 }
 
-/* Checks the row at hand, which holds up to `end`. */
+/* Checks the current row, which applies up to `end`. */
 static void check_row(struct oracle *o, uint64_t end)
 {
     if (!o->has_row || end <= o->row_start)
@@ -141,8 +140,7 @@ static void check_row(struct oracle *o, uint64_t end)
     }
 }
 
-/* Words of a line into fixed cells; a register is printed as "r8 (r8)", of which the second half is left out.
- */
+/* Splits a line into fixed cells; a register is printed as "r8 (r8)", of which the second half is dropped. */
 static size_t split(char *line, char *to, size_t width)
 {
     size_t count = 0;
@@ -224,7 +222,7 @@ static int check_file(const char *path, bool *ret_checked)
     assert_int_equal(cfi_build(f, &table), 0);
 
     char command[PATH_MAX + 100];
-    char resolved_path[PATH_MAX]; /* /proc/self/exe would be readelf's own */
+    char resolved_path[PATH_MAX]; /* /proc/self/exe would be readelf itself */
     assert_non_null(realpath(path, resolved_path));
     snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp --wide '%s' 2>/dev/null", resolved_path);
     FILE *from = popen(command, "r");
@@ -244,8 +242,7 @@ static int check_file(const char *path, bool *ret_checked)
     return o.wrong ? -1 : 0;
 }
 
-/* The rule of a single place must be that of the table, at places spread over all code, between functions
- * too. */
+/* The single-rule finder must agree with the table, at addresses spread over all code, also between functions. */
 static void check_finder(const char *path)
 {
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
@@ -282,7 +279,7 @@ static void check_finder(const char *path)
             continue;
         }
         assert_int_equal(r, 0);
-        /* Between functions, tables let rules run on to the next 16 bytes. */
+        /* Between functions, tables extend rules to the next 16 bytes. */
         if (memcmp(&rule, wanted, sizeof(rule)) != 0 && rule.cfa != UNWIND_CFA_NONE && ++wrong < 10)
             print_message("%s: %" PRIx64 ": found %u%+d, table %u%+d\n", path, at, rule.cfa, rule.cfa_offset,
                           wanted->cfa, wanted->cfa_offset);

@@ -1,6 +1,5 @@
-/* Finishing the walk of a copied stack: what is said where the copy ends before the stack does. The code is a
- * mapping without a file, which is walked by the frame pointer, and a signal's trampoline, whose rule is
- * told. */
+/* Finishing the walk of a copied stack: the reported reason where the copy ends before the stack does. The code is a
+ * mapping without a file, walked by frame pointer, and a signal trampoline, whose rule is given. */
 #include "resolve/unwind/unwind.h"
 
 #include "probes/request.h"
@@ -75,19 +74,19 @@ static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t 
     return finish_kind(RECORD_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
 }
 
-/* Its frame pointers would lead past callers, to what looks like the end. */
+/* Its frame pointers would skip callers and lead to an apparent end. */
 static void test_code_without_frame_pointers_ends_the_stack(void **state)
 {
     size_t count;
     (void)state;
-    const int end = finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    const int end = finish(256, UNWIND_END_NO_TABLE, 0, &count);
     assert_int_not_equal(end, UNWIND_END_UNSUPPORTED);
     assert_true(count > 0);
     walks_code = true;
     assert_int_equal(finish(256, UNWIND_END_NOT_RUNNING, 0, &count), UNWIND_END_UNSUPPORTED);
     assert_int_equal(count, 0);
-    assert_int_equal(finish(256, UNWIND_END_NO_ROWS, 0, &count),
-                     UNWIND_END_NO_ROWS); /* with them the kernel half walks it */
+    assert_int_equal(finish(256, UNWIND_END_NO_TABLE, 0, &count),
+                     UNWIND_END_NO_TABLE); /* with an unwind table the BPF side walks it */
     assert_int_equal(count, 0);
     walks_code = false;
 }
@@ -97,10 +96,10 @@ static void test_copy_is_shorter_than_the_stack(void **state)
     (void)state;
     size_t count = 0;
     const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_NO_ROWS);
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_NO_TABLE);
     assert_int_equal(count, 2);
     assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count), UNWIND_END_NO_PROCESS);
-    /* Nothing was missing but the rest: it was copied because the thread slept. */
+    /* Only the rest is missing: the stack was copied because the thread slept. */
     assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
     assert_int_equal(count, 2);
     assert_int_equal(finish(4096, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_BAD_READ);
@@ -112,18 +111,19 @@ static void test_unreadable_stack(void **state)
     size_t count = 0;
     const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
     /* The copy ends where the stack could not be read. */
-    assert_int_equal(finish(4096, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_BAD_READ);
-    /* What was wanted is no place on this stack. */
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above + (1u << 30), &count), UNWIND_END_BAD_READ);
+    assert_int_equal(finish(4096, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_BAD_READ);
+    /* The next frame is not on this stack. */
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above + (1u << 30), &count),
+                     UNWIND_END_BAD_READ);
     assert_int_equal(count, 2);
 }
 
-/* What the thread worked for stands behind the copy, and is no part of it. */
+/* The thread's link follows the copy, and is not part of it. */
 static void test_link_follows_the_copy(void **state)
 {
     (void)state;
     size_t plain = 0, linked = 0;
-    const int end = finish(4096, UNWIND_END_NO_ROWS, STACK + 256, &plain);
+    const int end = finish(4096, UNWIND_END_NO_TABLE, STACK + 256, &plain);
     record.r.flags = CPU_SAMPLE_LINKED | CPU_SAMPLE_SECOND_STACK;
     record.r.h.size_bytes += sizeof(struct link_ids);
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
@@ -133,20 +133,20 @@ static void test_link_follows_the_copy(void **state)
     assert_int_equal(linked, plain);
 }
 
-/* Less is copied of a wait's stack. */
+/* Less of a wait's stack is copied. */
 static void test_copy_of_a_wait(void **state)
 {
     (void)state;
     size_t count = 0;
     const uint64_t above = STACK + REQUEST_STACK_COPY_BYTES + 4096;
-    assert_int_equal(finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
-                     UNWIND_END_NO_ROWS);
+    assert_int_equal(finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count),
+                     UNWIND_END_NO_TABLE);
     assert_int_equal(count, 2);
-    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_BAD_READ);
+    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_BAD_READ);
 }
 
-/* A handler on a stack of its own, called by the trampoline above the kernel's frame, which says that STACK
- * was interrupted; `second_bytes` of that are copied too. */
+/* A handler on a stack of its own, called by the trampoline above the kernel's frame, which says that STACK was
+ * interrupted; `second_bytes` of that are copied too. */
 static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count, uint64_t *ret_found)
 {
     const struct object object = {.id = 1};
@@ -170,7 +170,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
     record.r.stop_fp = SIGNALS + 64;
     record.r.stack_bytes = (uint32_t)first_bytes;
     memcpy(data + 64, to_trampoline, sizeof(to_trampoline));
-    /* The frame above is at SIGNALS + 80: there lies the ucontext. */
+    /* The frame above is at SIGNALS + 80, the address of the ucontext. */
     const struct {
         size_t at;
         uint64_t value;
@@ -205,7 +205,7 @@ static void test_interrupted_stack_is_a_separate_copy(void **state)
     assert_int_equal(found[3], CODE + 500);
 }
 
-/* Nothing of it came along: what is missing is rows, and not a stack that can be read. */
+/* None of it was copied: the reason is a missing unwind table, not an unreadable stack. */
 static void test_interrupted_stack_was_not_copied(void **state)
 {
     (void)state;
@@ -213,13 +213,13 @@ static void test_interrupted_stack_was_not_copied(void **state)
     uint64_t found[16];
     assert_int_equal(finish_signal(0, 0, &count, found), UNWIND_END_NO_PROCESS);
     assert_int_equal(count, 2);
-    /* A part of it did: above that, the copy was too short. */
+    /* A part of it was copied: above that, the copy is too short. */
     assert_int_equal(finish_signal(CPU_STACK_COPY_BYTES - 1024 - 8, STACK + (1 << 20), &count, found),
                      UNWIND_END_NO_PROCESS);
     assert_int_equal(count, 4);
 }
 
-/* ---- Go: a stack on which the runtime works for a goroutine, whose own is the second piece ---- */
+/* ---- Go: a stack on which the runtime works for a goroutine, whose own stack is the second copy ---- */
 
 #define WORKS (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
 #define PICKS (CODE + 0x20) /* the scheduler, likewise */
@@ -251,7 +251,7 @@ static int go_rule(void *context, uint64_t address, struct unwind_rule *ret)
     return 0;
 }
 
-/* From a leaf that `called` called on the thread's stack, with what follows above it. */
+/* From a leaf that `called` called on the thread's stack, followed by the given frames. */
 static void skip_without_goroutines(void)
 {
 #if defined(__aarch64__)
@@ -288,7 +288,7 @@ static void test_walk_continues_on_the_goroutine_stack(void **state)
     assert_true(frames[1] == GOES + 2 && frames[2] == WORKS + 2 && frames[3] == ENDS + 2);
 }
 
-/* What the scheduler has picked has called nothing of what is on this stack. */
+/* What the scheduler has picked did not call anything on this stack. */
 static void test_scheduler_stack_ends_the_walk(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void test_scheduler_stack_ends_the_walk(void **state)
     assert_int_equal(walk_go(grows, &crooked, frames, &count), UNWIND_END_BAD_READ);
 }
 
-/* What is missing is rows, with which the kernel half goes there. */
+/* The reason is a missing unwind table, with which the BPF side continues there. */
 static void test_goroutine_stack_was_not_copied(void **state)
 {
     (void)state;
@@ -320,14 +320,14 @@ static void test_goroutine_stack_was_not_copied(void **state)
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
     uint64_t found[16];
     size_t count = 0;
-    (void)finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    (void)finish(256, UNWIND_END_NO_TABLE, 0, &count);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
     assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
-                     UNWIND_END_NO_ROWS);
+                     UNWIND_END_NO_TABLE);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8};
     record.r.stop_fp = SIGNALS;
     assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
-                     UNWIND_END_NO_ROWS);
+                     UNWIND_END_NO_TABLE);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
 }
 

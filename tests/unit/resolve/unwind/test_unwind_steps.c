@@ -1,8 +1,8 @@
-/* Walks at every single instruction of a program: a child is stepped through code of many kinds (lazy
- * binding, recursion, realigned stacks, a signal handler, the vdso, callbacks out of libc, longjmp), and at
- * each step the walk by our rows must give exactly the return addresses that the calls put on the stack,
- * which are followed independently: a call is seen as a push of the next address, a return as the stack
- * pointer passing that place. What lies below the stepped code is known from libgcc's unwinder. */
+/* Walks at every single instruction of a program. A child is single-stepped through code of many kinds (lazy binding,
+ * recursion, realigned stacks, a signal handler, the vdso, callbacks from libc, longjmp). At each step the walk with
+ * our unwind tables must give exactly the return addresses that the calls pushed. These are tracked independently: a
+ * call is seen as a push of the next address, a return as the stack pointer passing that slot. The frames below the
+ * stepped code come from libgcc's unwinder. */
 #include "resolve/unwind/cfi.h"
 #include "resolve/unwind/unwind.h"
 
@@ -34,7 +34,7 @@
 #define FRAMES_MAX CPU_MAX_USER_FRAMES
 #define KEEP       __attribute__((noinline, noclone))
 
-/* ---- the code that is stepped through ---- */
+/* ---- the stepped code ---- */
 
 static volatile int sink;
 static jmp_buf jump;
@@ -98,17 +98,17 @@ KEEP static void workload(void)
     free(malloc(200000));
 }
 
-/* ---- what the child shares with us ---- */
+/* ---- memory shared with the child ---- */
 
 struct shared {
-    void *frames[64]; /* libgcc's view of where the child begins */
+    void *frames[64]; /* libgcc's backtrace where the child begins */
     int frame_count;
     volatile int done;
 };
 
 KEEP static void child_main(struct shared *shared)
 {
-    int count = backtrace(shared->frames, 64), own = 0; /* ours, and what a sanitizer put around backtrace */
+    int count = backtrace(shared->frames, 64), own = 0; /* ours, and those a sanitizer put around backtrace */
     while (own < count && shared->frames[own] != __builtin_return_address(0))
         own++;
     shared->frame_count = count - own;
@@ -125,7 +125,7 @@ struct map {
     char path[256];
     struct unwind_table *table;
     bool tried;
-    unsigned steps; /* that were made in it */
+    unsigned steps; /* walks performed in it */
 };
 
 struct maps {
@@ -192,10 +192,10 @@ static int find_rule(void *context, uint64_t address, struct unwind_rule *ret)
     return UNWIND_END_NO_MAPPING;
 }
 
-/* ---- the calls, followed step by step ---- */
+/* ---- tracking the calls step by step ---- */
 
 struct shadow_frame {
-    uint64_t slot; /* where the return address lies; the frame has gone when the stack pointer has passed it */
+    uint64_t slot; /* address of the return address; the frame is gone when the stack pointer has passed it */
     uint64_t address;
 };
 
@@ -316,7 +316,7 @@ static void step_through(struct stepper *s)
         bool signalled = pending != 0;
         pending = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
         if (pending)
-            continue; /* about to be delivered: the step after this one is the handler's first */
+            continue; /* about to be delivered: the next step is the handler's first */
         assert_int_equal(ptrace(PTRACE_GETREGS, s->pid, NULL, &now), 0);
         copy_stack(s, now.rsp & ~7ULL);
         follow(s, &before, &now, signalled);

@@ -1,5 +1,5 @@
-/* Notes of probes: what libsonde writes is what is read, probe by probe; and notes that were damaged, cut or
- * written by others. */
+/* Notes of USDT probes: notes written by libsonde are read back, probe by probe; damaged, truncated and foreign notes.
+ */
 #include "resolve/elf/probe_notes.h"
 #include "resolve/usdt/usdt_probes.h"
 
@@ -61,7 +61,7 @@ static void test_libsonde_notes_are_read(void **state)
     }
 }
 
-/* A section, note by note. */
+/* A section, built note by note. */
 struct section {
     uint8_t bytes[1024];
     size_t size;
@@ -135,9 +135,9 @@ static void test_damaged_note_is_counted_and_skipped(void **state)
     assert_int_equal(damaged, 3);
     assert_false(probe_notes_next(&c, &note, &damaged));
     assert_int_equal(damaged, 3);
-    /* Cut anywhere, it ends. */
+    /* Truncated anywhere, it terminates. */
     for (size_t size = 0; size <= s.size; size++) {
-        uint8_t *copy = malloc(size ? size : 1); /* so that a sanitizer knows where it ends */
+        uint8_t *copy = malloc(size ? size : 1); /* so that a sanitizer knows its end */
         assert_non_null(copy);
         memcpy(copy, s.bytes, size);
         c = cursor_make(copy, size);

@@ -1,5 +1,5 @@
-/* Files with the wanted provider, from the first process that maps them to the last: in as many turns as it
- * takes, and also of processes that the table of processes has forgotten. */
+/* Files with the wanted provider, from the first process that maps them to the last: found over several turns, and
+ * also for processes that the process table has evicted. */
 #include "resolve/usdt/usdt_providers.h"
 
 #include <sonde/probe.h>
@@ -67,7 +67,7 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
     assert_int_equal(processes_new(16 << 20, &f->processes), 0);
-    /* Before there is anything of ours to be found: it is forked from this process, and would have it too. */
+    /* Before the provider is loaded: the helper is forked from this process, and would have it too. */
     assert_int_equal(processes_start_helper(f->processes), 0);
     assert_int_equal(sonde_provider_new(PROVIDER, &f->provider), 0);
     assert_int_equal(sonde_probe_add(f->provider, "probe", "u64 a", &probe), 0);
@@ -94,7 +94,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Files in memory are opened by way of /proc/PID/map_files, where an emulator's own mappings are. */
+/* Memory files are opened through /proc/PID/map_files, which shows an emulator's own mappings. */
 #define need_mapped_files()                                                                                            \
     do {                                                                                                               \
         skip_if_emulated();                                                                                            \
@@ -128,8 +128,8 @@ static void turn_until(struct fixture *f, const char *name, double value)
     assert_true(figure(f, name) == value);
 }
 
-/* All that was asked for: a process counts from the first probes on that are found in it, its C library's may
- * be, and the wanted provider may be found in a later turn. */
+/* Runs turns until the scan is complete: a process counts once its first probes are found, which may be its C
+ * library's, and the wanted provider may be found in a later turn. */
 static void turn_until_looked(struct fixture *f, size_t processes)
 {
     turn_until(f, "sonde_usdt_scans_waiting", 0);
@@ -154,7 +154,7 @@ static void end_child(pid_t child)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-/* Of all the files that a process maps one is read in a turn without any time. */
+/* With a time limit of zero, each turn reads one of the files that a process maps. */
 static void test_scan_finishes_over_several_turns(void **state)
 {
     struct fixture *f = *state;
@@ -190,7 +190,7 @@ static void test_one_file_mapped_by_many(void **state)
     assert_int_equal(f->gone, 1);
 }
 
-/* The table forgets it, to keep within bounds; it lives on, and nobody tells of its end. */
+/* The table evicts it to stay within its bound; the process continues, and its exit is not reported. */
 static void test_exit_of_evicted_process_is_noticed(void **state)
 {
     struct fixture *f = *state;
@@ -206,7 +206,7 @@ static void test_exit_of_evicted_process_is_noticed(void **state)
     assert_int_equal(f->gone, 1);
 }
 
-/* It has ended, and nobody has waited for it. */
+/* It has exited, and has not been reaped. */
 static void test_zombie_counts_as_exited(void **state)
 {
     struct fixture *f = *state;
@@ -222,7 +222,7 @@ static void test_zombie_counts_as_exited(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-/* Lost records: all are looked at, and who is not there any more is found out. */
+/* Lost records: all processes are scanned, and exited ones are noticed. */
 static void test_lost_records_rescan_all_processes(void **state)
 {
     struct fixture *f = *state;
@@ -240,7 +240,7 @@ static void test_lost_records_rescan_all_processes(void **state)
     assert_int_equal(f->gone, 1);
 }
 
-/* It lives on, without its provider: which is told, for its threads may never be heard to leave. */
+/* The process continues without its provider: this is reported, because leave events of its threads may be missed. */
 static void test_unmapped_provider_is_reported(void **state)
 {
     struct fixture *f = *state;
@@ -249,7 +249,7 @@ static void test_unmapped_provider_is_reported(void **state)
     turn_until(f, "sonde_usdt_scans_waiting", 0);
     assert_int_equal(f->appeared, 1);
     sonde_provider_unload(f->provider);
-    bool is_read = false; /* not more often than once a second */
+    bool is_read = false; /* at most once per second */
     for (int i = 0; i < 6000 && !is_read; i++) {
         usleep(10000);
         processes_at(f->processes, clock_monotonic_ns());
@@ -277,7 +277,7 @@ static int find_object(void)
     return -1;
 }
 
-/* One file, mapped as often as anybody likes: it is not asked for each time. */
+/* One file, mapped any number of times: it is not queried for each mapping. */
 static void test_many_mappings_of_one_file(void **state)
 {
     struct fixture *f = *state;
@@ -294,10 +294,11 @@ static void test_many_mappings_of_one_file(void **state)
     turn_until(f, "sonde_usdt_scans_waiting", 0);
     assert_in_range(figure(f, "sonde_self_files_asked") - asked, 1, 100);
     assert_int_equal(f->appeared, 1);
-    assert_int_equal(f->unmapped_pid, getpid()); /* whether it still maps all that it did is not known */
+    assert_int_equal(f->unmapped_pid, getpid()); /* it is unknown whether it still maps all files */
 }
 
-/* Refused for want of room, and offered again when there is some: nothing has changed in the process. */
+/* Refused because the table is full, and offered again when there is space, although nothing has changed in the
+ * process. */
 static void test_refused_file_is_offered_again(void **state)
 {
     struct fixture *f = *state;
@@ -314,7 +315,7 @@ static void test_refused_file_is_offered_again(void **state)
             usdt_providers_turn(f->providers, 0);
             usleep(10000);
         }
-        assert_int_equal(f->refused, before + 1); /* once for each time that there may be room */
+        assert_int_equal(f->refused, before + 1); /* once for each time that there may be space */
     }
     f->has_no_room = false;
     usdt_providers_retry_files(f->providers);
@@ -374,7 +375,7 @@ static void test_lookalike_does_not_hide_the_provider(void **state)
     end_child(child);
 }
 
-/* Descriptors are short: it is found when they are not any more. */
+/* Descriptors run out: it is found once they are available again. */
 static void test_unreadable_file_is_found_later(void **state)
 {
     struct fixture *f = *state;
@@ -410,7 +411,7 @@ int main(void)
         with_fixture(test_lookalike_does_not_hide_the_provider),
         with_fixture(test_refused_file_is_offered_again),
         with_fixture(test_unreadable_file_is_found_later),
-        with_fixture(test_many_mappings_of_one_file), /* the last: it stays so */
+        with_fixture(test_many_mappings_of_one_file), /* the last one: the mappings stay */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

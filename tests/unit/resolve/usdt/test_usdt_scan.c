@@ -1,5 +1,5 @@
-/* Who is looked at, and when: everybody in time, however little of it there is and however many come; what
- * cannot be read not for ever. */
+/* The scan order of processes: every process is scanned in time, with any time limit and any number of new processes;
+ * unreadable ones are given up. */
 #include "resolve/usdt/usdt_scan.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define PIDS   100000
 
 struct seen {
-    unsigned looks[PIDS]; /* by pid, of those below */
+    unsigned looks[PIDS]; /* by pid, for those below */
     uint32_t order[PIDS];
     size_t count;
     int answer; /* to the first pid */
@@ -57,7 +57,7 @@ static void test_processes_are_scanned_in_order_and_once(void **state)
     for (uint32_t pid = 1; pid <= 10; pid++)
         usdt_scan_want(l, 11 - pid);
     usdt_scan_want(l, 5);
-    usdt_scan_turn_at(l, SECOND, 0); /* one, when there is no time at all */
+    usdt_scan_turn_at(l, SECOND, 0); /* one, even with a time limit of zero */
     assert_int_equal(seen.count, 1);
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(seen.count, 10);
@@ -93,7 +93,7 @@ static void test_unreadable_process_is_retried_a_few_times(void **state)
     for (int i = 0; i < 10; i++)
         usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(seen.looks[77], 1); /* not again at once */
-    usdt_scan_want(l, 77);               /* but when it has changed */
+    usdt_scan_want(l, 77);               /* but again after a change */
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(seen.looks[77], 2);
     for (uint64_t s = 2; s < 1000; s++)
@@ -105,12 +105,12 @@ static void test_unreadable_process_is_retried_a_few_times(void **state)
     usdt_scan_free(l);
 }
 
-/* The walk comes to its end although a new one is asked for in every turn, and new processes come in each. */
+/* The scan of all processes finishes although another is requested in every turn, and new processes start in each. */
 static void test_scan_ends_with_many_new_processes(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
-    uint32_t next = 1u << 24; /* of processes that there are not */
+    uint32_t next = 1u << 24; /* of processes that do not exist */
     for (int i = 0; i < 100000 && figures_of(l).walks == 0; i++) {
         usdt_scan_want_all(l);
         usdt_scan_want(l, next++);
@@ -119,7 +119,7 @@ static void test_scan_ends_with_many_new_processes(void **state)
     }
     assert_int_equal(figures_of(l).walks, 1);
     assert_true((uint32_t)getpid() >= PIDS || seen.looks[getpid()] > 0);
-    for (int i = 0; i < 1000; i++) /* the next one waits a while */
+    for (int i = 0; i < 1000; i++) /* the next scan waits a while */
         usdt_scan_turn_at(l, SECOND, 0);
     assert_int_equal(figures_of(l).walks, 1);
     for (int i = 0; i < 100000 && figures_of(l).walks == 1; i++)
@@ -128,7 +128,7 @@ static void test_scan_ends_with_many_new_processes(void **state)
     usdt_scan_free(l);
 }
 
-/* Of more than there is room for the walk finds those that there are. */
+/* Requests that exceed the queue are found by the full scan, if the processes exist. */
 static void test_scan_finds_processes_beyond_the_queue(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Notices of CPUs that went. */
+/* Uevents of CPUs that went offline. */
 #include "sources/attach/cpu_changes.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void test_offline_uevent_names_the_cpu(void **state)
     assert_int_equal(cpu, 0);
     assert_int_equal(parse("offline@/devices/system/cpu/cpu191", &cpu), 0);
     assert_int_equal(cpu, 191);
-    assert_int_equal(cpu_changes_parse("offline@/devices/system/cpu/cpu12", 32, &cpu), 0); /* cut */
+    assert_int_equal(cpu_changes_parse("offline@/devices/system/cpu/cpu12", 32, &cpu), 0); /* truncated */
     assert_int_equal(cpu, 1);
 }
 

@@ -1,4 +1,4 @@
-/* What an event's name means, and which names mean nothing. */
+/* The meaning of an event name, and invalid names. */
 #include "sources/attach/sample_event.h"
 
 #include "base/cleanup.h"
@@ -38,7 +38,7 @@ static void test_counted_events(void **state)
     assert_int_equal(attr.type, PERF_TYPE_SOFTWARE);
     assert_int_equal(attr.config, PERF_COUNT_SW_PAGE_FAULTS_MIN);
     assert_int_equal(attr.sample_period, 1);
-    assert_int_equal(attr.freq, 0); /* a weight that is not fixed would be none */
+    assert_int_equal(attr.freq, 0); /* with a variable period the weight is unknown */
     e = parse("branch-misses");
     assert_int_equal(e.kind, SAMPLE_EVENT_HARDWARE);
     assert_int_equal(e.perf_type, PERF_TYPE_HARDWARE);
@@ -133,7 +133,7 @@ static void test_invalid_event_names(void **state)
     assert_memory_equal(&e, &untouched, sizeof(e));
 }
 
-/* What is listed for who mistyped is there: forms in small letters are names, the others say how a name is made. */
+/* The forms listed in the error are valid: lower-case forms are names, the others are patterns. */
 static void test_listed_forms_are_valid(void **state)
 {
     const char *form;
@@ -150,7 +150,7 @@ static void test_listed_forms_are_valid(void **state)
     assert_int_equal(names, 13);
 }
 
-/* What stands in a recording of it, and what is none. */
+/* The event record in a recording, and invalid ones. */
 static void test_recorded_events(void **state)
 {
     static const char *const names[] = {"page-faults", "mmap", "tracepoint:sched:sched_switch",
@@ -175,7 +175,7 @@ static void test_recorded_events(void **state)
     record.is_bytes = 2;
     assert_false(record_check(&record.h));
     record.is_bytes = 0;
-    memset(record.name, 'n', sizeof(record.name)); /* without an end */
+    memset(record.name, 'n', sizeof(record.name)); /* not terminated */
     assert_false(record_check(&record.h));
     record.name[sizeof(record.name) - 1] = '\0';
     assert_true(record_check(&record.h));
@@ -188,8 +188,9 @@ static void test_recorded_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted_events), cmocka_unit_test(test_byte_events),        cmocka_unit_test(test_tracepoint_events),
-        cmocka_unit_test(test_usdt_and_uprobe_events),  cmocka_unit_test(test_invalid_event_names), cmocka_unit_test(test_listed_forms_are_valid),
+        cmocka_unit_test(test_counted_events),      cmocka_unit_test(test_byte_events),
+        cmocka_unit_test(test_tracepoint_events),   cmocka_unit_test(test_usdt_and_uprobe_events),
+        cmocka_unit_test(test_invalid_event_names), cmocka_unit_test(test_listed_forms_are_valid),
         cmocka_unit_test(test_recorded_events),
     };
 

@@ -1,4 +1,4 @@
-/* The batch: order, bounds, and what it refuses. */
+/* The batch: order, bounds, and refused records. */
 #include "sources/events/batch.h"
 
 #include "probes/cpu.h"
@@ -59,13 +59,12 @@ static void add(struct batch *b, uint64_t time_ns, uint32_t pid)
 
 static void add_sample(struct batch *b, uint64_t time_ns)
 {
-    struct process_exit record = exit_record(time_ns, 0); /* of whatever kind: it comes from a ring of samples */
+    struct process_exit record = exit_record(time_ns, 0); /* of any kind: it comes from the sample ring */
 
     assert_int_equal(batch_add_bytes(b, &record, sizeof(record)), 0);
 }
 
-/* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be
- * before it. */
+/* A sample written while the batch is filled is returned with the next one: no later event may precede it. */
 static void test_records_written_during_fill_wait(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
@@ -89,7 +88,7 @@ static void test_records_written_during_fill_wait(void **state)
     batch_end(b, 400);
     assert_int_equal(batch_count(b), 0);
     assert_int_equal(batch_room_bytes(b), batch_max_bytes(b));
-    /* Times that are no times of this clock. */
+    /* Times that are not of this clock. */
     batch_begin(b, 100);
     add(b, 1000, 1);
     batch_end(b, 200);
@@ -97,7 +96,7 @@ static void test_records_written_during_fill_wait(void **state)
     batch_free(b);
 }
 
-/* Samples that are left in their ring are older than what happened since. */
+/* Samples left in their ring are older than later events. */
 static void test_events_after_unread_samples_wait(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
@@ -124,7 +123,7 @@ static void test_events_after_unread_samples_wait(void **state)
     batch_free(b);
 }
 
-/* Who is too slow for all of it goes on none the less. */
+/* A consumer that is too slow still makes progress. */
 static void test_slow_consumer_makes_progress(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
@@ -204,7 +203,7 @@ static void test_invalid_records_are_refused(void **state)
 
     memcpy(mmap.m.path, "/x", 3);
     assert_false(refuses(&mmap.m.h));
-    mmap.m.path_bytes = 2; /* its text does not end */
+    mmap.m.path_bytes = 2; /* its text is not terminated */
     assert_true(refuses(&mmap.m.h));
     mmap.m.path_bytes = 9;
     assert_true(refuses(&mmap.m.h));

@@ -1,4 +1,4 @@
-/* Recordings: what is written comes back, and what is damaged says where. */
+/* Recordings: written records are read back, and errors give the position of the damage. */
 #include "sources/events/record_file.h"
 
 #include "probes/process.h"
@@ -53,7 +53,7 @@ static void write_recording(void)
     batch_free(b);
 }
 
-/* Reads until the end; returns it, and how many records came in order. */
+/* Reads to the end; returns it, and how many records were read in order. */
 static int read_recording(uint32_t *ret_count, uint64_t *ret_position, char *ret_error, size_t size)
 {
     struct record_reader *r = NULL;
@@ -71,7 +71,7 @@ static int read_recording(uint32_t *ret_count, uint64_t *ret_position, char *ret
         }
         batch_clear(b);
     }
-    assert_int_equal(record_reader_next(r, b), end); /* the end stays the end */
+    assert_int_equal(record_reader_next(r, b), end); /* the end is sticky */
     *ret_position = record_reader_position(r);
     snprintf(ret_error, size, "%s", record_reader_error(r));
     *ret_count = count;
@@ -173,10 +173,8 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records_round_trip),
-        cmocka_unit_test(test_truncated_recording),
-        cmocka_unit_test(test_damaged_records),
-        cmocka_unit_test(test_foreign_files_are_refused),
+        cmocka_unit_test(test_records_round_trip), cmocka_unit_test(test_truncated_recording),
+        cmocka_unit_test(test_damaged_records),    cmocka_unit_test(test_foreign_files_are_refused),
         cmocka_unit_test(test_full_disk),
     };
     int failed, fd = mkstemp(path);

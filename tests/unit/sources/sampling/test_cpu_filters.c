@@ -1,4 +1,4 @@
-/* Which hierarchy of cgroups names jobs, by what is mounted. */
+/* Which cgroup hierarchy names jobs, by what is mounted. */
 #include "sources/sampling/cpu_filters.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@ static void test_cgroup_hierarchy_selection(void **state)
                                               "33 31 0:30 / /b rw,relatime shared:5 - cgroup cgroup rw,memory\n"
                                               "41 31 0:38 / /c rw - cgroup2 cgroup2 rw"),
                      CPU_CGROUPS_MEMORY);
-    /* systemd's own hierarchy names no jobs of others, and a path is no option. */
+    /* systemd's own hierarchy does not name jobs, and a path is not an option. */
     assert_int_equal(cpu_filters_pick_cgroups("40 31 0:37 / /memory rw - cgroup cgroup rw,xattr,name=systemd\n"),
                      CPU_CGROUPS_V2);
     assert_int_equal(cpu_filters_pick_cgroups("40 31 0:37 / /x - cgroup"), CPU_CGROUPS_V2);

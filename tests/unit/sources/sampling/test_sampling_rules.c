@@ -1,4 +1,4 @@
-/* Targets as somebody writes them, and the rates that come of them. */
+/* Sampling rules as users write them, and the resulting rates. */
 #include "sources/sampling/sampling_rules.h"
 
 #include <errno.h>
@@ -106,7 +106,7 @@ static void test_rule_rates(void **state)
     assert_int_equal(shares[1], 0);
     assert_int_equal(shares[2], SAMPLING_RULE_ALWAYS / 3);
     assert_int_equal(shares[SAMPLING_RULES_MAX], 19 * SAMPLING_RULE_ALWAYS / 99);
-    /* A sample stands for what its rate says, to the nanosecond or so. */
+    /* A sample's weight follows from its rate, to within a nanosecond. */
     const uint64_t tick_ns = 1000000000 / 99;
     assert_in_range(tick_ns * SAMPLING_RULE_ALWAYS / shares[2], 1000000000 / 33 - 3, 1000000000 / 33);
     assert_in_range(tick_ns * SAMPLING_RULE_ALWAYS / shares[SAMPLING_RULES_MAX], 1000000000 / 19 - 6, 1000000000 / 19);
@@ -123,11 +123,11 @@ static void test_wait_sampling_rates(void **state)
     assert_int_equal(ns[2], 9500000);
     assert_int_equal(ns[3], 10000000);
     assert_int_equal(ns[SAMPLING_RULES_MAX], 1000000);
-    sampling_rules_sample_ns(&t, 19, 0, 10000000, ns); /* nothing is left to chance */
+    sampling_rules_sample_ns(&t, 19, 0, 10000000, ns); /* nothing is sampled at random */
     assert_int_equal(ns[0] | ns[2] | ns[SAMPLING_RULES_MAX], 0);
     sampling_rules_sample_ns(&t, 19, 3000, 2000, ns);
-    assert_int_equal(ns[3], 3000);            /* no more is told of whom less is asked for than of others */
-    t = parse("command=a:100, command=b:10"); /* and of all others nothing */
+    assert_int_equal(ns[3], 3000);            /* a rule with a lower rate never records more than the default */
+    t = parse("command=a:100, command=b:10"); /* and nothing of all others */
     sampling_rules_sample_ns(&t, 0, 1000000, 1000000000, ns);
     assert_int_equal(ns[0], 1000000);
     assert_int_equal(ns[1], 10000000);
@@ -139,8 +139,11 @@ static void test_wait_sampling_rates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_valid_rules),  cmocka_unit_test(test_invalid_rules_are_refused),   cmocka_unit_test(test_number_of_rules_is_bounded),
-        cmocka_unit_test(test_rule_rates), cmocka_unit_test(test_wait_sampling_rates),
+        cmocka_unit_test(test_valid_rules),
+        cmocka_unit_test(test_invalid_rules_are_refused),
+        cmocka_unit_test(test_number_of_rules_is_bounded),
+        cmocka_unit_test(test_rule_rates),
+        cmocka_unit_test(test_wait_sampling_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
