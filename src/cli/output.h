@@ -21,7 +21,7 @@ struct output {
     char path[PATH_MAX]; /* with symbolic links resolved */
 };
 
-/* Checks that `asked` can be written and resolves its links into `*ret`. Returns 0, or -errno after logging. Leaves no
+/* Checks that `name` can be written and resolves its links into `*ret`. Returns 0, or -errno after logging. Leaves no
  * file behind. */
 int output_check(const char *subcommand, const char *name, struct output *ret);
 

@@ -168,7 +168,7 @@ def test_formats_name_the_event_and_unit(sonde, root, tmp_path):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("arguments, words", [
-    (["page-fault"], ["there is no 'page-fault'", *SOFTWARE, *HARDWARE, "mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE"]),
+    (["page-fault"], ["unknown event 'page-fault'", *SOFTWARE, *HARDWARE, "mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE"]),
     (["tracepoint:sched:no_such"], ["no tracepoint sched:no_such", "sched_switch"]),
     (["tracepoint:no_such:x"], ["no tracepoint no_such:x", "sched", "syscalls"]),
     (["usdt:nobody:has"], ["true itself has no probe nobody:has"]),

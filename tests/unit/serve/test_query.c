@@ -139,7 +139,7 @@ static void test_repeated_parameter_is_refused(void **state)
 }
 
 /* The error for a list of parameters, "" if it is accepted. */
-static const char *told(unsigned needed, const char *const pairs[][2], char why[256])
+static const char *error_of(unsigned needed, const char *const pairs[][2], char why[256])
 {
     struct query q;
     why[0] = '\0';
@@ -152,28 +152,29 @@ static const char *told(unsigned needed, const char *const pairs[][2], char why[
     return why;
 }
 
-#define TOLD(needed, ...) told(needed, (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, why)
+#define ERROR_OF(needed, ...) error_of(needed, (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, why)
 
 static void test_region_parameters(void **state)
 {
     char why[256];
     (void)state;
-    assert_string_equal(TOLD(0, {"pid", "1"}), "");
-    assert_string_equal(TOLD(0, {"from", "0"}, {"to", "1"}), "");
-    assert_string_equal(TOLD(0, {"to", "9000000000000"}, {"from", "8999999999999"}), "");
-    assert_string_equal(TOLD(0, {"from", "1"}), "from and to: one needs the other");
-    assert_string_equal(TOLD(0, {"baseline_to", "1"}), "baseline_from and baseline_to: one needs the other");
-    assert_string_equal(TOLD(0, {"from", "5"}, {"to", "5"}), "to: has to be later than from");
-    assert_string_equal(TOLD(0, {"baseline_from", "5"}, {"baseline_to", "4"}),
+    assert_string_equal(ERROR_OF(0, {"pid", "1"}), "");
+    assert_string_equal(ERROR_OF(0, {"from", "0"}, {"to", "1"}), "");
+    assert_string_equal(ERROR_OF(0, {"to", "9000000000000"}, {"from", "8999999999999"}), "");
+    assert_string_equal(ERROR_OF(0, {"from", "1"}), "from and to: one needs the other");
+    assert_string_equal(ERROR_OF(0, {"baseline_to", "1"}), "baseline_from and baseline_to: one needs the other");
+    assert_string_equal(ERROR_OF(0, {"from", "5"}, {"to", "5"}), "to: has to be later than from");
+    assert_string_equal(ERROR_OF(0, {"baseline_from", "5"}, {"baseline_to", "4"}),
                         "baseline_to: has to be later than baseline_from");
-    assert_string_equal(TOLD(0, {"from", "0"}, {"to", "3600001"}), "to: at most 3600000 ms later than from");
-    assert_string_equal(TOLD(0, {"from", "1"}, {"to", "2"}, {"seconds", "60"}),
+    assert_string_equal(ERROR_OF(0, {"from", "0"}, {"to", "3600001"}), "to: at most 3600000 ms later than from");
+    assert_string_equal(ERROR_OF(0, {"from", "1"}, {"to", "2"}, {"seconds", "60"}),
                         "seconds: not together with from and to");
-    assert_string_equal(TOLD(QUERY_BIT(QUERY_BASELINE_TO), {"from", "1"}, {"to", "2"}), "baseline_to: is needed here");
-    assert_string_equal(TOLD(0, {"from", "9000000000001"}, {"to", "1"}),
+    assert_string_equal(ERROR_OF(QUERY_BIT(QUERY_BASELINE_TO), {"from", "1"}, {"to", "2"}),
+                        "baseline_to: is needed here");
+    assert_string_equal(ERROR_OF(0, {"from", "9000000000001"}, {"to", "1"}),
                         "from: a whole number from 0 to 9000000000000 is needed");
-    assert_string_equal(TOLD(0, {"to", "-1"}), "to: a whole number from 0 to 9000000000000 is needed");
-    assert_string_equal(TOLD(0, {"to", "1.5"}), "to: a whole number from 0 to 9000000000000 is needed");
+    assert_string_equal(ERROR_OF(0, {"to", "-1"}), "to: a whole number from 0 to 9000000000000 is needed");
+    assert_string_equal(ERROR_OF(0, {"to", "1.5"}), "to: a whole number from 0 to 9000000000000 is needed");
 }
 
 static void test_embedded_nul(void **state)
