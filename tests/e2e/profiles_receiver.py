@@ -43,7 +43,7 @@ def total(packets):
     return sum(by_id.values())
 
 
-def told(agent):
+def export_stats(agent):
     """The statistics that an agent prints at exit: samples sent, samples taken, packets, bytes, samples dropped."""
     said = re.search(r"profiles: (\d+) of (\d+) samples were sent to \S+, in (\d+) packets of (\d+) bytes in all; (\d+) were dropped", agent.running.error)
     assert said, agent.running.error

@@ -16,7 +16,7 @@ from exporting import receiver, sets  # noqa: F401 (a fixture)
 from harness.processes import wait_for
 from harness.workloads import workload_path
 from otlp_profiles import profcheck  # noqa: F401 (a fixture)
-from profiles_receiver import told as counts_of_export, total, write
+from profiles_receiver import export_stats as counts_of_export, total, write
 from real_servers import start_prefork
 
 HOUR_NS, SECOND_NS, MILLISECOND_NS = 3600 * 1_000_000_000, 1_000_000_000, 1_000_000

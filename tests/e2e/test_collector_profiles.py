@@ -7,7 +7,7 @@ import pytest
 from exporting import exporting, sets  # noqa: F401
 from harness.machine import free_port, skip
 from harness.processes import wait_for
-from profiles_receiver import told
+from profiles_receiver import export_stats
 from test_collector import COLLECTOR
 
 pytestmark = pytest.mark.peer
@@ -66,7 +66,7 @@ def test_collector_decodes_all_profiles(exporting, collector, protocol, compress
     wait_for(lambda: sum("work_of_red" in text and "work_of_blue" in text for text in map(json.dumps, understood())) >= 2, 120, "two packets with both threads")
     assert started.metric("sonde_self_export_failures_total") == 0 == started.metric("sonde_self_export_rejected_profiles_total")
     assert started.stop() == 0
-    says = told(started)
+    says = export_stats(started)
     packets = understood()
     assert len(packets) == says["packets"] and says["dropped"] == 0
     samples = [sample for packet in packets for sample in samples_of(packet)]

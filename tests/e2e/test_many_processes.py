@@ -79,9 +79,9 @@ class Crowd:
 
 
 def check_samples(crowd, profile, losses):
-    """Checks the crowd's samples; no other sample of the profile is one of them. Samples of unidentified processes have only the thread's name, and there
-    are no more of them than counted. Lost lifecycle events may include a fork or an exec of an unknown process: then there are more such samples and
-    more truncated stacks, but what they contain is still correct."""
+    """Checks the crowd's samples; no other sample of the profile is one of them. Samples of unidentified processes have only the thread's name, and
+    there are no more of them than counted. Lost lifecycle events may include a fork or an exec of an unknown process: then there are more such
+    samples and more truncated stacks, but what they contain is still correct."""
     lost = losses.get("sideband", 0)
     own = crowd.of(profile)
     odd = own.where(lambda s: not crowd.is_consistent(s))
@@ -150,8 +150,8 @@ class Watch:
         self.before, self.maps_before = self.read_metrics(), self.maps_bytes()
 
     def maps_bytes(self):
-        """Bytes of the BPF objects, which hold the mappings of processes. Unwind tables, which other processes of the node may grow, are in inner maps
-        that the kernel does not include."""
+        """Bytes of the BPF objects, which hold the mappings of processes. Unwind tables, which other processes of the node may grow, are in inner
+        maps that the kernel does not include."""
         return sum(bpf_objects(self.agent.pid).values())
 
     def read_metrics(self):

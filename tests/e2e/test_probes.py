@@ -1,5 +1,5 @@
-"""libsonde's native probes as other people's tools see them: bpftrace, bcc's library, perf, binutils, elfutils; and the installed headers and
-library as other people's compilers and linkers do. What libbpf reads is tests/bpf/test_usdt.c."""
+"""libsonde's USDT probes as third-party tools see them: bpftrace, bcc's library, perf, binutils, elfutils; and the installed headers and library with
+several compilers and linkers. tests/bpf/test_usdt.c tests them with libbpf."""
 import ctypes
 import os
 import re
@@ -18,7 +18,7 @@ EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x40040
 
 
 def objects(pid):
-    """The descriptors of a process that are objects of its providers, as paths."""
+    """Paths of a process's descriptors that are objects of its providers."""
     return [path for path, kind in descriptors(pid).items() if kind == "/memfd:workload (deleted)"]
 
 
@@ -40,8 +40,8 @@ def prober(workload):
 
 
 @pytest.mark.peer
-def test_bpftrace_by_process(prober, bpftrace):
-    """All objects of a process are searched, also that of a probe which was added later; six arguments are what bpftrace takes."""
+def test_bpftrace_finds_probes_by_pid(prober, bpftrace):
+    """bpftrace searches all objects of a process, including that of a probe added later; six arguments are the most that it reads."""
     lines = bpftrace('usdt:*:workload:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
     assert lines[0] == "-8 8 -16 16 -32 32"
     lines = bpftrace('usdt:*:workload:late { printf("%s %d\\n", str(arg0), arg2); exit(); }', "-p", prober.pid)
@@ -49,7 +49,7 @@ def test_bpftrace_by_process(prober, bpftrace):
 
 
 @pytest.mark.peer
-def test_bpftrace_by_descriptor(prober, bpftrace):
+def test_bpftrace_finds_probes_by_descriptor(prober, bpftrace):
     path = objects(prober.pid)[0]
     assert bpftrace(f'usdt:{path}:workload:all {{ printf("%d\\n", arg0); exit(); }}')[0] == "-8"
     listed = subprocess.run([need_command("bpftrace"), "-l", f"usdt:{path}:*"], capture_output=True, text=True, timeout=60)
@@ -65,7 +65,7 @@ def test_bpftrace_reads_a_double(prober, bpftrace):
 
 
 @pytest.mark.peer
-def test_bpftrace_of_a_static_probe(prober, bpftrace):
+def test_bpftrace_reads_a_static_probe(prober, bpftrace):
     path = os.readlink(f"/proc/{prober.pid}/exe")
     lines = bpftrace(f'usdt:{path}:workload:compiled {{ printf("%s %d %d\\n", str(arg1), arg2, arg3); exit(); }}', "-p", prober.pid)
     assert lines[0] == "compiled text 200 -3"
@@ -83,18 +83,18 @@ def semaphores(pid):
 
 @pytest.mark.peer
 def test_bpftrace_leaves_no_semaphore_raised(prober, bpftrace):
-    """What tracers count in the semaphores is 0 again when they have gone."""
+    """The semaphores return to 0 when all tracers have detached."""
     bpftrace('usdt:*:workload:all { exit(); }', "-p", prober.pid)
     wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")  # another tracer of this machine may attach to all processes
 
 
 @pytest.mark.peer
-def test_killed_consumers(prober, run, tracefs):
-    """Several at once, killed while the probe fires: the kernel takes each of them off, and the program goes on."""
+def test_killed_tracers_are_detached_by_the_kernel(prober, run, tracefs):
+    """Several tracers are killed while the probe fires: the kernel detaches each, and the program continues."""
     running = [run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", 'usdt:*:workload:all { printf("hit\\n"); }', name=f"bpftrace-{i}")
                for i in range(3)]
     wait_for(lambda: all("hit" in consumer.out for consumer in running), 60, "three consumers to be attached")
-    assert sorted(semaphores(prober.pid)) == [0, 1]  # the kernel counts once for all
+    assert sorted(semaphores(prober.pid)) == [0, 1]  # the kernel increments it once for all of them
     running.pop().kill()
     assert sorted(semaphores(prober.pid)) == [0, 1]
     for consumer in running:
@@ -103,8 +103,8 @@ def test_killed_consumers(prober, run, tracefs):
     assert prober.running.alive
 
 
-def test_of_a_process_without_rights(run, watch, tmp_path):  # noqa: F811
-    """The tracer needs rights, the traced process none."""
+def test_probes_of_an_unprivileged_process_fire(run, watch, tmp_path):  # noqa: F811
+    """The tracer needs privileges, the traced process does not."""
     place = tmp_path / "prober"
     place.write_bytes(workload_path("prober").read_bytes())
     for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
@@ -128,8 +128,8 @@ def bcc(root):
 
 
 @pytest.mark.peer
-def test_bcc_library(prober, bcc):
-    """bcc's own reader, which bpftrace stands on, on the process."""
+def test_bcc_lists_probes_and_arguments(prober, bcc):
+    """bcc's own reader, on which bpftrace is based, on the process."""
     class Probe(ctypes.Structure):
         _fields_ = [("provider", ctypes.c_char_p), ("name", ctypes.c_char_p), ("path", ctypes.c_char_p), ("semaphore", ctypes.c_ulonglong),
                     ("locations", ctypes.c_int), ("arguments", ctypes.c_int)]
@@ -142,7 +142,7 @@ def test_bcc_library(prober, bcc):
 
 
 def counting(map_descriptor):
-    """A program of BPF that adds one to the only element of a map, in place of what bcc's compiler makes, which needs a kernel's headers."""
+    """A hand-written BPF program that increments the only element of a map: bcc's compiler would need a kernel's headers."""
     def instruction(code, to=0, source=0, offset=0, value=0):
         return struct.pack("<BBhi", code, to | source << 4, offset, value)
     return b"".join([instruction(0x62, 10, 0, -4), instruction(0xbf, 2, 10), instruction(0x07, 2, 0, 0, -4), instruction(0x18, 1, 1, 0, map_descriptor),
@@ -151,9 +151,9 @@ def counting(map_descriptor):
 
 
 @pytest.mark.peer
-def test_bcc_attaches(prober, bcc, sonde, tracefs):
-    """USDT(pid=...).enable_probe() of bcc, step by step: it raises the semaphore itself, says how each argument is read and where to attach, attaches
-    and counts; and is gone afterwards."""
+def test_bcc_attaches_and_counts(prober, bcc, sonde, tracefs):
+    """USDT(pid=...).enable_probe() of bcc, step by step: it raises the semaphore itself, reports how to read each argument and where to attach,
+    attaches and counts; afterwards it is detached."""
     def attached():
         lines = subprocess.run([sonde, "probes", "workload", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()[1:]
         return {line.split()[2] for line in lines if line.split()[3] == "yes"}
@@ -178,7 +178,7 @@ def test_bcc_attaches(prober, bcc, sonde, tracefs):
         return value.value
     wait_for(lambda: counted() >= 3, 30, "three firings")
     bcc.bpf_close_perf_event_fd(event)
-    for descriptor in (program, counts):  # before what closes a number that it has closed already (0.26)
+    for descriptor in (program, counts):  # close before bcc 0.26 closes a descriptor a second time
         os.close(descriptor)
     bcc.bcc_usdt_close(context)
     assert attached() == set()
@@ -186,7 +186,8 @@ def test_bcc_attaches(prober, bcc, sonde, tracefs):
 
 @pytest.fixture
 def systemtap(tmp_path):
-    """systemtap(script) -> the C that SystemTap makes of it. It asks for a kernel's build tree although none of it is used so far: it is given one."""
+    """systemtap(script) -> the C code that SystemTap generates. It requires a kernel build tree, which is not used at this stage: it gets an empty
+    one."""
     path, tree = need_command("stap"), tmp_path / "kernel"
     for name, text in (("include/config/kernel.release", os.uname().release + "\n"), ("Makefile", ""), ("System.map", ""), ("Module.symvers", ""),
                        (".config", "CONFIG_TRACEPOINTS=y\nCONFIG_ARCH_SUPPORTS_UPROBES=y\nCONFIG_UPROBES=y\n")):
@@ -204,16 +205,16 @@ def systemtap(tmp_path):
 @pytest.mark.peer
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
 def test_systemtap_reads_every_argument(workload, systemtap, tmp_path):
-    """By its own rules: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
-    that nothing is attached."""
+    """Checks the generated C code: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
+    nothing is attached."""
     workload("prober", tmp_path)
     path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())
     arguments = ", ".join(f"$arg{n + 1}" for n in range(12))
     made = systemtap(f'probe process("{path}").provider("workload").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
     notes = subprocess.run([need_command("readelf"), "-nW", path], capture_output=True, text=True, timeout=60).stdout
     location, semaphore = (int(re.search(rf"{what}: 0x([0-9a-f]+)", notes)[1], 16) for what in ("Location", "Semaphore"))
-    assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in made  # addresses are offsets in these files
-    rdi, rsi, rdx, rcx, r8, r9 = 5, 4, 1, 2, 8, 9  # DWARF's numbers
+    assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in made  # addresses equal file offsets in these files
+    rdi, rsi, rdx, rcx, r8, r9 = 5, 4, 1, 2, 8, 9  # DWARF register numbers
     assert re.findall(r"\((u?int\d+_t)\)\(\(u_fetch_register\((\d+)\)", made) == [
         ("int8_t", f"{rdi}"), ("uint8_t", f"{rsi}"), ("int16_t", f"{rdx}"), ("uint16_t", f"{rcx}"), ("int32_t", f"{r8}"), ("uint32_t", f"{r9}")]
     assert re.findall(r"u_fetch_register\(7\)+ \+ \(+int64_t\)(\d+)LL", made) == ["8", "16", "24", "32", "40", "48"]  # on the stack
@@ -221,7 +222,7 @@ def test_systemtap_reads_every_argument(workload, systemtap, tmp_path):
 
 @pytest.mark.peer
 def test_perf_reads_every_argument(workload, perf, tmp_path):
-    """perf wants a file with a build id: the directory of choice."""
+    """perf wants a file with a build id, so the provider's objects go into a directory."""
     prober = workload("prober", tmp_path)
     path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())
     cache = ("--buildid-dir", tmp_path / "cache")
@@ -229,7 +230,7 @@ def test_perf_reads_every_argument(workload, perf, tmp_path):
     done = perf(*cache, "probe", "sdt_workload:all")
     assert done.returncode == 0, done.stderr
     try:
-        for _ in range(5):  # Debian 12's cannot read what it recorded while BPF programs came and went
+        for _ in range(5):  # Debian 12's perf cannot read a recording made while BPF programs were loaded and unloaded
             done = perf("record", "-q", "-B", "-N", "--no-bpf-event", "-o", tmp_path / "data", "-e", "sdt_workload:all", "-p", prober.pid, "sleep", "1")
             assert done.returncode == 0, done.stderr
             said = perf("script", "-i", tmp_path / "data")
@@ -242,12 +243,12 @@ def test_perf_reads_every_argument(workload, perf, tmp_path):
     values = [int(value) for value in re.findall(r"arg\d+=(-?\d+)", said.stdout.splitlines()[0])]
     assert len(values) == 12
     for value, expected, bits in zip(values, EVERY_ARGUMENT, [8, 8, 16, 16, 32, 32, 64, 64, 64, 64, 64, 32]):
-        assert expected is None or value % 2**bits == expected % 2**bits  # perf prints small negative ones without their sign
+        assert expected is None or value % 2**bits == expected % 2**bits  # perf prints small negative numbers as unsigned
 
 
 @pytest.mark.peer
-def test_other_readers_of_elf(prober, tmp_path):
-    """The object is valid: nobody complains, but eu-elflint that it does not know notes of probes, nor sdt.h's."""
+def test_readelf_and_elflint_accept_the_object(prober, tmp_path):
+    """The object is valid: the only complaint is eu-elflint's, that it does not know probe notes, which applies to sdt.h's as well."""
     for number, path in enumerate(objects(prober.pid)):
         copy = tmp_path / f"{number}.so"
         copy.write_bytes(Path(path).read_bytes())
@@ -263,7 +264,7 @@ def test_other_readers_of_elf(prober, tmp_path):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """What `make install` puts into a system, and pkg-config's environment for it."""
+    """The files that `make install` installs, and a pkg-config environment for them."""
     place = tmp_path_factory.mktemp("installed")
     done = subprocess.run([need_command("meson"), "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(place)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
@@ -274,8 +275,8 @@ def installed(tmp_path_factory):
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "gcc -std=gnu17 -O2 -Wconversion -Wshadow -Wundef", "gcc -O2 -flto", "clang-16 -std=c11 -O0",
                                       "gcc -O2 -ffunction-sections -Wl,--gc-sections", "g++ -std=c++98", "g++ -std=c++20 -O2 -Wconversion",
                                       "clang-16 -x c++ -O2"])
-def test_compilers(installed, tmp_path, compiler):
-    """Headers of an installed libsonde compile without a warning as C and C++, and the program runs; its static probes are all there."""
+def test_installed_headers_compile_in_c_and_cxx(installed, tmp_path, compiler):
+    """Headers of an installed libsonde compile without warnings as C and C++, the program runs, and all of its static probes exist."""
     need_command(compiler.split()[0])
     need_command("pkg-config")
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sonde"], env=installed, capture_output=True, text=True, check=True).stdout.split()
@@ -291,7 +292,7 @@ def test_compilers(installed, tmp_path, compiler):
 
 @pytest.mark.parametrize("compiler", ["gcc", "g++ -x c++"])
 @pytest.mark.parametrize("count,refused", [(12, False), (13, True), (24, True)])
-def test_too_many_arguments_are_named_as_such(tmp_path, compiler, count, refused):
+def test_too_many_arguments_are_a_clear_compile_error(tmp_path, compiler, count, refused):
     (tmp_path / "many.c").write_text(f"#include <sonde/static_probe.h>\nvoid f(int x) {{ SONDE_PROBE(a, b, {', '.join(['x'] * count)}); }}\n")
     done = subprocess.run([need_command(compiler.split()[0]), *compiler.split()[1:], "-fsyntax-only", f"-I{TOP}/include", "many.c"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode != 0) == refused and ("a_probe_takes_at_most_12_arguments" in done.stderr) == refused, done.stderr
@@ -299,7 +300,7 @@ def test_too_many_arguments_are_named_as_such(tmp_path, compiler, count, refused
 
 @pytest.fixture(params=["gcc -O2", "g++ -O0 -x c++"])
 def static_probe(request, run, tmp_path, root):
-    """The running program of tests/workloads/static_probe.c and its path. The header is all that it needs."""
+    """The running program of tests/workloads/static_probe.c, which needs only the header, and its path."""
     compiler, *flags = request.param.split()
     done = subprocess.run([need_command(compiler), *flags, "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", TOP / "tests/workloads/static_probe.c", "-o", tmp_path / "alone"],
                           capture_output=True, text=True, timeout=60)
@@ -308,8 +309,8 @@ def static_probe(request, run, tmp_path, root):
     return Workload(run(tmp_path / "alone", name="alone")), tmp_path / "alone"
 
 
-def test_a_static_probe_without_the_library(sonde, watch, static_probe):  # noqa: F811
-    """It is listed and watched; its arguments are evaluated only while a tracer is attached."""
+def test_static_probe_needs_only_the_header(sonde, watch, static_probe):  # noqa: F811
+    """The probe is listed and watched; its arguments are evaluated only while a tracer is attached."""
     alone, _ = static_probe
 
     def listed():
@@ -325,14 +326,14 @@ def test_a_static_probe_without_the_library(sonde, watch, static_probe):  # noqa
 
 
 @pytest.mark.peer
-def test_bpftrace_of_a_static_probe_without_the_library(bpftrace, static_probe):
+def test_bpftrace_reads_a_static_probe_of_the_header(bpftrace, static_probe):
     alone, path = static_probe
     found = bpftrace(f'usdt:{path}:alone:here {{ printf("%d %d %s %d\\n", arg1, arg2, str(arg3), arg0 > arg4); exit(); }}', "-p", alone.pid)
     assert found[0] == "-1 200 no library 1"
 
 
-def test_dependencies_and_symbols_of_the_library(installed):
-    """libc alone; no constructor but the compiler's own; every symbol has a version."""
+def test_library_depends_on_libc_only_and_versions_its_symbols(installed):
+    """Only libc; no constructor but the compiler's own; every symbol has a version."""
     library = str(next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1")))
     dynamic = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True).stdout
     assert re.findall(r"NEEDED.*\[(.*?)\]", dynamic) in (["libc.so.6"], ["libc.so.6", "ld-linux-aarch64.so.1"])
@@ -342,15 +343,15 @@ def test_dependencies_and_symbols_of_the_library(installed):
     assert exported and all(re.fullmatch(r"(sonde_\w+|otel_thread_ctx_v1)@@SONDE_1", name) for name in exported)
 
 
-def test_loaded_and_unloaded_as_a_plugin(installed):
-    """dlopen, a provider's whole life, dlclose, a hundred times over: nothing of it stays mapped."""
+def test_library_can_be_loaded_and_unloaded_repeatedly(installed):
+    """dlopen, a provider's whole life cycle, dlclose, a hundred times: nothing stays mapped."""
     library = next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1"))
     done = subprocess.run(["python3", TOP / "tests/workloads/python/plugin.py", library], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
-def test_where_nothing_can_be_written(run, tmp_path):
-    """A root that is read-only, without /proc and /tmp: the objects are in memory, and a directory that was asked for costs one warning."""
+def test_works_on_a_read_only_root(run, tmp_path):
+    """On a read-only root without /proc and /tmp the objects are in memory; a requested directory costs one warning."""
     need_root()
     place = tmp_path / "bare"
     place.mkdir()

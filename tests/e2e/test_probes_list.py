@@ -1,4 +1,4 @@
-"""`sonde probes`: the probes that it lists, with their arguments, and whether a tracer is attached."""
+"""`sonde probes`: the listed probes, their arguments, and whether a tracer is attached."""
 import json
 import os
 import re
@@ -18,7 +18,7 @@ ALL = "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k
 
 @pytest.fixture
 def probes(sonde):
-    """probes(arguments...) -> the answer of `sonde probes --json`."""
+    """probes(arguments...) -> the output of `sonde probes --json`."""
     def ask(*arguments, status=0):
         done = subprocess.run([str(sonde), "probes", "--json", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         assert done.returncode == status, done
@@ -46,7 +46,7 @@ def test_every_probe_of_a_process(probes, prober):  # noqa: F811
     assert all(p["attached"] is False for p in found.values() if p["provider"] == "workload")
 
 
-def test_text_has_the_same_content(sonde, probes, prober):  # noqa: F811
+def test_text_and_json_have_the_same_content(sonde, probes, prober):  # noqa: F811
     lines = subprocess.run([sonde, "probes", "workload", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
     assert lines[0].split() == ["PID", "PROCESS", "PROVIDER:PROBE", "ATTACHED", "ARGUMENTS"]
     listed = [(p["pid"], p["process"], f"{p['provider']}:{p['probe']}", "no") for p in probes("workload", "-p", prober.pid)["probes"]]
@@ -54,7 +54,7 @@ def test_text_has_the_same_content(sonde, probes, prober):  # noqa: F811
     assert any(line.endswith(f" no       {ALL}") for line in lines)
 
 
-def test_filters(probes, prober, new_prober):  # noqa: F811
+def test_list_filters_by_process_and_name(probes, prober, new_prober):  # noqa: F811
     other = new_prober()
     assert {p["pid"] for p in probes("workload")["probes"]} >= {prober.pid, other.pid}
     assert {p["provider"] for p in probes("workload")["probes"]} == {"workload"}
@@ -65,7 +65,7 @@ def test_filters(probes, prober, new_prober):  # noqa: F811
 
 @pytest.fixture(params=["sonde", pytest.param("bpftrace", marks=pytest.mark.peer)])
 def attach(request, run, sonde, tracefs):
-    """attach(process, file, probe) -> a running tracer that is attached to a probe of a process. For bpftrace the probe has to fire meanwhile."""
+    """attach(process, file, probe) -> a running tracer attached to a probe of a process. bpftrace reports it only when the probe fires."""
     def start(pid, file, probe):
         if request.param == "sonde":
             tracer = run(sonde, "probes", "watch", probe, "-p", pid)
@@ -79,9 +79,9 @@ def attach(request, run, sonde, tracefs):
     return start
 
 
-def test_attached_probes(probes, new_prober, attach):  # noqa: F811
-    """By the semaphore of an object in memory and of a static probe; in the traced process and in no other of the same program; and no more
-    afterwards."""
+def test_attached_tracers_are_shown(probes, new_prober, attach):  # noqa: F811
+    """Detected by the semaphore, of an object in memory and of a static probe; in the traced process and in no other of the same program; and no
+    longer after the tracer ends."""
     prober = new_prober()  # noqa: F811
     other = new_prober(prober.path)
     names = "workload:late", "workload:compiled"
@@ -95,8 +95,8 @@ def test_attached_probes(probes, new_prober, attach):  # noqa: F811
     wait_for(lambda: not attached(prober), 30, "no tracer to be attached")
 
 
-def test_attached_without_a_semaphore(probes, run, attach):
-    """A probe of sys/sdt.h's plain kind shows by its code alone that a tracer is attached."""
+def test_attached_tracer_is_shown_without_a_semaphore(probes, run, attach):
+    """A probe of sys/sdt.h's plain kind, without a semaphore, shows an attached tracer only by its patched code."""
     plain = Workload(run(workload_path("plain")))
 
     def attached():
@@ -110,7 +110,7 @@ def test_attached_without_a_semaphore(probes, run, attach):
     wait_for(lambda: attached() is False, 30, "no tracer to be attached")
 
 
-def test_forked_child_of_python(probes, run, package):  # noqa: F811
+def test_forked_python_child_has_the_probes(probes, run, package):  # noqa: F811
     """A provider of the Python package, in the process and in its forked child."""
     program = """
 import os, time, sonde
@@ -133,11 +133,11 @@ time.sleep(600)
 
 
 @pytest.mark.sanitized
-def test_hostile_files(sonde, probes, run, tmp_path, root):
+def test_invalid_notes_are_counted_and_valid_ones_listed(sonde, probes, run, tmp_path, root):
     """A program with invalid notes: they are counted, control characters do not reach the terminal, and the valid ones are still listed."""
     source = tmp_path / "liar.c"
     note = '".4byte 8, 992f - 991f, 3\\n.asciz \\"stapsdt\\"\\n" "991: .8byte %s, 0, %s\\n%s\\n992: .balign 4\\n"'
-    notes = [note % ("990b", "0xffffffffffffff00", '.asciz \\"liar\\", \\"far\\", \\"\\"'),  # a semaphore that is nowhere
+    notes = [note % ("990b", "0xffffffffffffff00", '.asciz \\"liar\\", \\"far\\", \\"\\"'),  # a semaphore outside of the file
              note % ("0x7fffffffffffff00", "0", '.asciz \\"liar\\", \\"nowhere\\", \\"\\"'),
              note % ("990b", "0", '.asciz \\"liar\\", \\"\\\\033[2Jclear\\\\n\\\\377\\", \\"\\\\t\\"'),
              note % ("990b", "0", '.ascii \\"liar\\"')]
@@ -157,8 +157,8 @@ def test_hostile_files(sonde, probes, run, tmp_path, root):
 
 
 @pytest.mark.statistical
-def test_processes_come_and_go(probes, prober, run):  # noqa: F811
-    """While hundreds of processes die, the one that stays is listed each time, and dying is no loss."""
+def test_exiting_processes_do_not_disturb_the_list(probes, prober, run):  # noqa: F811
+    """While hundreds of processes exit, a remaining one is listed every time, and an exit is not an error."""
     storm = run("sh", "-c", "while :; do /bin/true; done")
     for _ in range(20):
         answer = probes()
@@ -167,17 +167,17 @@ def test_processes_come_and_go(probes, prober, run):  # noqa: F811
     assert storm.alive
 
 
-def test_without_rights(sonde, prober):  # noqa: F811
+def test_unreadable_processes_are_counted(sonde, prober):  # noqa: F811
     """Processes that may not be read are counted, and the message names the missing capability."""
     setpriv = need_command("setpriv")
     place = Path(shutil.copy(sonde, "/var/tmp/sonde-probes-test"))
-    nobody = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", place, "probes"]
+    unprivileged = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", place, "probes"]
     try:
         os.chmod(place, 0o755)
-        done = subprocess.run([*nobody, "--json"], capture_output=True, text=True, cwd="/", timeout=60)
+        done = subprocess.run([*unprivileged, "--json"], capture_output=True, text=True, cwd="/", timeout=60)
         assert done.returncode == 0 and json.loads(done.stdout)["not_seen"]["refused"] >= 1, done
         assert "CAP_SYS_PTRACE" in done.stderr
-        done = subprocess.run([*nobody, "-p", str(prober.pid)], capture_output=True, text=True, cwd="/", timeout=60)
+        done = subprocess.run([*unprivileged, "-p", str(prober.pid)], capture_output=True, text=True, cwd="/", timeout=60)
         assert done.returncode == 1 and "CAP_SYS_PTRACE" in done.stderr and str(prober.pid) in done.stderr
     finally:
         place.unlink()
@@ -191,6 +191,6 @@ def test_without_rights(sonde, prober):  # noqa: F811
     (["x:"], 2, "'x:' is not PROVIDER or PROVIDER:PROBE"),
     (["a", "b"], 2, "what is 'b'?"),
 ])
-def test_wrong_arguments(sonde, arguments, status, expected):
+def test_invalid_arguments_are_explained(sonde, arguments, status, expected):
     done = subprocess.run([sonde, "probes", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == status and expected in done.stderr and done.stdout == "", done

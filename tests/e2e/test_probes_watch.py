@@ -1,4 +1,4 @@
-"""`sonde probes watch`: every kind of argument as it was fired, counts that add up, in one process and in all, and no tracer attached afterwards."""
+"""`sonde probes watch`: every kind of argument, counts that add up, in one process and in all; no tracer stays attached afterwards."""
 import json
 import re
 import signal
@@ -16,19 +16,19 @@ EVERY = 'a=-8 b=8 c=-16 d=16 e=-32 f=32 g=-64 h=18446744073709551615 i=0x1234 j=
 
 
 def assert_detached(sonde, pid):
-    """Waits: another tracer of this machine may watch the probes of all processes for a while."""
+    """Waits, because another tracer on this machine may watch the probes of all processes for a while."""
     wait_for(lambda: attached(sonde, "-p", pid) == set(), 60, "no tracer to be attached")
 
 
-def assert_whole(watching, numbers):
-    """The missing ones of numbered firings are those that the watch reports as lost."""
+def assert_only_reported_losses(watching, numbers):
+    """The numbered firings that are missing are exactly those that the watch reports as lost."""
     lost = re.search(r"lost (\d+) firings", watching.error)
     missing = set(range(numbers[0], numbers[-1] + 1)) - set(numbers)
     assert numbers == sorted(set(numbers)) and len(missing) <= (int(lost[1]) if lost else 0), (sorted(missing)[:20], watching.error)
 
 
 @pytest.mark.sanitized
-def test_every_argument(watch, sonde, prober):  # noqa: F811
+def test_every_argument_is_printed_as_fired(watch, sonde, prober):  # noqa: F811
     watching = watch("workload:all", "-p", prober.pid)
     assert attached(sonde, "-p", prober.pid) == {"all"}
     prober.fire()
@@ -48,8 +48,8 @@ def test_every_firing_in_order(watch, prober):  # noqa: F811
 
 
 @pytest.mark.alone
-def test_static_probe_in_all_processes(watch, new_prober):  # noqa: F811
-    """An undeclared argument is read as tracers read it; also in a process that starts later."""
+def test_static_probe_is_watched_in_all_processes(watch, new_prober):  # noqa: F811
+    """An undeclared argument is read as raw bits, as other tracers do; also in a process that starts later."""
     before = new_prober()
     watching = watch("workload:compiled")
     later = new_prober()
@@ -63,7 +63,7 @@ def test_static_probe_in_all_processes(watch, new_prober):  # noqa: F811
 
 
 @pytest.mark.sanitized
-def test_counts_by_value(watch, prober):  # noqa: F811
+def test_counts_by_value_add_up(watch, prober):  # noqa: F811
     by_text = watch("workload:all", "-p", prober.pid, "--by", "j", "--hist", "e")
     by_number = watch("workload:late", "-p", prober.pid, "--hist", "arg2")
     prober.fire()
@@ -82,8 +82,8 @@ def test_ends_after_its_duration(watch, prober):  # noqa: F811
 
 @pytest.fixture
 def program(run, tmp_path, root):
-    """program(declaration, values) is a running program that fires own:some with them: a hundred times a second, of which the ring holds some
-    ten seconds; faster until it gets SIGUSR1."""
+    """program(declaration, values) starts a program that fires own:some with these values: a hundred times per second, of which the ring buffer holds
+    about ten seconds; faster until it gets SIGUSR1."""
     def start(declaration, values, pause_us=10000, provider="own"):
         subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", f"-DPAUSE_US={pause_us}", f"-DPROVIDER={json.dumps(provider)}", f"-DDECLARATION={json.dumps(declaration)}",
                         f"-DVALUES={values}", "-o", tmp_path / "own", TOP / "tests/workloads/fired.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"), "-pthread"],
@@ -93,8 +93,8 @@ def program(run, tmp_path, root):
 
 
 @pytest.mark.sanitized
-def test_long_and_broken_texts(watch, program):  # noqa: F811
-    """A text of 62 bytes is whole and one of 63 is cut; a null pointer, and an invalid address."""
+def test_long_strings_are_cut_and_bad_pointers_marked(watch, program):  # noqa: F811
+    """A string of 62 bytes is whole and one of 63 is cut; also a null pointer and an invalid address."""
     own = program("str a, str b, str c, str d, str e", 'whole, cut, (char *)NULL, (char *)16, "\\033[2J\\n"')
     watching = watch("own:some", "-p", own.pid)
     wait_for(lambda: lines(watching), 30, "a firing")
@@ -102,8 +102,8 @@ def test_long_and_broken_texts(watch, program):  # noqa: F811
     assert {arguments for _, _, arguments in lines(watching)} == {f'a="{"w" * 62}" b="{"c" * 62}"... c=NULL d=?0x10 e="\\u001b[2J\\u000a"'}
 
 
-def test_losses_are_counted(watch, program):  # noqa: F811
-    """While the watcher is stopped the ring fills up; the printed and the lost firings are all that there were."""
+def test_lost_firings_are_counted(watch, program):  # noqa: F811
+    """While the watch is stopped, the ring buffer fills up; printed and lost firings together are all firings."""
     own = program("u64 n", "n", pause_us=200)
     watching, other = watch("own:some", "-p", own.pid), watch("own:some", "-p", own.pid)
 
@@ -113,7 +113,7 @@ def test_losses_are_counted(watch, program):  # noqa: F811
     watching.process.send_signal(signal.SIGSTOP)
     stopped = last(watching)
     wait_for(lambda: last(other) > stopped + 3000, 120, "more firings than the ring holds")
-    own.running.process.send_signal(signal.SIGUSR1)  # slow enough that nothing is lost after the last printed one
+    own.running.process.send_signal(signal.SIGUSR1)  # slow down, so that nothing is lost after the last printed firing
     watching.process.send_signal(signal.SIGCONT)
     wait_for(lambda: last(watching) > stopped + 3000, 120, "the watcher to go on")
     assert watching.stop() == 0
@@ -122,13 +122,13 @@ def test_losses_are_counted(watch, program):  # noqa: F811
     assert len(numbers) + lost == numbers[-1] - numbers[0] + 1
 
 
-def test_ends_with_its_process(watch, prober):  # noqa: F811
+def test_watch_ends_with_its_process(watch, prober):  # noqa: F811
     watching = watch("workload:all", "-p", prober.pid)
     prober.running.kill()
     assert watching.wait(30) == 0
 
 
-def test_killed_while_attached(watch, sonde, prober):  # noqa: F811
+def test_killed_watch_leaves_no_tracer_attached(watch, sonde, prober):  # noqa: F811
     watching = watch("workload:all", "-p", prober.pid)
     watching.kill()
     assert_detached(sonde, prober.pid)
@@ -146,20 +146,20 @@ def waiting(run, sonde):
     return start
 
 
-def test_program_that_begins_later(waiting, sonde, program):
-    """Its object in memory did not exist when the watch began; once it is attached, no firing is missing."""
+def test_program_started_later_is_watched(waiting, sonde, program):
+    """Its object in memory did not exist when the watch started; once the watch is attached, no firing is missing."""
     watching = waiting("later:some")
     own = program("u64 n", "n", provider="later")
     wait_for(lambda: len(lines(watching)) > 20, 60, "twenty firings")
     assert f"attached also in process {own.pid} (own)" in watching.error
     assert watching.stop() == 0
-    assert_whole(watching, [int(arguments.partition("=")[2]) for _, _, arguments in lines(watching)])
+    assert_only_reported_losses(watching, [int(arguments.partition("=")[2]) for _, _, arguments in lines(watching)])
     assert_detached(sonde, own.pid)
 
 
 @pytest.mark.alone
-def test_two_objects_of_the_same_content(watch, new_prober):  # noqa: F811
-    """Each process has its own file in memory, all with one build id: each is watched, whichever came first."""
+def test_equal_objects_of_two_processes_are_both_watched(watch, new_prober):  # noqa: F811
+    """Each process has its own file in memory, with the same build id: each is watched, in either order."""
     probers = [new_prober(), new_prober()]
     watching = watch("workload:all")
     probers.append(new_prober())
@@ -171,8 +171,8 @@ def test_two_objects_of_the_same_content(watch, new_prober):  # noqa: F811
     assert [found.count(str(one.pid)) for one in probers] == [COUNT] * 3
 
 
-def test_object_loaded_later_in_the_same_process(waiting, run, root):
-    """The watch attaches each time that a running process loads a provider, and to no other process."""
+def test_provider_loaded_later_is_watched(waiting, run, root):
+    """The watch attaches each time a running process loads a provider, and to no other process."""
     own = Workload(run(workload_path("reloaded")))
     watching = waiting("reloaded:some", "-p", own.pid)
     for load in (1, 2):
@@ -183,10 +183,10 @@ def test_object_loaded_later_in_the_same_process(waiting, run, root):
 
 
 @pytest.mark.statistical
-def test_more_objects_than_a_watch_can_hold(waiting, root):
-    """The objects of ended processes make room for those of new ones."""
+def test_objects_of_ended_processes_make_room_for_new_ones(waiting, root):
+    """Slots of ended processes are reused for new objects."""
     program, watching = workload_path("numbered"), waiting("numbered:some")
-    for first in range(0, 272, 16):  # there is room for 256
+    for first in range(0, 272, 16):  # a watch has 256 slots
         numbers = range(first, first + 16)
         started = [subprocess.Popen([program, str(n)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for n in numbers]
         try:
@@ -201,7 +201,7 @@ def test_more_objects_than_a_watch_can_hold(waiting, root):
 
 
 @pytest.mark.sanitized
-def test_json(watch, prober):  # noqa: F811
+def test_json_has_all_firings(watch, prober):  # noqa: F811
     watching = watch("workload:all", "-p", prober.pid, "--json")
     counting = watch("workload:all", "-p", prober.pid, "--json", "--by", "j", "--hist", "e")
     prober.fire()
@@ -218,7 +218,7 @@ def test_json(watch, prober):  # noqa: F811
     assert counts["counts"] == [{"value": "text", "count": COUNT, "histogram": [{"low": -63, "high": -32, "count": COUNT}]}]
 
 
-def test_json_of_special_values(watch, program):  # noqa: F811
+def test_json_is_valid_for_special_values(watch, program):  # noqa: F811
     own = program("str a, str b, str c, str d, f64 x, f64 y", "whole, cut, (char *)NULL, (char *)16, 1 / 0., 1e300")
     watching = watch("own:some", "-p", own.pid, "--json")
     wait_for(lambda: watching.out.count("\n") >= 1, 30, "a firing")
@@ -237,7 +237,7 @@ def test_json_of_special_values(watch, program):  # noqa: F811
     (["watch", "workload:all", "-p", "4194304"], 1, "no process 4194304"),
     (["workload", "--by", "a"], 2, "are of `sonde probes watch`"),
 ])
-def test_wrong_arguments(sonde, prober, arguments, status, expected):  # noqa: F811
+def test_invalid_arguments_are_explained(sonde, prober, arguments, status, expected):  # noqa: F811
     need_root()
     done = subprocess.run([sonde, "probes", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == status and expected in done.stderr and done.stdout == "", done

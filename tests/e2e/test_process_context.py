@@ -1,5 +1,5 @@
-"""What a process publishes of itself (OTEP 4719) is the resource of its samples: published by libsonde in C and in Python, and by hand after the OTEP's
-text; read from outside by an agent that exports profiles, and by `sonde record`."""
+"""A process context (OTEP 4719) becomes the resource of the process's samples: published by libsonde in C and in Python, and by hand after the OTEP's
+text; read by an agent that exports profiles, and by `sonde record`."""
 import json
 import os
 import signal
@@ -23,21 +23,21 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 @pytest.fixture
-def by_hand(run):
+def publish_by_hand(run):
     def start(form, pause_s=0.03):
         workload = Workload(run("/usr/bin/python3", WORKLOADS / "python/process_context_by_hand.py", form, pause_s))
-        return workload if workload.facts()["named"] == "True" else None  # a kernel without names of anonymous memory
+        return workload if workload.facts()["named"] == "True" else None  # the kernel does not support names of anonymous memory
     return start
 
 
 def settings(name):
-    """Whose spans no server receives."""
+    """Settings for libsonde; no receiver listens for its spans."""
     return ["mode=opentelemetry", "rate=1", "level=TIMESTAMPS", "opentelemetry,url=http://127.0.0.1:9/v1/traces",
             f"opentelemetry,resource=service.name={name}-shop", f"opentelemetry,resource=service.instance.id={name}-instance"]
 
 
 @pytest.fixture
-def by_libsonde(run, tmp_path, package):  # noqa: F811
+def publish_by_libsonde(run, tmp_path, package):  # noqa: F811
     def start_c():
         library = BUILD / "lib"
         subprocess.run([need_command("gcc"), "-O1", *(f"-fsanitize={kind}" for kind in sanitizers()), "-o", tmp_path / "shop", WORKLOADS / "traced_idle.c", f"-I{TOP}/include",
@@ -60,10 +60,10 @@ SAID = ("service.name", "service.version", "service.instance.id", "deployment.en
 class Published:
     """Processes that publish a context, and an agent that exports their samples."""
 
-    def __init__(self, exporting, to, by_hand, by_libsonde):  # noqa: F811
+    def __init__(self, exporting, to, publish_by_hand, publish_by_libsonde):  # noqa: F811
         self.to, self.agent = to, exporting(to.url)
-        self.hands = {form: workload for form in ("memfd", "anonymous") if (workload := by_hand(form))}
-        self.c, self.python = (start() for start in by_libsonde)
+        self.hands = {form: workload for form in ("memfd", "anonymous") if (workload := publish_by_hand(form))}
+        self.c, self.python = (start() for start in publish_by_libsonde)
         self.wait_for("c-instance", "python-instance", *(f"{form}-instance-1" for form in self.hands))
 
     def wait_for(self, *names):
@@ -73,7 +73,7 @@ class Published:
         wait_for(has, 120, f"resources with {names}")
 
     def check(self, profcheck, folder, *versions):  # noqa: F811
-        """Ends the agent. No attribute is there twice, none is of a version that was never published, none of a parent is in its child."""
+        """Ends the agent. No attribute occurs twice, none is of a version that was never published, and a child has none of its parent's."""
         assert self.agent.stop() == 0
         packets = profcheck(*write(folder, self.to.bodies()))
         resources = [profile["resource"] for profiles in packets for profile in profiles]
@@ -95,8 +95,8 @@ class Published:
 
 
 @NEEDED
-def test_resources_of_what_is_exported(exporting, receiver, profcheck, by_hand, by_libsonde, tmp_path):  # noqa: F811
-    published = Published(exporting, receiver(), by_hand, by_libsonde)
+def test_exported_resources_have_the_process_context(exporting, receiver, profcheck, publish_by_hand, publish_by_libsonde, tmp_path):  # noqa: F811
+    published = Published(exporting, receiver(), publish_by_hand, publish_by_libsonde)
     assert published.agent.metric("sonde_process_contexts") >= 2 + len(published.hands)
     for hand in published.hands.values():
         def is_sampled(pid=hand.facts()["child"]):
@@ -107,9 +107,9 @@ def test_resources_of_what_is_exported(exporting, receiver, profcheck, by_hand, 
 
 
 @NEEDED
-@pytest.mark.statistical  # it is read again after ten seconds
-def test_resources_of_a_later_version(exporting, receiver, profcheck, by_hand, by_libsonde, tmp_path):  # noqa: F811
-    published = Published(exporting, receiver(), by_hand, by_libsonde)
+@pytest.mark.statistical  # the agent reads a context again after ten seconds
+def test_updated_process_context_is_exported(exporting, receiver, profcheck, publish_by_hand, publish_by_libsonde, tmp_path):  # noqa: F811
+    published = Published(exporting, receiver(), publish_by_hand, publish_by_libsonde)
     for hand in published.hands.values():
         hand.running.process.send_signal(signal.SIGUSR1)
     published.wait_for(*(f"{form}-instance-2" for form in published.hands))
@@ -117,14 +117,14 @@ def test_resources_of_a_later_version(exporting, receiver, profcheck, by_hand, b
 
 
 def age_s(pid):
-    """Of a process, by the kernel's clock."""
+    """The age of a process, by the kernel's clock."""
     with open(f"/proc/{pid}/stat") as stat, open("/proc/uptime") as uptime:
         return float(uptime.read().split()[0]) - int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.sanitized
-def test_labels_of_what_is_recorded(recording, by_hand):
-    hand = by_hand("memfd", 60)
+def test_recorded_samples_have_the_process_context(recording, publish_by_hand):
+    hand = publish_by_hand("memfd", 60)
     wait_for(lambda: age_s(hand.pid) > 1.1, what="the process to be a second old: a younger one has its context not read yet")
     running = recording("--event", FIRED, "-p", hand.pid)
     os.kill(hand.pid, signal.SIGUSR2)

@@ -1,5 +1,5 @@
-"""An agent sends what it samples as OTLP profiles: every packet whole in itself, none forgotten, none twice. What receivers do wrong is in
-tests/faults/test_profiles_receivers.py; the packets themselves are in test_otlp_profiles.py."""
+"""An agent exports its samples as OTLP profiles: every packet is self-contained, none is lost, none is sent twice.
+tests/faults/test_profiles_receivers.py has receivers that misbehave; test_otlp_profiles.py has the packets themselves."""
 import os
 import re
 import ssl
@@ -10,10 +10,10 @@ from exporting import exporting, receiver, sets  # noqa: F401 (fixtures)
 from harness.machine import free_port, need_command
 from harness.processes import wait_for
 from otlp_profiles import official_profcheck, profcheck, text_of  # noqa: F401 (fixtures)
-from profiles_receiver import PATH, accept_and_hang_up, told, total, write
+from profiles_receiver import PATH, accept_and_hang_up, export_stats, total, write
 
 
-WORK = {("red", "work_of_red"), ("blue painter", "work_of_blue")}  # of exporting.workload: the name of the thread, and what it does
+WORK = {("red", "work_of_red"), ("blue painter", "work_of_blue")}  # of exporting.workload: (thread name, function)
 
 
 def own_profiles(packets, workload):
@@ -25,8 +25,8 @@ def work_of(profiles):
     return {(s["attributes"].get("thread.name"), text_of(f)) for profile in profiles for s in profile["samples"] for f in s["frames"]}
 
 
-def check_packets(packets, workload, posts, says):
-    """Each packet is decoded alone; what is in all of them is what the agent counted, sample by sample."""
+def assert_packets_match_stats(packets, workload, posts, says):
+    """Decodes each packet alone; together they have exactly the samples that the agent counted."""
     assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(packets) > 0
     assert (len(posts), sum(len(post["body"]) for post in posts)) == (says["packets"], says["bytes"])
     ids = [profile["id"] for profiles in packets for profile in profiles]
@@ -46,15 +46,15 @@ def has_names(to, count):
 
 
 @pytest.mark.sanitized
-def test_packets_add_up_to_what_the_agent_took(exporting, receiver, profcheck, tmp_path):  # noqa: F811
+def test_packets_contain_every_sample_taken(exporting, receiver, profcheck, tmp_path):  # noqa: F811
     to = receiver()
     started = exporting(to.url)
     wait_for(lambda: has_names(to, 2), 120, "two packets with both threads")
     counted = started.metric("sonde_self_samples_total")
     assert started.stop() == 0
-    packets, says = profcheck(*write(tmp_path, to.bodies())), told(started)
+    packets, says = profcheck(*write(tmp_path, to.bodies())), export_stats(started)
     assert says["taken"] >= counted
-    check_packets(packets, exporting.workload, to.posts, says)
+    assert_packets_match_stats(packets, exporting.workload, to.posts, says)
     assert {(post["path"], post["headers"]["Content-Type"], post["headers"]["Content-Encoding"]) for post in to.posts} == {(PATH, "application/x-protobuf", "gzip")}
     assert len(own_profiles(packets, exporting.workload)) >= 2, "every packet has its resources itself"
 
@@ -69,44 +69,44 @@ def test_official_messages_read_the_packets(exporting, receiver, profcheck, offi
     assert official_profcheck(*paths) == profcheck(*paths)
 
 
-def test_without_times_equal_samples_are_one_value(exporting, receiver, profcheck, tmp_path):  # noqa: F811
-    """The smallest packets that there are go out as zstd."""
+def test_equal_samples_without_timestamps_are_merged(exporting, receiver, profcheck, tmp_path):  # noqa: F811
+    """The smallest packets, compressed with zstd."""
     to, zstd = receiver(), need_command("zstd")
     started = exporting(to.url, *sets(timestamp_resolution="none", system_names="false", compression="zstd"))
     wait_for(lambda: len(to.posts) >= 2, 60, "two packets")
     assert started.stop() == 0
-    says = told(started)
+    says = export_stats(started)
     assert {post["headers"]["Content-Encoding"] for post in to.posts} == {"zstd"} and sum(len(post["body"]) for post in to.posts) == says["bytes"]
     bodies = [subprocess.run([zstd, "-dc"], input=post["body"], stdout=subprocess.PIPE, check=True).stdout for post in to.posts]
-    samples = [s for profiles in profcheck(*write(tmp_path, bodies)) for profile in profiles for s in profile["samples"]]  # equal ones would break a rule
+    samples = [s for profiles in profcheck(*write(tmp_path, bodies)) for profile in profiles for s in profile["samples"]]  # profcheck rejects equal samples
     assert says["dropped"] == 0 and says["sent"] == says["taken"] > 0
     assert all(not s["times"] and len(s["values"]) == 1 for s in samples)
     assert sum(s["values"][0] for s in samples) == pytest.approx(says["sent"] * 1e9 / 97, rel=0.1)
 
 
-def test_waits_are_profiles_of_their_own(exporting, receiver, run, profcheck, tmp_path):  # noqa: F811
-    """A process that does little but sleep: its waits in all packets are not longer than the agent ran."""
-    (tmp_path / "sleeper").symlink_to("/usr/bin/python3")  # a name of its own: other processes of the node sleep, too
+def test_waits_are_separate_profiles(exporting, receiver, run, profcheck, tmp_path):  # noqa: F811
+    """A process that almost only sleeps: its waits in all packets are no longer than the agent's run time."""
+    (tmp_path / "sleeper").symlink_to("/usr/bin/python3")  # a name of its own: other processes of the node sleep too
     to, sleeper = receiver(), run(tmp_path / "sleeper", "-c", "import time\nwhile True:\n    time.sleep(0.1)")
     started = exporting(to.url, "--waits")
     wait_for(lambda: started.metric("sonde_off_cpu_seconds_total", service_name="sleeper", reason="sleep") > 1, 60, "waits")
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
     assert started.stop() == 0
-    says = told(started)
+    says = export_stats(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"]
     packets = profcheck(*write(tmp_path, [body for body in to.bodies() if b"sleeper" in body]))
     assert {frozenset(profile["type"] for profile in profiles) for profiles in packets} <= {frozenset({"cpu"}), frozenset({"off_cpu"})}
     own = [s for p in own_profiles(packets, sleeper) if p["type"] == "off_cpu" for s in p["samples"]]
     assert {s["frames"][0]["type"] for s in own} == {"wait"}
-    asleep = [s for s in own if s["frames"][0]["name"].startswith("[sleep: ")]
-    assert 1e9 < sum(sum(s["values"]) for s in asleep) < (uptime + 30) * 1e9  # until the agent has ended
+    sleeping = [s for s in own if s["frames"][0]["name"].startswith("[sleep: ")]
+    assert 1e9 < sum(sum(s["values"]) for s in sleeping) < (uptime + 30) * 1e9  # the agent's run time, plus the time it takes to end
     ids = [profile["id"] for profiles in packets for profile in profiles]
     assert len(set(ids)) == len(ids), "a profile was sent twice"
 
 
 def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_path):  # noqa: F811
-    """It has forgotten what it knew: what comes then needs nothing of it, and what could not be delivered meanwhile comes too."""
-    first = receiver(accept_and_hang_up, port=free_port())  # below the ports that the kernel gives to others: it is free until the restart
+    """The new receiver has no state: later packets must not depend on earlier ones, and undelivered packets are sent again."""
+    first = receiver(accept_and_hang_up, port=free_port())  # below the ephemeral port range, so that it stays free until the restart
     started = exporting(first.url)
     wait_for(lambda: len(first.posts) >= 2, 60, "two packets")
     first.close()
@@ -115,7 +115,7 @@ def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_p
     second = receiver(port=first.port)
     wait_for(lambda: len(second.posts) >= 2, 60, "two packets of the restarted receiver")
     assert started.stop() == 0
-    says = told(started)
+    says = export_stats(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"]
     assert total(profcheck(*write(tmp_path, second.bodies()))) > 0
     assert total(profcheck(*write(tmp_path, first.bodies() + second.bodies()))) == says["taken"]
@@ -123,8 +123,8 @@ def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_p
     assert " after " not in warning, "the reason, and not how long it took: equal warnings are logged once"
 
 
-def test_environment_names_the_receiver(receiver, agent, workload):  # noqa: F811
-    """By the standard variables. What each means, and that settings win over them, is in tests/unit/agent/test_config.c."""
+def test_receiver_is_read_from_the_environment(receiver, agent, workload):  # noqa: F811
+    """From the standard variables. tests/unit/agent/test_config.c tests each variable, and that settings take precedence."""
     to = receiver()
     environment = dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=to.base + "/", OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc,x-two=2",
                        OTEL_EXPORTER_OTLP_COMPRESSION="gzip", OTEL_EXPORTER_OTLP_PROFILES_COMPRESSION="none")
@@ -137,7 +137,7 @@ def test_environment_names_the_receiver(receiver, agent, workload):  # noqa: F81
 
 
 def test_unusable_environment_does_not_stop_the_agent(agent):
-    """Nothing is sent, which the log says; without such variables it says nothing."""
+    """Nothing is sent, which the log reports; without such variables nothing is logged."""
     started = agent(verb="agent", env=dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9/path", OTEL_EXPORTER_OTLP_PROTOCOL="grpc"))
     assert "sonde_self_export" not in started.text("/metrics")
     assert "the environment alone does not make the agent send profiles" in started.running.error
@@ -168,8 +168,8 @@ def test_secrets_are_not_shown(agent, sonde, tmp_path):
     assert "hidden-" not in page + started.running.error and "http://127.0.0.1:9/p" in started.running.error
 
 
-def test_tls(exporting, receiver, tmp_path):  # noqa: F811
-    """Packets go only to a receiver whose certificate is trusted, with our own certificate if it asks for one."""
+def test_tls_verifies_both_certificates(exporting, receiver, tmp_path):  # noqa: F811
+    """Packets go only to a receiver with a trusted certificate, with a client certificate if the receiver requires one."""
     openssl = need_command("openssl")
 
     def make(name, *options):
@@ -187,4 +187,4 @@ def test_tls(exporting, receiver, tmp_path):  # noqa: F811
     assert started.stop() == 0 and not to.posts
     started = exporting(to.url, *sets(certificate=tmp_path / "server.pem", client_certificate=tmp_path / "client.pem", client_key=tmp_path / "client.key"))
     wait_for(lambda: to.posts, 60, "a packet")
-    assert started.stop() == 0 and told(started)["dropped"] == 0
+    assert started.stop() == 0 and export_stats(started)["dropped"] == 0

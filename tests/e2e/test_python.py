@@ -1,5 +1,5 @@
-"""The Python package: its wheel in every CPython that is here, its probes read by `sonde probes watch` and bpftrace, pairs around functions, tasks
-and threads, and a program that runs the same when the native part is missing."""
+"""The Python package: its wheel in every installed CPython, its probes read by `sonde probes watch` and bpftrace, pairs around functions, tasks and
+threads, and programs that run unchanged without the native extension."""
 import json
 import os
 import re
@@ -22,8 +22,8 @@ PROGRAMS = TOP / "tests/workloads/python"
 
 
 @pytest.mark.peer
-def test_cpython_3_14(package, tracefs):
-    """Where no 3.14 is installed, PyPI's, which lacks what sonde.trace needs."""
+def test_package_works_in_cpython_3_14(package, tracefs):
+    """Uses PyPI's 3.14 when none is installed; it lacks modules that sonde.trace needs."""
     installed = [path for path in PYTHONS if path.endswith("3.14")]
     interpreter = installed[0] if installed else python_3_14.get(next((Path(path) for path in PYTHONS if path.endswith("3.13")), None))
     out, error = python(package, f"import sys; sys.path.insert(0, {str(package)!r})" + """
@@ -38,8 +38,8 @@ with open("/proc/self/maps") as maps:
     assert (out, error) == ("(3, 14) True True\n", "")
 
 
-def test_without_a_compiler(tmp_path):
-    """There is a wheel nevertheless, without the native part."""
+def test_wheel_builds_without_a_compiler(tmp_path):
+    """The build still makes a wheel, without the native extension."""
     done = subprocess.run([TOP / "tools/make-wheel", tmp_path], env={"PATH": "/usr/bin:/bin", "CC": "/nonexistent/cc"}, capture_output=True, text=True,
                           timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -50,7 +50,7 @@ def test_without_a_compiler(tmp_path):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_every_cpython(package, interpreter):
+def test_package_works_in_every_cpython(package, interpreter):
     out, error = python(package, """
 import gc, sys, sonde
 assert sonde.native
@@ -99,8 +99,8 @@ assert "memfd:check" not in open("/proc/self/maps").read()
 
 
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_workers_of_every_kind(package, sonde, run, watch, root, interpreter):  # noqa: F811
-    """Forked, spawned and forkserver workers have the provider, which `sonde probes` lists and hears."""
+def test_multiprocessing_workers_have_the_provider(package, sonde, run, watch, root, interpreter):  # noqa: F811
+    """Forked, spawned and forkserver workers have the provider; `sonde probes` lists it and receives its firings."""
     facts = Workload(run(interpreter, "-W", "ignore", PROGRAMS / "probe_workers.py", env=env_of(package), name="workers")).facts()
     version = facts["version"]
     wanted = {int(facts[kind]): (version, kind) for kind in ("main", "fork", "spawn", "forkserver")}
@@ -126,11 +126,11 @@ class Program:
         self.pid = Workload(self.running).pid
 
     def workers(self):
-        """The process of each forked worker, once it has ended."""
+        """The pid of each forked worker, once it has ended."""
         return [int(pid) for pid in re.findall(r"^fired (\d+)$", self.running.out, re.M)]
 
     def fire(self):
-        """Every probe once in the program and once in a worker."""
+        """Fires every probe once in the program and once in a worker."""
         count = len(self.workers())
         os.kill(self.pid, signal.SIGUSR1)
         wait_for(lambda: len(self.workers()) > count or not self.running.alive, 60, "the program to fire")
@@ -144,7 +144,7 @@ def program(package, run):  # noqa: F811
 
 @pytest.fixture
 def looping(package, run):  # noqa: F811
-    """A program that fires all the time."""
+    """A program that fires continuously."""
     return Program(run, package, "loop")
 
 
@@ -154,8 +154,8 @@ def values_of(watching):
 
 
 @pytest.mark.sanitized
-def test_values(program, watch, root):  # noqa: F811
-    """64 bits stay 64 bits; callables are called; a callable that fails gives 0 and is reported."""
+def test_argument_values(program, watch, root):  # noqa: F811
+    """64-bit values keep all bits; callables are called; a callable that raises gives 0 and is reported."""
     kinds, lazy = (watch(f"py:{name}", "-p", program.pid, "--json") for name in ("kinds", "lazy"))
     program.fire()
     assert kinds.stop() == lazy.stop() == 0
@@ -164,9 +164,9 @@ def test_values(program, watch, root):  # noqa: F811
     assert "a lazy argument that fails" in program.running.error
 
 
-def test_pairs(program, watch, root):  # noqa: F811
-    """Every begin has its end with the same id, in whichever thread, with whether it succeeded. Tasks that run at once have ids of their own; a
-    cancelled one has not succeeded."""
+def test_begin_and_end_pairs_share_an_id(program, watch, root):  # noqa: F811
+    """Every begin has an end with the same id and the outcome, in whichever thread it ends. Concurrent tasks have ids of their own; a cancelled task
+    was not successful."""
     watches = {name: watch(f"py:{name}", "-p", program.pid, "--json") for name in ("work_begin", "work_end", "task_begin", "task_end")}
     program.fire()
     assert [watching.stop() for watching in watches.values()] == [0] * 4
@@ -177,8 +177,8 @@ def test_pairs(program, watch, root):  # noqa: F811
     assert {(n, tasks_ended[number]) for number, n in tasks_began.items()} == {(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (99, 0)}
 
 
-def test_forked_workers(program, watch, root):  # noqa: F811
-    """A tracer of all processes hears a forked worker, whose ids are its own."""
+def test_forked_worker_fires_with_its_own_ids(program, watch, root):  # noqa: F811
+    """A tracer of all processes receives the firings of a forked worker, whose ids are its own."""
     watching = watch("py:work_begin", "--json")
     program.fire()
     assert watching.stop() == 0
@@ -201,8 +201,8 @@ def test_bpftrace_reads_values(looping, tracefs):
 
 
 @pytest.mark.peer
-def test_bpftrace_hears_workers(looping, tracefs):
-    """Attached to the file of their parent."""
+def test_bpftrace_receives_firings_of_workers(looping, tracefs):
+    """bpftrace is attached to the file of their parent."""
     file = next(path for path, kind in descriptors(looping.pid).items() if kind.startswith("/memfd:py "))
     found = bpftrace(f'usdt:{file}:py:work_begin {{ printf("of %d %d\\n", pid, arg0 >> 32); @n++; if (@n == 100) {{ exit(); }} }}')
     seen = {(int(a), int(b)) for a, b in re.findall(r"^of (\d+) (\d+)$", "\n".join(found), re.M)}
@@ -211,7 +211,7 @@ def test_bpftrace_hears_workers(looping, tracefs):
 
 @pytest.fixture
 def enabled(package, run):  # noqa: F811
-    """The running tests/workloads/python/enabled.py, and says(line, count): waits until it has printed a line so often."""
+    """The running tests/workloads/python/enabled.py, and says(line, count): waits until it has printed a line that many times."""
     workload = Workload(run(SYSTEM_PYTHON, PROGRAMS / "enabled.py", env=env_of(package), name="enabled"))
 
     def says(line, count):
@@ -220,8 +220,8 @@ def enabled(package, run):  # noqa: F811
     return workload, says
 
 
-def test_enabled(enabled, watch, root):  # noqa: F811
-    """A group of probes is true while a tracer is attached to one of them, also after its provider was loaded anew; in a child it is not."""
+def test_enabled_follows_attached_tracers(enabled, watch, root):  # noqa: F811
+    """A group of probes is enabled while a tracer is attached to one of them, also after its provider was reloaded; in a child process it is not."""
     workload, says = enabled
     says("0 0 0 0", 1)
     watching = watch("tested:other", "-p", workload.pid)
@@ -235,7 +235,7 @@ def test_enabled(enabled, watch, root):  # noqa: F811
 
 
 @pytest.mark.peer
-def test_enabled_while_the_provider_is_loaded_anew(enabled, run, tracefs):
+def test_enabled_is_false_after_reload_without_reattach(enabled, run, tracefs):
     """bpftrace, unlike `sonde probes watch`, does not attach to the new object."""
     workload, says = enabled
     says("0 0 0 0", 1)
@@ -247,7 +247,7 @@ def test_enabled_while_the_provider_is_loaded_anew(enabled, run, tracefs):
     listener.kill()
 
 
-def test_without_the_native_part(package, tmp_path):
+def test_program_runs_without_the_native_extension(package, tmp_path):
     """The same program runs without probes, after one warning."""
     shutil.copytree(package / "sonde", tmp_path / "sonde", ignore=shutil.ignore_patterns("*.so"))
     program = (PROGRAMS / "probes.py").read_text().partition("if __name__")[0].replace("assert provider.load()", "assert not provider.load()") + """once()
@@ -259,7 +259,7 @@ assert not anybody and bool(work.enabled) is False
     assert error.count("RuntimeWarning") == 1 and "probes are inactive" in error
 
 
-def test_where_loading_is_refused(package):
+def test_load_failure_is_reported(package):
     out, error = python(package, """
 import resource, sonde
 provider = sonde.Provider("refused")
@@ -274,6 +274,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, limit)
     assert error.count("RuntimeWarning: sonde: probes of refused: cannot be loaded") == 1
 
 
-def test_the_wheel_names_its_optional_requirement(package):
+def test_wheel_declares_its_optional_dependency(package):
     metadata = next(package.glob("sonde-*.dist-info/METADATA")).read_text()
     assert "Provides-Extra: mlserver" in metadata and re.search(r"^Requires-Dist: mlserver\b.*extra == .mlserver", metadata, re.M)

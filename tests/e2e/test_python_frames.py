@@ -1,7 +1,7 @@
-"""Frames of CPython: function, file and line against faulthandler's, py-spy's and gdb's, in programs of tests/workloads/python/stacks.py whose stacks
-stay where they are; where they stand among the native ones; and what is reported of frames that cannot be read.
+"""CPython frames: function, file and line compared with faulthandler, py-spy and gdb, for programs of tests/workloads/python/stacks.py that stay in
+one stack; their position among native frames; and what is reported when frames cannot be read.
 
-Exact stacks are those of system calls that the innermost function makes; sampled ones are in statistical tests."""
+Exact stacks come from system calls of the innermost function; sampled ones are in statistical tests."""
 import json
 import os
 import re
@@ -39,7 +39,7 @@ def has_fired(running, count=1):
 
 
 class Fired:
-    """The stacks of FIRINGS system calls of each thread of the programs of stacks.py, in one interpreter; the programs are still there."""
+    """The stacks of FIRINGS system calls per thread of the programs of stacks.py, in one interpreter; the programs keep running."""
 
     def __init__(self, gated, path):
         self.minor = minor_of(path)
@@ -64,28 +64,28 @@ def fired(request, sonde, tmp_path_factory):
 
 
 def only(*minors):
-    """For tests of some versions: of the system's interpreter and these."""
+    """Parameters for tests of certain versions: the system's interpreter and these."""
     return pytest.mark.parametrize("fired", versions(*minors), indirect=True)
 
 
 def assert_exact(profile, theirs):
-    """Every sample has one of these stacks, and each of these is there."""
-    strange = profile.where(lambda s: not any(same(interpreted(s), stack, LEAF_LINE) for stack in theirs))
-    assert not strange.count, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(f"{s.count} {shown(interpreted(s))}" for s in strange.samples[:4])
+    """Every sample has one of these stacks, and each of these stacks occurs."""
+    unexpected = profile.where(lambda s: not any(same(interpreted(s), stack, LEAF_LINE) for stack in theirs))
+    assert not unexpected.count, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(f"{s.count} {shown(interpreted(s))}" for s in unexpected.samples[:4])
     for stack in theirs:
         assert profile.where(lambda s, t=stack: same(interpreted(s), t)).count, f"no sample of {shown(stack)}"
 
 
-def test_same_stacks_as_faulthandler(fired):
+def test_stacks_match_faulthandler(fired):
     for name, theirs in fired.theirs.items():
         assert len(theirs) == (3 if name == "threads" else 1), fired.running[name].error
         assert_exact(fired.of(name), theirs)
     assert_all_fired(fired.profile, (len(fired.pids) + 2) * FIRINGS)  # "threads" has three
 
 
-def test_c_functions_stand_between_their_callers_and_what_they_call(fired):
-    """sorted() calls its key: the native frames between the two are the interpreter's own, and none of them is its evaluator. Before 3.11 each
-    function of Python has an evaluator of its own, and native frames before it. Names are qualified from 3.11 on."""
+def test_native_frames_are_placed_between_python_frames(fired):
+    """sorted() calls its key: the native frames in between belong to the interpreter, and none of them is its evaluator. Before 3.11 each Python
+    function has an evaluator frame of its own, with native frames before it. Names are qualified from 3.11 on."""
     compare = "key.<locals>.compare" if fired.minor > 10 else "compare"
     profile = fired.of("key")
     assert profile.count
@@ -100,15 +100,15 @@ def test_c_functions_stand_between_their_callers_and_what_they_call(fired):
 
 
 @only(8, 12)
-def test_threads_are_known_in_children_and_pid_namespaces(fired):
-    """By what they are in the process, and not by numbers that namespaces change."""
+def test_threads_are_matched_in_children_and_pid_namespaces(fired):
+    """Threads are matched by their state inside the process, not by thread ids, which differ between namespaces."""
     for name, leaf in (("fork", ["<module>", "fork", "spin"]), ("namespace", ["recursion", "recursion", "spin"])):
         profile = fired.of(name)
         assert profile.count and all(functions(s)[-3:] == leaf for s in profile.samples), profile.top()
 
 
 @only(12, 13)
-def test_a_stack_too_deep_says_so(fired):
+def test_too_deep_stack_is_marked(fired):
     profile = fired.of("deeper")
     assert profile.count
     for sample in profile.samples:
@@ -119,11 +119,11 @@ def test_a_stack_too_deep_says_so(fired):
 
 
 @only(8, 10, 13)
-def test_each_run_of_frames_stands_for_one_evaluator(fired):
-    """gdb sees an evaluator where we see a run of Python frames, before 3.11 where we see each; and the same frames as we do everywhere else."""
+def test_each_run_of_python_frames_replaces_one_evaluator_frame(fired):
+    """gdb shows an evaluator frame where Sonde shows a run of Python frames, before 3.11 one per Python frame; all other frames are equal."""
     pid, profile = fired.pids["key"], fired.of("key")
     seen = wait_for(lambda: [p for p in (peers.up_to(s, EVALUATOR) for s in peers.gdb_stacks(pid)) if p], 60, "gdb's stack")
-    jumped_from = {"PyRun_AnyFileExFlags"} if fired.minor < 11 else set()  # called its last function by a jump: on no stack, but gdb shows it
+    jumped_from = {"PyRun_AnyFileExFlags"} if fired.minor < 11 else set()  # tail-calls its last function: gdb shows it although it is not on the stack
     seen = [[place for place in places if str(place) not in jumped_from] for places in seen]
     other = profile.where(lambda s: not any(peers.same_frames(peers.with_evaluators(s), places) for places in seen))
     assert profile.count and not other.count, "gdb: " + "\n".join(";".join(map(str, places)) for places in seen) + f"\n{other.top()}"
@@ -143,8 +143,8 @@ def from_py_spy(py_spy, pid):
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("fired", versions(*[minor for minor in MINORS if minor != 14]), indirect=True)  # which py-spy does not know yet
-def test_same_stacks_as_py_spy(fired, py_spy):
+@pytest.mark.parametrize("fired", versions(*[minor for minor in MINORS if minor != 14]), indirect=True)  # py-spy does not support 3.14 yet
+def test_stacks_match_py_spy(fired, py_spy):
     for name in ("recursion", "key", "tasks", "threads"):
         theirs = from_py_spy(py_spy, fired.pids[name])
         assert theirs
@@ -153,7 +153,7 @@ def test_same_stacks_as_py_spy(fired, py_spy):
 
 @pytest.fixture
 def stacks(run):
-    """stacks(NAME, interpreter) starts a program and waits until all its threads are where they stay."""
+    """stacks(NAME, interpreter) starts a program and waits until all of its threads have reached their final stack."""
     def start(name, interpreter):
         running = run(interpreter, STACKS, name)
         wait_until_ready(running)
@@ -167,8 +167,8 @@ def samples_of(stack, profile):
 
 @pytest.fixture
 def watch(record):
-    """watch(PID..., stacks={PID: stacks}) records these processes for as long as it takes to have 60 samples with Python frames, 45 of each of those, and
-    one of each of their stacks: a busy machine is only slower, and threads that wait for Python's lock take turns at random."""
+    """watch(PID..., stacks={PID: stacks}) records these processes until there are 60 samples with Python frames, 45 of each process and one of each
+    of their stacks: a busy machine only takes longer, and threads that compete for the GIL run in random order."""
     def has_enough(known, stacks):
         return known.count >= 60 and all(
             of_process(known, pid).count >= 45 and all(samples_of(stack, of_process(known, pid)).count for stack in theirs) for pid, theirs in stacks.items())
@@ -183,8 +183,8 @@ def watch(record):
 
 
 def assert_sampled(profile, theirs, least=0.99):
-    """All but one in a hundred samples have one of these stacks, and every one of these is among them. In the first moments the process is not known
-    to the BPF programs yet: those samples are counted."""
+    """At least 99 % of the samples have one of these stacks, and every one of them occurs. At first the BPF programs do not know the process: those
+    samples are counted."""
     not_read = profile.where(lambda s: not interpreted(s) and EVALUATOR in s.frames)
     assert not_read.count <= counted_interpreted(profile), f"{profile.said}\n{profile.top()}"
     known = profile.where(lambda s: interpreted(s) or not {EVALUATOR, *EARLY}.intersection(s.frames))
@@ -198,8 +198,8 @@ def assert_sampled(profile, theirs, least=0.99):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("version", versions(8, 10, 12, 14))
-def test_sampled_stacks_are_faulthandlers(watch, run, version):
-    """Several programs at once, at any of their instructions."""
+def test_sampled_stacks_match_faulthandler(watch, run, version):
+    """Several programs at once, sampled at any of their instructions."""
     path = interpreter_of(version)
     missing = python_3_14.MISSING if path.parent.name == "python-3.14" else set()
     running = {program: run(path, STACKS, program) for program in PROGRAMS if program not in missing}
@@ -214,9 +214,9 @@ def test_sampled_stacks_are_faulthandlers(watch, run, version):
 
 
 @pytest.mark.statistical
-def test_no_other_task_gets_them(record, stacks, run, tmp_path):
-    """Kernel threads that run between two samples of Python on its CPU: what they are sampled for is theirs. Python is busy on every CPU; files are
-    written, so that the kernel's threads have work."""
+def test_kernel_threads_have_no_python_frames(record, stacks, run, tmp_path):
+    """Kernel threads that run between two samples of Python on its CPU: their samples must not get its frames. Python is busy on every CPU; a writer
+    gives the kernel's threads work."""
     for _ in range(os.cpu_count()):
         stacks("recursion", DEBIAN)
     run("sh", "-c", f"while :; do dd if=/dev/zero of={tmp_path}/file bs=1M count=64 conv=fsync 2>/dev/null; done", name="writer")
@@ -226,16 +226,16 @@ def test_no_other_task_gets_them(record, stacks, run, tmp_path):
     assert of_python.count > 100, profile.said
     if of_kernel.count <= 5:
         skip("the kernel's threads had nothing to do")
-    strange = of_kernel.where(lambda s: any(not m.startswith("[kernel") or "python" in m for m in s.mappings if m))
-    assert not strange.where(lambda s: "[python]" in s.mappings or interpreted(s)).count, strange.top()
-    foreign = of_python.where(lambda s: not s.labels.get("process", "").startswith("python") and not any("python" in Path(m).name for m in s.mappings))  # others on the node are Python too
+    unexpected = of_kernel.where(lambda s: any(not m.startswith("[kernel") or "python" in m for m in s.mappings if m))
+    assert not unexpected.where(lambda s: "[python]" in s.mappings or interpreted(s)).count, unexpected.top()
+    foreign = of_python.where(lambda s: not s.labels.get("process", "").startswith("python") and not any("python" in Path(m).name for m in s.mappings))  # other processes of the node run Python too
     assert not foreign.count, foreign.top()
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("version", versions(13))
-def test_programs_that_live_for_a_moment(record, version, tmp_path):
-    """Names come with the samples: no file of a process that has ended is read. The first one is how the interpreter becomes known."""
+def test_short_lived_programs_have_names(record, version, tmp_path):
+    """Names come with the samples: no file of an ended process is read. The first process makes the interpreter known."""
     interpreter, program = interpreter_of(version), tmp_path / "moment.py"
     program.write_text("import time\nend = time.process_time() + 0.2\n\n\ndef busy():\n    while time.process_time() < end:\n        pass\n\n\nbusy()\n")
     turns = f"import subprocess, time\nsubprocess.run([{str(interpreter)!r}, {str(program)!r}])\ntime.sleep(2)\nfor _ in range(30):\n" \
@@ -249,8 +249,8 @@ def test_programs_that_live_for_a_moment(record, version, tmp_path):
     assert unnamed.count <= 0.02 * profile.count, unnamed.top()
 
 
-# Python's statements, and a frame that the stack has then (tests/workloads/python/liar.py).
-LIES = {
+# Python statements, and the frame that the stack then contains (tests/workloads/python/liar.py).
+CORRUPTIONS = {
     "a circle": ("word(caller + FRAME_PREVIOUS).value = frame", "[truncated: interpreter's stack too deep]"),
     "nothing there": ("word(caller + FRAME_PREVIOUS).value = 4096", "[truncated: interpreter's stack not readable]"),
     "the kernel's": ("word(caller + FRAME_PREVIOUS).value = 0xffffffff81000000", "[truncated: interpreter's stack not readable]"),
@@ -261,29 +261,29 @@ LIES = {
 
 
 @pytest.mark.sanitized
-def test_process_with_corrupt_frames_stays_whole_below_them(gated):  # noqa: F811
-    """All at once. The frames from the leaf to the corrupt one are as they are, and what was not read is reported."""
+def test_corrupt_frames_leave_the_rest_of_the_stack_intact(gated):  # noqa: F811
+    """All corruptions at once. The frames from the leaf to the corrupt one are correct, and missing ones are reported."""
     path = of_version(11) or skip("needs CPython 3.11")
-    liars = {lie: gated.run(path, FOLDER / "liar.py", statement, gated.path) for lie, (statement, _) in LIES.items()}
+    liars = {lie: gated.run(path, FOLDER / "liar.py", statement, gated.path) for lie, (statement, _) in CORRUPTIONS.items()}
     for running in liars.values():
         wait_until_ready(running)
     profile = gated.record([running.pid for running in liars.values()], has_fired(liars))
     cut = 0
     for lie, running in liars.items():
-        ours, expected = of_process(profile, running.pid), LIES[lie][1]
+        ours, expected = of_process(profile, running.pid), CORRUPTIONS[lie][1]
         assert ours.count, f"{lie}: {profile.said}"
         for sample in ours.samples:
             assert any(name.startswith(expected) for name in sample.frames), f"{lie}: {sample.frames[:20]}"
             assert functions(sample)[-2:] == ["lie", "spin"], f"{lie}: {sample.frames}"
         cut += ours.count if expected != "caller_of_lie" else 0
         assert running.alive, running.error
-    assert_all_fired(profile, len(LIES) * FIRINGS)
+    assert_all_fired(profile, len(CORRUPTIONS) * FIRINGS)
     assert counted_interpreted(profile) == cut, profile.said
 
 
 @pytest.fixture(scope="module")
 def outputs(sonde, tmp_path_factory):
-    """{name: text}: what is recorded of a program, and what a replay writes when the process is gone."""
+    """{format: text}: the output of a recording, and of a replay after the process has ended."""
     folder = tmp_path_factory.mktemp("outputs")
     with gated_programs(sonde, folder) as gated:  # noqa: F811
         running = gated.run(DEBIAN, STACKS, "executed", gated.path)
@@ -298,7 +298,7 @@ def outputs(sonde, tmp_path_factory):
 
 
 @pytest.mark.sanitized
-def test_in_every_output(outputs):
+def test_every_output_format_has_python_frames(outputs):
     assert re.search(r";<module> \(stacks\.py\).*;grüße_дом \(naïve ☃\.py\);spin \(stacks\.py\);.* \d+$", outputs["folded"].read_text(), re.M)
     ours = [f for f in json.loads(outputs["json"].read_text())["shared"]["frames"] if f["kind"] == "interpreted"]
     assert {"name": "grüße_дом", "file": "/nowhere/naïve ☃.py", "kind": "interpreted", "mapping": ""} in ours, ours
@@ -306,14 +306,14 @@ def test_in_every_output(outputs):
 
 
 @pytest.mark.sanitized
-def test_a_replay_needs_no_process(outputs):
-    """The records of code come with those of the samples."""
+def test_replay_has_frames_after_the_process_has_ended(outputs):
+    """The event records of code are stored with those of samples."""
     stacks_of = lambda samples: sorted((s.count, tuple(interpreted(s))) for s in samples)  # noqa: E731
     live, replayed = stacks_of(outputs["live"].samples), stacks_of(pprof.read(outputs["pb.gz"])[0])
     assert live and live == replayed
 
 
-def assert_unread(gated, running):  # noqa: F811
+def assert_counted_as_unreadable(gated, running):  # noqa: F811
     wait_until_ready(running)
     profile = gated.record([running.pid], has_fired({"key": running}))
     assert_all_fired(profile, FIRINGS)
@@ -323,13 +323,13 @@ def assert_unread(gated, running):  # noqa: F811
 
 
 @pytest.mark.peer
-def test_a_python_that_cannot_be_read_is_counted(gated):  # noqa: F811
-    assert_unread(gated, gated.run(of_version(7) or of_version(6) or skip("needs CPython 3.7 or 3.6"), STACKS, "key", gated.path))
+def test_unsupported_python_is_counted(gated):  # noqa: F811
+    assert_counted_as_unreadable(gated, gated.run(of_version(7) or of_version(6) or skip("needs CPython 3.7 or 3.6"), STACKS, "key", gated.path))
 
 
 @pytest.mark.peer
-def test_a_python_without_the_global_lock_is_counted(gated, tmp_path):  # noqa: F811
-    """What such a one says of itself, put into a copy of one that has the lock."""
+def test_free_threaded_python_is_counted(gated, tmp_path):  # noqa: F811
+    """A copy of an interpreter with a GIL, patched to identify itself as free-threaded."""
     path = (of_version(13) or skip("needs CPython 3.13")).resolve()
     library = subprocess.run([path, "-c", "import sysconfig as s; print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('LDLIBRARY'))"], capture_output=True, text=True).stdout.strip()
     source = Path(library) if library.endswith(".so") and Path(library).exists() else path
@@ -341,11 +341,12 @@ def test_a_python_without_the_global_lock_is_counted(gated, tmp_path):  # noqa: 
     copy.write_bytes(data)
     copy.chmod(0o755)
     environment = dict(os.environ, PYTHONHOME=str(path.parents[1]), **({"LD_PRELOAD": str(copy)} if source != path else {}))
-    assert_unread(gated, gated.run(path if source != path else copy, STACKS, "key", gated.path, env=environment))
+    assert_counted_as_unreadable(gated, gated.run(path if source != path else copy, STACKS, "key", gated.path, env=environment))
 
 
 def linker_flags(interpreter, way):
-    """Of a program that has this interpreter inside: by its library, or linked in and exported to extension modules; None: that is not here."""
+    """Linker flags for a program that embeds this interpreter: as a shared library, or linked statically and exported to extension modules; None if
+    not available."""
     if way == "shared":
         config = shutil.which(f"{interpreter.resolve()}-config")
         said = subprocess.run([config, "--ldflags", "--embed"], capture_output=True, text=True).stdout.split() if config else None
@@ -358,7 +359,7 @@ def linker_flags(interpreter, way):
 
 @pytest.mark.parametrize("way", ["shared", "static"])
 @pytest.mark.parametrize("version", versions(13))
-def test_inside_another_program(gated, version, tmp_path, way):  # noqa: F811
+def test_embedded_interpreter_has_frames(gated, version, tmp_path, way):  # noqa: F811
     """An interpreter in a C program, which calls it from two of its functions."""
     interpreter = interpreter_of(version)
     compiler, flags = need_command("gcc", "cc"), linker_flags(interpreter, way)
@@ -398,9 +399,9 @@ def test_inside_another_program(gated, version, tmp_path, way):  # noqa: F811
 @pytest.mark.statistical
 @pytest.mark.peer
 @pytest.mark.parametrize("minor", [12, 13])
-def test_trampolines_for_perf(record, run, minor):
-    """-X perf puts code that it makes between a function and its evaluator, which keeps no frame pointer: stacks go through it, and each function is
-    shown once. (Those that are finished in user space, at first, end there.)"""
+def test_perf_trampolines_are_unwound_and_hidden(record, run, minor):
+    """-X perf inserts generated code without frame pointers between a function and its evaluator: stacks go through it, and each function is shown
+    once. (Stacks unwound in user space, at first, end there.)"""
     running = run(of_version(minor) or skip(f"needs CPython 3.{minor}"), "-X", "perf", FOLDER / "trampolines.py")
     wait_until_ready(running)
     try:

@@ -1,5 +1,5 @@
-"""sonde.trace: request traces of programs in Python, in every CPython that is here: what is written is read by Python's json, by `sonde trace
-summary` and, sent to a receiver, by the official protobufs; forks, threads, tasks, what is no text and no tensor, and memory."""
+"""sonde.trace: request traces of Python programs, in every installed CPython: the output is read by Python's json, by `sonde trace summary` and, when
+exported, by the official protobuf messages; forks, threads, tasks, invalid text and tensors, and memory."""
 import json
 import shutil
 import subprocess
@@ -11,11 +11,11 @@ from python_package import EVERY_PYTHON, SYSTEM_PYTHON, package, python  # noqa:
 from python_traces import TRACES, head, stamps, tensors, write  # noqa: F401 (a fixture)
 from traced_server import by_id
 
-NUMPY = SYSTEM_PYTHON  # the interpreter that has it
+NUMPY = SYSTEM_PYTHON  # the interpreter with numpy
 @pytest.mark.sanitized
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_every_cpython(write, interpreter):
-    """All of a trace, in each interpreter and with its checks of memory on."""
+def test_traces_in_every_cpython(write, interpreter):
+    """All features of a trace, in each interpreter, with its memory checks enabled."""
     traces, out, error = write("whole.py", interpreter, "-X", "dev")
     before, after, flushed, counts = out.split(maxsplit=3)
     assert flushed == "True" and "('sampled', 1)" in counts and "('written', 1)" in counts
@@ -27,15 +27,15 @@ def test_every_cpython(write, interpreter):
     assert error == ""
 
 
-def test_requests_that_are_not_traced(write):
-    """Such a trace is false and its calls do nothing; valid headers of the caller are passed on."""
+def test_untraced_requests_pass_their_context_on(write):
+    """An untraced request's trace is false and its calls do nothing; the caller's valid headers are passed on."""
     traces, out, error = write("untraced.py")
     assert traces == {} and error == ""
 
 
 @pytest.mark.sanitized
-def test_outcomes(write):
-    """How a block ends is how the request ended; a trace without an end is an error."""
+def test_outcome_follows_the_end_of_the_block(write):
+    """The way a block ends is the request's outcome; a trace that is never ended is an error."""
     traces, _, error = write("outcomes.py")
     ends = [(head(traces[id]).get("status"), head(traces[id]).get("error")) for id in sorted(traces)]
     assert ends == [(None, None), ("error", "ValueError: what was wrong"), ("cancelled", "CancelledError"), ("cancelled", "CancelledError"),
@@ -53,8 +53,8 @@ def test_invalid_values_fail_no_request(write):
 
 
 @pytest.mark.sanitized
-def test_text(write):
-    """Ids with NUL, invalid UTF-8 and characters of any plane; names of activities and tensors too."""
+def test_invalid_and_non_ascii_text(write):
+    """Ids with NUL, invalid UTF-8 and characters of any plane; also in names of activities and tensors."""
     ids = ["plain", "", "a\0b", b"\xff\xfe\0", "\udcff", "\ud800", "\U0001f600 \u00e9", "x" * 5000, 17]
     traces, _, error = write(f"""
 import uuid
@@ -69,7 +69,7 @@ model.start(uuid.UUID(int=1)).end()
 
 
 @pytest.mark.sanitized
-def test_tensors(write):
+def test_tensors_from_any_buffer(write):
     """From bytes, arrays, lists and memory of any stride; BYTES from lists of bytes and strings."""
     traces, _, error = write("tensors.py")
     found = tensors(traces[1])
@@ -81,7 +81,7 @@ def test_tensors(write):
     assert {name for name in found if "error" in found[name]} == {"none", "wrong", "large"} and error == ""
 
 
-def test_arrays_of_numpy(write):
+def test_numpy_arrays_as_tensors(write):
     if subprocess.run([NUMPY, "-c", "import numpy"], capture_output=True).returncode != 0:
         skip("needs numpy")
     traces, _, error = write("numpy_arrays.py", NUMPY)
@@ -92,15 +92,15 @@ def test_arrays_of_numpy(write):
 
 
 @pytest.mark.sanitized
-def test_settings(package):  # noqa: F811
-    """Options of a command line are removed from it; an error names the option; the trace protocol in both forms; calls after the end."""
+def test_settings_from_arguments_and_protocol(package):  # noqa: F811
+    """Recognized command-line options are removed; an error names the option; the trace protocol in both forms; calls after the end."""
     out, error = python(package, TRACES / "settings.py")
     assert out == "" and error == ""
 
 
 @pytest.mark.sanitized
-def test_threads(write):
-    """Traces of many threads, some stamped and ended by several at once, of models that come and go: all are whole and counted."""
+def test_traces_of_threads_are_whole(write):
+    """Traces of many threads, some stamped and ended by several at once, of models that are created and destroyed: all are whole and counted."""
     traces, _, error = write("threads.py")
     assert error == ""
     roots = [objects for objects in traces.values() if "parent_id" not in head(objects)]
@@ -108,8 +108,8 @@ def test_threads(write):
     assert all(stamps(objects)[0][0] == "REQUEST_START" for objects in roots)
 
 
-def test_tasks(write):
-    """Tasks of asyncio that run in turn do not mix: a trace is an object, and belongs to no thread."""
+def test_traces_of_asyncio_tasks_do_not_mix(write):
+    """Interleaved asyncio tasks do not mix: a trace is an object and does not belong to a thread."""
     traces, _, error = write("tasks.py")
     assert error == "" and len(traces) == 20
     for objects in traces.values():
@@ -119,8 +119,8 @@ def test_tasks(write):
 
 
 @pytest.mark.sanitized
-def test_forks(write, tmp_path):
-    """A child's traces are in a file of its own, also of a worker of multiprocessing, which ends without a flush; what was in flight is the
+def test_forked_child_writes_its_own_file(write, tmp_path):
+    """A child's traces go to a file of its own, also those of a multiprocessing worker, which ends without a flush; requests in flight stay the
     parent's."""
     traces, out, error = write("forks.py")
     assert error == ""
@@ -131,22 +131,22 @@ def test_forks(write, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_every_reference_is_given_back(write):
-    """After traces in all ways to end, the reference counts of what was passed in are as before."""
+def test_no_reference_leaks(write):
+    """After traces with every kind of end, the reference counts of all arguments are as before."""
     write("references.py", arguments=(2000,))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_no_memory_is_left(write, interpreter):
-    """A hundred thousand traces, in all ways to end, leave neither references nor objects nor memory."""
+def test_no_memory_leaks(write, interpreter):
+    """A hundred thousand traces, with every kind of end, leave neither references nor objects nor memory."""
     _, out, _ = write("references.py", interpreter, arguments=(100000,))
     blocks, size = map(int, out.split())
     assert blocks < 2000 and size < 8 << 20, out  # one block of every tenth trace would be 10000
 
 
-def test_summary(write, sonde, tmp_path):
-    """`sonde trace summary` reads it, and says what was stamped."""
+def test_trace_summary_reads_the_file(write, sonde, tmp_path):
+    """`sonde trace summary` reads the file and reports the stamps."""
     write("""
 for i in range(10):
     t = model.start()
@@ -159,8 +159,8 @@ for i in range(10):
     assert "Summary for simple (2): trace count = 10" in said and "HTTP infer request (avg): 10.0us" in said and "Handler (avg): 6.0us" in said
 
 
-def test_opentelemetry(package):  # noqa: F811
-    """Spans reach a receiver, in their caller's span; context() is the model's span."""
+def test_spans_continue_the_callers_trace(package):  # noqa: F811
+    """Spans reach a receiver as children of their caller's span; context() is the model's span."""
     if not (package / "sonde/libsonde-otlp.so.1").exists():
         skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
     receiver = Receiver()
@@ -207,20 +207,20 @@ trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file={tmp_path}/none/other.
 
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_managers_in_cycles_are_collected(write, interpreter):
-    """Models, requests and generations that lie in attributes of their own manager keep nothing alive."""
+    """Models, requests and generations that are attributes of their own manager keep nothing alive."""
     _, out, error = write("circles.py", interpreter, "-X", "dev")
     assert out == "" and error == ""
 
 
-def test_collected_while_it_reports(package, tmp_path):  # noqa: F811
-    """Python's collector may run on any thread, the library's own among them, which cannot wait for itself. Handlers of signals may close what is
-    being closed."""
+def test_garbage_collection_on_the_librarys_thread(package, tmp_path):  # noqa: F811
+    """Python's garbage collector may run on any thread, including the library's own, which cannot wait for itself. Signal handlers may close an
+    object that is being closed."""
     out, error = python(package, TRACES / "collected.py", SYSTEM_PYTHON)
     assert out == "True\n0\nclosed\n", error
 
 
-def test_without_the_library_of_opentelemetry(package, tmp_path):  # noqa: F811
-    """Without libsonde-otlp.so, or without what that needs, an error says which."""
+def test_missing_opentelemetry_library_is_reported(package, tmp_path):  # noqa: F811
+    """Without libsonde-otlp.so, or without its dependencies, the error names what is missing."""
     shutil.copytree(package / "sonde", tmp_path / "sonde", ignore=shutil.ignore_patterns("libsonde-otlp*"))
     program = """
 import errno
@@ -237,14 +237,14 @@ except OSError as error:
     assert f"{tmp_path}/sonde/libsonde-otlp.so.1: " in python(tmp_path, program)[0]
 
 
-def test_without_the_native_part(package, tmp_path):  # noqa: F811
-    """The same calls, after one warning: options are taken, requests are served, nothing is traced."""
+def test_program_runs_without_the_native_extension(package, tmp_path):  # noqa: F811
+    """The same calls, after one warning: options are consumed, requests are served, nothing is traced."""
     shutil.copytree(package / "sonde", tmp_path / "sonde", ignore=shutil.ignore_patterns("*.so*"))
     out, error = python(tmp_path, TRACES / "silent.py", SYSTEM_PYTHON, "-X", "dev")
     assert out == "" and error.count("Warning") == 1 and "stay silent" in error
 
 
-def test_the_silent_module_has_the_same_names(package):  # noqa: F811
+def test_fallback_module_has_the_same_names(package):  # noqa: F811
     out, error = python(package, """
 from sonde import _native, _silent
 for name in ("Manager", "Model", "Trace", "Generation", "Provider", "Probe", "Refused"):

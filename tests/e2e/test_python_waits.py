@@ -1,5 +1,5 @@
-"""Frames of CPython in off-CPU time, against the threads' own account of where they wait; and threads that have frames in several interpreters, as they work
-and as they wait."""
+"""CPython frames in off-CPU time, compared with the threads' own report of where they wait; and threads with frames in several interpreters, on CPU
+and waiting."""
 import json
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ __all__ = ["gated"]  # a fixture
 WAITS, INTERPRETERS = FOLDER / "waits.py", FOLDER / "interpreters.py"
 READABLE = {version: path for version, path in INSTALLED.items() if 8 <= int(version.split(".")[1]) <= 14}
 LEAVES = {"in_sleep": ("[sleep: ", "[events: "), "in_callback": ("[sleep: ", "[events: "), "in_lock": ("[lock: futex]",), "in_queue": ("[lock: futex]",),
-          "in_select": ("[events: ",), "in_asyncio": ("[events: ",)}  # before 3.11 it sleeps in select()
+          "in_select": ("[events: ",), "in_asyncio": ("[events: ",)}  # before 3.11 asyncio sleeps in select()
 
 
 def accounts(running):
@@ -30,7 +30,7 @@ def place_of(stack):
 
 
 def waits_of(profile, tid, place):
-    """Where the stack was read, and the thread waited for what it waits for on purpose; on a busy machine it waits for its CPU anywhere."""
+    """Waits whose stack could be read and that are the intended ones; on a busy machine a thread waits for its CPU anywhere."""
     return profile.of(tid=tid).where(lambda s: interpreted(s) and s.frames[-1].startswith(LEAVES[place]))
 
 
@@ -40,14 +40,14 @@ def from_its_beginning(profile):
 
 
 def assert_order(sample):
-    """C and the kernel are above the frames of Python, and no evaluator stands among them."""
+    """C and kernel frames are above the Python frames, and no evaluator is among them."""
     assert "_PyEval_EvalFrameDefault" not in sample.frames, sample.frames
     python = [i for i, (file, _) in enumerate(sample.sources) if file and not sample.mappings[i]]
     assert sample.mappings[-2].startswith("[kernel") and python[-1] + 1 < sample.mappings.index(sample.mappings[-2]), sample.frames
 
 
 def recorded(record, running, is_enough, *arguments):
-    """A profile that has enough, however slow the machine is."""
+    """A profile with enough samples, however slow the machine is."""
     for duration in (2, 8, 30, 90):
         profile = record(*arguments, *(word for r in running for word in ("-p", r.pid)), "-d", duration, timeout_s=300)
         if is_enough(profile):
@@ -55,8 +55,9 @@ def recorded(record, running, is_enough, *arguments):
     return profile
 
 
-def test_waits_have_the_stacks_that_the_threads_report(gated):  # noqa: F811
-    """Every wait on purpose, from the thread's beginning to the kernel; of those for a lock some, as the interpreter's own lock is waited for anywhere."""
+def test_waits_match_the_threads_own_stacks(gated):  # noqa: F811
+    """Every intended wait has a stack from the thread's first function to the kernel; of waits for a lock only some, as threads wait for the GIL
+    anywhere."""
     program = gated.run(DEBIAN, WAITS, gated.path)
     wait_until_ready(program)
     profile = gated.record_all([program.pid], lambda: "waited" in program.out, "--off-cpu")
@@ -75,8 +76,9 @@ def test_waits_have_the_stacks_that_the_threads_report(gated):  # noqa: F811
 
 @pytest.mark.statistical
 @pytest.mark.peer
-def test_waiting_threads_have_the_stacks_that_they_say(record, run):
-    """In every version at hand: functions, files and lines, the innermost one's, too; below them the thread's beginning, above them C and the kernel."""
+def test_waits_match_the_threads_own_stacks_in_every_version(record, run):
+    """In every installed version: functions, files and lines, including the innermost one's; below them the thread's entry, above them C and the
+    kernel."""
     programs = {version: run(path, WAITS, name=version) for version, path in READABLE.items()}
     for program in programs.values():
         wait_until_ready(program)
@@ -87,7 +89,7 @@ def test_waiting_threads_have_the_stacks_that_they_say(record, run):
     for tid, stack in theirs.items():
         known = waits_of(profile, tid, place[tid])
         waits = known.where(lambda s: interpreted(s) == stack)
-        least = 0.1 if "[lock: futex]" in LEAVES[place[tid]] else 0.9  # so is the interpreter's own lock, at any line
+        least = 0.1 if "[lock: futex]" in LEAVES[place[tid]] else 0.9  # the GIL is a futex too, waited for at any line
         assert known.count >= 20 and waits.count >= least * known.count, f"theirs: {shown(stack)}\nours:\n" + "\n".join(
             f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4]) + profile.said
         whole = from_its_beginning(waits)
@@ -96,7 +98,7 @@ def test_waiting_threads_have_the_stacks_that_they_say(record, run):
             assert_order(sample)
 
 
-def test_waiting_python_in_the_agent(agent, run):
+def test_agent_shows_python_frames_of_waits(agent, run):
     program = run(DEBIAN, WAITS)
     wait_until_ready(program)
     theirs, started, seen = accounts(program), agent("--waits", *ROOM), {}
@@ -107,8 +109,8 @@ def test_waiting_python_in_the_agent(agent, run):
     wait_for(is_there, 240, "one of the threads' stacks", seen)
 
 
-def test_waker_frames_are_those_of_python(gated):  # noqa: F811
-    """Its functions stand above the wait, upside down."""
+def test_waker_has_python_frames(gated):  # noqa: F811
+    """The waker's functions stand above the wait, in reverse order."""
     program = gated.run(DEBIAN, FOLDER / "handover.py", gated.path)
     wait_until_ready(program)
     tid = int(re.search(r"tid (\d+)", program.out)[1])
@@ -126,7 +128,7 @@ ROOTS = {"same": ["<module>", "outer"], "lent": ["Thread._bootstrap", "Thread._b
 
 
 def names(stack):
-    """Unqualified, as they are before 3.11."""
+    """Unqualified, as before 3.11."""
     return [f.function.rsplit(".", 1)[-1] for f in stack]
 
 
@@ -140,7 +142,7 @@ def spinner_of(program):
 
 
 def assert_where_called(sample):
-    """The frames of the inner interpreter stand above those of the outer one and the C functions that called it."""
+    """The inner interpreter's frames stand above those of the outer one and the C functions that called it."""
     files = [Path(f.file).name for f in interpreted(sample)]
     assert set(files[-4:]) == {"<string>"} and set(files[-6:-4]) == {"interpreters.py"}, sample.sources
     first, last = sample.frames.index("outer"), sample.frames.index("middle")
@@ -151,7 +153,7 @@ def assert_where_called(sample):
 @pytest.mark.parametrize("way", ROOTS)
 @pytest.mark.parametrize("version", versions(8, 10, 12, 13))
 def test_frames_of_several_interpreters_in_one_thread(gated, way, version):  # noqa: F811
-    """Each stands where it was called from. Where the interpreter does not keep whose frames are where, 3.8 and 3.9, none is named that may be another's."""
+    """Each frame is where it was called from. 3.8 and 3.9 do not record which interpreter owns a frame: no frame of uncertain origin is named."""
     path = interpreter_of(version)
     program = gated.run(path, INTERPRETERS, way, gated.path)
     tid = spinner_of(program)
@@ -170,13 +172,13 @@ def test_frames_of_several_interpreters_in_one_thread(gated, way, version):  # n
 @pytest.mark.statistical
 @pytest.mark.peer
 @pytest.mark.parametrize("way", ROOTS)
-def test_threads_with_frames_in_several_interpreters(record, run, way):
-    """As they work, and as they and others wait."""
+def test_sampled_threads_with_frames_in_several_interpreters(record, run, way):
+    """While they work, and while they and others wait."""
     programs = {minor: run(path, INTERPRETERS, way, name=f"{minor}") for minor, path in ((m, of_version(m)) for m in (8, 10, 11, 12, 13)) if path}
     spinners = {minor: spinner_of(program) for minor, program in programs.items()}
 
     def spun(profile, minor):
-        """With the interpreter known, and all C functions, without which no frame is put in its place."""
+        """Samples in which the interpreter is known and all C functions are present; without these, Python frames cannot be placed."""
         known = profile.of(tid=spinners[minor])
         if minor < 10:
             return known.where(lambda s: "list_extend" in s.frames)
@@ -198,11 +200,11 @@ def test_threads_with_frames_in_several_interpreters(record, run, way):
                 assert_where_called(sample)
         else:
             inner = ours.where(lambda s: "spin" in names(interpreted(s)) or "middle" in names(interpreted(s)))
-            assert not inner.count and counted_interpreted(profile) >= 0.9 * on_a_cpu(ours).count, ours.top()  # waits are counted by sums
+            assert not inner.count and counted_interpreted(profile) >= 0.9 * on_a_cpu(ours).count, ours.top()  # waits are counted in sums only
             if way == "same":
                 said = ours.where(lambda s: "[truncated: several interpreters in one thread]" in s.frames)
                 assert said.count >= 0.9 * ours.count, ours.top()
         waiting = of_process(profile, program.pid).where(lambda s: s.labels["tid"] != spinners[minor] and interpreted(s))
-        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # which has two states then, and neither is read
-        strange = waiting.where(lambda s: names(interpreted(s))[-1] != "wait" or not {"spin", "middle"}.isdisjoint(names(interpreted(s))))
-        assert strange.count <= 0.05 * waiting.count + 1, strange.top()
+        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # such a thread has two thread states, and neither is read
+        unexpected = waiting.where(lambda s: names(interpreted(s))[-1] != "wait" or not {"spin", "middle"}.isdisjoint(names(interpreted(s))))
+        assert unexpected.count <= 0.05 * waiting.count + 1, unexpected.top()

@@ -1,5 +1,5 @@
-"""sonde.trace: generations of tokens, and which thread works for which request, in Python: what is written and measured, and what bpftrace reads of
-threads and of tasks that take turns."""
+"""sonde.trace: token generations, and the request that a thread works for, in Python: the files and metrics written, and what bpftrace reads of
+threads and of interleaved tasks."""
 import re
 import signal
 import subprocess
@@ -13,8 +13,8 @@ from python_traces import TRACES, head, stamps, write  # noqa: F401  (a fixture)
 
 
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_generations(write, interpreter):  # noqa: F811
-    """Of every request, traced or not; whichever way they end, and whether before or after their trace."""
+def test_generations_in_every_outcome(write, interpreter):  # noqa: F811
+    """For every request, traced or not; with every kind of end, before or after the end of its trace."""
     traces, out, error = write("generations.py", interpreter, "-X", "dev")
     by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
     assert head(by_request["one"])["generation"] == {"operation": "chat", "input_tokens": 5, "output_tokens": 3, "response_id": "r\u00e9",
@@ -27,26 +27,26 @@ def test_generations(write, interpreter):  # noqa: F811
 
 
 def counted(page):
-    """(operation, type of error, count) of each series of requests in metrics()."""
+    """(operation, error type, count) of each request series in metrics()."""
     labels = re.findall(r"^gen_ai_server_request_duration_seconds_count\{(.*)\} (\d+)$", page, re.M)
     return sorted((re.search(r'operation_name="(\w*)"', of)[1], (re.findall(r'error_type="(\w*)"', of) + [""])[0], int(count)) for of, count in labels)
 
 
 @pytest.mark.sanitized
-def test_a_wrong_generation_fails_no_request(write):  # noqa: F811
-    """What is invalid is reported and left out; what is valid in the same call is written, and what failed does not count as good."""
+def test_invalid_generation_calls_fail_no_request(write):  # noqa: F811
+    """Invalid values are reported and left out; valid ones in the same call are written, and failed generations do not count as successful."""
     traces, out, error = write("generations_invalid.py")
     by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
     assert head(by_request["one"])["generation"] == {"operation": "c", "output_tokens": 3, "finish_reason": "length", "error_type": "timeout"}
-    assert "generation" not in head(by_request["two"])  # which ended before it
+    assert "generation" not in head(by_request["two"])  # request "two" ended before its generation
     assert counted(out) == [("a", "", 1), ("c", "timeout", 1), ("d", "", 1), ("e", "", 1), ("text_completion", "", 3)]
     assert error.count("Exception ignored") == 4 + 7 + 1 + 3 and "not stopped" not in out and "entered" not in out, error
 
 
 @pytest.mark.sanitized
-def test_generations_of_threads_and_tasks(write):  # noqa: F811
-    """A thousand answers at once, some of them traced, of which some are cancelled and some dropped: each counts where it belongs. They may
-    outlive the objects that they were made by."""
+def test_concurrent_generations_are_counted(write):  # noqa: F811
+    """A thousand concurrent generations, some traced, some cancelled, some dropped: each counts in its own series. They may outlive the objects that
+    created them."""
     _, out, error = write("generations_tasks.py")
     found = {}
     for operation, error_type, count in counted(out):
@@ -55,16 +55,16 @@ def test_generations_of_threads_and_tasks(write):  # noqa: F811
     assert re.search(r'^gen_ai_client_token_usage_sum\{.*"output".*"thread".*\} 3500\.0$', out, re.M), out
 
 
-def test_readers_find_the_variable(package):  # noqa: F811
-    """In the dynamic symbol table of the wheel's extension, with a relocation by its name, where the compiler can."""
+def test_context_variable_is_in_the_dynamic_symbol_table(package):  # noqa: F811
+    """In the dynamic symbol table of the wheel's extension, with a relocation by name where the compiler supports it."""
     extension, = (package / "sonde").glob("_native*.so")
     said = subprocess.run([need_command("readelf"), "--dyn-syms", "-rW", extension], capture_output=True, text=True, timeout=60).stdout
     assert re.search(r" 8 TLS +GLOBAL DEFAULT +\d+ otel_thread_ctx_v1$", said, re.M)
     assert re.search(r"R_(X86_64|AARCH64)_TLSDESC\S* .*otel_thread_ctx_v1", said)
 
 
-def test_a_debugger_reads_the_record(package, run, root, tmp_path):  # noqa: F811
-    """Of a thread, in an extension that was loaded by dlopen; found by its name, as any reader would."""
+def test_debugger_reads_the_thread_context(package, run, root, tmp_path):  # noqa: F811
+    """The context of a thread, in an extension loaded by dlopen, found by its symbol name as any reader would."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     running = run("/usr/bin/python3", TRACES / "debugged.py", parent, env=env_of(package), name="program")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running)
@@ -91,9 +91,9 @@ usdt:*:sonde_trace:thread_leave { printf("%lu %d leave %lx\\n", nsecs, tid, arg2
 
 @pytest.mark.peer  # bpftrace
 @pytest.mark.parametrize("rate", [1, 1000000])
-def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
-    """Four requests at once on one loop, and a thread of each: a thread works for one request at a time, for each in several steps, and for
-    none that has ended. Also for those that are not sampled, whose ends are reported as well."""
+def test_bpftrace_follows_interleaved_tasks(package, run, tmp_path, tracefs, rate):  # noqa: F811
+    """Four concurrent requests on one event loop, and a thread for each: a thread works for one request at a time, for each in several steps, and for
+    none that has ended. Also for unsampled requests, whose ends are reported as well."""
     program = Workload(run("/usr/bin/python3", TRACES / "tasks_in_turn.py", rate, tmp_path / "trace.json", env=env_of(package), name="program"))
     heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
     wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
@@ -122,7 +122,7 @@ def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
     assert {bool(started[span]) for span in whole} == {rate == 1}
 
 
-def test_working(package):  # noqa: F811
-    """A coroutine gives and raises what it would without it; blocks are left in any order, by what has ended too."""
+def test_working_blocks_are_transparent_to_coroutines(package):  # noqa: F811
+    """A coroutine returns and raises what it would without it; blocks may be left in any order, also after their request has ended."""
     out, error = python(package, TRACES / "working.py", "/usr/bin/python3", "-X", "dev")
     assert out == "" and "Traceback" not in error and "Warning" not in error, error

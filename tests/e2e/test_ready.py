@@ -1,4 +1,4 @@
-"""`--ready-fd`: the line "ready" comes when a recording or an agent counts, and when what it needs for whole stacks is in place."""
+"""`--ready-fd`: the line "ready" is written when a recording or an agent counts events and everything needed for whole stacks is in place."""
 import os
 import subprocess
 

@@ -1,6 +1,6 @@
-"""`sonde record` against programs whose true stack is known: whole, named, in the right process, thread and container. Most record an event that the
-program fires a known number of times (harness/fired.py); the sampled ones are statistical: as much CPU time as the kernel accounts, and stacks
-between any two instructions."""
+"""`sonde record` on programs whose true stack is known: whole, named, in the right process, thread and container. Most tests record an event that the
+program fires a known number of times (harness/fired.py); the sampled ones are statistical: as much CPU time as the kernel accounts, and stacks at
+any instruction."""
 import json
 import os
 import re
@@ -25,16 +25,16 @@ from real_servers import stolen_ns
 
 HZ = 199
 CUT_BY_KERNEL = "[truncated: no kernel unwinding rules]"
-# Programs by what makes their stacks hard.
+# Programs, by what makes their stacks hard to unwind.
 EXACT_STACKS = ["deep 480", "deep-static 40", "deep-static-pie 40", "deep-no-pie 40", "deep-frame-pointers 40", "deep-debuglink 40", "deep-minidebug 40",
                 "signals", "signals alt", "realigned", "vforks", "noreturn", "vdso", "cxx", "rusty-v0", "rusty-legacy", "gopher"]
 SANITIZED_STACKS = ["deep 480", "deep-minidebug 40", "signals alt", "cxx", "rusty-v0", "gopher"]
-# ... sampled anywhere in them, with the share of all samples (their start and end included) that must be exact.
+# The same sampled at any instruction, with the share of all samples (including start and end) that must be exact.
 SAMPLED_STACKS = {"deep 120": 0.97, "deep-frame-pointers 40": 0.97, "signals": 0.93, "signals alt": 0.93, "plt": 0.97, "vdso": 0.97, "realigned": 0.97,
                   "vforks": 0.95, "noreturn": 0.97, "cxx": 0.97, "cxx throw": 0.97, "rusty-v0": 0.97, "gopher": 0.93}
 
 
-def command_of(text, seconds):
+def command_for(text, seconds):
     """["path", arguments...]: the depth comes before the seconds, words after them."""
     name, *words = text.split()
     numbers = [word for word in words if word.isdigit()]
@@ -42,7 +42,7 @@ def command_of(text, seconds):
 
 
 def expected_of(command):
-    """The stack that the program says it has."""
+    """The stack that the program reports for itself."""
     done = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         for line in done.stdout:
@@ -56,7 +56,7 @@ def expected_of(command):
 
 @pytest.mark.parametrize("program", [pytest.param(text, marks=[pytest.mark.sanitized] if text in SANITIZED_STACKS else []) for text in EXACT_STACKS])
 def test_stack_is_exact(recording, workload, program):
-    path, *arguments = command_of(program, 600)
+    path, *arguments = command_for(program, 600)
     workload = workload(path.name, *arguments, env=fires())
     if program == "vforks":
         wait_for(lambda: "child" in workload.facts(), 30, "the child")
@@ -64,24 +64,24 @@ def test_stack_is_exact(recording, workload, program):
     event = "tracepoint:syscalls:sys_enter_clock_gettime" if program == "vdso" else FIRED
     running = recording("--event", event, "-p", workload.pid)
     fire_all(workload)
-    # The older mangling of Rust names the implementation, not its instance.
+    # The older Rust mangling names the implementation, not its instance.
     assert_exact(running.finish(), workload.stack.replace("Crate<u32>", "Crate<T>") if program == "rusty-legacy" else workload.stack)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("program,least", SAMPLED_STACKS.items(), ids=SAMPLED_STACKS)
 def test_stack_is_whole_and_named(record, program, least):
-    command = command_of(program, 2)
+    command = command_for(program, 2)
     expected = expected_of(command)
     profile = record("-F", HZ, "--", *command)
     assert profile.count > 30, profile.said
-    # A few samples more, because on a busy machine the program's start and end are a larger part of what little it got.
+    # Allow a few samples more: on a busy machine the program's start and end are a larger share of the little CPU time that it got.
     shares = (profile.share(expected), profile.truncated, profile.early, profile.overwritten)
     exact, cut, early, overwritten = (share * profile.count for share in shares)
     assert exact + early + overwritten >= least * profile.count - 3, f"expected {expected}\n{profile.top()}"
     assert cut - early - overwritten <= 0.01 * profile.count + 2, profile.cut.top()
     assert overwritten <= 0.08 * profile.count + 2, profile.cut.top()
-    assert early <= 0.05 * profile.count + 2, profile.cut.top()  # until its rows are made: later on a busy machine
+    assert early <= 0.05 * profile.count + 2, profile.cut.top()  # until its unwind table is built: later on a busy machine
 
 
 def test_stripped_program_is_whole(fire, workload):
@@ -93,14 +93,14 @@ def test_stripped_program_is_whole(fire, workload):
     assert {sum(re.match(r"deep-stripped\+0x[0-9a-f]+$", f) is not None for f in s.frames) for s in profile.samples} == {depth}, profile.top()
 
 
-def test_deeper_than_512_frames_is_marked_as_truncated(fire, workload):
-    """The innermost 512 frames at least are there, and the outermost says that more are missing."""
+def test_stack_deeper_than_512_frames_is_marked_as_truncated(fire, workload):
+    """At least the innermost 512 frames are there, and the outermost one says that more are missing."""
     profile = fire(workload("deep", 2000, 600, env=fires()))
     assert_all_fired(profile)
     assert all(len(s.frames) >= 512 and s.frames[0].startswith("[truncated") and s.frames.count("recurse") > 300 for s in profile.samples), profile.top(2)
 
 
-def test_threads_have_names(fire, workload):
+def test_samples_have_thread_names(fire, workload):
     profile = fire(workload("threads", 600, env=fires()))
     assert_all_fired(profile, 2 * FIRINGS)
     for thread, stack in (("red", "work_of_red"), ("blue painter", "work_of_blue")):
@@ -110,36 +110,36 @@ def test_threads_have_names(fire, workload):
 
 
 @pytest.mark.statistical
-def test_cpu_time_is_what_the_kernel_accounts(record, workload):
-    """The weights of a process sum to what /proc says it used in that time; not to what was asked for."""
+def test_cpu_time_equals_the_kernels_accounting(record, workload):
+    """The weights of a process sum to the CPU time in /proc for the same interval."""
     running = workload("threads", 30)
-    # Both ends of the window are read from outside, so the figure lies between what is used inside and around it.
+    # The interval's ends are read from outside, so the expected value lies between the CPU time used inside the interval and around it.
     before, stolen, began = cpu_seconds(running.pid), stolen_ns(), time.monotonic()
     profile = record("-F", HZ, "-p", running.pid, "-d", 4)
     after, stolen, took = cpu_seconds(running.pid), (stolen_ns() - stolen) / 1e9, time.monotonic() - began
     used, said = profile.ns / 1e9, f"{after - before:.2f} s, {stolen:.2f} s stolen"
-    # A tick that comes late, because a hypervisor had the CPU, stands for its time all the same; /proc leaves that out.
+    # A tick that is late because a hypervisor took the CPU still has its full weight; /proc leaves that time out.
     assert used <= (after - before + stolen) * 1.03 + 0.05, f"claims {used:.2f} s, /proc {said}"
     assert used >= 0.7 * (after - before) * 4 / took, f"claims {used:.2f} s, /proc {said}"
     assert profile.ns == pytest.approx(profile.count * profile.period_ns, rel=0.01)
 
 
-def test_library_loaded_while_recording(fire, workload):
+def test_library_loaded_while_recording_has_names(fire, workload):
     workload = workload("loader", workload_path("libplugin.so"), 600, env=fires())
     profile = fire(workload)
     assert_exact(profile, workload.stack)
     assert {Path(m).name for s in profile.samples for f, m in zip(s.frames, s.mappings) if f == "plugin_leaf"} == {"libplugin.so"}
 
 
-def test_through_code_without_rules(fire, workload):
+def test_stack_goes_through_code_without_unwind_rules(fire, workload):
     """The compiler's own __do_global_dtors_aux, in the middle of a stack."""
     workload = workload("closed", workload_path("libclosed.so"), 600, env=fires())
     assert_exact(fire(workload), workload.stack)
 
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "memfd"])
-def test_program_file_is_gone(fire, workload, tmp_path, way):
-    """The file of a running program has been removed, or replaced by another one; or there never was one."""
+def test_removed_or_replaced_program_file(fire, workload, tmp_path, way):
+    """A running program's file was removed, was replaced by another one, or never existed (memfd)."""
     copy = tmp_path / "gone"
     shutil.copy(workload_path("deep"), copy)
     if way == "memfd":
@@ -152,8 +152,8 @@ def test_program_file_is_gone(fire, workload, tmp_path, way):
     assert_exact(fire(running), running.stack)
 
 
-def test_copies_of_one_program(recording, workload, tmp_path):
-    """They have one build id and share what is known by it; but a frame's file is the one that its process runs."""
+def test_copies_of_one_program_keep_their_paths(recording, workload, tmp_path):
+    """They have one build id and share what is cached by it; but a frame's file is the one that its process runs."""
     copies = {name: workload("deep", 30, 600, path=shutil.copy(workload_path("deep"), tmp_path / name), env=fires()) for name in ("prog-a", "prog-b")}
     running = recording("--event", FIRED, *[word for one in copies.values() for word in ("-p", one.pid)])
     fire_all(*copies.values())
@@ -164,8 +164,8 @@ def test_copies_of_one_program(recording, workload, tmp_path):
         assert {path for sample in own.samples for path in sample.mappings if "prog-" in path} == {str(tmp_path / name)}
 
 
-def test_processes_in_another_root(fire, run, tmp_path):
-    """A program in a mount namespace of its own: its file is not where its path says."""
+def test_process_in_another_mount_namespace_has_names(fire, run, tmp_path):
+    """The program's file is not at the same path on the host."""
     need_command("unshare")
     within = tmp_path / "within"
     within.mkdir()
@@ -188,7 +188,7 @@ def test_children_belong_to_a_recorded_command(record):
     assert len({s.labels["pid"] for s in own.samples}) == 2, own.top()
 
 
-def test_filters(recording, workload):
+def test_process_and_command_filters(recording, workload):
     one, other = workload("deep", 10, 600, env=fires()), workload("noreturn", 600, env=fires())
     only, everything, by_name = (recording("--event", FIRED, *words) for words in (["-p", one.pid], ["-a"], ["-C", "noreturn"]))
     fire_all(one, other)
@@ -196,13 +196,13 @@ def test_filters(recording, workload):
     assert {s.labels["pid"] for s in only.samples} == {one.pid}
     assert {s.labels["process"] for s in by_name.samples} == {"noreturn"}
     assert_exact(only, one.stack)
-    for workload in (one, other):  # the stacks are those of a process whose mappings are being read
+    for workload in (one, other):  # the mappings of these processes must be known
         assert_all_fired(everything.of(pid=workload.pid))
 
 
 @pytest.mark.sanitized
-def test_user(recording, sonde, run, workload):
-    """A process counts by the user whose rights it has at the moment, not by the user who started it."""
+def test_user_filter_uses_the_current_credentials(recording, sonde, run, workload):
+    """A process belongs to the user of its current credentials, not to the user who started it."""
     running = run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", workload_path("deep"), 10, 600, env=fires())
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
     if not running.alive:
@@ -227,8 +227,8 @@ def pids(running):
 
 
 @pytest.mark.statistical
-def test_kernel_frames(record):
-    """A program that only makes the kernel work: its samples have kernel frames on top of the program's."""
+def test_kernel_frames_are_above_user_frames(record):
+    """A program that only does system calls: its samples have kernel frames above the program's."""
     profile = record("-F", HZ, "--", "dd", "if=/dev/urandom", "of=/dev/null", "bs=1M", "count=600", "status=none")
     kernel = profile.where(lambda s: any("urandom" in f or "get_random" in f or "chacha" in f for f in s.frames))
     assert kernel.count >= 0.5 * profile.count, profile.top()
@@ -238,8 +238,8 @@ def test_kernel_frames(record):
 
 
 @pytest.mark.statistical
-def test_kernel_stack_at_a_retpoline(record):
-    """Where the kernel has no rules to go on with, there is a mark and who called, and nothing is taken for whole."""
+def test_kernel_stack_without_rules_is_marked(record):
+    """Where the kernel has no unwind rules, the stack has a mark and the caller, and is not taken for whole."""
     profile = record("-F", 4999, "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=8000000", "status=none")
     in_read = profile.where(lambda s: "read" in s.frames and any(mapping.startswith("[kernel") for mapping in s.mappings))
     assert in_read.count > 100, profile.top()
@@ -255,8 +255,8 @@ def test_kernel_stack_at_a_retpoline(record):
     assert cut.count <= 0.2 * in_read.count, cut.top()
 
 
-def test_lines_of_a_bpf_program(recording, run, tmp_path, root):
-    """Run by the kernel over and over; each frame of it says in which of its lines it was."""
+def test_bpf_program_frames_have_lines(recording, run, tmp_path, root):
+    """The kernel runs the program repeatedly; each of its frames has a line of its source."""
     bpftool = need_command("bpftool")
     need_command("clang-16")
     source, program, place = TOP / "tests/workloads/spin.bpf.c", workload_path("spin.bpf.o"), tmp_path / "bpf"
@@ -280,13 +280,13 @@ def test_lines_of_a_bpf_program(recording, run, tmp_path, root):
     assert busy & {line for s in samples for _, line in s.sources}
 
 
-# --- containers: what counts is how the directory is called, in either version of cgroups; all ways are in unit/resolve/test_identity.c --------
+# --- containers: recognized by cgroup directory names, in either cgroup version; unit/resolve/test_identity.c has all forms --------
 
-# (directory, what samples say).
+# (directory, expected labels).
 PLACES = {
     "docker, systemd": (f"system.slice/docker-{CONTAINER}.scope", {"container.id": CONTAINER, "container.runtime": "docker"}),
     "containerd, systemd": (f"{SLICE}/cri-containerd-{CONTAINER}.scope", {"container.id": CONTAINER, "container.runtime": "containerd", "k8s.pod.uid": POD}),
-    # Runtime and kubelet of different minds about systemd.
+    # The runtime and the kubelet use different cgroup drivers.
     "containerd, mixed": (f"system.slice/containerd.service/kubepods-burstable-pod{POD_}.slice:cri-containerd:{CONTAINER}",
                           {"container.id": CONTAINER, "container.runtime": "containerd", "k8s.pod.uid": POD}),
     "slurm": ("slurm/uid_1000/job_4711/step_0/task_0", {"slurm.job.id": "4711"}),
@@ -296,13 +296,13 @@ LABELS = ("container.id", "container.runtime", "k8s.pod.uid", "slurm.job.id")
 
 
 def places_of(profile, names=LABELS):
-    """Where samples say that their process runs, each way that some say it."""
+    """The distinct sets of identity labels of the samples."""
     return [dict(place) for place in {tuple((name, s.labels[name]) for name in names if name in s.labels) for s in profile.samples}]
 
 
 @pytest.mark.sanitized
-def test_samples_say_where_their_process_runs(recording, workload, inside):  # noqa: F811
-    """Container, pod, job and unit by the cgroup, also of a process that has ended before it is read from /proc."""
+def test_samples_have_container_pod_job_and_unit(recording, workload, inside):  # noqa: F811
+    """Container, pod, job and unit by cgroup, also for a process that ends before it is read from /proc."""
     running = {name: inside(cgroup_version(), path) for name, (path, _) in PLACES.items()}
     outside = workload("deep", 10, 600, env=fires())
     workloads = [outside, *running.values()]
@@ -319,8 +319,8 @@ def test_samples_say_where_their_process_runs(recording, workload, inside):  # n
 
 
 @pytest.mark.parametrize("what", ["container", "service"])
-def test_identity_read_from_proc(recording, workload, inside, what):  # noqa: F811
-    """A container in version 2 of a hybrid machine, whose cgroups of version 1 say nothing; and a service named by its environment."""
+def test_identity_is_read_from_proc(recording, workload, inside, what):  # noqa: F811
+    """A container in version 2 of a hybrid machine, whose version 1 cgroups are not specific; and a service named by its environment."""
     if what == "container":
         workload, expected = inside("v2", f"system.slice/docker-{CONTAINER}.scope", stay=True), {"container.id": CONTAINER, "container.runtime": "docker"}
     else:
@@ -332,8 +332,8 @@ def test_identity_read_from_proc(recording, workload, inside, what):  # noqa: F8
     assert places_of(profile, expected) == [expected]
 
 
-def test_pod_and_cgroup_by_path(recording, sonde, workload, inside):  # noqa: F811
-    """With what is below, and nothing else; a pod by its UID as the cluster writes it and as systemd's slices do."""
+def test_pod_and_cgroup_filters(recording, sonde, workload, inside):  # noqa: F811
+    """Including descendants, and nothing else; a pod by its UID as the cluster and as systemd slices write it."""
     version = cgroup_version()
     running, other = inside(version, f"{SLICE}/cri-containerd-{CONTAINER}.scope"), inside(version, f"kubepods/burstable/pod{POD[::-1]}/{CONTAINER[::-1]}")
     unit, outside = inside(version, "system.slice/shop.service/worker"), workload("noreturn", 600, env=fires())
@@ -350,7 +350,7 @@ def test_pod_and_cgroup_by_path(recording, sonde, workload, inside):  # noqa: F8
 # --- outputs -------------------------------------------------------------------------------------------------------------------
 
 def test_output_formats(sonde, record, tmp_path):
-    """Of one recording, in each format."""
+    """One recording in each format."""
     record("--event", FIRED, "--record-events", tmp_path / "wire", "--", workload_path("eventful"), 1, FIRINGS)
     contents = {}
     for name in ("a.pb.gz", "a.folded", "a.html", "a.json"):

@@ -1,5 +1,5 @@
-"""Every request is counted, once and under its status: what nginx's own log has, and what the clients of nginx and of a pre-fork Python server count,
-against /metrics of the agent; and what `sonde why` prints of them adds up."""
+"""Every request is counted once, under its status: the log of nginx, and the counts of clients of nginx and of a pre-fork Python server, equal the
+agent's /metrics; and what `sonde why` prints about the requests adds up."""
 import http.client
 import re
 import subprocess
@@ -12,7 +12,7 @@ from harness.processes import wait_for
 from real_servers import start_nginx, start_prefork, why
 
 pytestmark = pytest.mark.usefixtures("root")
-NO_BUDGET = ("--set", "budget.cpu=100%")  # over it, requests would no longer be monitored
+NO_BUDGET = ("--set", "budget.cpu=100%")  # over budget, requests would no longer be monitored
 CONNECTIONS = 16
 PATHS = ["/ok", "/ok", "/ok", "/missing", "/file", "/file", "/failing", "/missing"]
 WANTED = {"/ok": 200, "/missing": 404, "/file": 200, "/failing": 503}
@@ -27,7 +27,7 @@ LOCATIONS = "location /ok {{ return 200 ok; }} location /failing {{ return 503; 
 
 
 def counted(agent, service):
-    """{class of status: requests} of a service."""
+    """{status class: requests} of a service."""
     found = Counter()
     for key, value in agent.metrics().items():
         if key.startswith("http_server_request_duration_seconds_count{") and f'service_name="{service}"' in key:
@@ -36,13 +36,13 @@ def counted(agent, service):
 
 
 def named(service):
-    """The command before a server's own that gives it a name of its own."""
+    """A command prefix that gives a server a name of its own."""
     return need_command("env"), f"OTEL_SERVICE_NAME={service}"
 
 
 @pytest.fixture
 def logging_nginx(run, tmp_path):
-    """(nginx, its log): a quarter of the requests to PATHS is to something that is not there, an eighth to something that fails."""
+    """(nginx, its log): a quarter of the requests to PATHS is not found, an eighth fails."""
     log = tmp_path / "access.log"
     tmp_path.chmod(0o755)
     (tmp_path / "file").write_bytes(b"x" * 20_000)
@@ -56,7 +56,7 @@ def assert_counted(watching, service, counts):
 
 
 def printed(sonde, watching, server):
-    """Its requests, once `sonde why` has some."""
+    """The server's requests, once `sonde why` reports some."""
     return wait_for(lambda: [request for request in why(sonde, watching) if request["pid"] in server.pids], what="requests with a record")
 
 
@@ -87,8 +87,8 @@ def run_threads(*threads):
         thread.join(120)
 
 
-def test_nginx_and_its_clients_count_the_same(sonde, agent, logging_nginx):
-    """On connections that are kept, and on a new one for each request, at the same time."""
+def test_counts_match_nginx_log_and_clients(sonde, agent, logging_nginx):
+    """On kept-alive connections and on a new one per request, at the same time."""
     watching, (server, log), answers = agent(*NO_BUDGET), logging_nginx, []
     run_threads(*[threading.Thread(target=ask_nginx, args=(server.port, keep, answers)) for keep in (True, False) for _ in range(2)])
     assert len(answers) == 400
@@ -100,8 +100,8 @@ def test_nginx_and_its_clients_count_the_same(sonde, agent, logging_nginx):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])
-def test_nginx_and_wrk_count_the_same(sonde, agent, logging_nginx, tmp_path, connection):
-    """Some hundred thousand requests."""
+def test_counts_match_nginx_log_and_wrk(sonde, agent, logging_nginx, tmp_path, connection):
+    """Several hundred thousand requests."""
     wrk = need_command("wrk")
     (tmp_path / "mixed.lua").write_text(MIXED)
     watching, (server, log) = agent(*NO_BUDGET), logging_nginx
@@ -115,7 +115,7 @@ def test_nginx_and_wrk_count_the_same(sonde, agent, logging_nginx, tmp_path, con
     assert server.running.stop() == 0
     assert_counted(watching, "counted-nginx", logged(log))
     by_sonde = counted(watching, "counted-nginx")
-    # wrk goes when its time is over: what each connection then waits for nginx has served and wrk does not count.
+    # wrk exits when its time is over: nginx has served a last request on each connection that wrk does not count.
     assert by_wrk <= by_sonde.total() <= by_wrk + CONNECTIONS
     assert failed_by_wrk <= by_sonde["4xx"] + by_sonde["5xx"] <= failed_by_wrk + CONNECTIONS
     assert_printed(ours)
@@ -135,8 +135,8 @@ def ask(port, answers):
     connection.close()
 
 
-def test_prefork_and_its_clients_count_the_same(sonde, agent, run):
-    """As many kept connections as there are workers: each worker serves one to its end."""
+def test_counts_match_clients_of_a_prefork_server(sonde, agent, run):
+    """As many kept-alive connections as workers: each worker serves one until it is closed."""
     watching, server = agent(*NO_BUDGET), start_prefork(run, WORKERS, named("counted-prefork"))
     answers = []
     run_threads(*[threading.Thread(target=ask, args=(server.port, answers)) for _ in range(WORKERS)])

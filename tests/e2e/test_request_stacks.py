@@ -1,4 +1,4 @@
-"""Which function of a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers."""
+"""The function in which a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers."""
 import time
 
 import pytest
@@ -10,13 +10,13 @@ WAYS = ["threads", "epoll", "prefork"]
 
 
 def naps_of(requests, server):
-    """The parts of its requests that are sleeps."""
+    """The sleep components of its requests."""
     return [part for r in requests if r["route"] == "/naps" and r["service"] == "server" and r["status"] == 200 and r["pid"] in server.pids
             for part in parts_of(r, "sleep")]
 
 
 def assert_function(part):
-    """Also where its unwind table was not there yet: then the stack comes as a copy, which may be too short for the outer frames only."""
+    """Also before the unwind table exists: then a copy of the stack is unwound later, which may be too short for the outer frames only."""
     stack = part["stack"]
     assert stack.index("sleep_ms") + 1 == stack.index("nap_long"), part
     assert "sleep_ms < nap_long" in part["detail"], part
@@ -39,8 +39,8 @@ def start(run, way, folder):
     return server
 
 
-def test_function_that_slept(sonde, agent, run, tmp_path):
-    """The first requests of a process may come before its unwind table is there; a later one has its whole stack."""
+def test_sleeping_function_is_shown_by_the_agent(sonde, agent, run, tmp_path):
+    """The first requests of a process may precede its unwind table; a later one has its whole stack."""
     watching = agent("--set", "budget.cpu=100%")
     servers = [start(run, way, tmp_path) for way in WAYS]
 
@@ -57,12 +57,12 @@ def test_function_that_slept(sonde, agent, run, tmp_path):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", WAYS)
-def test_most_requests_have_the_function_that_slept(sonde, run, tmp_path, way):
-    """Without an agent; and the kernel's part, too."""
+def test_most_requests_show_the_sleeping_function(sonde, run, tmp_path, way):
+    """Without an agent; including the kernel's frames."""
     server = start(run, way, tmp_path)
 
     def drive():
-        for _ in range(8):  # tables are made when the first has been seen
+        for _ in range(8):  # unwind tables are built when the first request has been seen
             get(server.port, "/naps?ms=40")
             time.sleep(0.2)
     sleeps = naps_of(why_without_agent(sonde, run, drive), server)
@@ -70,4 +70,4 @@ def test_most_requests_have_the_function_that_slept(sonde, run, tmp_path, way):
     for part in sleeps:
         assert_function(part)
     assert any(not part["stack"][-1].startswith("[truncated") for part in sleeps), sleeps
-    assert sum(part["stack"][0].endswith("_[k]") for part in sleeps) >= 6, sleeps  # not where the return to a CPU was not traced (docs/why.md)
+    assert sum(part["stack"][0].endswith("_[k]") for part in sleeps) >= 6, sleeps  # missing where the switch back to the CPU was not traced (docs/why.md)

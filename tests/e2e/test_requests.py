@@ -1,5 +1,5 @@
-"""`sonde why` on servers that were not written for it: nginx with a slow service behind it, and Python's threading server. Without an agent it
-watches by itself."""
+"""`sonde why` on servers that were not written for it: nginx with a slow upstream service, and Python's threading server. Without an agent, `sonde
+why` observes them itself."""
 import json
 import os
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("root")
 
 @pytest.fixture
 def behind_nginx(run, tmp_path):
-    """(nginx, the service behind its /p/); /f/big is a file of 3 MB."""
+    """(nginx, the upstream service of its /p/); /f/big is a file of 3 MB."""
     tmp_path.chmod(0o755)
     (tmp_path / "big").write_bytes(os.urandom(3_000_000))
     service = start_threading(run)
@@ -20,7 +20,7 @@ def behind_nginx(run, tmp_path):
 
 
 def ask_until_done(server, *targets):
-    """Returns when the server has turned elsewhere: its last request has its record then."""
+    """Returns when the server is busy with something else: then its last request has been recorded."""
     for target in targets:
         get(server.port, target)
     if server.running.process.args[0].endswith("nginx"):
@@ -48,23 +48,23 @@ def requests_of_nginx(sonde, run, servers):
     requests = why_without_agent(sonde, run, lambda: ask_until_done(nginx, "/p/sleep", "/f/big"))
     slow, big = only(requests, nginx, "/p/sleep"), only(requests, nginx, "/f/big")
     assert slow["service"] and any(f"127.0.0.1:{service.port}" in part["detail"] for part in parts_of(slow, "downstream")), slow
-    assert big["bytes_out"] > 3_000_000  # header by writev, body by sendfile
+    assert big["bytes_out"] > 3_000_000  # headers by writev, body by sendfile
     return slow
 
 
-def test_causes_in_python_threads(sonde, run):
+def test_causes_in_a_threading_server(sonde, run):
     found = causes_in_python(sonde, run)
     assert all(request["status"] == 200 and request["method"] == "GET" for request in found.values()), found
     for route, kind, detail in (("/sleep", "sleep", "nanosleep"), ("/lock", "lock", "futex"), ("/cpu", "cpu", "")):
         assert any(detail in part["detail"] for part in parts_of(found[route], kind)), found[route]
 
 
-def test_nginx_waits_for_the_service_behind_it(sonde, run, behind_nginx):
+def test_nginx_waits_for_its_upstream(sonde, run, behind_nginx):
     requests_of_nginx(sonde, run, behind_nginx)
 
 
 @pytest.mark.statistical
-def test_time_of_each_cause(sonde, run, behind_nginx):
+def test_time_of_each_cause_matches(sonde, run, behind_nginx):
     found = causes_in_python(sonde, run)
     for route, kind in (("/sleep", "sleep"), ("/lock", "lock"), ("/cpu", "cpu")):
         assert total(found[route], kind) >= 40_000_000, found[route]

@@ -1,5 +1,5 @@
-"""Processes that live for 5 ms, sampled by Sonde and at the same time by a perf of the whole node: as many samples as perf has and as the
-kernel accounts of their CPU time, each under its process, with its stack whole and named. And each event of such processes."""
+"""Processes that live for 5 ms, sampled by Sonde and at the same time by a system-wide perf: as many samples as perf has and as their CPU time in the
+kernel's accounting implies, each with its process and with a whole, named stack. And each event of such processes."""
 import os
 import re
 import shutil
@@ -16,16 +16,16 @@ from harness.workloads import workload_path
 from native_stacks import BEGINNINGS
 
 MILLISECONDS = 5
-NAMELESS = re.compile(r"\+0x[0-9a-f]+$|^\[|^0x[0-9a-f]+$|^$")
+NO_NAME = re.compile(r"\+0x[0-9a-f]+$|^\[|^0x[0-9a-f]+$|^$")
 
 
-class Storm:
-    """One storm, and what was seen of it."""
+class StormRecording:
+    """A run of the workload `storm` under both samplers, and what each recorded."""
 
     def __init__(self, sonde, folder, processes, hz):
         self.path, data, ours = folder / f"storm-{os.getpid()}", folder / "perf.data", folder / "ours.pb.gz"
         shutil.copy(workload_path("storm"), self.path)
-        # One inside the other, so that both have begun before the storm does and end after it.
+        # Nested commands, so that both samplers start before the storm and end after it.
         theirs = [need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-a", "-e", "cpu-clock", "-F", hz, "-o", data, "--"]
         command = [sonde, "record", "-F", hz, "-o", ours, "--", *theirs, self.path, processes, MILLISECONDS]
         done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, errors="replace")
@@ -34,56 +34,56 @@ class Storm:
         self.said, self.processes, self.cpu_ns = done.stderr[-1500:], processes, facts["cpu_ns"] + facts["own_cpu_ns"]
         self.profile = Profile(*pprof.read(ours), done.stderr).of(process=self.path.name)
         self.perf_count = perf_data.samples_by_name(data).get(self.path.name, 0)
-        # A sampler's clock stands anywhere in its period when a thread gets the CPU: each stretch of running is worth a sample more or
-        # less, with a variance of at most a quarter. The one that starts them has at most a stretch for each of theirs.
+        # A sampler's clock has a random phase when a thread gets the CPU: each stretch of running is worth a sample more or less, with a variance of
+        # at most a quarter. The starting process has at most one stretch for each of its children's.
         self.deviation = (2 * (processes + facts["switches"]) / 4) ** 0.5
 
 
-def test_each_firing_is_whole_and_placed(sonde, record, monkeypatch, tmp_path):
-    """Of 100 processes one after the other, each gone as soon as it has fired 20 times."""
+def test_each_event_is_whole_and_has_its_process(sonde, record, monkeypatch, tmp_path):
+    """100 processes one after the other, each of which exits right after it has fired 20 times."""
     count, firings, path = 100, 20, shutil.copy(workload_path("storm"), tmp_path / "storm-fired")
     for name, value in fires(firings).items():
         monkeypatch.setenv(name, value)
     profile = record("--event", FIRED, "--", path, count, 0)
     own = profile.where(lambda s: "storm_leaf" in s.frames)
     assert_exact(own, "main;storm_work;storm_leaf", count * firings)
-    assert all(is_whole(s) and is_placed(s, path) and s.labels["process"] == path.name for s in own.samples), own.top()
+    assert all(is_whole(s) and has_pid_and_path(s, path) and s.labels["process"] == path.name for s in own.samples), own.top()
     assert len({s.labels["pid"] for s in own.samples}) > (own.count - 1) // firings, "all of them in a few processes"
 
 
 @pytest.mark.statistical
-def test_as_many_samples_as_perf(sonde, root, tmp_path):
-    """Often enough that 1 % is no chance: four deviations of both samplers, of 21000 samples. Only where the machine takes the CPU away
-    all the time are they more, and then as much is allowed."""
+def test_sample_count_matches_perf(sonde, root, tmp_path):
+    """The rate is so high that 1 % is significant: four deviations of both samplers, of 21000 samples. Only on a machine with constant steal time are
+    the deviations larger, and then as much is allowed."""
     hz = 4999
-    storm = Storm(sonde, tmp_path, 800, hz)
+    storm = StormRecording(sonde, tmp_path, 800, hz)
     count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.said}"
-    assert storm.perf_count > 0.5 * storm.cpu_ns * hz / 1e9, said  # it has seen it; ticks that come too late are missing
+    assert storm.perf_count > 0.5 * storm.cpu_ns * hz / 1e9, said  # perf saw the storm; late ticks are missing
     assert count >= storm.perf_count - max(0.01 * storm.perf_count, 4 * storm.deviation * 2**0.5), said
-    # The kernel does not count interrupts as theirs, which is where samples are taken: there are more samples than accounted. Where a host
-    # takes the CPU away and does not tell, there are fewer, for perf too: ticks that came too late are nobody's.
+    # The kernel does not account interrupts, in which samples are taken, to the process: there are more samples than accounted time. Where a host
+    # takes the CPU away unnoticed, there are fewer, for perf too: late ticks belong to no process.
     asked_ns = min(storm.cpu_ns, storm.perf_count * 1e9 / hz)
     assert storm.profile.ns >= asked_ns - max(0.01 * asked_ns, 4 * storm.deviation * 1e9 / hz), f"{storm.cpu_ns} ns used, {storm.profile.ns} ns seen\n{said}"
 
 
 def is_whole(sample):
-    return BEGINNINGS.match(sample.frames[0]) and not any(NAMELESS.search(frame) for frame in sample.frames)
+    return BEGINNINGS.match(sample.frames[0]) and not any(NO_NAME.search(frame) for frame in sample.frames)
 
 
-def is_placed(sample, path):
-    """Under a pid and the file that it runs."""
+def has_pid_and_path(sample, path):
+    """The sample has a pid and the path of the file that it runs."""
     return sample.labels.get("pid") and sample.labels.get("process.executable.path") == str(path)
 
 
 @pytest.mark.statistical
-def test_each_sample_is_whole_and_placed(sonde, root, tmp_path):
-    storm = Storm(sonde, tmp_path, 400, 499)
+def test_each_sample_is_whole_and_has_its_process(sonde, root, tmp_path):
+    storm = StormRecording(sonde, tmp_path, 400, 499)
     profile = storm.profile
     assert profile.count > storm.processes, storm.said
     whole = profile.where(is_whole)
     assert whole.count >= 0.99 * profile.count - 2, profile.where(lambda s: not is_whole(s)).top()
-    # In the middle of exec the new file is told a moment later, which may be the next turn's: as often as chance has it.
-    elsewhere = profile.where(lambda s: not is_placed(s, storm.path))
+    # During exec the new file becomes known a moment later, possibly after the next sample; this happens at random.
+    elsewhere = profile.where(lambda s: not has_pid_and_path(s, storm.path))
     in_exec = elsewhere.where(lambda s: any("execve" in frame for frame in s.frames))
     assert in_exec.count <= 0.01 * profile.count, in_exec.top()
     assert elsewhere.count - in_exec.count <= 2, f"{elsewhere.top()}\n{[s.labels for s in elsewhere.samples]}"

@@ -37,7 +37,7 @@ def page_at(host, port):
     return reply.status, reply.read()
 
 
-def test_up_prints_where_its_page_is(sonde, terminal):
+def test_up_prints_the_address_of_its_page(sonde, terminal):
     up = terminal(sonde, "up", "--listen", "127.0.0.1:0")
     address = up.wait_for(ADDRESS.search, what="the address")
     status, body = page_at(address[2], address[3])
@@ -46,8 +46,8 @@ def test_up_prints_where_its_page_is(sonde, terminal):
     assert up.end() == 0, up.seen
 
 
-def test_up_prints_it_into_a_pipe_too(sonde, root):
-    """At once: a reader does not wait for the end."""
+def test_up_prints_the_address_to_a_pipe(sonde, root):
+    """At once: a reader of the pipe does not have to wait for the end."""
     up = subprocess.Popen([sonde, "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         address = ADDRESS.match(up.stdout.readline())
@@ -60,7 +60,7 @@ def test_up_prints_it_into_a_pipe_too(sonde, root):
 
 
 def test_make_run_prints_the_address(run, root, tmp_path):
-    """As the README says it, in a network of its own: the port is the default one."""
+    """As in the README, in a network namespace of its own, because it uses the default port."""
     build = os.path.relpath(os.environ.get("SONDE_BUILD", TOP / "build"), TOP)
     made = run("unshare", "-n", "sh", "-c", f"ip link set lo up && exec make -s run BUILD={build}", name="make", cwd=TOP)
     address = wait_for(lambda: ADDRESS.search(made.out) or not made.alive, 120, "the address")
@@ -71,20 +71,20 @@ def test_make_run_prints_the_address(run, root, tmp_path):
     assert b"<title>" in seen.stdout, seen
 
 
-def test_progress_of_a_recording(sonde, terminal, run, tmp_path):
+def test_recording_shows_its_progress(sonde, terminal, run, tmp_path):
     busy = run(workload_path("deep"), 10, 60)
     path = tmp_path / "p.pb.gz"
     recording = terminal(sonde, "record", "-F", 199, "-p", busy.pid, "-o", path)
     line = recording.wait_for(re.compile(r"\r\x1b\[Krecording: (\d+\.\d+ s), ([1-9]\d+) samples, \d+ lost  \(Ctrl-C stops and writes the profile\)").search, what="progress")
     recording.type("\x03")
     assert recording.end() == 0, recording.seen
-    last = recording.seen.rpartition("\r\x1b[K")[2]  # the line is wiped before the last word
+    last = recording.seen.rpartition("\r\x1b[K")[2]  # the progress line is erased before the final message
     wrote = re.fullmatch(rf"sonde: wrote {re.escape(str(path))}: (\d+) samples of \d+ processes[^\r\n]*\r\n", last)
     assert wrote and int(wrote[1]) >= int(line[2]), recording.seen
     assert Profile(*pprof.read(path)).count == int(wrote[1])
 
 
-def test_progress_has_the_duration(sonde, terminal, tmp_path):
+def test_progress_shows_the_duration(sonde, terminal, tmp_path):
     recording = terminal(sonde, "record", "-d", "300", "-o", tmp_path / "p.folded")
     recording.wait_for(re.compile(r"recording: [\d.]+ s of 300 s, \d+ samples").search, what="progress")
     recording.type("\x03")
@@ -98,8 +98,8 @@ def test_no_progress_without_a_terminal(sonde, root, run, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["sonde", "command"])
-def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
-    """It reaches both: the command ends, the profile is kept, and the status is the same whichever of the two ends first."""
+def test_ctrl_c_ends_the_command_and_keeps_the_profile(sonde, terminal, tmp_path, first):
+    """Both processes get SIGINT: the command ends, the profile is kept, and the status is the same whichever of the two ends first."""
     path = tmp_path / "p.pb.gz"
     recording = terminal(sonde, "record", "-F", 199, "-o", path, "--", workload_path("deep"), 10, 60)
     progress = recording.wait_for(re.compile(r", ([1-9]\d+) samples").search, what="samples")
@@ -116,8 +116,8 @@ def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
     assert profile.count >= int(progress[1]) and profile.of(pid=command).where(lambda s: "deep_leaf" in s.frames).count, profile.top()
 
 
-def test_an_interrupted_command_is_ended(sonde, run, root, tmp_path):
-    """Asked to stop alone, as by `kill`, it does not leave the command behind."""
+def test_terminated_recording_ends_its_command(sonde, run, root, tmp_path):
+    """When only the recording is terminated, as by `kill`, it does not leave the command behind."""
     path = tmp_path / "p.pb.gz"
     recording = run(sonde, "record", "-F", 199, "-o", path, "--", workload_path("deep"), 10, 60)
     command = int(wait_for(lambda: re.search(r"^pid (\d+)", recording.out, re.M), what="the command")[1])

@@ -1,5 +1,5 @@
-"""Samples and waits carry the ids that their thread publishes as OTEP 4947 has it, with nothing attached to the program: each way that a compiler
-and a loader have to a thread's variable, in a program without libsonde; libsonde in C and in Python."""
+"""Samples and waits carry the ids that their thread publishes by OTEP 4947, without attaching to the program: with each TLS model of compilers and
+loaders, in a program without libsonde; and with libsonde in C and in Python."""
 import os
 import re
 import subprocess
@@ -20,7 +20,7 @@ from python_package import env_of, package  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("root")
 WORKLOADS = TOP / "tests/workloads"
-# The options of gcc for the library, and how the program gets it.
+# gcc options for the library, and how the program loads it.
 WAYS = {
     "descriptor": (["-mtls-dialect=gnu2"], "linked"),
     "descriptor, loaded later": (["-mtls-dialect=gnu2"], "loaded"),
@@ -35,7 +35,7 @@ WAYS = {
 
 
 def build(way, folder):
-    """The command that runs the program built in this way."""
+    """The command that runs the program built this way."""
     flags, how = WAYS[way]
     library, program = folder / "libcontexts.so", folder / "contexts"
     sources = WORKLOADS / "contexts.c", WORKLOADS / "contexts_library.c"
@@ -68,7 +68,7 @@ def said(sample):
 
 
 def is_enough(samples):
-    """Of both threads some that were seen at work, and asleep, and few from before the process was known."""
+    """Whether both threads have samples at work and waiting, and few from before the process was known."""
     seen, late = Counter(), 0
     for sample in samples:
         if place(sample) not in ("burn_outer", "nap_outer"):
@@ -117,7 +117,7 @@ def recorded(sonde, tmp_path_factory):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=WAYS.keys())
-def test_ways_to_a_variable(recorded, way):
+def test_thread_variable_is_read_in_every_tls_model(recorded, way):
     """Every event and every wait of a request's function has the request's ids, and no other has any."""
     programs, events, waits = recorded
     pid, ids = programs[way].pid, ids_of(programs[way])
@@ -137,8 +137,8 @@ def test_ways_to_a_variable(recorded, way):
 
 @pytest.fixture
 def record(record_busy):
-    """record(workload, is_enough) -> its samples and waits, made without --links, of as much CPU time as it takes: a busy machine is late to know a process, and
-    gives its threads unequal shares."""
+    """record(workload, is_enough) -> its samples and waits, without --links, for as long as needed: a busy machine takes longer to identify a process
+    and schedules its threads unequally."""
     def start(workload, is_enough):
         for seconds in (0.8, 4, 20, 100):
             samples = record_busy(workload, seconds, "--wall")[0]
@@ -149,20 +149,20 @@ def record(record_busy):
 
 
 @pytest.mark.statistical
-def test_sampled_cpu_time_and_waits(tmp_path, run, record):
+def test_sampled_cpu_time_and_waits_have_their_ids(tmp_path, run, record):
     workload = Workload(run(*build("descriptor", tmp_path)))
     samples = record(workload, is_enough)
     ids = ids_of(workload)
     for sample in samples:
         if place(sample) not in ("burn_outer", "nap_outer"):
-            assert place(sample) is None or said(sample) == (None, None), sample  # between two places the variable is being set
+            assert place(sample) is None or said(sample) == (None, None), sample  # the variable is being set between two functions
         elif said(sample) != (None, None):
             assert said(sample) == ids[f"burn_outer-{sample.labels['tid']}"]
     assert is_enough(samples), Counter({(sample.labels["tid"], place(sample), said(sample)): sample.count for sample in samples})
 
 
-def test_request_that_libsonde_traces_in_python(gated, tmp_path, package):  # noqa: F811
-    """The extension is loaded late, and its variable with it. Nothing is attached."""
+def test_python_request_of_libsonde_has_its_ids(gated, tmp_path, package):  # noqa: F811
+    """The extension, and its variable with it, is loaded late. Nothing is attached."""
     program = gated.run("/usr/bin/python3", WORKLOADS / "python/traced_works.py", gated.path, FIRINGS, tmp_path / "trace.json", env=env_of(package))
     wait_for(lambda: "ready" in program.out or not program.alive, 60, "the program")
     profile, found = gated.record([program.pid], lambda: "fired" in program.out), Counter()
@@ -175,7 +175,7 @@ def test_request_that_libsonde_traces_in_python(gated, tmp_path, package):  # no
 @pytest.mark.alone
 def test_agent_counts_processes_with_a_context(agent, run, tmp_path):
     started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%")
-    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it knows no process
+    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it does not know the process
     before = started.metric("sonde_thread_context_processes")
     workload = Workload(run(*build("descriptor", tmp_path)))
     wait_for(lambda: started.metric("sonde_thread_context_processes") > before, 60, "the process to be known")
@@ -185,12 +185,12 @@ def test_agent_counts_processes_with_a_context(agent, run, tmp_path):
 
 
 @pytest.mark.statistical
-def test_packets_of_the_agent_have_links(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
-    """The same of what an agent sends, decoded by OpenTelemetry's messages, CPU time and waits: of each thread its own request and no other, and none
-    where it worked for no request."""
+def test_exported_packets_have_links(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
+    """The same in an agent's packets, decoded by OpenTelemetry's messages, for CPU time and waits: each thread has its own request's ids and no
+    others, and none where it worked for no request."""
     to = receiver()
     started = agent("--rate", "199", "--waits", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
-    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it knows no process
+    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it does not know the process
     before = started.metric("sonde_thread_context_processes")
     workload = Workload(run(*build("descriptor", tmp_path)))
     ids = ids_of(workload)
@@ -206,7 +206,7 @@ def test_packets_of_the_agent_have_links(agent, run, receiver, profcheck, tmp_pa
         names, link = {frame["name"] for frame in s["frames"]}, (s["trace_id"], s["span_id"])
         if not names & {"burn_outer", "nap_outer"}:
             assert not names & {"burn_torn", "burn_nobody", "nap_torn", "nap_nobody"} or link == ("", ""), (names, link)
-        elif link != ("", ""):  # before the process was known there is none
+        elif link != ("", ""):  # samples from before the process was known have no link
             assert link == ids[f"burn_outer-{s['attributes']['thread.id']}"], (ids, s)
             linked[time, link] = linked.get((time, link), 0) + len(s["times"])
     assert set(linked) == {(time, link) for time in ("cpu", "off_cpu") for link in ids.values()} and min(linked.values()) > 5, (linked, len(samples))

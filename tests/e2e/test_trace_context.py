@@ -1,7 +1,7 @@
-"""W3C Trace Context over HTTP, by the protocol of the W3C's own harness (trace_context_service.py): a request with some headers is sent to a
-server with our middleware, which calls back, and what that call carries is looked at. The single vectors are in
-tests/unit/lib/trace/test_{sampling,otel}.c and, for what is passed on in Python, below; here is what becomes of headers on the way: their names, their
-number, the space around them."""
+"""W3C Trace Context over HTTP, by the protocol of the W3C's own test harness (trace_context_service.py): a request with certain headers is sent to a
+server with Sonde's middleware, which calls back; the headers of that call are checked. Single vectors are in
+tests/unit/lib/trace/test_{sampling,otel}.c and, for contexts passed on in Python, below; these tests cover HTTP header handling: names, number,
+whitespace."""
 import http.client
 import json
 import re
@@ -22,7 +22,7 @@ MANY = [",".join(f"k{i}={i}" for i in range(start, start + 8)) for start in rang
 
 @pytest.fixture
 def service(environment, package, run):  # noqa: F811
-    """service(headers, count=1) -> [the headers of each call that came of it]."""
+    """service(headers, count=1) -> [the headers of each resulting call]."""
     if not (package / "sonde/libsonde-otlp.so.1").exists():
         skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
     receiver = Receiver()
@@ -52,12 +52,12 @@ def service(environment, package, run):  # noqa: F811
 
 
 def parts(headers):
-    """Trace, span and flags of a valid traceparent."""
+    """Trace id, span id and flags of a valid traceparent."""
     return re.fullmatch("00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-(0[0-3])", headers["traceparent"]).groups()
 
 
 @pytest.mark.peer
-def test_a_callers_trace_goes_on(service):
+def test_callers_trace_continues(service):
     for name in ("traceparent", "TraceParent", "TRACEPARENT", "tRaCePaReNt"):
         for value in (PARENT, f" {PARENT}", f"\t {PARENT} \t", f"cc-{TRACE}-{SPAN}-01-what-comes"):
             call, = service([(name, value)])
@@ -75,7 +75,7 @@ def test_invalid_traceparent_starts_a_trace(service):
 
 
 @pytest.mark.peer
-def test_every_call_is_a_span(service):
+def test_every_outgoing_call_has_its_own_span(service):
     for headers in ([], [("traceparent", PARENT)], [("traceparent", f"00-{'0' * 32}-{SPAN}-01")]):
         traces, spans, _ = zip(*map(parts, service(headers, 3)))
         assert len(set(spans)) == 3 and len(set(traces)) == 1 and (traces[0] == TRACE) == (headers == [("traceparent", PARENT)])
@@ -94,8 +94,8 @@ BAD = [["foo=1,foo=2"], ["foo=1", "foo=1"], ["foo =1"], ["FOO=1"], ["@foo=1,bar=
 
 @pytest.mark.peer
 @pytest.mark.parametrize("flags", ["01", "00"])
-def test_tracestate(service, flags):
-    """Also of a caller that does not sample."""
+def test_tracestate_is_passed_on(service, flags):
+    """Also for a caller that does not sample."""
     for lines, wanted in GOOD:
         call, = service([("traceparent", PARENT[:-2] + flags), *(("TraceState", line) for line in lines)])
         assert (parts(call)[0], parts(call)[2]) == (TRACE, flags) and members(call) == wanted.split(), (lines, call)
@@ -106,7 +106,7 @@ def test_tracestate(service, flags):
 @pytest.mark.peer
 @pytest.mark.parametrize("flags", ["01", "00"])
 def test_invalid_tracestate_is_left_out(service, flags):
-    """Also of a caller that does not sample, whose traceparent is passed on as it came."""
+    """Also for a caller that does not sample, whose traceparent is passed on unchanged."""
     for lines in BAD:
         call, = service([("traceparent", PARENT[:-2] + flags), *(("tracestate", line) for line in lines)])
         assert parts(call)[0] == TRACE and (parts(call)[1] == SPAN) == (flags == "00") and "tracestate" not in call, (lines, call)
@@ -114,5 +114,5 @@ def test_invalid_tracestate_is_left_out(service, flags):
 
 @pytest.mark.sanitized
 def test_valid_context_is_passed_on(package):  # noqa: F811
-    """And nothing else, with the native part and without it."""
+    """And nothing else, with the native extension and without it."""
     assert python(package, TOP / "tests/workloads/python/passed_on.py")[0] == ""

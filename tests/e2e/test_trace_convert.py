@@ -1,4 +1,5 @@
-"""`sonde trace convert`: the spans of real files are those that Triton itself would have exported, in JSON and in protobuf; Chrome's events nest."""
+"""`sonde trace convert`: the spans of real files equal those that Triton itself would have exported, in JSON and in protobuf; Chrome's events
+nest."""
 import json
 import random
 import subprocess
@@ -20,7 +21,7 @@ def convert(sonde):
 
 
 def spans_of_json(data):
-    """Of an OTLP/JSON object: [(trace id, span id, parent, name, kind, start, end, {attribute: value}, [(time, event)])]"""
+    """From an OTLP/JSON object: [(trace id, span id, parent, name, kind, start, end, {attribute: value}, [(time, event)])]"""
     resource, = json.loads(data)["resourceSpans"]
     assert resource["resource"] == {"attributes": [{"key": "service.name", "value": {"stringValue": "triton-inference-server"}}]}
     scope, = resource["scopeSpans"]
@@ -34,7 +35,7 @@ def spans_of_json(data):
 
 
 def spans_of_protobuf(data):
-    """The same of a TracesData message (opentelemetry/proto/trace/v1/trace.proto)."""
+    """The same from a TracesData message (opentelemetry/proto/trace/v1/trace.proto)."""
     one, message, number = pprof._one, pprof._message, lambda field: int.from_bytes(field, "little")
     found = []
     for resource in message(data)[1]:
@@ -68,13 +69,13 @@ def traces_of(items):
 
 
 def check_spans(items, spans, zero):
-    """Every trace has its spans, in them its moments, each once; the spans of a request are one tree."""
+    """Every trace has its spans with each of its timestamps once; the spans of a request form one tree."""
     traces, by_span, by_trace = traces_of(items), {span[1]: span for span in spans}, {}
     assert len(by_span) == len(spans)
     models = {span[7]["triton.trace_id"]: span for span in spans if span[7]}
     for number, trace in traces.items():
-        told = [name for _, name in trace["stamps"]]
-        if not {"REQUEST_START", "REQUEST_END"} <= set(told):
+        known = [name for _, name in trace["stamps"]]
+        if not {"REQUEST_START", "REQUEST_END"} <= set(known):
             assert number not in models
             continue
         span = models[number]
@@ -91,7 +92,7 @@ def check_spans(items, spans, zero):
         events = span[8] + [event for other in inner for event in other[8]] + (above[8] if above and above[3] == "InferRequest" else [])
         assert sorted(events) == sorted((zero + ns, name) for ns, name in trace["stamps"])
         compute = [other for other in inner if other[3] == "compute"]
-        assert len(compute) == (COMPUTE <= set(told))
+        assert len(compute) == (COMPUTE <= set(known))
         for other in compute:
             assert {name for _, name in other[8]} == COMPUTE and other[5:7] == (at["COMPUTE_START"], at["COMPUTE_END"])
         by_trace.setdefault(span[0], set()).add(number)
@@ -101,7 +102,7 @@ def check_spans(items, spans, zero):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
-def test_spans_of_real_files(convert, number):
+def test_spans_of_real_files_are_complete(convert, number):
     path = REAL / f"trace.json.{number}"
     done = convert("--format", "otlp-json", "--zero", "1000000000000000000", path)
     assert done.returncode == 0 and done.stderr == said_of_tensors(number)
@@ -114,7 +115,7 @@ def test_spans_of_real_files(convert, number):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("seed", range(2))
-def test_spans_of_made_files(convert, tmp_path, seed):
+def test_spans_of_generated_files_are_complete(convert, tmp_path, seed):
     items = [item for item in Maker(seed).items(60) if "activity" not in item]
     path = tmp_path / "t"
     path.write_text(json.dumps(items))
@@ -123,7 +124,7 @@ def test_spans_of_made_files(convert, tmp_path, seed):
     assert spans_of_protobuf(convert("-f", "otlp", "--zero", "5", path).stdout) == spans
 
 
-def test_default_clock_is_this_machines(convert):
+def test_default_clock_offset_is_this_machines(convert):
     first = spans_of_json(convert("-f", "otlp-json", REAL / "trace.json.0").stdout)[0]
     zero = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     ns = json.loads((REAL / "trace.json.0").read_text())[0]["timestamps"][0]["ns"]
@@ -139,7 +140,7 @@ def stamp(number, name, ns):
     return {"id": number, "timestamps": [{"name": name, "ns": ns}]}
 
 
-def test_own_pairs_are_spans(convert, tmp_path):
+def test_custom_start_end_pairs_are_spans(convert, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps([stamp(1, "HTTP_RECV_START", 1), {"id": 1, "model_name": "m", "model_version": 1}, stamp(1, "REQUEST_START", 10), stamp(1, "STEP_START", 20),
                                 stamp(1, "mark", 25), stamp(1, "STEP_END", 30), stamp(1, "COMPUTE_START", 35), stamp(1, "REQUEST_END", 40)]))
@@ -151,7 +152,7 @@ def test_own_pairs_are_spans(convert, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_names_of_any_bytes(convert, tmp_path):
+def test_names_with_arbitrary_bytes(convert, tmp_path):
     path = tmp_path / "t"
     names = ["a\"b\\", "\u0000\u001b", "größe", "\ud83d"]
     content = json.dumps([item for i, name in enumerate(names, 1) for item in ({"id": i, "model_name": name, "model_version": 1, "request_id": name}, stamp(i, "REQUEST_START", 1),
@@ -184,7 +185,7 @@ def test_chrome_events_nest(convert, number):
     assert {event["pid"] for event in events} == {event["pid"] for event in events if event["name"] == "process_name"}
 
 
-def test_output_file(convert, tmp_path):
+def test_output_file_is_written(convert, tmp_path):
     output = tmp_path / "out.json"
     output.write_text("old")
     assert convert("-f", "chrome", "-o", output, "/nowhere").returncode == 1
@@ -196,7 +197,7 @@ def test_output_file(convert, tmp_path):
     assert done.returncode == 1 and b"No space left" in done.stderr
 
 
-def test_wrong_arguments(convert):
+def test_invalid_arguments_are_explained(convert):
     good = REAL / "trace.json.0"
     for arguments, status, expected in (((), 2, b"convert needs --format NAME and a FILE"), ((good,), 2, b"convert needs --format NAME"), (("-f", "xml", good), 2, b"not one of otlp-json, otlp, chrome"),
                                         (("-f", "chrome"), 2, b"and a FILE"), (("-f", "otlp", "--zero", "-1", good), 2, b"whole number"), (("-f", "otlp", "/nowhere"), 1, b"neither /nowhere nor /nowhere.0 exists"),
@@ -206,7 +207,7 @@ def test_wrong_arguments(convert):
 
 
 @pytest.mark.sanitized
-def test_a_cut_file_is_converted_up_to_the_cut(convert, tmp_path):
+def test_truncated_file_is_converted_up_to_the_cut(convert, tmp_path):
     content, path = (REAL / "trace.json.6").read_bytes(), tmp_path / "t"
     for size in random.Random(2).sample(range(1, len(content)), 10):
         path.write_bytes(content[:size])

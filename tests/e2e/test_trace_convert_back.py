@@ -1,5 +1,5 @@
-"""`sonde trace convert --format triton`: what went to OpenTelemetry's format and back is what it was, and what a real Triton exported becomes a trace
-file that others read."""
+"""`sonde trace convert --format triton`: a round trip through OpenTelemetry's format preserves a file, and spans exported by a real Triton become a
+trace file that third-party readers accept."""
 import json
 import random
 import subprocess
@@ -11,12 +11,12 @@ from trace_files import REAL, Maker
 
 @pytest.fixture
 def trace(sonde):
-    """trace(verb, arguments...)"""
+    """trace(subcommand, arguments...)"""
     return lambda verb, *arguments: subprocess.run([sonde, "trace", verb, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
 
 
 def moments(items):
-    """{id: its header and its moments}, in no order."""
+    """{id: its header and its timestamps}, unordered."""
     found = {}
     for item in items:
         mine = found.setdefault(item["id"], {"stamps": []})
@@ -27,7 +27,7 @@ def moments(items):
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
 @pytest.mark.parametrize("way", ["otlp", "otlp-json"])
-def test_there_and_back(trace, tmp_path, number, way):
+def test_round_trip_of_real_files(trace, tmp_path, number, way):
     path, between, back = REAL / f"trace.json.{number}", tmp_path / "spans", tmp_path / "back.json"
     assert trace("convert", "-f", way, "--zero", 10 ** 18, path, "-o", between).returncode == 0
     done = trace("convert", "-f", "triton", "--zero", 10 ** 18, between, "-o", back)
@@ -41,8 +41,8 @@ def test_there_and_back(trace, tmp_path, number, way):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("seed", range(2))
-def test_made_ones_there_and_back(trace, tmp_path, seed):
-    """With names of the model's own, in a shuffled file of several exports."""
+def test_round_trip_of_generated_files(trace, tmp_path, seed):
+    """With custom timestamp names, in a shuffled file of several exports."""
     items = [item for item in Maker(seed).items(40) if "activity" not in item]
     path, between, back = tmp_path / "t", tmp_path / "spans", tmp_path / "back"
     path.write_text(json.dumps(items + [{"id": items[0]["id"], "timestamps": [{"name": "STEP_START", "ns": 5}]}, {"id": items[0]["id"], "timestamps": [{"name": "STEP_END", "ns": 9}]}]))
@@ -56,7 +56,7 @@ def test_made_ones_there_and_back(trace, tmp_path, seed):
     assert moments(json.loads(back.read_text())) == moments(json.loads(path.read_text()))
 
 
-def test_spans_of_a_real_triton(trace, tmp_path):
+def test_spans_exported_by_triton_are_converted(trace, tmp_path):
     back = tmp_path / "back.json"
     done = trace("convert", "-f", "triton", REAL / "spans.jsonl", "-o", back)
     assert done.returncode == 0 and b"1 spans have no ancestor with triton.trace_id" in done.stderr, "a request that was refused has no id"
@@ -71,7 +71,7 @@ def test_spans_of_a_real_triton(trace, tmp_path):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("content, place", [(b"hello", 0), (b"", None), (b'{"resourceSpans":[]} {"x"', 21), (b"\x0a\xff\xff\xff\xff\x0f", 1), (b"[" * 100000, 0), (b"\x0a\x02\x12\x05", 1)])
-def test_invalid_otlp(trace, tmp_path, content, place):
+def test_invalid_otlp_is_reported_with_its_place(trace, tmp_path, content, place):
     path = tmp_path / "t"
     path.write_bytes(content)
     done = trace("convert", "-f", "triton", path)
@@ -81,14 +81,14 @@ def test_invalid_otlp(trace, tmp_path, content, place):
     assert done.returncode == 1 and f"{path}: neither OTLP JSON nor protobuf from byte {place} on".encode() in done.stderr and done.stdout == b""
 
 
-def test_the_wrong_kind_of_file_is_named(trace, tmp_path):
-    """A new user has one of two kinds of files and mistakes it for the other: the message says what to do."""
+def test_wrong_file_type_is_explained(trace, tmp_path):
+    """A user may mistake one kind of file for the other: the message says what to do."""
     done = trace("convert", "-f", "triton", REAL / "trace.json.0")
     assert done.returncode == 1 and done.stdout == b"" and b"trace.json.0 is a JSON array, as in Triton's trace files" in done.stderr
     for verb in (("summary",), ("show", 1), ("convert", "-f", "chrome")):
         done = trace(*verb, REAL / "spans.jsonl")
         assert done.returncode == 1 and b"sonde trace convert --format triton converts OTLP spans" in done.stderr
-    wrapped = tmp_path / "packets"  # as a log of requests has them
+    wrapped = tmp_path / "packets"  # as in a log of requests
     wrapped.write_text('{"path": "/v1/traces", "body": {"resourceSpans": []}}\n')
     done = trace("convert", "-f", "triton", wrapped)
     assert done.returncode == 0 and done.stdout == b"[]\n" and b"packets has no OTLP spans" in done.stderr
@@ -97,7 +97,7 @@ def test_the_wrong_kind_of_file_is_named(trace, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_cut_protobuf_gives_the_spans_before(trace, tmp_path):
+def test_truncated_protobuf_gives_the_spans_before_the_cut(trace, tmp_path):
     whole, path = trace("convert", "-f", "otlp", REAL / "trace.json.6").stdout, tmp_path / "t"
     for size in random.Random(1).sample(range(2000, len(whole)), 20):
         path.write_bytes(whole[:size])

@@ -1,5 +1,5 @@
-"""Requests as they look from outside a server (`traced`): tracers on the probes of every request, compared with the spans that the server sends of
-some; and the context of its threads, read by gdb and from /proc as OpenTelemetry's OTEPs 4947 and 4719 say."""
+"""Requests observed from outside a server (`traced`): tracers on the probes of every request, compared with the spans that the server exports for
+some; and its threads' context, read by gdb and from /proc as OpenTelemetry's OTEPs 4947 and 4719 specify."""
 import json
 import re
 import signal
@@ -29,7 +29,7 @@ NO_REQUEST = ["0" * 32, "0" * 16, "0"]
 
 
 class Watches:
-    """A `sonde probes watch` for each of some probes of a process."""
+    """One `sonde probes watch` per probe of a process."""
 
     def __init__(self, run, sonde, pid, *probes):
         self.watches = {name: run(sonde, "probes", "watch", f"sonde_trace:{name}", "-p", pid, "--json", name=name) for name in probes}
@@ -44,7 +44,7 @@ class Watches:
         return [str(firing["tid"]), *ids] if name.startswith("thread") else [*ids, *("" if value is None else str(value) for value in rest)]
 
     def heard(self):
-        """Of each probe in order, but the probes one after another."""
+        """The firings of each probe in order; probes one after another."""
         return [[name, *self.words(name, firing)] for name, watching in self.watches.items()
                 for firing in map(json.loads, watching.out.rpartition("\n")[0].splitlines()) if "arguments" in firing]
 
@@ -57,18 +57,18 @@ class Watches:
 
 
 class Bpftrace:
-    """bpftrace, attached to probes of a process: the words of each firing, in order of time."""
+    """bpftrace, attached to probes of a process: the words of each firing, ordered by time."""
 
     def __init__(self, run, pid, *probes):
         said = [f'usdt:*:sonde_trace:{name} {{ printf("{name} %llu {PROBES[name][0]}\\n", nsecs, {PROBES[name][1]}); }}' for name in probes]
-        # They are attached one after another, in whichever direction.
+        # bpftrace attaches its probes one after another, in either order.
         self.running = run(need_command("bpftrace"), "-B", "none", "-p", str(pid), "-e", "\n".join(
             ['interval:ms:50 { printf("first\\n"); }', *said, 'interval:ms:50 { printf("last\\n"); }']), name="bpftrace")
         wait_for(lambda: {"first", "last"} <= set(self.running.out.split("\n")) or not self.running.alive, 60, "bpftrace to be attached")
         assert self.running.alive, self.running.error
 
     def heard(self):
-        """What bpftrace prints is not in order: it reads the CPUs one after another."""
+        """Sorted: bpftrace's output is not ordered, because it reads the CPUs' buffers one after another."""
         lines = [line.split(" ") for line in self.running.out.rpartition("\n")[0].split("\n") if line.split(" ")[0] in PROBES]
         return [[name, *words] for name, _, *words in sorted(lines, key=lambda line: int(line[1]))]
 
@@ -84,7 +84,7 @@ class Bpftrace:
 
 @pytest.fixture(params=["sonde", pytest.param("bpftrace", marks=pytest.mark.peer)])
 def listen(request, run, sonde, root, tracefs):
-    """listen(server, probes...) -> what hears them, all if none are named."""
+    """listen(server, probes...) -> an object that receives their firings; all probes if none are named."""
     if request.param == "sonde":
         return lambda server, *probes: Watches(run, sonde, server.running.pid, *(probes or PROBES))
     return lambda server, *probes: Bpftrace(run, server.running.pid, *(probes or PROBES))
@@ -92,9 +92,9 @@ def listen(request, run, sonde, root, tracefs):
 
 @pytest.mark.sanitized
 @NEEDED
-def test_every_request_is_heard_and_some_have_spans(serve, receiver, listen):
-    """One in three is sampled, and what its caller says decides. Every span identifier that was heard with an `id` is that of a span which was
-    sent, of its trace and model; of the others nothing was sent."""
+def test_probes_fire_for_every_request_and_match_the_spans(serve, receiver, listen):
+    """One in three is sampled unless its caller decides. Every span id of a firing with an `id` is that of an exported span of the same trace and
+    model; other requests have no span."""
     to = receiver()
     server = serve(to.url, "rate=3")
     listener = listen(server)
@@ -108,13 +108,13 @@ def test_every_request_is_heard_and_some_have_spans(serve, receiver, listen):
     heard = listener.end(4 * (requests + children))
     counts = server.end()
     starts, ends = ({tuple(words[:3]): words[3:] for name, *words in heard if name == wanted} for wanted in ("request_start", "request_end"))
-    assert len(starts) == len(ends) == requests + children and starts.keys() == ends.keys()  # each once, by its three identifiers
+    assert len(starts) == len(ends) == requests + children and starts.keys() == ends.keys()  # each once, by its three ids
     assert len({span_id for _, span_id, _ in starts}) == requests + children
     by_trace = {}
     for (trace_id, span_id, _), (model, *_) in starts.items():
         by_trace.setdefault(trace_id, []).append(model)
     assert sorted(map(tuple, by_trace.values())) == sorted(
-        [("simple",)] * 5 + [("ens", "simple")] * 4 + [("bls", "simple")] * 4 + [("simple", "simple")])  # both that came in one trace
+        [("simple",)] * 5 + [("ens", "simple")] * 4 + [("bls", "simple")] * 4 + [("simple", "simple")])  # two requests of one trace
     ids = {words[1]: (key, words[0]) for key, words in ends.items() if words[1]}
     assert ids.keys() == {f"r{i}" for i in range(12)} | {"sampled", "unsampled"}
     assert {key[0] for key, _ in (ids["sampled"], ids["unsampled"])} == {PARENT.split("-")[1]}
@@ -126,7 +126,7 @@ def test_every_request_is_heard_and_some_have_spans(serve, receiver, listen):
     for trace_id, span_id, number in recorded:
         span = sent.pop((trace_id, span_id))
         assert span["name"] == "InferRequest" or (span["name"], str(attributes(span["attributes"])["triton.trace_id"])) == ("simple", number)
-    assert {trace_id for trace_id, _ in sent} <= {trace_id for trace_id, *_ in recorded}  # the spans below those
+    assert {trace_id for trace_id, _ in sent} <= {trace_id for trace_id, *_ in recorded}  # child spans
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def serve_files(run, tmp_path):
     return lambda *settings: TracedServer(run, "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json", *settings)
 
 
-def test_threads_enter_and_leave(serve_files, listen):
-    """The last probe of a thread carries the request that it works for."""
+def test_enter_and_leave_probes_follow_each_thread(serve_files, listen):
+    """The last firing of a thread has the request that it works for."""
     server = serve_files("rate=1000")
     listener = listen(server)
     assert server.infer("bls", "b")[0] == 200
@@ -152,17 +152,17 @@ def test_threads_enter_and_leave(serve_files, listen):
 
 
 def start_load(run, tmp_path):
-    """`traced` that waits for SIGUSR1 to serve 3000 requests on each of two threads, as fast as it can."""
+    """`traced`, which at SIGUSR1 serves 3000 requests on each of two threads as fast as it can."""
     running = run(TRACED, CONFIG, "level=TIMESTAMPS", CONFIG, "rate=10", CONFIG, f"triton,file={tmp_path}/t.json", "--load", "3000", "wait", name="load")
     wait_for(lambda: "waiting" in running.out, what="the server")
     return running
 
 
-REQUESTS_OF_LOAD = 6000 + 4000  # and the steps of ens and bls
+REQUESTS_OF_LOAD = 6000 + 4000  # plus the steps of ens and bls
 
 
 def test_no_firing_is_lost_uncounted_under_load(run, sonde, root, tmp_path):
-    """Each watch counts every firing as seen or as lost. An attached tracer does not change what is sampled."""
+    """Each watch counts every firing as seen or lost. An attached tracer does not change the sampling."""
     running = start_load(run, tmp_path)
     watches = [run(sonde, "probes", "watch", f"sonde_trace:{name}", "-p", running.pid, "--json", "--hist", "id", name=name) for name in PROBES]
     for watching in watches:
@@ -170,7 +170,7 @@ def test_no_firing_is_lost_uncounted_under_load(run, sonde, root, tmp_path):
         assert watching.alive, watching.error
     running.process.send_signal(signal.SIGUSR1)
     assert running.wait(120) == 0, running.error
-    for watching in watches:  # each ends with the process
+    for watching in watches:  # each watch ends with the process
         assert watching.wait(60) == 0, watching.error
         counts = json.loads(watching.out)
         assert counts["fired"] + counts["lost"] == REQUESTS_OF_LOAD
@@ -192,8 +192,8 @@ def test_bpftrace_counts_every_request_under_load(run, root, tracefs, tmp_path):
 
 
 @pytest.mark.peer
-def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
-    """With bpftrace attached to the object, which children have too: what the parent began ends there alone, and the child's are its own."""
+def test_fork_during_a_request_does_not_mix_requests(run, root, tracefs, tmp_path):
+    """With bpftrace attached to the object, which children inherit: requests begun by the parent end in the parent, and a child's are its own."""
     subprocess.run([need_command("gcc"), f"-I{TOP}/include", TOP / "tests/workloads/forked_request.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
                     f"-Wl,-rpath,{BUILD}/lib", *(f"-fsanitize={kind}" for kind in sanitizers())], check=True, timeout=60)
     running = run(tmp_path / "forks", f"triton,file={tmp_path}/t.json")
@@ -222,8 +222,8 @@ def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
 
 
 @pytest.mark.peer
-def test_the_guide(serve_files, run, root, tracefs):
-    """The bpftrace one-liners of docs/traces.md: every request is in the first one's histograms, none at all is sampled."""
+def test_one_liners_of_the_guide_work(serve_files, run, root, tracefs):
+    """The bpftrace one-liners of docs/traces.md: every request is in the first one's histograms, although none is sampled."""
     durations, system_calls = re.findall(r"^    bpftrace -p PID -e '(.*)'$", (TOP / "docs/traces.md").read_text(), re.M)
     server = serve_files("rate=1000")
 
@@ -236,8 +236,8 @@ def test_the_guide(serve_files, run, root, tracefs):
     listeners = [listen_with(durations, "durations"), listen_with(system_calls, "calls")]
     for i in range(9):
         assert server.infer(("simple", "ens", "bls")[i % 3], f"r{i}")[0] == 200
-    server.end()  # the last request ends after its answer
-    write = r"^[0-9a-f]{32} (?:1|64)$"  # of the answer, on x86-64 or arm64
+    server.end()  # the last request ends after its response was sent
+    write = r"^[0-9a-f]{32} (?:1|64)$"  # the write of the response, on x86-64 or arm64
     wait_for(lambda: len(re.findall(write, listeners[1].out, re.M)) >= 9, 60, "the system calls", listeners[1])
     for listener in listeners:
         listener.stop()
@@ -252,8 +252,8 @@ def test_the_guide(serve_files, run, root, tracefs):
 
 @pytest.mark.peer
 @NEEDED
-def test_a_debugger_reads_the_record(run, serve, receiver, root, tmp_path):  # noqa: F811
-    """By the name that the OTEP gives the variable, byte for byte; gdb finds it in the thread as any reader would."""
+def test_debugger_reads_the_thread_context(run, serve, receiver, root, tmp_path):  # noqa: F811
+    """By the variable's name in the OTEP, byte for byte; gdb finds it in the thread as any reader would."""
     to = receiver()
     server = serve(to.url)
     commands = ["set pagination off", "tbreak sonde_trace_leave", f"shell touch {tmp_path}/attached", "continue",
@@ -276,7 +276,7 @@ def test_a_debugger_reads_the_record(run, serve, receiver, root, tmp_path):  # n
 
 
 def read_process_context(pid):
-    """By OTEP 4719: the payload. Its header is found by the mapping's name."""
+    """The payload, by OTEP 4719. The mapping's name leads to its header."""
     mapping, = (line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" (\[anon_shmem:|\[anon:|/memfd:)OTEL_CTX", line))
     with open(f"/proc/{pid}/mem", "rb") as memory:
         memory.seek(int(mapping.split("-")[0], 16))
@@ -288,7 +288,7 @@ def read_process_context(pid):
 
 @pytest.fixture(params=["own", pytest.param("official", marks=pytest.mark.peer)])
 def decode_context(request):
-    """A decoder of ProcessContext: our own table, or the messages of opentelemetry-proto."""
+    """A decoder of ProcessContext: the table of otlp_decoder.py, or the messages of opentelemetry-proto."""
     if request.param == "own":
         return lambda body: otlp_decoder.decode(body, "ProcessContext")
     official = request.getfixturevalue("official")  # noqa: F811
@@ -296,8 +296,8 @@ def decode_context(request):
 
 
 @NEEDED
-def test_the_context_of_the_process(serve, receiver, root, decode_context):  # noqa: F811
-    """The resource of the spans, and how the threads' records are read."""
+def test_process_context_is_the_spans_resource(serve, receiver, root, decode_context):  # noqa: F811
+    """The spans' resource, and how to read the threads' contexts."""
     to = receiver()
     server = serve(to.url, "opentelemetry,resource=service.name=mine", "opentelemetry,resource=a=\u00e4")
     context = decode_context(read_process_context(server.running.pid))
@@ -312,8 +312,8 @@ def test_the_context_of_the_process(serve, receiver, root, decode_context):  # n
 
 @pytest.mark.peer
 @NEEDED
-def test_opentelemetrys_profiler_reads_the_context(serve, receiver, root):  # noqa: F811
-    """By its own packages, which are as strict as it is: which mapping is a context's, version, size, time of publication, message."""
+def test_opentelemetry_profiler_reads_the_process_context(serve, receiver, root):  # noqa: F811
+    """By the profiler's own packages, which are as strict as it is: mapping name, version, size, publication time, message."""
     reader = TOP / "build/opentelemetry/process-context"
     if not reader.exists():
         skip("the reader of OpenTelemetry's profiler has not been built here: tests/opentelemetry/build")
@@ -331,8 +331,8 @@ def test_opentelemetrys_profiler_reads_the_context(serve, receiver, root):  # no
                                                          "threadlocal.attribute_key_map": ["triton.model_name"]}
 
 
-def test_readers_find_the_variable(tmp_path):
-    """In the dynamic symbol table of the library, with a relocation by its name; and of a program that contains the library."""
+def test_context_variable_is_in_the_dynamic_symbol_table(tmp_path):
+    """In the dynamic symbol table of the library, with a relocation by name; also in a program that contains the library."""
     library = BUILD / "lib/libsonde.so"
     symbols = subprocess.run([need_command("readelf"), "--dyn-syms", "-rW", library], capture_output=True, text=True, timeout=60).stdout
     assert re.search(r" 8 TLS +GLOBAL DEFAULT +\d+ otel_thread_ctx_v1(@@|$)", symbols, re.M), symbols

@@ -1,4 +1,4 @@
-"""`sonde trace show`: every moment of a request and its parts is in its waterfall, to the nanosecond; and which request that is."""
+"""`sonde trace show`: every timestamp of a request and its steps is in its waterfall, to the nanosecond; and how the request is selected."""
 import json
 import re
 import subprocess
@@ -22,7 +22,7 @@ def items_of(text):
 
 
 def request_of(items, number):
-    """{id: {name: ns}} and {id: parent} of the request that `number` is a part of."""
+    """{id: {name: ns}} and {id: parent} of the request that contains `number`."""
     parents = {item["id"]: item.get("parent_id") for item in items if "model_name" in item}
 
     def root(at):
@@ -35,7 +35,7 @@ def request_of(items, number):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
-def test_every_moment_of_real_requests(show, number):
+def test_every_timestamp_of_real_requests_is_shown(show, number):
     path = REAL / f"trace.json.{number}"
     items = json.loads(path.read_text())
     for chosen in sorted({item["id"] for item in items}):
@@ -45,8 +45,8 @@ def test_every_moment_of_real_requests(show, number):
         lines = items_of(done.stdout)
         moments = {ns for part in stamps.values() for name, ns in part if not name.startswith("GRPC_WAITREAD")}
         start = dict(stamps[root]).get("GRPC_WAITREAD_END", min(moments))
-        told = {start + begin for begin, _, _, _ in lines} | {start + begin + (took or 0) for begin, took, _, _ in lines}
-        assert moments <= told <= moments | {start}
+        shown = {start + begin for begin, _, _, _ in lines} | {start + begin + (took or 0) for begin, took, _, _ in lines}
+        assert moments <= shown <= moments | {start}
         handlers = {int(re.search(r" id (\d+)$", name)[1]): (start + begin, took) for begin, took, _, name in lines if " id " in name}
         assert handlers == {part: (dict(at)["REQUEST_START"], dict(at)["REQUEST_END"] - dict(at)["REQUEST_START"]) for part, at in stamps.items() if "REQUEST_END" in dict(at)}
 
@@ -56,7 +56,7 @@ def stamp(number, name, ns):
 
 
 @pytest.mark.sanitized
-def test_own_spans_children_and_unfinished_ones(show, tmp_path):
+def test_custom_child_and_unfinished_spans(show, tmp_path):
     items = [stamp(2, "REQUEST_START", 300), {"id": 2, "parent_id": 1, "model_name": "part", "model_version": 1}, stamp(2, "REQUEST_END", 400),
              {"id": 1, "model_name": "whole", "model_version": 2, "request_id": "my \x1b one"}, stamp(1, "REQUEST_START", 100), stamp(1, "STEP_START", 150), stamp(1, "STEP_START", 160),
              stamp(1, "STEP_END", 170), stamp(1, "STEP_END", 250), stamp(1, "LOST_START", 260), stamp(1, "mark", 270), stamp(1, "NEVER_END", 280), stamp(1, "REQUEST_END", 1100)]
@@ -70,14 +70,14 @@ def test_own_spans_children_and_unfinished_ones(show, tmp_path):
     assert bars[0] == "#" * 40 and bars[-1] == " " * 8 + "#" * 4 + " " * 28 and bars[4].strip() == "|"
 
 
-def test_the_request_itself_is_not_there(show, tmp_path):
+def test_missing_parent_request_is_reported(show, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps([{"id": 5, "parent_id": 4, "model_name": "part", "model_version": 1}, stamp(5, "REQUEST_START", 1), stamp(5, "REQUEST_END", 2)]))
     done = show(5, path)
     assert done.returncode == 0 and "Request 4, of which only parts are in the file" in done.stdout and "part (1) id 5" in done.stdout
 
 
-def test_wrong_arguments(show):
+def test_invalid_arguments_are_explained(show):
     good = REAL / "trace.json.0"
     for arguments, status, expected in (((), 2, "show needs an ID and a FILE"), ((3,), 2, "show needs an ID and a FILE"), (("x", good), 1, "no trace has the ID x"), (("-1", good), 2, "unknown option"),
                                         ((18446744073709551616, good), 1, "no trace has the ID 18446744073709551616"), ((777, good), 1, "no trace has the ID 777"), ((1, "/nowhere"), 1, "neither /nowhere nor")):
@@ -85,21 +85,21 @@ def test_wrong_arguments(show):
         assert done.returncode == status and expected in done.stderr and done.stdout == "", (arguments, done)
 
 
-def test_by_the_id_of_the_client(show, tmp_path):
-    """The first request of that name, a part of it or not."""
+def test_request_is_found_by_its_client_id(show, tmp_path):
+    """Shows the first request with that name, whether it is a step of another one or not."""
     path = REAL / "trace.json.1"
     first = next(item for item in json.loads(path.read_text()) if item.get("request_id") == "g1")
     named, numbered = show("g1", path), show(first["id"], path)
     assert named.returncode == 0 and named.stdout == numbered.stdout != "" and named.stderr == ""
 
 
-def test_a_set(show):
+def test_request_is_found_in_a_set_of_files(show):
     done = show(40, REAL / "trace.json")
     assert "Request 39: ens" in done.stdout and "simple (1) id 40" in done.stdout, "it is in the last one of them"
 
 
 @pytest.mark.sanitized
-def test_circles_and_crowds_end(show, tmp_path):
+def test_cyclic_and_huge_requests_terminate(show, tmp_path):
     path = tmp_path / "t"
     circle = [{"id": a, "parent_id": b, "model_name": "m", "model_version": 1} for a, b in ((1, 2), (2, 3), (3, 1))]
     crowd = [{"id": number, "parent_id": 9, "model_name": "m", "model_version": 1} for number in range(10, 9000)]

@@ -1,5 +1,5 @@
-"""`sonde trace summary` line by line beside a peer (summary_peer.py), on files that a real Triton wrote (triton/) and on made ones; and what it
-does with files that the peer cannot read at all."""
+"""`sonde trace summary` compared line by line with a peer (summary_peer.py), on files that a real Triton wrote (triton/) and on generated ones; and
+on files that the peer cannot read."""
 import fcntl
 import gzip
 import json
@@ -24,7 +24,7 @@ from trace_files import REAL, Maker, trace, whole, write
 
 @pytest.fixture
 def summary(sonde):
-    """summary(arguments...) runs it to its end."""
+    """summary(arguments...) runs `sonde trace summary` to its end."""
     def run(*arguments, **options):
         done = subprocess.run([sonde, "trace", "summary", *map(str, arguments)], capture_output=True, timeout=120, **{"stdin": subprocess.DEVNULL, **options})
         done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
@@ -50,7 +50,7 @@ def same_lines(done, path, **options):
 
 # --- files of a real Triton ------------------------------------------------------------------------------------------------------
 
-def test_the_peer_prints_the_lines_of_the_script():
+def test_peer_reproduces_the_scripts_output():
     need_numpy()
     printed = (REAL / "summary-2022.txt").read_text().splitlines()
     lines = [line for number in (0, 1, 2, 4, 5, 6) for line in summary_peer.summary(REAL / f"trace.json.{number}", True, summary_peer.SCRIPT_2022)]
@@ -59,19 +59,19 @@ def test_the_peer_prints_the_lines_of_the_script():
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
 @pytest.mark.parametrize("show_trace", [False, True])
-def test_real_files(summary, number, show_trace):
+def test_real_files_match_the_peer(summary, number, show_trace):
     need_numpy()
     path = REAL / f"trace.json.{number}"
     done = summary(*["-t"] * show_trace, path)
-    if number == 2:  # Triton writes no data for FP16: the peer cannot show it, but it is not the first
+    if number == 2:  # Triton writes no data for FP16, which the peer cannot print
         assert "id_FP16" in done.stdout
     lines = [line for line in done.stderr.splitlines() if "REQUEST_START" not in line]
     assert done.returncode == 0 and not lines, done.stderr
     assert done.stdout.splitlines() == summary_peer.summary(path, show_trace=show_trace)
 
 
-def test_real_file_of_invalid_json(summary):
-    """Raw bytes in INT8 and UINT8, quotes in BYTES: all four requests are there; what is left out is counted and has a place."""
+def test_real_file_with_invalid_json(summary):
+    """Raw bytes in INT8 and UINT8, quotes in BYTES: all four requests are read; what is left out is counted and located."""
     path = REAL / "trace.json.3"
     with pytest.raises(ValueError):
         summary_peer.summary(path)
@@ -84,12 +84,12 @@ def test_real_file_of_invalid_json(summary):
     assert re.search(r"2 objects have bytes in strings that JSON does not allow, the first object at byte \d+; they are kept", done.stderr)
 
 
-# --- made ones ---------------------------------------------------------------------------------------------------------------------
+# --- generated files ---------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("show_trace", [False, True])
-def test_made_files(summary, tmp_path, seed, show_trace):
+def test_generated_files_match_the_peer(summary, tmp_path, seed, show_trace):
     need_numpy()
     path = tmp_path / "trace.json"
     dice = random.Random(seed)
@@ -101,21 +101,21 @@ def test_made_files(summary, tmp_path, seed, show_trace):
     assert done.stdout.splitlines() == same
 
 
-def test_averages_of_complete_traces_are_those_of_the_script(summary, tmp_path):
-    """Where every trace of a model has all moments, the averages are those of trace_summary.py to the last digit."""
+def test_averages_of_complete_traces_match_the_script(summary, tmp_path):
+    """Where every trace of a model is complete, the averages equal those of trace_summary.py to the last digit."""
     path, maker = tmp_path / "trace.json", Maker(0)
     path.write_text(json.dumps([item for _ in range(200) for group in maker.part("resnet", door="HTTP") for item in group if "activity" not in item]))
     same_lines(summary(path), path, rules=summary_peer.SCRIPT)
 
 
-def test_records_of_many_ids_mixed(summary, tmp_path):
-    """Records of many ids mixed: the same sums as sorted."""
+def test_interleaved_records_have_the_same_sums(summary, tmp_path):
+    """Interleaved records of many ids: the same sums as when sorted."""
     need_numpy()
     path, items = tmp_path / "trace.json", Maker(3).items(100)
     order = list(range(len(items)))
     random.Random(1).shuffle(order)
     position = {number: iter(sorted(at for at, item in zip(order, items) if item["id"] == number)) for number in {item["id"] for item in items}}
-    mixed = sorted(((next(position[item["id"]]), item) for item in items), key=lambda pair: pair[0])  # each id's records keep their order
+    mixed = sorted(((next(position[item["id"]]), item) for item in items), key=lambda pair: pair[0])  # each id's records stay in order
     path.write_text(json.dumps([item for _, item in mixed]))
     done = summary(path)
     assert done.returncode == 0 and done.stderr == ""
@@ -124,7 +124,7 @@ def test_records_of_many_ids_mixed(summary, tmp_path):
 
 # --- where the script is wrong -----------------------------------------------------------------------------------------------------
 
-def test_cancelled_requests_do_not_dilute(summary, tmp_path):
+def test_cancelled_requests_do_not_lower_averages(summary, tmp_path):
     cancelled = trace(2, {"HTTP_RECV_START": 0, "REQUEST_START": 1000, "QUEUE_START": 2000, "REQUEST_END": 11000})
     done = summary(write(tmp_path / "t", whole(1) + cancelled))
     assert done.returncode == 0 and done.stderr == ""
@@ -136,7 +136,8 @@ def test_cancelled_requests_do_not_dilute(summary, tmp_path):
 
 @pytest.mark.parametrize("status, said", [("error", "1 failed"), ("cancelled", "1 cancelled")])
 def test_failed_and_cancelled_requests_are_in_no_average(summary, tmp_path, status, said):
-    """libsonde's files say who that was. The parts of what is left fit into the whole; who failed is counted, and among the slowest."""
+    """libsonde's files have a status. The components of the remaining requests fit into the whole; failed ones are counted, and listed among the
+    slowest."""
     early = trace(2, {"HTTP_RECV_START": 0, "HTTP_RECV_END": 1000, "REQUEST_START": 1000, "QUEUE_START": 2000, "REQUEST_END": 99000, "HTTP_SEND_START": 99000,
                       "HTTP_SEND_END": 100000}, status=status, error="no")
     path = write(tmp_path / "t", whole(1) + early)
@@ -151,21 +152,21 @@ def test_failed_and_cancelled_requests_are_in_no_average(summary, tmp_path, stat
     assert {span["count"] for span in model["spans"].values()} == {1}
 
 
-def test_a_missing_compute_start_is_no_end(summary, tmp_path):
+def test_missing_compute_start_is_no_error(summary, tmp_path):
     items = [item for item in whole(1) if item.get("timestamps", [{}])[0].get("name") != "COMPUTE_START"]
     done = summary(write(tmp_path / "t", items))
     assert done.returncode == 0
     assert done.stdout.splitlines()[6:] == ["", "\tHandler (avg): 6.0us", "\t\t\tInfer (avg): 1.0us", "\t\t\tOutput (avg): 1.0us"]
 
 
-def test_times_that_run_backwards_are_counted(summary, tmp_path):
+def test_backward_timestamps_are_counted(summary, tmp_path):
     items = whole(1) + trace(2, {"HTTP_RECV_START": 0, "REQUEST_START": 5000, "REQUEST_END": 4000})
     done = summary(write(tmp_path / "t", items))
     assert "1 times end before they begin: not in their averages" in done.stderr
     assert "trace count = 2" in done.stdout and "\tHandler (avg): 6.0us" in done.stdout
 
 
-def test_large_numbers_stay_whole(summary, tmp_path):
+def test_large_numbers_keep_all_digits(summary, tmp_path):
     items = trace(2 ** 64 - 1, {"HTTP_RECV_START": 0, "REQUEST_START": 2 ** 64 - 1 - 2 ** 62, "REQUEST_END": 2 ** 64 - 1})
     done = summary(write(tmp_path / "t", items), "--json")
     assert json.loads(done.stdout)[0]["models"][0]["spans"]["handler"] == {"count": 1, "sum_ns": 2 ** 62, "avg_us": 2 ** 62 / 1000}
@@ -183,14 +184,14 @@ def test_large_numbers_stay_whole(summary, tmp_path):
     ("INT32", "1,x", "2", "[1,x] (INT32 2, as it stands in the file)"),
     ("WEIRD", "\x1b[2J\u0000", "1", "[\\x1b[2J\\x00] (WEIRD 1, as it stands in the file)"),
 ])
-def test_tensors_that_the_script_cannot_show(summary, tmp_path, dtype, data, shape, shown):
+def test_tensors_that_the_script_cannot_print(summary, tmp_path, dtype, data, shape, shown):
     tensor = {"id": 1, "activity": "TENSOR_QUEUE_INPUT", "tensor": {"name": "x", "data": data, "shape": shape, "dtype": dtype}}
     done = summary(write(tmp_path / "t", whole(1) + [tensor]))
     assert done.returncode == 0 and done.stderr == ""
     assert f"\t\tx: {shown}\n" in done.stdout
 
 
-# --- what it does beyond -----------------------------------------------------------------------------------------------------------
+# --- beyond the script -----------------------------------------------------------------------------------------------------------
 
 def test_percentiles_and_slowest(summary, tmp_path):
     items = [item for number in range(1, 101) for item in whole(number, scale=number)]
@@ -202,12 +203,12 @@ def test_percentiles_and_slowest(summary, tmp_path):
     assert abs(half - 50) <= 50 * 0.004
     assert lines[at + 2] == "\t\tQueue (p99.5): 100.0us"
     assert lines[-3:] == ["Slowest requests:", "\t1000.0us id: 100 m (1), queue 100.0us, compute 300.0us", "\t990.0us id: 99 m (1), queue 99.0us, compute 297.0us"]
-    told = json.loads(summary("--json", "--percentiles", "50", "--slowest", "1", path).stdout)[0]
-    assert told["slowest"] == [{"id": 100, "model_name": "m", "model_version": 1, "start_ns": 200000, "duration_ns": 1000000, "queue_ns": 100000, "compute_ns": 300000}]
-    assert told["models"][0]["trace_count"] == 100 and abs(told["models"][0]["spans"]["queue"]["p50_ns"] - 50000) <= 200
+    summary_json = json.loads(summary("--json", "--percentiles", "50", "--slowest", "1", path).stdout)[0]
+    assert summary_json["slowest"] == [{"id": 100, "model_name": "m", "model_version": 1, "start_ns": 200000, "duration_ns": 1000000, "queue_ns": 100000, "compute_ns": 300000}]
+    assert summary_json["models"][0]["trace_count"] == 100 and abs(summary_json["models"][0]["spans"]["queue"]["p50_ns"] - 50000) <= 200
 
 
-def test_rotated_set_is_one_in_the_order_of_its_numbers(summary, tmp_path):
+def test_rotated_files_are_read_in_order(summary, tmp_path):
     for number in (0, 1, 2, 10):
         content = json.dumps(whole(1, scale=number + 1))
         (tmp_path / f"t.json.{number}").write_text(content)
@@ -228,7 +229,7 @@ def test_rotated_set_is_one_in_the_order_of_its_numbers(summary, tmp_path):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("packing", ["gzip", "gzip twice", "zstd"])
-def test_packed_files(summary, tmp_path, packing):
+def test_compressed_files_are_read(summary, tmp_path, packing):
     plain, path = tmp_path / "plain", tmp_path / "packed"
     items = [item for number in range(1, 2001) for item in whole(number, base=number ** 3)]
     content = json.dumps(items).encode()
@@ -253,8 +254,8 @@ def test_packed_files(summary, tmp_path, packing):
 
 
 @pytest.mark.sanitized
-def test_cut_anywhere(summary, tmp_path):
-    """A file that ends in the middle: every whole object before the cut counts, and it is said where that was."""
+def test_truncated_file_counts_whole_objects(summary, tmp_path):
+    """For a truncated file, every whole object before the cut counts, and the place of the cut is reported."""
     content = write(tmp_path / "whole", whole(1) + whole(2)).read_bytes()
     path = tmp_path / "t"
     dice = random.Random(5)
@@ -265,8 +266,8 @@ def test_cut_anywhere(summary, tmp_path):
         good = [json.loads(found) for found in re.findall(rb'\{"id":(?:[^{}]|\{[^{}]*\})*\}', content[:size])]
         begun = {item["id"] for item in good if item.get("timestamps", [{}])[0].get("name") == "HTTP_RECV_START"}
         ended = {item["id"] for item in good if item.get("timestamps", [{}])[0].get("name") == "REQUEST_END"}
-        told = json.loads(done.stdout)[0]
-        assert sum(model["trace_count"] for model in told["models"]) == len(begun & ended)
+        summary_json = json.loads(done.stdout)[0]
+        assert sum(model["trace_count"] for model in summary_json["models"]) == len(begun & ended)
         place, of = map(int, re.search(r"is truncated: read up to byte (\d+) of (\d+)", done.stderr).groups())
         assert of == size and place <= size and content[:place].count(b'"id"') == len(good)
 
@@ -297,8 +298,8 @@ def test_invalid_objects_are_skipped_and_reported(summary, tmp_path, broken, pla
 
 
 @pytest.mark.sanitized
-def test_huge_strings(summary, tmp_path):
-    """A text of 20 MB is kept, one of 70 MB is left out; what stands around them counts."""
+def test_oversized_strings_are_left_out(summary, tmp_path):
+    """A string of 20 MB is kept, one of 70 MB is left out; the objects around them count."""
     path = tmp_path / "t"
     content = json.dumps(whole(1))[:-1]
     for megabytes, status in ((20, 0), (70, 1)):
@@ -317,7 +318,7 @@ def test_invalid_text_does_not_reach_the_terminal(summary, tmp_path):
     assert json.loads(summary(path, "--json").stdout)
 
 
-def test_wrong_arguments(summary, tmp_path):
+def test_invalid_arguments_are_explained(summary, tmp_path):
     good, other = write(tmp_path / "t", whole(1)), tmp_path / "other"
     other.write_text("hello")
     for arguments, status, expected in (((), 2, "summary needs a FILE"), ((tmp_path / "none",), 1, "neither"), ((other,), 1, "is not a Triton trace file"),
@@ -328,7 +329,7 @@ def test_wrong_arguments(summary, tmp_path):
     done = summary(other, good, tmp_path / "none")
     assert done.returncode == 1 and "Summary for m" in done.stdout, "the good one is summed up all the same"
     done = summary("--json", other, good)
-    assert done.returncode == 1 and [told["file"] for told in json.loads(done.stdout)] == [str(good)]
+    assert done.returncode == 1 and [summary_json["file"] for summary_json in json.loads(done.stdout)] == [str(good)]
 
 
 def test_requests_of_neither_protocol(summary, tmp_path):
@@ -347,7 +348,7 @@ def test_output_that_cannot_be_written(sonde):
 
 @pytest.mark.statistical
 def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
-    """Twenty times the file, no more memory than a little: of the process itself, as the kernel counted it."""
+    """Twenty times the file, hardly more memory: of the process itself, by the kernel's accounting."""
     block = json.dumps(whole(1) + trace(2, {"REQUEST_START": 1, "REQUEST_END": 2}, parent_id=1), separators=(",", ":"))[1:-1]
 
     def unread(pipe):
@@ -360,7 +361,7 @@ def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
             child.stdin.write(("," if i else "") + block.replace('"id":1,', f'"id":{2 * i + 1},').replace('"id":2,', f'"id":{2 * i + 2},').replace('"parent_id":1', f'"parent_id":{2 * i + 1}'))
         child.stdin.flush()
         wait_for(lambda: unread(child.stdin) == 0, 60, "all to be read")
-        used = int(re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text(), re.M)[1])  # wait4's is at least pytest's own
+        used = int(re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text(), re.M)[1])  # wait4 reports at least pytest's own size
         child.stdin.write("]")
         child.stdin.close()
         text = child.stdout.read()
@@ -372,9 +373,9 @@ def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
 
 @pytest.mark.parametrize("command", ["summary -", "show 2000 -", "convert --format chrome -", "convert --format triton -"])
 def test_progress_on_a_terminal(sonde, tmp_path, command):
-    """A pipe that gives its bytes slowly takes long enough for it; elsewhere than on a terminal there is none."""
+    """A pipe that delivers its bytes slowly takes long enough to show progress; without a terminal none is shown."""
     script, pipe, file = tmp_path / "slow", tmp_path / "pipe", write(tmp_path / "t", [item for number in range(1, 2001) for item in whole(number)])
-    if command.endswith("triton -"):  # out of OTLP
+    if command.endswith("triton -"):  # from OTLP
         subprocess.run([sonde, "trace", "convert", "--format", "otlp-json", "-o", tmp_path / "otlp", file], check=True, timeout=60)
         file = tmp_path / "otlp"
     os.mkfifo(pipe)

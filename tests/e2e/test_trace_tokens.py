@@ -1,5 +1,5 @@
-"""Answers in tokens in `sonde trace`: libsonde's two modes write the same after a conversion, nothing is lost there and back, and a request or a
-summary shows the tokens."""
+"""Token generations in `sonde trace`: libsonde's two modes give the same content after a conversion, round trips are lossless, and `show` and
+`summary` print the tokens."""
 import json
 import os
 import subprocess
@@ -26,7 +26,7 @@ def stamp(number, name, ns, tokens=None):
 
 
 def handled(number, begin, end, *inner, **header):
-    """A request that came by HTTP, its model's moments from `begin` to `end`."""
+    """A request received by HTTP, with its model's timestamps between `begin` and `end`."""
     return [stamp(number, "HTTP_RECV_START", begin - 2), stamp(number, "HTTP_RECV_END", begin - 1), {"id": number, "model_name": "llm", "model_version": 1, **header},
             stamp(number, "REQUEST_START", begin), *inner, stamp(number, "REQUEST_END", end), stamp(number, "HTTP_SEND_END", end + 1)]
 
@@ -50,7 +50,7 @@ def made():
 
 
 def content(items):
-    """{id: all that its objects say, in no order}"""
+    """{id: all values of its objects, unordered}"""
     found = {}
     for item in items:
         mine = found.setdefault(item["id"], {"stamps": []})
@@ -61,7 +61,7 @@ def content(items):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("way, zero", BACK)
-def test_there_and_back_without_loss(trace, tmp_path, way, zero):
+def test_round_trip_is_lossless(trace, tmp_path, way, zero):
     path, between, back = tmp_path / "t", tmp_path / "spans", tmp_path / "back"
     path.write_text(json.dumps(made()))
     trace("convert", "-f", way, "--zero", zero, path, "-o", between)
@@ -74,14 +74,14 @@ def test_there_and_back_without_loss(trace, tmp_path, way, zero):
 
 
 def shape(spans):
-    """What spans say but for their identifiers, with the names of those above them; in no order."""
+    """Spans without their ids, with the names of their ancestors; unordered."""
     by_span, found = {span["spanId"]: span for span in spans}, []
     for span in spans:
         names, above, state = [], span, span.get("status")
         while above:
             names.append(above["name"])
             above = by_span.get(above.get("parentSpanId"))
-        bounds = [span["startTimeUnixNano"], span["endTimeUnixNano"]] if names != ["InferRequest"] else []  # which begins before its first event in libsonde
+        bounds = [span["startTimeUnixNano"], span["endTimeUnixNano"]] if names != ["InferRequest"] else []  # in libsonde this span begins before its first event
         found.append([names, bounds, sorted(attributes(span.get("attributes", ())).items(), key=str),
                       sorted([event["timeUnixNano"], event["name"], attributes(event.get("attributes", ()))] for event in span.get("events", ())),
                       state and (str(state["code"]).replace("STATUS_CODE_ERROR", "2"), state.get("message", ""))])
@@ -89,8 +89,8 @@ def shape(spans):
 
 
 @NEEDED
-def test_converted_spans_are_those_that_libsonde_sends(trace, serve, receiver, encoding, tmp_path):  # noqa: F811
-    """What its OpenTelemetry mode sent, made a file and spans again: the same spans, attributes, events and states."""
+def test_converted_spans_equal_libsondes_own(trace, serve, receiver, encoding, tmp_path):  # noqa: F811
+    """The spans exported in OpenTelemetry mode, converted to a file and back: the same spans, attributes, events and status."""
     to, between, back = receiver(), tmp_path / "spans", tmp_path / "back"
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol))
     for parameters in REQUESTS:
@@ -106,7 +106,7 @@ def test_converted_spans_are_those_that_libsonde_sends(trace, serve, receiver, e
     assert len(sent) > 15 and shape(again) == shape(sent)
 
 
-def test_attributes_in_protobuf(trace, protobuf, tmp_path):  # noqa: F811
+def test_token_attributes_in_protobuf(trace, protobuf, tmp_path):  # noqa: F811
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
     packed = protobuf(trace("convert", "-f", "otlp", "--zero", "7", path))
@@ -127,7 +127,7 @@ def test_dropped_events_are_reported(sonde, tmp_path):
     assert done.returncode == 0 and "872 events were dropped by the exporter of the spans" in done.stderr
 
 
-def test_chrome_shows_tokens(trace, tmp_path):
+def test_chrome_format_has_tokens(trace, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
     events = json.loads(trace("convert", "-f", "chrome", path))["traceEvents"]
@@ -140,7 +140,7 @@ def test_chrome_shows_tokens(trace, tmp_path):
     assert [event["args"]["error"] for event in events if event.get("args", {}).get("status") == "cancelled" and "error" in event["args"]] == ["the client has gone"]
 
 
-def test_show_names_the_tokens(trace, tmp_path):
+def test_show_prints_tokens(trace, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
     text = trace("show", "1", path).decode()
@@ -153,7 +153,7 @@ def test_show_names_the_tokens(trace, tmp_path):
     assert "Of id 2: failed, no \u65e5 slots\n" in trace("show", "2", path).decode() and "Of id 4: cancelled\n" in trace("show", "4", path).decode()
 
 
-def test_summary_has_times_to_tokens(trace, tmp_path):
+def test_summary_has_time_to_first_and_next_token(trace, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
     lines = trace("summary", path, warning=UNFINISHED).decode().splitlines()
@@ -166,8 +166,8 @@ def test_summary_has_times_to_tokens(trace, tmp_path):
     assert "\tTOKEN (4 tokens)" in trace("summary", "-t", path, warning=UNFINISHED).decode().splitlines()
 
 
-def test_summary_of_a_server(trace, triton, tmp_path):  # noqa: F811
-    """The sums are those of the stamps, to the nanosecond."""
+def test_summary_of_a_server_equals_its_stamps(trace, triton, tmp_path):  # noqa: F811
+    """The sums equal those of the stamps, to the nanosecond."""
     server = triton()
     for parameters in REQUESTS:
         generate(server, **parameters)
@@ -189,8 +189,8 @@ def test_invalid_counts_are_reported(sonde, tmp_path, bad):
     assert done.returncode == 1 and "t: " in done.stderr and "byte" in done.stderr
 
 
-def test_tokens_on_spans(trace, tmp_path):
-    """A file may say so; show does not gather them, and comes to its end."""
+def test_tokens_on_spans_are_tolerated(trace, tmp_path):
+    """A file may have tokens on spans; `show` does not aggregate them, and terminates."""
     (tmp_path / "t").write_text(json.dumps([*handled(1, 5, 25, stamp(1, "FOO_START", 10, 3), stamp(1, "FOO_END", 20))]))
     shown = trace("show", 1, tmp_path / "t").decode()
     assert "FOO" in shown, shown

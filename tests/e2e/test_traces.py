@@ -1,5 +1,5 @@
-"""libsonde's request traces as a server makes them: `traced` (tests/workloads/traced.c) over HTTP, beside what a real Triton 2.51 wrote of
-the same three requests (triton_traces.json), read by Python's json and by the rules of Triton's trace_summary.py."""
+"""Request traces written by a server with libsonde: `traced` (tests/workloads/traced.c) over HTTP, compared with those of a real Triton 2.51 for the
+same three requests (triton_traces.json), read by Python's json and by the rules of Triton's trace_summary.py."""
 import json
 import os
 import re
@@ -24,7 +24,7 @@ def serve(run):
 
 
 def shape_of(objects):
-    """What of a trace does not depend on time and tensors: keys of each kind of object in order, and names of timestamps."""
+    """The shape of a trace, independent of times and tensors: the keys of each kind of object in order, and the names of timestamps."""
     header = next(list(o) for o in objects if "model_name" in o)
     stamps = [o["timestamps"][0]["name"] for o in objects if "timestamps" in o]
     kinds = {tuple(o) + tuple(o["timestamps"][0] if "timestamps" in o else o["tensor"]) for o in objects if "model_name" not in o}
@@ -43,21 +43,21 @@ def tree_shape(objects):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("model, request_id", [("simple", "s1"), ("ens", "e1"), ("bls", "b1")])
-def test_a_request_looks_as_a_real_triton_wrote_it(serve, tmp_path, model, request_id):
+def test_requests_have_the_shape_of_a_real_tritons(serve, tmp_path, model, request_id):
     server = serve("rate=1", "level=TIMESTAMPS", "level=TENSORS", f"triton,file={tmp_path}/t.json", "triton,log-frequency=1")
     assert server.infer(model, request_id)[0] == 200
     assert server.end()["written"] == 1
     ours = tree_shape(json.loads((tmp_path / "t.json.0").read_text()))
     theirs = tree_shape(json.loads((HERE / "triton_traces.json").read_text())[model])
-    # An ensemble and a caller of others record their own tensors there; `traced` records those of simple.
+    # In Triton an ensemble and a BLS model record their own tensors; `traced` records those of simple.
     for key in theirs:
         for side in (ours, theirs) if key[0] != "simple" else ():
             side[key].pop("kinds"), side[key].pop("activities")
     assert ours == theirs
 
 
-def test_the_rules_of_trace_summary(sonde, serve, tmp_path):
-    """What trace_summary.py needs: a root with HTTP_RECV_START, spans that do not end before they begin, parts that fit into the whole."""
+def test_traces_obey_the_rules_of_trace_summary(sonde, serve, tmp_path):
+    """What trace_summary.py needs: a root with HTTP_RECV_START, spans that do not end before they begin, components that fit into the whole."""
     server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
     for i in range(20):
         server.infer(("simple", "ens", "bls")[i % 3], f"r{i}")
@@ -77,10 +77,10 @@ def test_the_rules_of_trace_summary(sonde, serve, tmp_path):
         assert at["REQUEST_START"] <= at["QUEUE_START"] <= at["REQUEST_END"]
         if header["model_name"] != "ens":
             assert at["QUEUE_START"] <= at["COMPUTE_START"] <= at["COMPUTE_INPUT_END"] <= at["COMPUTE_OUTPUT_START"] <= at["COMPUTE_END"] <= at["REQUEST_END"]
-    assert counted == 20 + 6 + 7  # with the steps
+    assert counted == 20 + 6 + 7  # including steps
     said = subprocess.run([sonde, "trace", "summary", tmp_path / "t.json"], capture_output=True, text=True, timeout=60)
     good = json.dumps([o for trace in traces.values() if not any("status" in o for o in trace) for o in trace])
-    (tmp_path / "good.json").write_text(good)  # the script knows no status
+    (tmp_path / "good.json").write_text(good)  # the script does not know the status field
     theirs = summary_peer.summary(tmp_path / "good.json")
     assert said.returncode == 0 and len(theirs) > 30
     assert [line.replace(" 8, 1 failed", " 7") for line in said.stdout.splitlines()[1:]] == theirs[1:]
@@ -88,7 +88,7 @@ def test_the_rules_of_trace_summary(sonde, serve, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_hostile_request_ids(serve, tmp_path):
+def test_hostile_request_ids_are_escaped(serve, tmp_path):
     server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
     ids = [b"back\\slash", b"\xff\xfe", "é😀".encode(), b"</script>", b"a" * 5000, b"\x7f\x01\t"]
     for request_id in ids:
@@ -117,8 +117,8 @@ def test_settings_change_while_it_serves(serve, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_the_file_is_an_array_while_it_grows(serve, tmp_path):
-    """Once a request has been written, the file is a whole array that ends with it; the server goes on."""
+def test_growing_file_is_always_a_whole_array(serve, tmp_path):
+    """After a request has been written, the file is a whole array that ends with it; the server continues to run."""
     server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
 
     def written():
@@ -133,9 +133,9 @@ def test_the_file_is_an_array_while_it_grows(serve, tmp_path):
 
 
 @pytest.mark.statistical
-def test_readers_of_the_file_under_load(run, tmp_path):
-    """Read as often as possible while two threads trace. A write is one system call, in the middle of which a reader may fall: nearly all
-    that it reads is whole, and what is not is only cut or in the middle of an overwrite."""
+def test_file_is_readable_under_load(run, tmp_path):
+    """Reads as often as possible while two threads trace. A write is one system call, during which a read may happen: nearly all reads are whole, and
+    the others are only truncated or partly overwritten."""
     file = tmp_path / "t.json"
     running = run(TRACED, CONFIG, "rate=1", CONFIG, "level=TIMESTAMPS", CONFIG, f"triton,file={file}", "--load", "6000", "wait")
     wait_for(lambda: "waiting" in running.out, what="the load")
@@ -158,7 +158,7 @@ def test_readers_of_the_file_under_load(run, tmp_path):
     assert whole > 0
 
 
-def test_errors_of_the_command_line(run, tmp_path):
+def test_invalid_trace_options_are_refused(run, tmp_path):
     for settings, message in ((["rate=x"], 'Bad option: "--trace-config rate".\nInvalid option value. Got x\n'),
                               (["mode=opentelemetry", "triton,file=x"], 'Bad option: "--trace-config triton,file".\na setting of mode triton, but the trace mode is opentelemetry\n')):
         running = run(TRACED, *(part for setting in settings for part in (CONFIG, setting)), "0")
@@ -166,23 +166,23 @@ def test_errors_of_the_command_line(run, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_the_library_can_be_unloaded(tmp_path):
-    """dlclose, after 64 threads, leaves no thread and no handler behind, and a program can fork afterwards and load it again."""
+def test_library_can_be_unloaded(tmp_path):
+    """dlclose, after 64 threads, leaves no thread and no handler behind; the program can then fork and load the library again."""
     run_library("traced_unload.py", *(f"triton,file={tmp_path}/{name}.json" for name in "ab"))
     for name in "ab":
         assert len(by_id(json.loads((tmp_path / f"{name}.json").read_text()))) == 64 * 25
 
 
 @pytest.mark.sanitized
-def test_exec_with_requests_in_flight(tmp_path):
-    """What is written stays a whole array, and the next program has nothing of ours open."""
+def test_exec_with_requests_in_flight_leaves_a_whole_file(tmp_path):
+    """The file stays a whole array, and the next program inherits no descriptor of libsonde."""
     out = run_library("traced_exec.py", f"triton,file={tmp_path}/t.json")
     assert 100 <= len(by_id(json.loads((tmp_path / "t.json").read_text()))) <= 101
     assert "t.json" not in out and "memfd:" not in out and "local_address" in out
 
 
-def test_the_program_of_the_guide(tmp_path):
-    """docs/traces.md: compiled as it stands there, and run with the command line that stands there."""
+def test_program_of_the_guide_works(tmp_path):
+    """docs/traces.md: compiled and run exactly as printed."""
     guide = (HERE.parent.parent / "docs/traces.md").read_text()
     library = BUILD / "lib/libsonde.so"
     (tmp_path / "server.c").write_text(re.search(r"```c\n(.*?)```", guide, re.S)[1])
@@ -195,8 +195,8 @@ def test_the_program_of_the_guide(tmp_path):
 
 
 @pytest.mark.parametrize("compiler, flags", [("cc", "-xc -std=c99"), ("cc", "-xc -std=gnu17"), ("g++", "-xc++ -std=c++11"), ("g++", "-xc++ -std=c++20")])
-def test_the_header_in_c_and_cxx(tmp_path, compiler, flags):
-    """With and without optimisation, which makes calls with NULL vanish; linked, so that both find the library's own."""
+def test_header_compiles_in_c_and_cxx(tmp_path, compiler, flags):
+    """With and without optimization, which removes calls with NULL; linked, so that both find the library."""
     need_command(compiler)
     library = BUILD / "lib/libsonde.so"
     program = """#include <sonde/trace.h>
@@ -212,7 +212,7 @@ def test_the_header_in_c_and_cxx(tmp_path, compiler, flags):
 
 
 def test_numbers_do_not_follow_the_locale(tmp_path):
-    """The unit test of that name, which is skipped where no locale has a decimal comma, in one that is made for it."""
+    """The unit test of that name, which is skipped without a locale with a decimal comma, in a locale generated for it."""
     test = BUILD / "tests/unit/lib/trace/test-lib-trace-trace"
     need_command("localedef")
     if not test.exists() or not Path("/usr/share/i18n/locales/de_DE").exists():

@@ -1,5 +1,5 @@
-"""Mode opentelemetry by gRPC: requests and the metrics of generations arrive as they do by HTTP (test_traces_otel.py, test_generations.py), at a
-receiver of our own and at grpcio's server with OpenTelemetry's own services."""
+"""Mode opentelemetry over gRPC: requests and generation metrics arrive as they do over HTTP (test_traces_otel.py, test_generations.py), at a receiver
+of our own and at grpcio's server with OpenTelemetry's own services."""
 import os
 
 import otlp_decoder
@@ -19,7 +19,7 @@ def spans_of(call, official):  # noqa: F811
 
 @pytest.mark.peer
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_traces_and_metrics_arrive(serve, grpc_receiver, official, compression):  # noqa: F811
+def test_traces_and_metrics_arrive_by_grpc(serve, grpc_receiver, official, compression):  # noqa: F811
     to = grpc_receiver(gzip=compression == "gzip")
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc", OTEL_EXPORTER_OTLP_COMPRESSION=compression,
                                     OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc"))
@@ -36,7 +36,7 @@ def test_traces_and_metrics_arrive(serve, grpc_receiver, official, compression):
 
 
 @pytest.mark.peer
-def test_a_receiver_that_is_busy_and_one_that_rejects(serve, grpc_receiver):  # noqa: F811
+def test_busy_and_partially_rejecting_receivers(serve, grpc_receiver):  # noqa: F811
     to = grpc_receiver({"code": "UNAVAILABLE"}, {"rejected": 1, "words": "too old"}, {"code": "PERMISSION_DENIED", "words": "not you"}, {})
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc", OTEL_METRICS_EXPORTER="none"))
     server.infer("simple", "s1")
@@ -63,8 +63,8 @@ def own_receiver():
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_packets_of_spans_and_metrics(serve, own_receiver, compression):  # noqa: F811
-    """Each signal is a call of its service, with the headers of the environment, and its message is the spans' or the metrics'."""
+def test_each_signal_is_a_call_of_its_service(serve, own_receiver, compression):  # noqa: F811
+    """Each signal is a call of its service, with the headers from the environment, and its message has the spans or the metrics."""
     to = own_receiver()
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc", OTEL_EXPORTER_OTLP_COMPRESSION=compression,
                                     OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc"))
@@ -85,8 +85,8 @@ def test_packets_of_spans_and_metrics(serve, own_receiver, compression):  # noqa
         assert call["headers"].get("grpc-encoding", "identity") == ("gzip" if compression == "gzip" else "identity")
 
 
-def test_a_busy_and_a_refusing_receiver(serve, own_receiver):  # noqa: F811
-    """UNAVAILABLE is tried again with the same packet; PERMISSION_DENIED loses it."""
+def test_unavailable_is_retried_and_permission_denied_is_not(serve, own_receiver):  # noqa: F811
+    """UNAVAILABLE is retried with the same packet; after PERMISSION_DENIED the packet is lost."""
     to = own_receiver((14, ""), (0, ""), (7, "not you"))
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc", OTEL_METRICS_EXPORTER="none"))
     server.infer("simple", "s1")
@@ -99,7 +99,7 @@ def test_a_busy_and_a_refusing_receiver(serve, own_receiver):  # noqa: F811
     assert to.calls[0]["body"] == to.calls[1]["body"]
 
 
-def test_a_url_with_a_path_is_http(serve):
+def test_url_with_a_path_is_http(serve):
     """OTEL_EXPORTER_OTLP_PROTOCOL=grpc does not apply to a server whose own setting is a URL with a path."""
     to = Receiver()
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc"))

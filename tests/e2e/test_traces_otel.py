@@ -1,5 +1,5 @@
-"""Request traces in mode opentelemetry: `traced` sends its spans to a receiver, beside those that a real Triton 2.51 sent for the same
-requests (triton_spans.jsonl). What receivers do wrong is in tests/faults/test_trace_receivers.py."""
+"""Request traces in mode opentelemetry: `traced` exports its spans to a receiver; they are compared with those of a real Triton 2.51 for the same
+requests (triton_spans.jsonl). tests/faults/test_trace_receivers.py has receivers that misbehave."""
 import json
 import os
 import re
@@ -19,7 +19,7 @@ pytestmark = NEEDED
 
 
 def shape_of(span, spans):
-    """What of a span does not depend on time and identifiers, with the names of those above it."""
+    """The parts of a span that do not depend on times and ids, with the names of its ancestors."""
     by_id = {other["spanId"]: other for other in spans}
     names, above = [], span
     while above:
@@ -31,9 +31,9 @@ def shape_of(span, spans):
 
 
 @pytest.mark.sanitized
-def test_spans_are_those_of_a_real_triton(serve, receiver):
-    """The same requests, the same trees: names, kinds, attributes, events and tracestate. Ours adds a status to what failed, and leaves out
-    what its caller did not sample, which Triton traces all the same."""
+def test_spans_match_a_real_tritons(serve, receiver):
+    """The same requests give the same trees: names, kinds, attributes, events and tracestate. Sonde adds a status to failures, and leaves out
+    requests that their caller did not sample, which Triton traces nevertheless."""
     to = receiver()
     server = serve(to.url)
     for model, request_id in (("simple", "s1"), ("ens", "e1"), ("bls", "b1")):
@@ -51,7 +51,7 @@ def test_spans_are_those_of_a_real_triton(serve, receiver):
     alone, = theirs.pop("")
     assert failed.pop("status") == {"code": 2, "message": "no inputs"}
     assert (failed["name"], failed["kind"], "parentSpanId" in failed) == (alone["name"], alone["kind"], False)
-    assert {event["name"] for event in alone["events"]} <= {event["name"] for event in failed["events"]}  # `traced` sends its refusal, too
+    assert {event["name"] for event in alone["events"]} <= {event["name"] for event in failed["events"]}  # `traced` sends a response for the refusal too
     for request_id, trace in theirs.items():
         assert sorted(map(str, (shape_of(span, trace) for span in trace))) == sorted(map(str, (shape_of(span, ours[request_id]) for span in ours[request_id])))
     assert not any("status" in span for trace in ours.values() for span in trace)
@@ -60,7 +60,7 @@ def test_spans_are_those_of_a_real_triton(serve, receiver):
     assert not any("parentSpanId" in roots[request_id] for request_id in ("s1", "e1", "b1"))
 
 
-def test_the_packet_is_as_triton_sends_it(serve, receiver):
+def test_packet_has_tritons_form(serve, receiver):
     to = receiver()
     server = serve(to.url, "opentelemetry,resource=service.version=7", "opentelemetry,resource=service.name=mine")
     before = time.time_ns()
@@ -84,8 +84,8 @@ def test_the_packet_is_as_triton_sends_it(serve, receiver):
     assert len({span["traceId"] for span in spans}) == 1 and len({span["spanId"] for span in spans}) == 3
 
 
-def test_no_exporter_no_server(run, tmp_path):
-    """The library itself needs nothing but libc; where libsonde-otlp.so is missing, that is said at the start."""
+def test_missing_exporter_library_is_an_error_at_start(run, tmp_path):
+    """The library itself needs only libc; a missing libsonde-otlp.so is reported at startup."""
     library = BUILD / "lib/libsonde.so"
     needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, timeout=30).stdout
     assert "curl" not in needed
@@ -100,14 +100,14 @@ def test_no_exporter_no_server(run, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1/", "http://", "file:///etc/passwd", "grpc://127.0.0.1:4317"])
-def test_an_invalid_url_is_refused(run, url):
+def test_invalid_url_is_refused(run, url):
     running = run(TRACED, CONFIG, "mode=opentelemetry", CONFIG, f"opentelemetry,url={url}", "0")
     assert running.wait(20) == 1 and 'Bad option: "--trace-config opentelemetry,url".\nnot a URL of http or https: ' in running.error
 
 
 @pytest.mark.sanitized
-def test_rate_count_and_settings(serve, receiver):
-    """A rate of 0 traces what a caller sampled and nothing else; the trace protocol changes it while the server runs."""
+def test_rate_zero_traces_sampled_callers_only(serve, receiver):
+    """A rate of 0 traces only requests sampled by their caller; the trace protocol changes the rate while the server runs."""
     to = receiver()
     server = serve(to.url, "rate=0")
     server.infer("simple", "not")
@@ -121,7 +121,7 @@ def test_rate_count_and_settings(serve, receiver):
 
 @pytest.mark.sanitized
 def test_both_encodings_have_the_same_spans(serve, receiver, protobuf):
-    """The same requests give the same spans as JSON and as protobuf, but for identifiers and times; identifiers join."""
+    """The same requests give the same spans as JSON and as protobuf, except for ids and times; ids are consistent within a trace."""
     found = {}
     for protocol in ("http/json", "http/protobuf"):
         to = receiver()
@@ -147,21 +147,21 @@ def test_both_encodings_have_the_same_spans(serve, receiver, protobuf):
         resources = {json.dumps(packet["resourceSpans"][0]["resource"]) for packet in packets}
         found[protocol] = (resources, sorted(str((shape_of(span, spans), span.get("status"))) for span in spans))
     assert found["http/json"] == found["http/protobuf"]
-    assert "\ufffd" not in str(found)  # the id of the refused request is on no span
+    assert "\ufffd" not in str(found)  # the refused request's id is in no span
 
 
-def test_the_library_can_be_unloaded(receiver):
-    """64 threads, and dlclose when all has been sent; what speaks HTTP stays, and is there for the next one."""
+def test_library_can_be_unloaded(receiver):
+    """64 threads, and dlclose after everything was sent; the exporter stays loaded, and is reused by the next load."""
     to = receiver()
     run_library("traced_unload.py", *[f"mode=opentelemetry opentelemetry,url={to.url} opentelemetry,bsp_max_queue_size=5000"] * 2)
     spans = to.spans()
     assert len({span["traceId"] for span in spans}) == 2 * 64 * 25 and len({span["spanId"] for span in spans}) == len(spans)
 
 
-def test_exec_with_requests_in_flight(receiver):
-    """The next program does not have the connection to the receiver."""
+def test_exec_does_not_inherit_the_connection(receiver):
+    """The next program does not inherit the connection to the receiver."""
     to = receiver()
     out = run_library("traced_exec.py", "mode=opentelemetry", f"opentelemetry,url={to.url}")
     assert len({span["traceId"] for span in to.spans()}) >= 100
-    connections = set(re.findall(r"^\s*\d+: (?:\S+ +){8}(\d+) ", out, re.M))  # the inodes of all that speak TCP
+    connections = set(re.findall(r"^\s*\d+: (?:\S+ +){8}(\d+) ", out, re.M))  # socket inodes of all TCP connections
     assert "local_address" in out and not connections & set(re.findall(r"^socket:\[(\d+)\]$", out, re.M)) and "memfd:" not in out

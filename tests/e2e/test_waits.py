@@ -1,5 +1,5 @@
-"""Off-CPU time in the running agent (`off_cpu.enabled`): of threads that wait for known reasons and report how long they lived, through its API, its
-metrics, and `sonde diff`. The single waits are in test_off_cpu.py."""
+"""Off-CPU time in the running agent (`off_cpu.enabled`): threads that wait for known reasons and report their lifetimes, through its API, its metrics
+and `sonde diff`. test_off_cpu.py tests single waits."""
 import re
 import subprocess
 import tempfile
@@ -17,14 +17,14 @@ REASONS = {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"}
 
 def run_waits(run, seconds):
     """The ended workload `waits`, and its threads' reports."""
-    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
+    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync needs a disk
         program = run(workload_path("waits"), seconds, file.name)
         assert program.wait(120) == 0, program.error
     return program, threads_of(program.out)
 
 
 def wait_for_same_sums(started, reasons):
-    """The profile, the counters and wall-clock time are of the same waits: none is missing or counted twice."""
+    """Profile, counters and wall-clock time have the same waits: none is missing or counted twice."""
     def same():
         service = profile_of(started, "off_cpu", service="waits")
         counted = {reason: started.metric("sonde_off_cpu_seconds_total", service_name="waits", reason=reason) for reason in reasons}
@@ -34,7 +34,7 @@ def wait_for_same_sums(started, reasons):
     wait_for(same, 60, "counters and profiles of the same")
 
 
-def test_reasons_in_the_profile_and_the_counters(agent, run):
+def test_wait_reasons_are_in_profile_and_counters(agent, run):
     started = agent("--waits", *ROOM)
     program, _ = run_waits(run, 1)
     seen = {}
@@ -47,24 +47,24 @@ def test_reasons_in_the_profile_and_the_counters(agent, run):
 
 
 def check_waits_counted(started):
-    """The status and the metrics count the same waits. Either is as of the last second, so later ones are waited for."""
-    def told():
+    """The status and the metrics count the same waits. Both may be a second old, so the test waits for later ones."""
+    def recorded_waits():
         return started.metric("sonde_self_off_cpu_waits_total", result="recorded")
 
-    def told_after(count):
-        wait_for(lambda: told() > count, 60, "more waits")
-        return told()
-    before = told()
-    told_after(before)
+    def recorded_waits_after(count):
+        wait_for(lambda: recorded_waits() > count, 60, "more waits")
+        return recorded_waits()
+    before = recorded_waits()
+    recorded_waits_after(before)
     status = int(re.search(r'"waits":(\d+)', started.text("/api/v1/status"))[1])
-    assert 100 < before <= status <= told_after(told())
+    assert 100 < before <= status <= recorded_waits_after(recorded_waits())
 
 
 @pytest.mark.statistical
-def test_what_threads_wait_for(agent, run, sonde):
+def test_wait_times_match_the_threads_own_reports(agent, run, sonde):
     started, ticks, begun = agent("--waits", *ROOM), cpu_ticks(), time.monotonic()
     program, threads = run_waits(run, 6)
-    stolen = 1.5 * stolen_share(ticks)  # by a hypervisor: neither a wait nor CPU time
+    stolen = 1.5 * stolen_share(ticks)  # stolen by a hypervisor: neither wait nor CPU time
     longest = max(thread.most for thread in threads)
     seen = {}
 
@@ -85,17 +85,17 @@ def test_what_threads_wait_for(agent, run, sonde):
         by_reason[reason_of(sample)] += sample.ns / 1e9
     assert longest > 5 and REASONS <= by_reason.keys()
     wait_for_same_sums(started, by_reason)
-    # What it waited for before its exec is another service's.
+    # Waits from before its exec belong to another service.
     assert seconds(profile_of(started, "off_cpu", service="waits")) >= 0.9 * seconds(waits)
     check_waits_counted(started)
-    ago = time.monotonic() - begun  # its first three seconds, and the others: of slots of five seconds the first is in the first window alone, or the last in the other
+    ago = time.monotonic() - begun  # two windows that split its run: with slots of five seconds, the first is in the first window only, or the last in the second only
     diff = subprocess.run([sonde, "diff", "--agent", f"127.0.0.1:{started.port}", "--time", "off_cpu", "--pid", str(program.pid), "--window", f"{ago:.3f}s..{ago - 3:.3f}s",
                            "--window", f"{ago - 3:.3f}s..0s", "--all"], capture_output=True, text=True, timeout=120)
     assert diff.returncode == 0 and "[sleep: " in diff.stdout, diff.stdout + diff.stderr
 
 
-def wait_that_goes_on(agent, workload, reads_sleepers, least_s):
-    """A thread is seen without waking; and no second counts twice."""
+def check_ongoing_wait(agent, workload, reads_sleepers, least_s):
+    """A wait is recorded before its thread wakes up, and no second is counted twice."""
     sleeper = workload("threads", 600)
     started = agent("--waits", *ROOM)
 
@@ -111,14 +111,14 @@ def wait_that_goes_on(agent, workload, reads_sleepers, least_s):
     assert seconds(found) <= uptime, found.top()
 
 
-def test_wait_that_goes_on_is_recorded_meanwhile(agent, workload, reads_sleepers):
-    wait_that_goes_on(agent, workload, reads_sleepers, 0)
+def test_ongoing_wait_is_recorded(agent, workload, reads_sleepers):
+    check_ongoing_wait(agent, workload, reads_sleepers, 0)
 
 
 @pytest.mark.statistical
-def test_wait_that_goes_on_is_recorded_time_after_time(agent, workload, reads_sleepers):
-    """By two looks, five seconds apart."""
-    wait_that_goes_on(agent, workload, reads_sleepers, 9)
+def test_ongoing_wait_is_recorded_repeatedly(agent, workload, reads_sleepers):
+    """By two scans of sleeping tasks, five seconds apart."""
+    check_ongoing_wait(agent, workload, reads_sleepers, 9)
 
 
 def test_waits_are_not_monitored_unless_enabled(agent):

@@ -1,5 +1,5 @@
-"""`sonde record --off-cpu --wakers`: above each wait its waker, of a workload whose waits end in known ways. Of which waits the waker was seen
-depends on the machine (some kernels do not trace everything), so the assertions are about those where it was."""
+"""`sonde record --off-cpu --wakers`: above each wait its waker, for a workload whose waits end in known ways. Which wakeups are seen depends on the
+machine (some kernels do not trace all of them), so the assertions are about waits with a waker."""
 import os
 import re
 import struct
@@ -17,7 +17,7 @@ from harness.workloads import Workload, workload_path
 
 NOT_SEEN = "[waker not seen]"
 INTERRUPT = "[woken by an interrupt]"
-WAKERS = {  # of waits in the function of that name: the leaf, the waker, and where the waker was (None: no thread's work)
+WAKERS = {  # per waiting function: the leaf, the waker, and where the waker was (None: not in a thread)
     "wait_here": ("[lock: futex]", "[woken by wakers]", "let_go"),
     "receive_here": ("[network: recvfrom]", "[woken by wakers]", "send_here"),
     "read_here": ("[ipc: read]", "[woken by feeder]", "feed_here"),
@@ -34,7 +34,7 @@ def split(sample):
 
 
 def check(profile):
-    """The number of waits at each place whose waker was seen."""
+    """The number of waits per place whose waker was seen."""
     seen = Counter()
     for sample in profile.samples:
         waiter, separator, waker = split(sample)
@@ -45,7 +45,7 @@ def check(profile):
             continue
         _, by, where = WAKERS[place]
         if place == "receive_here" and separator == INTERRUPT:
-            continue  # the kernel had a thread of its own bring it, or an interrupt came before the sender did
+            continue  # a kernel thread or an interrupt delivered it before the sender did
         if where is None:
             assert separator == by and not any(f in waker for f in (*WAKERS, "main", "live")), sample
             assert waker and {m for m in sample.mappings[-len(waker):]} == {"[kernel.kallsyms]"}, sample
@@ -53,13 +53,13 @@ def check(profile):
             assert separator == by and where in waker and "main" in waker[waker.index(where):], sample
             assert waker.index(where) < waker.index("main"), sample
         else:
-            continue  # before the unwind tables are in place
+            continue  # before the unwind tables were loaded
         seen[place] += sample.count
     return seen
 
 
-class Woken:
-    """What was recorded of `wakers` with the tables of its stacks in place, for many waits of its reader; and the events of the recording."""
+class WakersRecording:
+    """A recording of `wakers` that starts with the unwind tables loaded and covers many waits of its reader; and the recording's events."""
 
     def __init__(self, sonde, folder):
         self.wire, path = folder / "wire", folder / "out.pb.gz"
@@ -82,7 +82,7 @@ class Woken:
 
 
 def wait_for_waits(program, name, count=100):
-    """Until a thread of that name has waited so many times more."""
+    """Waits until a thread of that name has done so many more waits."""
     task, = [task for task in Path(f"/proc/{program.pid}/task").iterdir() if (task / "comm").read_text().strip() == name]
 
     def waits():
@@ -94,11 +94,11 @@ def wait_for_waits(program, name, count=100):
 @pytest.fixture(scope="module")
 def woken(sonde, tmp_path_factory):
     need_root()
-    return Woken(sonde, tmp_path_factory.mktemp("wakers"))
+    return WakersRecording(sonde, tmp_path_factory.mktemp("wakers"))
 
 
-def test_wait_has_its_waker(woken):
-    """What the kernel's own threads bring, a packet say, is seen as theirs; all others have a wait whose waker is known."""
+def test_each_wait_has_its_waker(woken):
+    """Wakeups by kernel threads, such as packet delivery, are attributed to these; all other waits have a known waker."""
     seen = check(woken.profile)
     assert set(seen) >= set(WAKERS) - {"receive_here"}, f"{seen} {woken.profile.top()}"
     not_seen = woken.profile.where(lambda s: NOT_SEEN in s.frames).count
@@ -137,7 +137,7 @@ def test_replay_has_the_same_wakers(sonde, woken, tmp_path):
 
 @pytest.mark.sanitized
 def test_lost_waker_is_counted(sonde, woken, tmp_path):
-    """In a replay without the records of wakers, each wait that a waker ended says that the waker was not seen."""
+    """In a replay without the event records of wakers, each wait that a waker ended is marked as such."""
     profile, data = woken.profile, woken.wire.read_bytes()
     at, kept = 16, bytearray(data[:16])
     while at < len(data):
@@ -153,8 +153,8 @@ def test_lost_waker_is_counted(sonde, woken, tmp_path):
     assert without.ns == profile.ns and without.count == profile.count
 
 
-def test_waiter_is_chosen_and_not_its_waker(recording, workload):
-    """The waker is another process than those that are recorded, and is named all the same."""
+def test_filter_applies_to_the_waiter_not_its_waker(recording, workload):
+    """The waker is in a process that is not recorded, and is named all the same."""
     workload = workload("wakers", 600)
     running = recording("--wall", "--wakers", "-p", workload.pid, "-C", "reader")
     wait_for_waits(workload, "reader")
@@ -163,7 +163,7 @@ def test_waiter_is_chosen_and_not_its_waker(recording, workload):
     assert set(check(profile)) == {"read_here"}, profile.top()
 
 
-def test_wakers_need_waits(sonde):
+def test_wakers_option_requires_off_cpu(sonde):
     for arguments in (["--wakers"], ["--wakers", "-F", "99"], ["--wakers", "--replay", "/dev/null"]):
         done = subprocess.run([sonde, "record", *arguments, "-d", "1"], capture_output=True, text=True, timeout=30)
         assert done.returncode != 0 and "--wakers needs --off-cpu or --wall" in done.stderr, done

@@ -1,4 +1,4 @@
-"""`sonde why` as people read it: words and numbers that add up, the function that slept, and what it says when it cannot know all."""
+"""The text output of `sonde why`: words and numbers that add up, the function that slept, and what it prints when data is incomplete."""
 import re
 import subprocess
 
@@ -13,12 +13,12 @@ HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no repl
 PART = re.compile(r"^ +([\d.]+)%  +([\d.]+ \S+)  (\w+) +(#*) *(.*)$", re.M)
 
 
-def say(sonde, *arguments):
+def run_why(sonde, *arguments):
     return subprocess.run([str(sonde), "why", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
 def requests_in(text):
-    """[(head's groups, [part's groups], all its lines)] of what was printed; every part of it adds up."""
+    """[(groups of the head line, [groups of each component], all its lines)] of the printed requests; asserts that each adds up."""
     found = []
     for block in re.split(r"\n\n", text.strip("\n"))[1:]:
         head, parts = HEAD.match(block), PART.findall(block)
@@ -35,14 +35,14 @@ def requests_in(text):
     return found
 
 
-def test_the_kinds_are_those_of_the_document():
+def test_component_kinds_match_the_document():
     kinds = re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/request.h").read_text())
     assert len(kinds) > 5 and re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", (TOP / "docs/why.md").read_text(), re.M) == kinds
 
 
 @pytest.fixture
-def made_up():
-    """made_up(mode) starts the page on made-up data (fake_page.c), as an agent to ask."""
+def synthetic_agent():
+    """synthetic_agent(mode) starts the page's server on synthetic data (fake_page.c), in place of an agent."""
     started = []
 
     def start(mode):
@@ -54,8 +54,8 @@ def made_up():
 
 
 @pytest.mark.sanitized
-def test_words_and_figures(sonde, made_up):
-    done = say(sonde, "--agent", made_up("normal"))
+def test_text_output_adds_up(sonde, synthetic_agent):
+    done = run_why(sonde, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
     assert done.stdout.startswith("The 4 slowest requests of the last 60.0 s:\n\n1. GET /users/{id}/orders took 812 ms, status 200  (nginx, process 101, began ")
     requests = requests_in(done.stdout)
@@ -66,40 +66,41 @@ def test_words_and_figures(sonde, made_up):
                               ("73.9", "600 ms", "downstream", "#" * 22, "read from 127.0.0.1:5432"),
                               ("7.4", "60.0 ms", "run_queue", "##", "python3 ran instead"), ("4.9", "40.0 ms", "unattributed", "#", "")]
     assert "pthread_mutex_lock\n" not in done.stdout, "stacks were not asked for"
-    first = say(sonde, "-n", 1, "--agent", made_up("normal"))
+    first = run_why(sonde, "-n", 1, "--agent", synthetic_agent("normal"))
     assert len(requests_in(first.stdout)) == 1 and first.stdout.startswith("The slowest request of the last 60.0 s:\n"), first
 
 
-def test_stacks_are_below_their_part(sonde, made_up):
-    done = say(sonde, "--stacks", "--agent", made_up("normal"))
+def test_stacks_follow_their_component(sonde, synthetic_agent):
+    done = run_why(sonde, "--stacks", "--agent", synthetic_agent("normal"))
     lines = [line.strip() for line in done.stdout.splitlines()]
     at = next(i for i, line in enumerate(lines) if " lock  " in line)
     assert lines[at + 1:at + 7] == ["futex_wait_[k]", "__x64_sys_futex_[k]", "pthread_mutex_lock", "checkout", "handle", "[truncated: no rows]"], done.stdout
 
 
-def test_no_request_was_slow(sonde, made_up):
-    done = say(sonde, "--last", "2m", "--agent", made_up("empty"))
+def test_no_recorded_request_is_reported(sonde, synthetic_agent):
+    done = run_why(sonde, "--last", "2m", "--agent", synthetic_agent("empty"))
     assert done.returncode == 0 and done.stdout == "No request was broken down in the last 120 s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", done
 
 
-def test_over_budget_is_reported(sonde, made_up):
-    """The data's agent works at half its rate: "the slowest" needs a remark then."""
-    done = say(sonde, "--agent", made_up("large"))
+def test_over_budget_is_reported(sonde, synthetic_agent):
+    """The synthetic agent works at half its rate, which qualifies "the slowest"."""
+    done = run_why(sonde, "--agent", synthetic_agent("large"))
     assert done.returncode == 0 and "the agent exceeds budget.cpu and works at detail 'half': requests are counted, not broken down" in done.stderr, done
 
 
-def test_failing_agent_is_an_error(sonde, made_up):
-    done = say(sonde, "--agent", made_up("failing"))
+def test_failing_agent_is_an_error(sonde, synthetic_agent):
+    done = run_why(sonde, "--agent", synthetic_agent("failing"))
     assert done.returncode == 1 and done.stdout == "" and "does not answer" in done.stderr, done
 
 
-def test_stack_of_a_real_server_in_words(sonde, agent, run, tmp_path):
+def test_text_output_has_a_real_servers_stack(sonde, agent, run, tmp_path):
     started, server = agent(), start_c_server(run, "threads", tmp_path)
 
     def seen():
-        """A request after the unwind table of the server is there; of a return to a CPU that the kernel did not trace there is no kernel part (docs/why.md)."""
+        """A request after the server's unwind table exists; where the switch back to the CPU was not traced, the kernel frames are missing
+        (docs/why.md)."""
         get(server.port, "/naps?ms=120")
-        done = say(sonde, "--stacks", "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
+        done = run_why(sonde, "--stacks", "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
         assert done.returncode == 0, done.stderr
         return [r for r in requests_in(done.stdout) if r[0][2] == "/naps" and int(r[0][6]) == server.pid and "_[k]\n" in r[2]]
     for head, parts, block in wait_for(seen, what="a request in the words of sonde why"):
@@ -108,5 +109,5 @@ def test_stack_of_a_real_server_in_words(sonde, agent, run, tmp_path):
         assert "sleep_ms < nap_long" in frames[0], block
         frames = [frame.strip() for frame in frames[1:]]
         assert frames[0].endswith("_[k]") and frames.index("nap_long") == frames.index("sleep_ms") + 1, block
-    just_now = say(sonde, "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
+    just_now = run_why(sonde, "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
     assert "the agent has been running for" in just_now.stderr

@@ -1,6 +1,6 @@
-"""The service that the W3C's harness for Trace Context asks (https://github.com/w3c/trace-context, test/README.md), with our middleware:
-`trace_context_service.py PORT OPTIONS...` (0: any port, which it prints). It is posted a list of objects, and posts the "arguments" of each to its "url", each in a span of
-its own of the trace that it was asked in. With the wheel in PYTHONPATH, uvicorn and starlette installed:
+"""The service for the W3C's Trace Context test harness (https://github.com/w3c/trace-context, test/README.md), with our middleware:
+`trace_context_service.py PORT OPTIONS...` (0: any port, which it prints). It receives a list of objects by POST and posts the "arguments" of each to
+its "url", each in a span of its own in the trace of the incoming request. With the wheel in PYTHONPATH, uvicorn and starlette installed:
 
     python trace_context_service.py 5000 --trace-config mode=opentelemetry --trace-config rate=1 --trace-config level=TIMESTAMPS &
     python test/test.py http://127.0.0.1:5000/test

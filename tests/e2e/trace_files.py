@@ -1,4 +1,4 @@
-"""Trace files of Triton: those that a real one wrote (triton/), and generated ones."""
+"""Triton trace files: those of a real Triton (triton/), and generated ones."""
 import json
 import random
 from pathlib import Path
@@ -8,7 +8,7 @@ EVENTS = ["REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", 
 
 
 class Maker:
-    """Well-formed traces, the same for the same seed."""
+    """Generates well-formed traces, the same for the same seed."""
 
     def __init__(self, seed):
         self.dice, self.next_id, self.clock, self.groups = random.Random(seed), 1, 59_509_292_477_966, []
@@ -59,7 +59,7 @@ class Maker:
             items += [self.stamp(number, f"{door}_SEND_START"), self.stamp(number, f"{door}_SEND_END")]
         children = [self.part(f"inside{depth}" if self.dice.random() < 0.7 else f"ensemble-inside{depth}", number, depth=depth + 1) for _ in range(inner * self.dice.randrange(1, 4))]
         groups = [items] + [group for child in children for group in child]
-        self.dice.shuffle(groups)  # as Triton's hash table puts them
+        self.dice.shuffle(groups)  # in random order, like Triton's hash table
         return groups
 
     def items(self, count):
@@ -67,7 +67,7 @@ class Maker:
         for _ in range(count):
             door = self.dice.choice(["HTTP", "GRPC"])
             groups.append(self.part(self.dice.choice(["resnet", "bert", "ensemble", "größe"]), door=door))
-        self.dice.shuffle(groups)  # requests end in another order than they began
+        self.dice.shuffle(groups)  # requests do not end in the order of their start
         return [item for group in groups for items in group for item in items]
 
 

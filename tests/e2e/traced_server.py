@@ -1,4 +1,5 @@
-"""`traced` (tests/workloads/traced.c), a server that traces its requests with libsonde: started, asked, and what it wrote or sent."""
+"""`traced` (tests/workloads/traced.c), a server that traces its requests with libsonde: starts it, sends requests, and reads what it wrote or
+exported."""
 import json
 import re
 import subprocess
@@ -39,14 +40,14 @@ class Server:
         return self.call(f"/v2/models/{model}/infer", {"id": request_id, "inputs": tensors})
 
     def end(self):
-        """Its counts, by name."""
+        """Ends the server; returns its counts by name."""
         assert self.running.stop() == 0, self.running.error
         words = self.running.out.splitlines()[-1].split()
         return dict(zip(words[::2], map(int, words[1::2])))
 
 
 def by_id(objects):
-    """id -> its objects. Those of one id must stand together."""
+    """id -> its objects. Asserts that objects of one id are adjacent."""
     found, last = {}, None
     for entry in objects:
         assert entry["id"] == last or entry["id"] not in found, f"the objects of {entry['id']} are scattered"
@@ -83,7 +84,7 @@ def serve(run):
 
 
 def traces_of(spans):
-    """{request id, or "" of a request without one: its spans}"""
+    """{request id, or "" for a request without one: its spans}"""
     by_trace = {}
     for span in spans:
         by_trace.setdefault(span["traceId"], []).append(span)
@@ -95,7 +96,7 @@ def traces_of(spans):
 
 
 def generate(server, headers=(), **parameters):
-    """The moments at which the client sent its request, saw each event (with its tokens) and the end; nanoseconds of CLOCK_MONOTONIC."""
+    """When the client sent its request and received each event (with its tokens) and the end; nanoseconds of CLOCK_MONOTONIC."""
     request = urllib.request.Request(server.address + "/v2/models/llm/generate_stream", data=json.dumps(parameters, separators=(",", ":")).encode(),
                                      headers=dict(headers))
     sent, seen = time.monotonic_ns(), []
@@ -107,7 +108,7 @@ def generate(server, headers=(), **parameters):
 
 
 def times_of(stamps):
-    """What the three metrics are of one request, by its own timestamps, in whole nanoseconds."""
+    """The values of the three metrics for one request, from its own timestamps, in whole nanoseconds."""
     at = {name: [stamp["ns"] for stamp in stamps if stamp["name"] == name] for name in ("GENERATION_START", "FIRST_TOKEN", "GENERATION_END")}
     (start,), (end,) = at["GENERATION_START"], at["GENERATION_END"]
     tokens = sum(stamp.get("tokens", 0) for stamp in stamps)
@@ -124,7 +125,7 @@ def triton(run, tmp_path):
 
 
 def run_library(program, *settings):
-    """What a program of tests/workloads/python prints that loads the library with these settings."""
+    """The output of a program of tests/workloads/python that loads the library with these settings."""
     done = subprocess.run([sys.executable, TOP / "tests/workloads/python" / program, BUILD / "lib/libsonde.so", *settings], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -132,8 +133,8 @@ def run_library(program, *settings):
 
 @pytest.fixture(scope="session")
 def official():
-    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that turns a packet ("trace" or "metrics")
-    into JSON's objects."""
+    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that converts a packet ("trace" or "metrics") to
+    JSON objects."""
     python = pypi.environment("python-otlp", ["opentelemetry-proto"], [sys.executable], "True") / "python"
     program = """if True:
         import json, sys
@@ -151,7 +152,7 @@ def official():
 
 
 class Encoding:
-    """How the spans and metrics of a server are encoded: OTEL_EXPORTER_OTLP_PROTOCOL, the content type, and a decoder of packets."""
+    """The encoding of a server's spans and metrics: OTEL_EXPORTER_OTLP_PROTOCOL, the content type, and a decoder of packets."""
 
     def __init__(self, protocol, decode):
         self.protocol, self.decode = protocol, decode
@@ -160,7 +161,7 @@ class Encoding:
 
 @pytest.fixture(params=["json", "protobuf", pytest.param("protobuf-official", marks=pytest.mark.peer)])
 def encoding(request):
-    """An Encoding; .decode(body, kind) gives the JSON objects of a packet of "trace" or "metrics"."""
+    """An Encoding; .decode(body, kind) returns the JSON objects of a "trace" or "metrics" packet."""
     if request.param == "json":
         return Encoding("http/json", lambda body, kind="trace": json.loads(body))
     return Encoding("http/protobuf", otlp_decoder.decode if request.param == "protobuf" else request.getfixturevalue("official"))
@@ -168,5 +169,5 @@ def encoding(request):
 
 @pytest.fixture(params=["own", pytest.param("official", marks=pytest.mark.peer)])
 def protobuf(request):
-    """A decoder of protobuf packets: our own table, or the messages of opentelemetry-proto."""
+    """A decoder of protobuf packets: the table of otlp_decoder.py, or the messages of opentelemetry-proto."""
     return otlp_decoder.decode if request.param == "own" else request.getfixturevalue("official")

@@ -1,5 +1,5 @@
-"""An agent whose receiver by gRPC is slow, busy or wrong: as by HTTP (test_profiles_receivers.py), it goes on sampling, and what is lost is counted by
-reason. What each status and each header means is in tests/unit/lib/otlp/test_grpc.c, when a packet is sent again in test_retry.c and test_sender.c there."""
+"""An agent whose gRPC receiver is slow, busy or wrong: as over HTTP (test_profiles_receivers.py), it keeps sampling and counts lost samples by
+reason. tests/unit/lib/otlp/test_grpc.c tests each status and header; test_retry.c and test_sender.c there test retries."""
 import sys
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from grpc_receiver import grpc_receiver  # noqa: E402, F401
 from h2_grpc_receiver import DATA, END_HEADERS, END_STREAM, HEADERS, literal  # noqa: E402
 from otlp_profiles import profcheck  # noqa: E402, F401
 from profiles_grpc import GRPC, OK, answer_with, h2_receiver, hang_up_after, reset, send_headers  # noqa: E402, F401
-from profiles_receiver import ProfilesReceiver, told, total, write  # noqa: E402
-from test_profiles_receivers import NAME, goes_on  # noqa: E402
+from profiles_receiver import ProfilesReceiver, export_stats, total, write  # noqa: E402
+from test_profiles_receivers import NAME, keeps_sampling  # noqa: E402
 
 ACCEPT = (0, "")
 EMPTY_MESSAGE = (DATA, 0, bytes(5))
@@ -22,15 +22,15 @@ LARGE = b"\0\7x-large\x7f\x99\x74" + b"x" * 15000  # a literal field of HPACK: 1
 
 
 def huge_trailers(connection, stream):
-    """300 fields of 15 kB, then a good status."""
+    """300 fields of 15 kB, then a success status."""
     frames = [(HEADERS, END_STREAM, LARGE), *[(CONTINUATION, 0, LARGE)] * 299, (CONTINUATION, END_HEADERS, literal("grpc-status", "0"))]
     try:
         hang_up_after((HEADERS, END_HEADERS, GRPC), EMPTY_MESSAGE, *frames)(connection, stream)
     except OSError:
-        pass  # the agent has refused them
+        pass  # the agent has closed the connection
 
 
-STRANGERS = {  # what is no answer
+NON_RESPONSES = {  # byte streams that are no response
     "garbage": hang_up_after(b"\xff" * 4000),
     "reset": reset,
     "a message and no end": hang_up_after((HEADERS, END_HEADERS, GRPC), EMPTY_MESSAGE),
@@ -46,39 +46,39 @@ def refuse(connection, stream):
 
 
 @pytest.mark.sanitized
-def test_wrong_answers(by_grpc, h2_receiver, profcheck, tmp_path):  # noqa: F811
-    """A packet without an answer, or that the receiver is too busy for, is sent again. A refused one is not: its samples are counted. Where the status is
-    good, a message that is not compressed as it claims is ignored, and profiles that a good message rejects are counted."""
-    first = [STRANGERS["garbage"], STRANGERS["reset"], answer_with(b"\0\0\0\0" + bytes([len(REJECTED)]), REJECTED)]
-    second = [STRANGERS["a message and no end"], STRANGERS["huge trailers"], (14, "not now"), answer_with(b"\1\0\0\0\2", b"\x1f\x8b", COMPRESSED)]
+def test_malformed_answers_are_retried_refused_or_ignored(by_grpc, h2_receiver, profcheck, tmp_path):  # noqa: F811
+    """A packet without a response, or one that the receiver is too busy for, is sent again. A refused one is not: its samples are counted as lost.
+    With a success status, a message that is not compressed as declared is ignored, and profiles rejected by a valid message are counted."""
+    first = [NON_RESPONSES["garbage"], NON_RESPONSES["reset"], answer_with(b"\0\0\0\0" + bytes([len(REJECTED)]), REJECTED)]
+    second = [NON_RESPONSES["a message and no end"], NON_RESPONSES["huge trailers"], (14, "not now"), answer_with(b"\1\0\0\0\2", b"\x1f\x8b", COMPRESSED)]
     to = h2_receiver(*first, *second, refuse, ACCEPT)
     started = by_grpc(to.url, "--set", "log.level=debug")
     wait_for(lambda: len(to.calls) >= 9, 120, "four packets")
     refused = started.metric(NAME + "dropped_samples_total", reason="refused")
-    assert (started.metric(NAME + "failures_total"), started.metric(NAME + "rejected_profiles_total")) == (len(STRANGERS) + 2, 1) and refused > 0
+    assert (started.metric(NAME + "failures_total"), started.metric(NAME + "rejected_profiles_total")) == (len(NON_RESPONSES) + 2, 1) and refused > 0
     assert started.stop() == 0
     bodies = to.bodies()
     assert len(set(bodies[:3])) == len(set(bodies[3:7])) == 1 and len({bodies[i] for i in (0, 3, 7, 8)}) == 4
-    says = told(started)
+    says = export_stats(started)
     assert says["dropped"] == refused and says["sent"] == says["taken"] - refused == total(profcheck(*write(tmp_path, bodies[:7] + bodies[8:])))
     for words in ("gRPC status PERMISSION_DENIED: no, you", "accepts profiles again", "rejected 1 profiles: full"):
         assert words in started.running.error, started.running.error
 
 
-def test_receiver_of_http_alone(by_grpc):  # noqa: F811
+def test_http_only_receiver_is_reported(by_grpc):  # noqa: F811
     """The usual mistake: the port of the other protocol."""
     to = ProfilesReceiver()
     started = by_grpc(to.base)
     wait_for(lambda: started.metric(NAME + "failures_total") > 0, 60, "an attempt to fail")
-    goes_on(started)
-    assert started.stop() == 0 and told(started)["sent"] == 0
+    keeps_sampling(started)
+    assert started.stop() == 0 and export_stats(started)["sent"] == 0
     to.close()
     assert "profiles cannot be delivered" in started.running.error
 
 
 @pytest.mark.peer
 def test_busy_receiver_gets_the_same_packet_again(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
-    """Not before it wants to, with either code."""
+    """Not before the delay that the receiver asks for, with either status code."""
     answers = [{"code": "CANCELLED", "words": "not now"}, {"code": "UNAVAILABLE", "retry_ms": 1500}, {"code": "RESOURCE_EXHAUSTED", "words": "full", "retry_ms": 2500}]
     to = grpc_receiver(*answers, {})
     started = by_grpc(to.url)
@@ -88,13 +88,13 @@ def test_busy_receiver_gets_the_same_packet_again(by_grpc, grpc_receiver, profch
     calls = to.calls
     assert len({call["body"] for call in calls[:4]}) == 1 and calls[4]["body"] != calls[0]["body"]
     assert calls[2]["at"] - calls[1]["at"] >= 1.45 and calls[3]["at"] - calls[2]["at"] >= 2.45
-    says = told(started)
+    says = export_stats(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(profcheck(*write(tmp_path, to.bodies())))
     assert "gRPC status CANCELLED: not now" in started.running.error
 
 
 @pytest.mark.peer
-def test_refusing_receiver_is_not_asked_again(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
+def test_refused_packet_is_not_sent_again(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
     codes = ["UNKNOWN", "RESOURCE_EXHAUSTED"]
     to = grpc_receiver(*({"code": code} for code in codes), {})
     started = by_grpc(to.url)
@@ -103,41 +103,41 @@ def test_refusing_receiver_is_not_asked_again(by_grpc, grpc_receiver, profcheck,
     assert started.metric(NAME + "failures_total") == len(codes) and refused > 0
     assert started.stop() == 0
     assert len({call["body"] for call in to.calls}) == len(to.calls)
-    says = told(started)
+    says = export_stats(started)
     assert says["dropped"] == refused and says["sent"] == says["taken"] - refused == total(profcheck(*write(tmp_path, to.bodies())))
     assert "gRPC status UNKNOWN" in started.running.error and "accepts profiles again" in started.running.error
 
 
 @pytest.mark.peer
-def test_receiver_without_the_service(by_grpc, grpc_receiver):  # noqa: F811
-    """Many a receiver takes traces and no profiles: that is logged, and the samples are counted."""
+def test_unimplemented_service_is_reported(by_grpc, grpc_receiver):  # noqa: F811
+    """Some receivers accept traces and no profiles: that is logged, and the samples are counted as lost."""
     to = grpc_receiver(without=["profiles"])
     started = by_grpc(to.url)
     wait_for(lambda: started.metric(NAME + "dropped_samples_total", reason="refused") > 0, 60, "a packet to be refused")
-    assert started.stop() == 0 and told(started)["sent"] == 0
+    assert started.stop() == 0 and export_stats(started)["sent"] == 0
     assert "gRPC status UNIMPLEMENTED" in started.running.error
 
 
 @pytest.mark.peer
 def test_rejected_profiles_are_counted(by_grpc, grpc_receiver):  # noqa: F811
-    """Also in a compressed answer."""
+    """Also in a compressed response."""
     to = grpc_receiver({"rejected": 1, "words": "full"}, {"rejected": 0, "words": "slow\ndown"}, {}, gzip=True)
     started = by_grpc(to.url, "--set", "log.level=debug")
     wait_for(lambda: len(to.calls) >= 4, 60, "four calls")
     assert (started.metric(NAME + "rejected_profiles_total"), started.metric(NAME + "failures_total")) == (1, 0)
-    assert started.stop() == 0 and told(started)["dropped"] == 0
+    assert started.stop() == 0 and export_stats(started)["dropped"] == 0
     assert "rejected 1 profiles: full" in started.running.error and "rejected 0 profiles: slow down" in started.running.error
 
 
 @pytest.mark.peer
-def test_attempt_has_a_deadline(by_grpc, grpc_receiver):  # noqa: F811
-    """The receiver knows it: its own deadline is over, too."""
+def test_each_attempt_has_a_deadline(by_grpc, grpc_receiver):  # noqa: F811
+    """The receiver gets the deadline too, and its own call expires."""
     to = grpc_receiver({"after_s": 60}, {})
     started = by_grpc(to.url, *sets(timeout=2000))
     wait_for(lambda: len(to.calls) >= 2, 60, "a second attempt")
     assert to.calls[0]["body"] == to.calls[1]["body"] and started.metric(NAME + "failures_total") >= 1
     assert to.calls[0]["remaining_s"] <= 2
-    assert started.stop() == 0 and told(started)["dropped"] == 0
+    assert started.stop() == 0 and export_stats(started)["dropped"] == 0
 
 
 @pytest.mark.peer
@@ -145,8 +145,8 @@ def test_agent_does_not_wait_for_a_receiver_that_hangs(by_grpc, grpc_receiver): 
     to = grpc_receiver({"after_s": 600})
     started = by_grpc(to.url, *sets(timeout=600000))
     wait_for(lambda: to.calls and started.metric(NAME + "queue_bytes") > 0, 60, "a call, and a profile that waits behind it")
-    goes_on(started)
+    keeps_sampling(started)
     assert started.stop() == 0
-    says = told(started)
+    says = export_stats(started)
     assert len(to.calls) == 1 and says["sent"] == 0 and says["dropped"] == says["taken"] > 0
     assert "no answer before the program ended" in started.running.error
