@@ -190,9 +190,9 @@ static char *url_of(const struct sonde_trace_config *config, enum otlp_protocol 
     static const char traces[] = "/v1/traces", metrics[] = "/v1/metrics";
     const char *own = config->exporters[OTLP_SIGNAL_METRICS].endpoint, *url = trace_otlp_url(config);
     size_t size = strlen(url), suffix = strlen(traces);
-    const enum otlp_protocol said = config->exporters[OTLP_SIGNAL_METRICS].protocol;
+    const enum otlp_protocol configured = config->exporters[OTLP_SIGNAL_METRICS].protocol;
     const bool is_beside_grpc = !*own && trace_otlp_protocol(config) == OTLP_GRPC;
-    *ret_protocol = is_beside_grpc ? OTLP_GRPC : !*own && said == OTLP_GRPC ? OTLP_HTTP_JSON : said;
+    *ret_protocol = is_beside_grpc ? OTLP_GRPC : !*own && configured == OTLP_GRPC ? OTLP_HTTP_JSON : configured;
     if (*own || is_beside_grpc) /* a gRPC URL serves all signals */
         return strdup(*own ? own : url);
     if (size < suffix || strcmp(url + size - suffix, traces) != 0)

@@ -34,8 +34,8 @@ const char *trace_otlp_url(const struct sonde_trace_config *config)
 
 enum otlp_protocol trace_otlp_protocol(const struct sonde_trace_config *config)
 {
-    const enum otlp_protocol said = config->exporters[OTLP_SIGNAL_TRACES].protocol;
-    return said == OTLP_GRPC && otlp_url_has_path(trace_otlp_url(config)) ? OTLP_HTTP_JSON : said;
+    const enum otlp_protocol configured = config->exporters[OTLP_SIGNAL_TRACES].protocol;
+    return configured == OTLP_GRPC && otlp_url_has_path(trace_otlp_url(config)) ? OTLP_HTTP_JSON : configured;
 }
 
 static bool pause_writer(void *argument, unsigned ms)

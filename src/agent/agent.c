@@ -149,8 +149,8 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 /* Lets queries distinguish "no samples" from "not monitored". */
 static void update_monitored(struct agent *a, uint64_t now_ns)
 {
-    windows_observe(a->windows, a->config.profile_enabled, now_ns); /* a lower rate increases the weight of
-                                                                     * samples, so monitoring continues */
+    /* A lower rate increases the weight of samples, so monitoring continues while detail is shed. */
+    windows_observe(a->windows, a->config.profile_enabled, now_ns);
     if (a->waits)
         windows_observe(a->waits, pipeline_monitors_waits(a->pipeline), now_ns);
 }
@@ -317,8 +317,7 @@ int agent_new(const struct config *config, struct agent **ret)
         return r;
     r = profile_export_new(config, NULL, &a->profile_export);
     if (r == 0 && a->profile_export)
-        r = profile_export_start(a->profile_export); /* only now: the helper process must be forked before threads
-                                                      * exist */
+        r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */
     if (r < 0)
         return r;
     r = loop_new(a->pipeline, &a->loop);
@@ -359,8 +358,7 @@ static bool notify_ready(void *context)
 
 int agent_run(struct agent *a, int ready_fd)
 {
-    const uint64_t start_ns = clock_monotonic_ns(); /* taken before pipeline_start, because the first samples
-                                                     * arrive before it returns */
+    const uint64_t start_ns = clock_monotonic_ns(); /* the first samples precede the return of pipeline_start */
     int r = pipeline_start(a->pipeline);
     if (r < 0)
         return r;

@@ -73,7 +73,7 @@ static int query_pods(const struct cri_options *o, const char *socket, struct po
         r = call(&containers, o, socket, SERVICE "ListContainers", why);
     if (r < 0)
         return r;
-    r = pods_read(&(struct pods_answers){.sandboxes = sandboxes.answer.body,
+    r = pods_read(&(struct pods_replies){.sandboxes = sandboxes.answer.body,
                                          .sandboxes_size = sandboxes.answer.body_size,
                                          .containers = containers.answer.body,
                                          .containers_size = containers.answer.body_size},

@@ -296,7 +296,7 @@ static void apply_early_mapping(struct pipeline *p, size_t exec)
         if (record->pid != pid)
             continue;
         if (record->kind == RECORD_PROCESS_EXEC ||
-            (record->kind == RECORD_PROCESS_MMAP && processes_foresee(p->processes, record)))
+            (record->kind == RECORD_PROCESS_MMAP && processes_announce_mmap(p->processes, record)))
             return;
     }
 }

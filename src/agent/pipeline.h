@@ -25,20 +25,18 @@ struct sample_event;
 /* Receives finished records; called from within pipeline_turn. */
 struct pipeline_sink {
     void *context;
-    int (*sample)(void *context, const struct sample *sample); /* borrows the sample; returns like profile_add; NULL:
-                                                                * no samples wanted */
-    int (*request)(void *context, struct request *request);    /* takes ownership; NULL: no requests wanted */
+    int (*sample)(void *context, const struct sample *sample); /* borrows; returns like profile_add; NULL: none */
+    int (*request)(void *context, struct request *request);    /* takes ownership; NULL: none */
 };
 
 struct pipeline_options {
     struct source_options sources;
-    bool runtimes_if_seen; /* load the unwinders of Node and Java only if one of sources.pids runs such a runtime */
-    uint64_t memory_bytes; /* bound of the whole pipeline's memory; divided among its parts */
-    size_t cache_entries;  /* of each cache, a power of two; 0: derived from memory_bytes. Does not change the
-                            * output; for tests */
-    bool lines; /* keep the files of native frames open, to resolve source lines at the end (pipeline_line_objects) */
-    const char
-        *cri_socket; /* of the container runtime, which knows the pods; "": the default paths; NULL: no pod names */
+    bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of sources.pids runs such a runtime */
+    uint64_t memory_bytes;     /* bound of the whole pipeline's memory; divided among its parts */
+    size_t cache_entries;      /* of each cache, a power of two; 0: derived from memory_bytes. Does not change the
+                                * output; for tests */
+    bool lines;                /* keep the files of native frames, to resolve source lines (pipeline_line_objects) */
+    const char *cri_socket;    /* of the container runtime; "": the default paths; NULL: no pod names */
     const char *pod_labels;    /* labels of pods that become attributes, separated by commas; "": none */
     const char *record_events; /* file to write every event record to; NULL: none */
     const char *replay;        /* file to read event records from instead of the kernel; NULL: the kernel */
@@ -91,25 +89,25 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
 /* Trims caches; costs recomputation, does not change the output. */
 void pipeline_trim(struct pipeline *p);
 const struct interpreters *pipeline_interpreters(const struct pipeline *p);
-bool pipeline_missed_runtime(const struct pipeline *p); /* whether a Node or Java process (or one that may be
-                                                         * starting) was seen although their unwinders are not
-                                                         * loaded */
+/* Whether a Node or Java process (or one that may be starting) was seen although their unwinders are not loaded. */
+bool pipeline_missed_runtime(const struct pipeline *p);
 /* The files of the frames that were passed to the sink; NULL: not requested. */
 const struct line_objects *pipeline_line_objects(const struct pipeline *p);
 /* The sampling event of a replay, once its record has been read; NULL: time-based samples. */
 const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
-int pipeline_record_events_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-events ended early; 0:
-                                                             * it did not */
-uint64_t pipeline_samples(const struct pipeline *p); /* passed to the sink since the start, including off-CPU samples */
-uint64_t pipeline_waits_given(
-    const struct pipeline *p); /* of these, off-CPU samples: waits and run-queue times, each occurrence counted */
-struct off_cpu_totals
-pipeline_waits(const struct pipeline *p); /* all zero if not requested; in a replay all zero except wakers_unseen */
+/* Why --record-events ended early (-ENOSPC and the like); 0: it did not. */
+int pipeline_record_events_error(const struct pipeline *p);
+/* Samples passed to the sink since the start, including off-CPU samples. */
+uint64_t pipeline_samples(const struct pipeline *p);
+/* Of these, off-CPU samples: waits and run-queue times, each occurrence counted. */
+uint64_t pipeline_waits_given(const struct pipeline *p);
+/* Totals of the off-CPU source. All zero if not requested; in a replay all zero except wakers_unseen. */
+struct off_cpu_totals pipeline_waits(const struct pipeline *p);
 /* Statistics of rule `number` of sources.rules; SAMPLING_RULES_MAX: of threads that match no rule. All zero if there
  * are no rules or no CPU samples. */
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
-uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files
-                                                           * (resolve/files/file_opener.h) and attach links
-                                                           * (sources/link/link.h) */
+/* CPU time of the helper processes that open files (resolve/files/file_opener.h) and attach links
+ * (sources/link/link.h). */
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p);

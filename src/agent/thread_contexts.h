@@ -12,8 +12,8 @@ struct context_tables;
 struct process;
 struct thread_contexts;
 
-int thread_contexts_new(const struct context_tables *tables,
-                        struct thread_contexts **ret); /* `tables` belong to their source, which must outlive this */
+/* `tables` belong to their source, which must outlive the result. */
+int thread_contexts_new(const struct context_tables *tables, struct thread_contexts **ret);
 void thread_contexts_free(struct thread_contexts *c);
 DEFINE_FREEP(thread_contexts)
 
