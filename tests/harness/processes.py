@@ -56,7 +56,7 @@ def helper_of(pid):
     """The process that opens files for an agent or a recording."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
     if not children.exists():
-        skip("this kernel does not tell children")
+        skip("this kernel does not list children")
     found = [int(child) for child in children.read_text().split() if command_name(child) == "sonde-files"]
     assert len(found) == 1, found
     return found[0]

@@ -84,7 +84,7 @@ static void end(struct fixture *f)
     simulation_fini(&f->s);
 }
 
-static void add(struct fixture *f, unsigned count)
+static void add_samples(struct fixture *f, unsigned count)
 {
     const struct resource resource = fixture_resource(7, "server");
     const struct frame frame = fixture_native("work");
@@ -105,7 +105,7 @@ static void on_second(struct simulation *s)
 {
     struct fixture *f = (struct fixture *)s;
     if (!s->closed_ns) {
-        add(f, f->per_second);
+        add_samples(f, f->per_second);
         profile_export_tick(f->export);
     }
     const double queue_bytes = metric(f, "queue_bytes");
@@ -153,7 +153,7 @@ static void test_profiles_are_cut_at_their_interval(void **state)
     size_t expected = 0;
     for (size_t i = 0; i < array_size(ticks); i++) {
         simulation_pass(&f.s, begin_ns + ticks[i].at_ms * MS, NULL);
-        add(&f, 1);
+        add_samples(&f, 1);
         profile_export_tick(f.export);
         profile_export_send_queued(f.export);
         expected += ticks[i].is_cut;
@@ -187,7 +187,7 @@ static void test_every_sample_is_sent_once(void **state)
         profile_export_send_queued(f.export);
         assert_int_equal(f.s.posts, i + 1);
     }
-    add(&f, 3); /* the last profile is sent at shutdown, before its interval is over */
+    add_samples(&f, 3); /* the last profile is sent at shutdown, before its interval is over */
     stop(&f);
     assert_int_equal(f.s.posts, 11);
     assert_true(metric(&f, "samples") == 503 && metric(&f, "packets") == 11 && metric(&f, "failures") == 0);
@@ -238,7 +238,7 @@ static void test_samples_without_timestamps_are_merged(void **state)
     for (size_t i = 0; i < array_size(resolutions); i++) {
         struct fixture f;
         begin_with(&f, resolutions[i], 1, NULL, 0);
-        add(&f, 200000);
+        add_samples(&f, 200000);
         assert_true((metric(&f, "queue_bytes") > 0) == (i == 0));
         assert_true(metric(&f, "unlinked_samples") == 0);
         stop(&f);
@@ -365,7 +365,7 @@ static void test_shutdown_sends_the_queue(void **state)
     begin_with(&f, "1ms", 1, NULL, 0);
     f.per_second = 10;
     pass_seconds(&f, 5);
-    add(&f, 7);
+    add_samples(&f, 7);
     stop(&f);
     assert_true(metric(&f, "samples") == 57 && metric(&f, "packets") == 6);
     profile_export_end(f.export); /* a second call changes nothing */
@@ -437,7 +437,7 @@ static void test_sender_thread_sends_and_exits(void **state)
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p", (void *)&f.s);
     assert_int_equal(profile_export_new(&config, &io, &f.export), 0);
     assert_int_equal(profile_export_start(f.export), 0);
-    add(&f, 20);
+    add_samples(&f, 20);
     profile_export_end(f.export);
     profile_export_free(f.export);
     assert_int_equal(f.s.posts, 1);

@@ -10,7 +10,7 @@
 
 #include "../fixture.h"
 
-static struct profile *make(uint32_t pid, unsigned samples)
+static struct profile *make_profile(uint32_t pid, unsigned samples)
 {
     struct profile *p;
     struct resource resource = fixture_resource(pid, "c");
@@ -35,7 +35,7 @@ static void test_profiles_leave_in_order(void **state)
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
     for (uint32_t round = 0; round < 300; round++) { /* more rounds than the ring has slots */
         for (uint32_t i = 0; i < 5; i++)
-            assert_int_equal(profile_queue_push(q, make(round * 5 + i, 1)), 0);
+            assert_int_equal(profile_queue_push(q, make_profile(round * 5 + i, 1)), 0);
         assert_true(profile_queue_bytes(q) > 0);
         for (uint32_t i = 0; i < 5; i++)
             expect(q, round * 5 + i);
@@ -47,14 +47,14 @@ static void test_full_queue_drops_the_oldest(void **state)
 {
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
-    struct profile *first = make(1, 10);
+    struct profile *first = make_profile(1, 10);
     const size_t bytes = profile_bytes(first);
     assert_int_equal(profile_queue_new(bytes * 3 + bytes / 2, &q), 0);
     assert_int_equal(profile_queue_push(q, first), 0);
-    assert_int_equal(profile_queue_push(q, make(2, 20)), 0);
-    assert_int_equal(profile_queue_push(q, make(3, 30)), 0);
-    assert_int_equal(profile_queue_push(q, make(4, 40)), 10); /* the oldest is dropped */
-    assert_int_equal(profile_queue_push(q, make(5, 50)), 20);
+    assert_int_equal(profile_queue_push(q, make_profile(2, 20)), 0);
+    assert_int_equal(profile_queue_push(q, make_profile(3, 30)), 0);
+    assert_int_equal(profile_queue_push(q, make_profile(4, 40)), 10); /* the oldest is dropped */
+    assert_int_equal(profile_queue_push(q, make_profile(5, 50)), 20);
     assert_true(profile_queue_bytes(q) <= bytes * 3 + bytes / 2);
     expect(q, 3);
     struct profile *large;
@@ -71,7 +71,7 @@ static void test_trim_drops_the_older_half(void **state)
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
     assert_int_equal(profile_queue_trim(q), 0);
     for (uint32_t i = 1; i <= 5; i++)
-        profile_queue_push(q, make(i, 10 * i));
+        profile_queue_push(q, make_profile(i, 10 * i));
     const size_t bytes = profile_queue_bytes(q);
     assert_int_equal(profile_queue_trim(q), 10 + 20 + 30); /* the oldest */
     assert_true(profile_queue_bytes(q) < bytes);
@@ -109,7 +109,7 @@ static void test_close_wakes_the_sender(void **state)
     profile_queue_close(q, 4712); /* changes nothing */
     assert_int_equal(profile_queue_closed_ns(q), 4711);
     assert_false(profile_queue_pause(q, INT64_MAX));
-    assert_int_equal(profile_queue_push(q, make(1, 7)), 7); /* too late */
+    assert_int_equal(profile_queue_push(q, make_profile(1, 7)), 7); /* too late */
     assert_null(profile_queue_pop(q));
 }
 
@@ -118,8 +118,8 @@ static void test_queued_profiles_remain_after_close(void **state)
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
-    profile_queue_push(q, make(1, 1));
-    profile_queue_push(q, make(2, 1));
+    profile_queue_push(q, make_profile(1, 1));
+    profile_queue_push(q, make_profile(2, 1));
     profile_queue_close(q, 1);
     expect(q, 1);
     expect(q, 2);

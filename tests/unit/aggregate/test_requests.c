@@ -31,7 +31,7 @@ static int add_at(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t s
     return requests_add(r, copy);
 }
 
-static int add(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t duration_ns)
+static int add_request(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t duration_ns)
 {
     return add_at(r, id, start_ns, 5, duration_ns);
 }
@@ -56,9 +56,9 @@ static void test_slowest_first(void **state)
     uint64_t d[8];
     assert_int_equal(requests_new(1 << 20, &r), 0);
     assert_int_equal(slowest(r, 0, 8, d), 0);
-    add(r, 1, NOW, 5);
-    add(r, 2, NOW + 20 * SECOND, 9);
-    add(r, 3, NOW + 20 * SECOND, 7);
+    add_request(r, 1, NOW, 5);
+    add_request(r, 2, NOW + 20 * SECOND, 9);
+    add_request(r, 3, NOW + 20 * SECOND, 7);
     assert_int_equal(slowest(r, 0, 8, d), 3);
     assert_int_equal(d[0], 9);
     assert_int_equal(d[1], 7);
@@ -73,12 +73,12 @@ static void test_later_record_replaces_the_earlier_one(void **state)
     _cleanup_(requests_freep) struct requests *r = NULL;
     uint64_t d[8];
     assert_int_equal(requests_new(1 << 20, &r), 0);
-    add(r, 7, NOW, SECOND);
-    add(r, 7, NOW, 30 * SECOND); /* ends in another slot */
+    add_request(r, 7, NOW, SECOND);
+    add_request(r, 7, NOW, 30 * SECOND); /* ends in another slot */
     assert_int_equal(slowest(r, 0, 8, d), 1);
     assert_int_equal(d[0], 30 * SECOND);
-    add(r, 0, NOW, 1); /* 0 is not an id */
-    add(r, 0, NOW, 2);
+    add_request(r, 0, NOW, 1); /* 0 is not an id */
+    add_request(r, 0, NOW, 2);
     assert_int_equal(slowest(r, 0, 8, d), 3);
 }
 
@@ -89,12 +89,12 @@ static void test_bound_keeps_the_slowest(void **state)
     uint64_t d[2000];
     assert_int_equal(requests_new(31 * 10000, &r), 0);
     for (uint64_t i = 0; i < 1000; i++)
-        add(r, 1 + i, NOW, 1 + i * 7919 % 1000);
+        add_request(r, 1 + i, NOW, 1 + i * 7919 % 1000);
     size_t count = slowest(r, 0, 2000, d);
     assert_in_range(count, 2, 12);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(d[i], 1000 - i);
-    assert_int_equal(add(r, 5000, NOW, 1), -ENOSPC);
+    assert_int_equal(add_request(r, 5000, NOW, 1), -ENOSPC);
 }
 
 static void test_old_requests_expire(void **state)
@@ -103,10 +103,10 @@ static void test_old_requests_expire(void **state)
     _cleanup_(requests_freep) struct requests *r = NULL;
     uint64_t d[8];
     assert_int_equal(requests_new(1 << 20, &r), 0);
-    add(r, 1, NOW, 50);
-    add(r, 2, NOW + 290 * SECOND, 40);
+    add_request(r, 1, NOW, 50);
+    add_request(r, 2, NOW + 290 * SECOND, 40);
     assert_int_equal(slowest(r, 0, 8, d), 2);
-    add(r, 3, NOW + 400 * SECOND, 30);
+    add_request(r, 3, NOW + 400 * SECOND, 30);
     assert_int_equal(slowest(r, 0, 8, d), 2);
     assert_int_equal(d[0], 40);
 }
@@ -135,8 +135,8 @@ static void test_late_request_is_dropped(void **state)
     _cleanup_(requests_freep) struct requests *r = NULL;
     uint64_t d[8];
     assert_int_equal(requests_new(1 << 20, &r), 0);
-    add(r, 1, NOW, 50);
-    assert_int_equal(add(r, 2, NOW - 310 * SECOND, 70), -ENOSPC);
+    add_request(r, 1, NOW, 50);
+    assert_int_equal(add_request(r, 2, NOW - 310 * SECOND, 70), -ENOSPC);
     assert_int_equal(slowest(r, 0, 8, d), 1);
     assert_int_equal(d[0], 50);
 }

@@ -16,7 +16,7 @@ struct fixture {
     struct trace_flow_finder *finder;
 };
 
-static struct fixture make(void)
+static struct fixture make_fixture(void)
 {
     struct fixture f;
     assert_int_equal(strings_new(&f.names), 0);
@@ -32,7 +32,7 @@ static void clear(struct fixture *f)
     strings_free(f->names);
 }
 
-static void add(struct fixture *f, const struct triton_record *record)
+static void add_record(struct fixture *f, const struct triton_record *record)
 {
     trace_flow_see(f->finder, record);
     assert_int_equal(trace_table_add(f->table, record), 0);
@@ -40,14 +40,14 @@ static void add(struct fixture *f, const struct triton_record *record)
 
 static void add_tensor(struct fixture *f, uint64_t id)
 {
-    add(f, &(struct triton_record){.id = id,
-                                   .activity = TEXT("TENSOR_QUEUE_INPUT"),
-                                   .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}});
+    add_record(f, &(struct triton_record){.id = id,
+                                          .activity = TEXT("TENSOR_QUEUE_INPUT"),
+                                          .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}});
 }
 
 static void add_child(struct fixture *f, uint64_t id, uint64_t parent)
 {
-    add(f, &(struct triton_record){.id = id, .has_parent = true, .parent_id = parent, .model_name = TEXT("m")});
+    add_record(f, &(struct triton_record){.id = id, .has_parent = true, .parent_id = parent, .model_name = TEXT("m")});
 }
 
 static struct trace_flow finish(struct fixture *f)
@@ -62,16 +62,16 @@ static struct trace_flow finish(struct fixture *f)
 static void test_no_tensors_no_flow(void **state)
 {
     (void)state;
-    _cleanup_(clear) struct fixture f = make();
-    add(&f, &(struct triton_record){.id = 1, .model_name = TEXT("m")});
+    _cleanup_(clear) struct fixture f = make_fixture();
+    add_record(&f, &(struct triton_record){.id = 1, .model_name = TEXT("m")});
     assert_int_equal(finish(&f).root, 0);
 }
 
 static void test_lowest_id_with_a_tensor_is_selected(void **state)
 {
     (void)state;
-    _cleanup_(clear) struct fixture f = make();
-    add(&f, &(struct triton_record){.id = 1, .model_name = TEXT("m")});
+    _cleanup_(clear) struct fixture f = make_fixture();
+    add_record(&f, &(struct triton_record){.id = 1, .model_name = TEXT("m")});
     add_tensor(&f, 7);
     add_tensor(&f, 3);
     add_tensor(&f, 5);
@@ -86,7 +86,7 @@ static void test_lowest_id_with_a_tensor_is_selected(void **state)
 static void test_parent_of_the_lowest_child_is_selected_with_its_tree(void **state)
 {
     (void)state;
-    _cleanup_(clear) struct fixture f = make();
+    _cleanup_(clear) struct fixture f = make_fixture();
     add_tensor(&f, 1); /* a separate request */
     add_child(&f, 25, 21);
     add_child(&f, 24, 21);
@@ -110,7 +110,7 @@ static void test_parent_of_the_lowest_child_is_selected_with_its_tree(void **sta
 static void test_parent_cycle_ends(void **state)
 {
     (void)state;
-    _cleanup_(clear) struct fixture f = make();
+    _cleanup_(clear) struct fixture f = make_fixture();
     add_child(&f, 1, 2);
     add_child(&f, 2, 3);
     add_child(&f, 3, 2);

@@ -22,7 +22,7 @@ static int free_names(void **state)
     return 0;
 }
 
-static struct trace_summary *make(size_t slowest)
+static struct trace_summary *make_summary(size_t slowest)
 {
     struct trace_summary *s;
     const struct trace_summary_options options = {.names = names, .percentiles = true, .slowest = slowest};
@@ -55,7 +55,7 @@ static void assert_sum(const struct trace_model_sum *m, enum trace_span span, ui
 static void test_http_summary(void **state)
 {
     (void)state;
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(0);
     assert_int_equal(
         trace_summary_add(s,
                           TRACE(7, 1, TRITON_HTTP, {100, TRITON_HTTP_RECV_START}, {110, TRITON_HTTP_RECV_END},
@@ -87,7 +87,7 @@ static void test_http_summary(void **state)
 static void test_grpc_begins_when_the_request_was_read(void **state)
 {
     (void)state;
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(0);
     assert_int_equal(
         trace_summary_add(s, TRACE(1, 1, TRITON_GRPC, {0, TRITON_GRPC_WAITREAD_START}, {1000, TRITON_GRPC_WAITREAD_END},
                                    HANDLED(1010, 1050), {1060, TRITON_GRPC_SEND_START}, {1075, TRITON_GRPC_SEND_END})),
@@ -102,7 +102,7 @@ static void test_grpc_begins_when_the_request_was_read(void **state)
 static void test_excluded_traces_are_counted(void **state)
 {
     (void)state;
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(5);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(5);
     assert_int_equal(trace_summary_add(s, TRACE(1, 1, 0, HANDLED(0, 1))), 0);
     assert_int_equal(trace_summary_add(s, TRACE(2, 1, TRITON_HTTP, {0, TRITON_REQUEST_START})), 0);
     struct triton_trace *unnamed = TRACE(3, 1, TRITON_HTTP, HANDLED(0, 1));
@@ -121,7 +121,7 @@ static void test_excluded_traces_are_counted(void **state)
 static void test_model_count_is_bounded(void **state)
 {
     (void)state;
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(0);
     for (int i = 0; i < TRACE_MODELS_MAX + 3; i++) {
         struct triton_trace *t = TRACE(1, 1, TRITON_HTTP, HANDLED(0, 1));
         t->model_version = i;
@@ -133,7 +133,7 @@ static void test_model_count_is_bounded(void **state)
 static void test_sums_beyond_64_bits(void **state)
 {
     (void)state;
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(trace_summary_add(s, TRACE(1, 1, TRITON_HTTP, HANDLED(0, INT64_MAX))), 1);
     assert_true(trace_summary_finish(s)->models[TRACE_HTTP]->spans[TRACE_HANDLER].sum_ns == (__int128)INT64_MAX * 4);
@@ -143,7 +143,7 @@ static void test_slowest_request_is_kept(void **state)
 {
     (void)state;
     static const uint64_t durations[] = {5, 90, 20, 70, 90, 1, 60, 33};
-    _cleanup_(trace_summary_freep) struct trace_summary *s = make(3);
+    _cleanup_(trace_summary_freep) struct trace_summary *s = make_summary(3);
     for (uint64_t i = 0; i < array_size(durations); i++)
         assert_int_equal(trace_summary_add(s, TRACE(i, 1, TRITON_HTTP, HANDLED(0, durations[i]))), 1);
     struct triton_trace *part = TRACE(99, 1, TRITON_HTTP, HANDLED(0, 1000)); /* of a request, which is the one sought */

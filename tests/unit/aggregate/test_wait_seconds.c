@@ -13,7 +13,7 @@
 
 #include "../fixture.h"
 
-static void add(struct wait_seconds *w, uint32_t parent_pid, const char *service, const char *reason, uint64_t ns)
+static void add_wait(struct wait_seconds *w, uint32_t parent_pid, const char *service, const char *reason, uint64_t ns)
 {
     struct resource resource = fixture_resource(7, "c");
     resource.parent_pid = parent_pid;
@@ -36,12 +36,12 @@ static void test_counters_by_service_and_reason(void **state)
     _cleanup_(wait_seconds_freep) struct wait_seconds *w = NULL;
     _cleanup_buf_ struct buf out = {0};
     assert_int_equal(wait_seconds_new(&w), 0);
-    add(w, 1, "shop", "lock", 1500000000);
-    add(w, 1, "shop", "disk", 250000000);
-    add(w, 1, "shop", "lock", 1000000000);
-    add(w, 1, "bank", "lock", 1);
-    add(w, 2, "kworker/0:1", "other", 1000000000);
-    add(w, 2, "kworker/1:1", "other", 2000000000);
+    add_wait(w, 1, "shop", "lock", 1500000000);
+    add_wait(w, 1, "shop", "disk", 250000000);
+    add_wait(w, 1, "shop", "lock", 1000000000);
+    add_wait(w, 1, "bank", "lock", 1);
+    add_wait(w, 2, "kworker/0:1", "other", 1000000000);
+    add_wait(w, 2, "kworker/1:1", "other", 2000000000);
     write_all(w, &out);
     assert_non_null(strstr(out.data, "sonde_off_cpu_seconds_total{service_name=\"shop\",reason=\"lock\"} 2.5\n"));
     assert_non_null(strstr(out.data, "sonde_off_cpu_seconds_total{service_name=\"shop\",reason=\"disk\"} 0.25\n"));
@@ -59,7 +59,7 @@ static void test_excess_services_share_one_counter(void **state)
         char name[100], reason[32];
         snprintf(name, sizeof(name), "service-%u-%060u", i, i); /* longer than the part that is kept */
         snprintf(reason, sizeof(reason), "reason-%u", i % 40);  /* a reason that Sonde does not produce */
-        add(w, 1, name, reason, 1000000000);
+        add_wait(w, 1, name, reason, 1000000000);
     }
     write_all(w, &out);
     double sum = 0;

@@ -343,7 +343,7 @@ static void test_invalid_records_are_refused(void **state)
     assert_int_equal(diagnose_request(&r, &no_names, &request), -EBADMSG);
 }
 
-static const struct resource *find(void *context, uint32_t pid, uint64_t cgroup_id)
+static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
 {
     (void)cgroup_id;
     assert_int_equal(pid, 4711);
@@ -356,8 +356,8 @@ static void test_service_is_that_of_the_process(void **state)
     struct request_record r = make_record(100);
     struct resource resource = {.service_name = "shop", .container_id = "abc"};
     struct request *request;
-    assert_int_equal(diagnose_request(&r, &(struct request_names){.context = &resource, .resource = find}, &request),
-                     0);
+    assert_int_equal(
+        diagnose_request(&r, &(struct request_names){.context = &resource, .resource = find_resource}, &request), 0);
     assert_string_equal(request->service, "shop");
     assert_string_equal(request->container_id, "abc");
     request_free(request);

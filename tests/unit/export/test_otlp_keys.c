@@ -67,7 +67,7 @@ static uint32_t entries_of(void (*fill)(struct profile *p))
     return entries[0];
 }
 
-static void add(struct profile *p, const struct sample *s)
+static void add_sample(struct profile *p, const struct sample *s)
 {
     assert_int_equal(profile_add_moment(p, s, p->start_unix_ns + p->moment_count), 0);
 }
@@ -85,17 +85,17 @@ static void fill_python(struct profile *p)
                        .thread_name = "python3",
                        .frames = stack,
                        .frame_count = array_size(stack)};
-    add(p, &s);
-    add(p, &s);
+    add_sample(p, &s);
+    add_sample(p, &s);
     stack[1].function = "save";
-    add(p, &s);
+    add_sample(p, &s);
     stack[1].function = "load";
     stack[1].line = 12;
-    add(p, &s);
+    add_sample(p, &s);
     stack[1].file = "a.py";
-    add(p, &s);
+    add_sample(p, &s);
     stack[1].file = "b.py";
-    add(p, &s);
+    add_sample(p, &s);
 }
 
 static void test_python_stacks_over_equal_native_frames_differ(void **state)
@@ -130,34 +130,34 @@ static void fill_labels(struct profile *p)
     for (size_t i = 0; i < count; i++) {
         struct sample s = base;
         s.resource = &resources[i];
-        add(p, &s);
+        add_sample(p, &s);
     }
     struct sample s = base;
     s.resource = &resources[0];
     s.tid = 8;
-    add(p, &s);
+    add_sample(p, &s);
     s.thread_name = "b";
-    add(p, &s);
+    add_sample(p, &s);
     s.link = (struct trace_link){1, 2, 3};
-    add(p, &s);
+    add_sample(p, &s);
     s.link.span_id = 4;
-    add(p, &s);
+    add_sample(p, &s);
     s.link.trace_id_high = 4;
-    add(p, &s);
+    add_sample(p, &s);
     s.link.trace_id_low = 4;
-    add(p, &s);
+    add_sample(p, &s);
     s.labels = (const struct sample_label[]){{"a", "b"}, {"b", "a"}};
     s.label_count = 1;
-    add(p, &s);
+    add_sample(p, &s);
     s.label_count = 2;
-    add(p, &s);
+    add_sample(p, &s);
     s.labels = (const struct sample_label[]){{"a", "a"}, {"b", "a"}};
-    add(p, &s);
+    add_sample(p, &s);
     s.labels = (const struct sample_label[]){{"b", "b"}, {"b", "a"}};
     s.label_count = 1;
-    add(p, &s);
+    add_sample(p, &s);
     s.cpu = 1; /* an attribute that is not exported */
-    add(p, &s);
+    add_sample(p, &s);
 }
 
 static void test_labels_are_part_of_the_key(void **state)
@@ -183,7 +183,7 @@ static void fill_many(struct profile *p)
                            .thread_name = "t",
                            .frames = stack,
                            .frame_count = 1 + i % 8};
-        add(p, &s);
+        add_sample(p, &s);
     }
 }
 

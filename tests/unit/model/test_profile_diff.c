@@ -13,8 +13,8 @@
 
 #include "../fixture.h"
 
-static void add(struct profile *p, const char *command, uint64_t address, uint64_t weight, uint64_t count,
-                const char *const *functions, size_t depth)
+static void add_sample(struct profile *p, const char *command, uint64_t address, uint64_t weight, uint64_t count,
+                       const char *const *functions, size_t depth)
 {
     struct frame frames[8];
     struct resource resource = fixture_resource(1, command);
@@ -31,10 +31,10 @@ static void add(struct profile *p, const char *command, uint64_t address, uint64
     assert_int_equal(profile_add(p, &s), 0);
 }
 #define ADD(p, command, address, weight, count, ...)                                                                   \
-    add(p, command, address, weight, count, (const char *const[]){__VA_ARGS__},                                        \
-        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+    add_sample(p, command, address, weight, count, (const char *const[]){__VA_ARGS__},                                 \
+               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-static const struct diff_function *find(const struct profile_diff *d, const char *name)
+static const struct diff_function *find_function(const struct profile_diff *d, const char *name)
 {
     for (size_t i = 0; i < d->function_count; i++)
         if (strcmp(strings_get(d->names, d->functions[i].name), name) == 0)
@@ -59,7 +59,8 @@ static void test_sums_are_right(void **state)
     assert_true(d->whole[DIFF_BEFORE].weight == 400 && d->whole[DIFF_AFTER].weight == 1000);
     assert_true(d->whole[DIFF_BEFORE].samples == 4 && d->whole[DIFF_AFTER].samples == 10);
     assert_int_equal(d->function_count, 3);
-    const struct diff_function *again = find(d, "again"), *leaf = find(d, "leaf"), *top = find(d, "main");
+    const struct diff_function *again = find_function(d, "again"), *leaf = find_function(d, "leaf"),
+                               *top = find_function(d, "main");
     assert_true(again->self[DIFF_BEFORE].weight == 0 && again->self[DIFF_AFTER].weight == 200);
     assert_true(again->total[DIFF_BEFORE].weight == 300 && again->total[DIFF_AFTER].weight == 1000);
     assert_true(leaf->self[DIFF_BEFORE].weight == 300 && leaf->self[DIFF_AFTER].weight == 800 &&
@@ -90,7 +91,7 @@ static void test_significance_of_sampled_changes(void **state)
         ADD(after, "", 0, n * 10, n, "f", "main");
         ADD(after, "", 0, 100000 - n * 10, 10000 - n, "g", "main");
         assert_int_equal(profile_diff_new(before, after, &d), 0);
-        const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
+        const struct diff_change change = profile_diff_change(d, find_function(d, "f")->self);
         const double p = (1000 + n) / 20000.0; /* samples of equal weight: a binomial distribution */
         assert_true(fabs(change.noise - 3 * sqrt(p * (1 - p) * 2 / 10000)) < 1e-12);
         assert_int_equal(diff_is_significant(&change), twice);
@@ -110,7 +111,7 @@ static void test_sampling_rate_does_not_change_the_bound(void **state)
     ADD(after, "", 0, 1200 * 7, 1200, "f");
     ADD(after, "", 0, 2800 * 7, 2800, "g");
     assert_int_equal(profile_diff_new(before, after, &d), 0);
-    const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
+    const struct diff_change change = profile_diff_change(d, find_function(d, "f")->self);
     assert_true(fabs(change.noise - 3 * sqrt(0.3 * 0.7 * (1 / 1000.0 + 1 / 4000.0))) < 1e-12);
 }
 
@@ -130,11 +131,11 @@ static void test_single_heavy_sample_is_not_significant(void **state)
     assert_int_equal(profile_diff_new(before, after, &d), 0);
     const char *const names[] = {"sleep", "poll"};
     for (size_t i = 0; i < array_size(names); i++) {
-        const struct diff_change change = profile_diff_change(d, find(d, names[i])->self);
+        const struct diff_change change = profile_diff_change(d, find_function(d, names[i])->self);
         assert_true(fabs(diff_change_of(&change)) > 0.02 && change.noise > 0.5 && change.noise <= 1);
         assert_false(diff_is_significant(&change));
     }
-    const struct diff_change whole = profile_diff_change(d, find(d, "main")->total);
+    const struct diff_change whole = profile_diff_change(d, find_function(d, "main")->total);
     assert_true(whole.noise == 0);
 }
 
@@ -152,7 +153,7 @@ static void test_counted_events_are_exact(void **state)
     ADD(after, "", 0, 300 * 10 * 4096, 300, "f");
     ADD(after, "", 0, 300 * 8 * 4096, 300, "g");
     assert_int_equal(profile_diff_new(before, after, &d), 0);
-    const struct diff_amount *f = find(d, "f")->self;
+    const struct diff_amount *f = find_function(d, "f")->self;
     struct diff_change change = profile_diff_change(d, f);
     const double drawn = change.noise;
     assert_false(diff_is_significant(&change));
@@ -203,15 +204,15 @@ static void test_bounds_hold_at_their_confidence(void **state)
     uint64_t random = 17;
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
-        int within_one = 0, told = 0;
+        int within_one = 0, reported = 0;
         for (int j = 0; j < 500; j++) {
             const struct diff_change change = draw_change(&random, cases[i].p, cases[i].factor, cases[i].has_tail);
             within_one += fabs(diff_change_of(&change)) < change.noise / 3;
-            told += diff_is_significant(&change);
+            reported += diff_is_significant(&change);
         }
         if (within_one < 500 * 0.60 || within_one > 500 * 0.77 ||
-            told > 10) /* 68 % of a normal distribution, and 0.3 % */
-            fail_msg("case %zu: %d of 500 within a standard deviation, %d beyond three", i, within_one, told);
+            reported > 10) /* 68 % of a normal distribution, and 0.3 % */
+            fail_msg("case %zu: %d of 500 within a standard deviation, %d beyond three", i, within_one, reported);
     }
 }
 
@@ -224,7 +225,7 @@ static void test_empty_profile_can_be_compared(void **state)
     assert_int_equal(profile_new(0, &after), 0);
     ADD(after, "a", 0, 10, 1, "f");
     assert_int_equal(profile_diff_new(before, after, &d), 0);
-    const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
+    const struct diff_change change = profile_diff_change(d, find_function(d, "f")->self);
     assert_true(change.before == 0 && change.after == 1);
     assert_string_equal(profile_diff_why_not(d), "before has no samples: nothing can be compared");
     d->not_observed_ns[DIFF_BEFORE] = 5;

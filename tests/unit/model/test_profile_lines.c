@@ -27,7 +27,7 @@ static struct profile *make_profile(void)
 static const struct profile_line lines[] = {
     {.function = "inner", .system_name = "_inner", .file = "a.h", .line = 3},
     {.function = "middle", .system_name = "", .file = "a.h", .line = 9},
-    {.function = "told", .system_name = "_told", .file = "a.c", .line = PROFILE_LINE_MAX + 5},
+    {.function = "outer", .system_name = "_outer", .file = "a.c", .line = PROFILE_LINE_MAX + 5},
 };
 
 static void test_inlined_functions_are_frames(void **state)
@@ -43,7 +43,7 @@ static void test_inlined_functions_are_frames(void **state)
     assert_int_equal(with->duration_ns, 6);
     assert_int_equal(with->period_ns, 7);
     const struct profile_stack *stack = &with->stacks[with->entries[0].stack];
-    static const char *const functions[] = {"inner", "middle", "leaf", "told", "kernel"};
+    static const char *const functions[] = {"inner", "middle", "leaf", "outer", "kernel"};
     static const bool inlined[] = {true, true, false, false, false};
     static const uint32_t numbers[] = {3, 9, PROFILE_LINE_MAX, PROFILE_LINE_MAX, 0};
     assert_int_equal(stack->count, 5);

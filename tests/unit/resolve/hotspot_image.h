@@ -17,7 +17,7 @@
 #define TYPE_STRIDE   40
 #define INT_STRIDE    16
 
-struct made_image {
+struct hotspot_memory {
     struct hotspot_image image;
     struct hotspot_file file;
     uint8_t data[IMAGE_BYTES];
@@ -25,12 +25,12 @@ struct made_image {
     size_t structs, types, ints;
 };
 
-static inline void image_set(struct made_image *m, size_t at, uint64_t word)
+static inline void image_set(struct hotspot_memory *m, size_t at, uint64_t word)
 {
     memcpy(m->data + at, &word, sizeof(word));
 }
 
-static inline uint64_t image_text(struct made_image *m, const char *text)
+static inline uint64_t image_text(struct hotspot_memory *m, const char *text)
 {
     const uint64_t at = m->image.text_bytes;
     memcpy(m->texts + at, text, strlen(text) + 1);
@@ -38,7 +38,7 @@ static inline uint64_t image_text(struct made_image *m, const char *text)
     return IMAGE_BIAS + TEXTS_VADDR + at;
 }
 
-static inline void image_field(struct made_image *m, const char *type, const char *field, const char *kind,
+static inline void image_field(struct hotspot_memory *m, const char *type, const char *field, const char *kind,
                                bool is_static, uint64_t value)
 {
     const size_t at = STRUCTS_AT + m->structs++ * STRUCT_STRIDE;
@@ -49,14 +49,14 @@ static inline void image_field(struct made_image *m, const char *type, const cha
     image_set(m, at + (is_static ? 40 : 32), value);
 }
 
-static inline void image_type(struct made_image *m, const char *name, uint64_t size)
+static inline void image_type(struct hotspot_memory *m, const char *name, uint64_t size)
 {
     const size_t at = TYPES_AT + m->types++ * TYPE_STRIDE;
     image_set(m, at, image_text(m, name));
     image_set(m, at + 32, size);
 }
 
-static inline void image_int(struct made_image *m, const char *name, int32_t value)
+static inline void image_int(struct hotspot_memory *m, const char *name, int32_t value)
 {
     const size_t at = INTS_AT + m->ints++ * INT_STRIDE;
     image_set(m, at, image_text(m, name));
@@ -64,7 +64,7 @@ static inline void image_int(struct made_image *m, const char *name, int32_t val
 }
 
 /* Tables without entries. */
-static inline void image_begin(struct made_image *m)
+static inline void image_begin(struct hotspot_memory *m)
 {
     static const uint64_t values[HOTSPOT_SYMBOL_COUNT] = {
         [HOTSPOT_STRUCTS] = IMAGE_BIAS + DATA_VADDR + STRUCTS_AT,
@@ -93,7 +93,7 @@ static inline void image_begin(struct made_image *m)
 }
 
 /* Entries that all versions have. */
-static inline void image_common(struct made_image *m)
+static inline void image_common(struct hotspot_memory *m)
 {
     image_begin(m);
     image_field(m, "CodeCache", "_heaps", "GrowableArray<CodeHeap*>*", true, 0xa000);
@@ -128,7 +128,7 @@ static inline void image_common(struct made_image *m)
     image_int(m, "frame::interpreter_frame_last_sp_offset", -2);
 }
 
-static inline void image_17(struct made_image *m)
+static inline void image_17(struct hotspot_memory *m)
 {
     image_common(m);
     image_field(m, "GrowableArrayBase", "_len", "int", false, 0);
@@ -138,7 +138,7 @@ static inline void image_17(struct made_image *m)
     image_field(m, "ConstantPool", "_source_file_name_index", "u2", false, 60);
 }
 
-static inline void image_25(struct made_image *m)
+static inline void image_25(struct hotspot_memory *m)
 {
     image_common(m);
     image_field(m, "GrowableArrayBase", "_len", "int", false, 0);

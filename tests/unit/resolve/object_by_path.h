@@ -12,7 +12,7 @@ int object_open(const struct object *o)
     return fd < 0 ? -errno : fd;
 }
 
-int object_open_ours(const struct object *o, const char *path)
+int object_open_in_own_root(const struct object *o, const char *path)
 {
     (void)o;
     int fd = open(path, O_RDONLY | O_CLOEXEC);

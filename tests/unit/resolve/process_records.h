@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#define NOBODY 0x40000000u
+#define UNUSED_PID 0x40000000u
 
 struct fixture {
     struct processes *p;
@@ -49,34 +49,34 @@ static inline struct record_header header(struct fixture *f, unsigned kind, size
                                   .tid = tid};
 }
 
-static inline void tell_fork(struct fixture *f, uint32_t parent, uint32_t pid, uint32_t tid)
+static inline void record_fork(struct fixture *f, uint32_t parent, uint32_t pid, uint32_t tid)
 {
     struct process_fork r = {
         .h = header(f, RECORD_PROCESS_FORK, sizeof(r), pid, tid), .parent_pid = parent, .parent_tid = parent};
     processes_apply(f->p, &r.h);
 }
 
-static inline void tell_exec(struct fixture *f, uint32_t pid, const char *comm)
+static inline void record_exec(struct fixture *f, uint32_t pid, const char *comm)
 {
     struct process_exec r = {.h = header(f, RECORD_PROCESS_EXEC, sizeof(r), pid, pid)};
     memcpy(r.comm, comm, strlen(comm));
     processes_apply(f->p, &r.h);
 }
 
-static inline void tell_comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *comm)
+static inline void record_comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *comm)
 {
     struct process_comm r = {.h = header(f, RECORD_PROCESS_COMM, sizeof(r), pid, tid)};
     memcpy(r.comm, comm, strlen(comm));
     processes_apply(f->p, &r.h);
 }
 
-static inline void tell_exit(struct fixture *f, uint32_t pid, uint32_t tid)
+static inline void record_exit(struct fixture *f, uint32_t pid, uint32_t tid)
 {
     struct process_exit r = {.h = header(f, RECORD_PROCESS_EXIT, sizeof(r), pid, tid)};
     processes_apply(f->p, &r.h);
 }
 
-static inline void tell_lost(struct fixture *f)
+static inline void record_lost(struct fixture *f)
 {
     struct process_lost r = {.h = header(f, RECORD_PROCESS_LOST, sizeof(r), 0, 0), .events = 1};
     processes_apply(f->p, &r.h);
@@ -102,8 +102,8 @@ static inline void make_mmap(struct fixture *f, union mmap_record *m, uint32_t p
     m->r.h = header(f, RECORD_PROCESS_MMAP, sizeof(m->r) + m->r.path_bytes, pid, pid);
 }
 
-static inline void tell_mmap(struct fixture *f, uint32_t pid, uint64_t start, uint64_t end, uint64_t offset,
-                             const char *path)
+static inline void record_mmap(struct fixture *f, uint32_t pid, uint64_t start, uint64_t end, uint64_t offset,
+                               const char *path)
 {
     union mmap_record m;
     make_mmap(f, &m, pid, start, end, offset, path);
@@ -114,7 +114,7 @@ static inline bool foresee(struct fixture *f, uint32_t pid, const char *path)
 {
     union mmap_record m;
     make_mmap(f, &m, pid, 0x600000, 0x700000, 0, path);
-    return processes_foresee(f->p, &m.r.h);
+    return processes_announce_mmap(f->p, &m.r.h);
 }
 
 /* The mappings as text: "start-end+offset name" each. */

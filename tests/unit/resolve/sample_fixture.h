@@ -54,21 +54,21 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
 }
 
 /* CPython, with these names: "pNN" for even code objects. */
-static struct interpreter played;
+static struct interpreter fake_cpython;
 
-static int played_open(size_t max_bytes, void **ret_self)
+static int fake_cpython_open(size_t max_bytes, void **ret_self)
 {
     (void)max_bytes;
     *ret_self = NULL;
     return 0;
 }
 
-static void played_free(void *self)
+static void fake_cpython_free(void *self)
 {
     assert_null(self);
 }
 
-static size_t played_missing(void *self, struct missing_code *ret, size_t max)
+static size_t fake_cpython_missing(void *self, struct missing_code *ret, size_t max)
 {
     (void)self;
     (void)ret;
@@ -76,7 +76,7 @@ static size_t played_missing(void *self, struct missing_code *ret, size_t max)
     return 0;
 }
 
-static int played_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int fake_cpython_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
 {
     static char names[64][8];
     assert_null(self);
@@ -147,7 +147,7 @@ struct fixture {
     } r;
 };
 
-static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t offset, const char *path)
+static void record_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t offset, const char *path)
 {
     union {
         struct process_mmap r;
@@ -179,21 +179,21 @@ static int setup(void **state)
     name_padding = 0;
     finish_end = UNWIND_END_ENTRY;
     assert_int_equal(processes_new(8 << 20, &f->processes), 0);
-    played = interpreter_cpython;
-    played.open = played_open;
-    played.find = played_find;
-    played.missing = played_missing;
-    played.free = played_free;
-    use_interpreters(f, (const struct interpreter *[]){&played}, 1);
+    fake_cpython = interpreter_cpython;
+    fake_cpython.open = fake_cpython_open;
+    fake_cpython.find = fake_cpython_find;
+    fake_cpython.missing = fake_cpython_missing;
+    fake_cpython.free = fake_cpython_free;
+    use_interpreters(f, (const struct interpreter *[]){&fake_cpython}, 1);
     const struct process_fork fork = {.h = {sizeof(fork), RECORD_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
                                       .parent_pid = 1};
     processes_apply(f->processes, &fork.h);
     const struct process_exec exec = {.h = {sizeof(exec), RECORD_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
                                       .comm = "program"};
     processes_apply(f->processes, &exec.h);
-    tell_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
-    tell_mmap(f, 0x3000, 0x4000, 0, "/lib/stripped.so");
-    tell_mmap(f, 0x8000, 0x9000, 0, "//anon");
+    record_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
+    record_mmap(f, 0x3000, 0x4000, 0, "/lib/stripped.so");
+    record_mmap(f, 0x8000, 0x9000, 0, "//anon");
     return 0;
 }
 
@@ -207,7 +207,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
+static struct cpu_sample *make_cpu_sample(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
 {
     struct cpu_sample *r = &f->r.record;
     *r = (struct cpu_sample){

@@ -34,7 +34,7 @@ struct seen {
 };
 
 /* Called during a post: ends it once its connection has been checked. */
-static bool look(void *argument)
+static bool check_connection(void *argument)
 {
     struct seen *seen = argument;
     for (int fd = 0; fd < 256; fd++) {
@@ -62,7 +62,7 @@ static int post(int port, uint32_t timeout_ms, struct seen *seen, struct otlp_an
                                                    .client_key = "",
                                                    .user_agent = "test",
                                                    .timeout_ms = timeout_ms,
-                                                   .is_overdue = seen ? look : NULL,
+                                                   .is_overdue = seen ? check_connection : NULL,
                                                    .argument = seen};
     void *connection;
     assert_int_equal(t->open(&options, &connection, why, sizeof(why)), 0);

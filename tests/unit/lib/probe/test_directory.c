@@ -153,7 +153,7 @@ static int load_counted(const char *where, struct warnings *warnings, struct son
                : sonde_provider_load(*ret_provider);
 }
 
-static int is_told(const struct warnings *warnings)
+static int is_warned(const struct warnings *warnings)
 {
     return warnings->count == 1 && strstr(warnings->last, "(it is mounted noexec); in memory instead");
 }
@@ -174,18 +174,18 @@ static int use_noexec(void)
     if (mount("none", directory, "tmpfs", MS_REMOUNT | MS_NOEXEC, NULL) < 0)
         return 99;
     /* With a file present, new and again. */
-    if (load_counted(directory, &warnings, &second) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 2)
+    if (load_counted(directory, &warnings, &second) < 0 || !is_warned(&warnings) || count_mappings("/memfd:filed") != 2)
         return 2;
     for (int i = 0; i < 2; i++) {
         sonde_provider_unload(first);
-        if (sonde_provider_load(first) < 0 || !is_told(&first_warnings) || count_mappings("/memfd:filed") != 4)
+        if (sonde_provider_load(first) < 0 || !is_warned(&first_warnings) || count_mappings("/memfd:filed") != 4)
             return 3;
     }
     if (count_mappings(only_file()) != 0 || unlink(only_file()) < 0)
         return 4;
     /* And no file is created that could not be attached to. */
-    if (load_counted(directory, &warnings, &third) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 6 ||
-        count_files(path) != 0)
+    if (load_counted(directory, &warnings, &third) < 0 || !is_warned(&warnings) ||
+        count_mappings("/memfd:filed") != 6 || count_files(path) != 0)
         return 5;
     sonde_provider_free(first);
     sonde_provider_free(second);

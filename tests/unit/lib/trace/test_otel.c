@@ -468,10 +468,10 @@ static void test_forked_child_has_its_own_connection_and_ids(void **state)
     (void)state;
     fixture_need_threads_after_fork();
     struct fixture f;
-    int tell[2], status = -1;
+    int result[2], status = -1;
     char theirs[64] = "", ours[SONDE_TRACE_PARENT_SIZE];
     const char *list;
-    assert_int_equal(pipe(tell), 0);
+    assert_int_equal(pipe(result), 0);
     otel_open(&f, SOON);
     one(&f);
     flush(&f);
@@ -482,17 +482,17 @@ static void test_forked_child_has_its_own_connection_and_ids(void **state)
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
     bool sent = sonde_trace_manager_flush(f.manager, 60000) == 0;
     if (pid == 0)
-        _exit(sent && write(tell[1], ours, sizeof(ours)) == sizeof(ours) && receiver.opened == opened + 1 &&
+        _exit(sent && write(result[1], ours, sizeof(ours)) == sizeof(ours) && receiver.opened == opened + 1 &&
                       fixture_stats(&f).written == 1
                   ? 0
                   : 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_int_equal(read(tell[0], theirs, sizeof(ours)), sizeof(ours));
+    assert_int_equal(read(result[0], theirs, sizeof(ours)), sizeof(ours));
     assert_memory_not_equal(ours + 3, theirs + 3, 32);
     assert_memory_not_equal(ours + 36, theirs + 36, 16);
-    close(tell[0]);
-    close(tell[1]);
+    close(result[0]);
+    close(result[1]);
     otel_close(&f);
 }
 

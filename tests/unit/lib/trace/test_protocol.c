@@ -295,14 +295,14 @@ static void test_unusable_settings_are_refused(void **state)
     struct sonde_trace_config *config;
     struct sonde_trace_manager *m;
     struct sonde_trace_model *model;
-    struct fixture told = {0};
-    struct sonde_trace_options options = {sizeof(options), .on_error = fixture_on_error, .argument = &told};
+    struct fixture reported = {0};
+    struct sonde_trace_options options = {sizeof(options), .on_error = fixture_on_error, .argument = &reported};
     assert_int_equal(sonde_trace_config_new(&config), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "level=TIMESTAMPS", NULL, 0), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "rate=1", NULL, 0), 0);
     assert_int_equal(sonde_trace_manager_new(config, &options, &m, NULL, 0), 0);
-    assert_int_equal(told.errors, 1);
-    assert_string_equal(told.message, "trace file name is not given: nothing is traced");
+    assert_int_equal(reported.errors, 1);
+    assert_string_equal(reported.message, "trace file name is not given: nothing is traced");
     assert_int_equal(sonde_trace_model_new(m, "m", 1, &model), 0);
     assert_null(sonde_trace_start(model, NULL));
     expect_http(m, "POST", GLOBAL, "{\"trace_rate\":\"9\"}", 400,
@@ -313,7 +313,7 @@ static void test_unusable_settings_are_refused(void **state)
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "triton,file=/tmp/x", NULL, 0), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "rate=0", NULL, 0), 0);
     assert_int_equal(sonde_trace_manager_new(config, &options, &m, NULL, 0), 0);
-    assert_string_equal(told.message, "sample rate must be non-zero: nothing is traced");
+    assert_string_equal(reported.message, "sample rate must be non-zero: nothing is traced");
     sonde_trace_manager_free(m);
     sonde_trace_config_free(config);
 }

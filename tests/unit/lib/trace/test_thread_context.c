@@ -27,7 +27,7 @@ static uint64_t number_at(const unsigned char *p)
 }
 
 /* false: the thread has no request. */
-static bool look(struct seen *s)
+static bool read_context(struct seen *s)
 {
     const unsigned char *r = *(const unsigned char *volatile *)&otel_thread_ctx_v1;
     *s = (struct seen){0};
@@ -51,7 +51,7 @@ static bool look(struct seen *s)
 static bool works_for(int n)
 {
     struct seen s;
-    bool busy = look(&s);
+    bool busy = read_context(&s);
     if (n < 0)
         return !busy;
     const struct firing *f = &firings[n];
@@ -78,7 +78,7 @@ static void test_nested_requests(void **state)
     sonde_trace_enter(b);
     assert_true(works_for(1));
     sonde_trace_enter(c);
-    assert_true(works_for(2) && look(&s));
+    assert_true(works_for(2) && read_context(&s));
     assert_int_equal(s.flags, 0); /* none of its spans is exported */
     assert_int_equal(s.attributes_size, 3);
     assert_memory_equal(s.attributes, "\0\1m", 3);
@@ -206,11 +206,11 @@ static struct {
     struct firing expected[MODELS];
 } watch;
 
-static void look_now(int signal)
+static void check_in_handler(int signal)
 {
     (void)signal;
     struct seen s;
-    if (!look(&s))
+    if (!read_context(&s))
         return;
     watch.busy++;
     for (int i = 0; i < MODELS; i++) {
@@ -255,7 +255,7 @@ static void test_record_is_never_torn(void **state)
         watch.expected[i] = firings[i];
     }
     listen_to_all(-1);
-    struct sigaction act = {.sa_handler = look_now, .sa_flags = SA_RESTART}, before;
+    struct sigaction act = {.sa_handler = check_in_handler, .sa_flags = SA_RESTART}, before;
     sigaction(SIGUSR1, &act, &before);
     assert_int_equal(pthread_create(&other, NULL, interrupt, &self), 0);
     for (int i = 0; watch.busy < LOOKS && !watch.bad; i++) {
@@ -298,7 +298,7 @@ static void test_model_names(void **state)
         assert_int_equal(sonde_trace_model_new(f.manager, name, 1, &model), 0);
         struct sonde_trace *t = sonde_trace_start(model, NULL);
         sonde_trace_enter(t);
-        assert_true(look(&s));
+        assert_true(read_context(&s));
         assert_int_equal(s.attributes_size, cases[i].published ? 2 + cases[i].published : 0);
         assert_memory_equal(s.attributes + 2, name, cases[i].published);
         sonde_trace_end(t, SONDE_TRACE_OK, NULL);
@@ -364,7 +364,7 @@ static void test_existing_process_context_is_kept(void **state)
     assert_int_equal(find_context(), (uintptr_t)other);
     struct sonde_trace *t = sonde_trace_start(f.model, NULL);
     sonde_trace_enter(t);
-    assert_true(look(&s) && s.span_id);
+    assert_true(read_context(&s) && s.span_id);
     assert_int_equal(s.attributes_size, 0);
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
     fixture_close(&f);
@@ -393,7 +393,7 @@ static void test_forked_child_starts_without_context(void **state)
         bad |= otel_thread_ctx_v1 != NULL ? 2 : 0;
         struct sonde_trace *own = sonde_trace_start(f.model, NULL);
         sonde_trace_enter(own);
-        bad |= find_context() == 0 || !look(&s) || s.attributes_size != 3 ? 4 : 0;
+        bad |= find_context() == 0 || !read_context(&s) || s.attributes_size != 3 ? 4 : 0;
         sonde_trace_leave(own);
         bad |= otel_thread_ctx_v1 != NULL ? 8 : 0;
         _exit(bad);
@@ -401,7 +401,7 @@ static void test_forked_child_starts_without_context(void **state)
     int status = 1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_true(look(&s));
+    assert_true(read_context(&s));
     assert_int_not_equal(find_context(), 0);
     sonde_trace_leave(t);
     assert_null(otel_thread_ctx_v1);
@@ -438,9 +438,9 @@ static void test_refused_system_calls(void **state)
             fixture_open(&f, "rate=1", "level=TIMESTAMPS");
             struct sonde_trace *t = sonde_trace_start(f.model, NULL);
             sonde_trace_enter(t);
-            bool good = look(&s) && s.span_id != 0 && (i == 0 || (s.attributes_size == 0 && !find_context()));
+            bool good = read_context(&s) && s.span_id != 0 && (i == 0 || (s.attributes_size == 0 && !find_context()));
             sonde_trace_leave(t);
-            good &= !look(&s);
+            good &= !read_context(&s);
             sonde_trace_end(t, SONDE_TRACE_OK, NULL);
             good &= sonde_trace_manager_flush(f.manager, 20000) == 0 && fixture_stats(&f).written == 1;
             fixture_close(&f);
@@ -464,7 +464,7 @@ static void test_sonde_probes_off(void **state)
         fixture_open(&f, "rate=1", "level=TIMESTAMPS");
         struct sonde_trace *t = sonde_trace_start(f.model, NULL);
         sonde_trace_enter(t);
-        bool good = look(&s) && s.span_id != 0 && !find_context();
+        bool good = read_context(&s) && s.span_id != 0 && !find_context();
         sonde_trace_end(t, SONDE_TRACE_OK, NULL);
         good &= sonde_trace_manager_flush(f.manager, 20000) == 0 && fixture_stats(&f).written == 1;
         fixture_close(&f);

@@ -167,7 +167,7 @@ static void test_forks_while_requests_run(void **state)
 }
 
 /* Exactly one in `rate`, over all threads. */
-static void *ask(void *argument)
+static void *count_traced(void *argument)
 {
     struct shared *s = argument;
     for (int i = 0; i < 1000; i++) {
@@ -191,7 +191,7 @@ static void test_rate_holds_over_all_threads(void **state)
         pthread_t threads[16];
         fixture_open(&s.f, cases[c].rate, "level=TIMESTAMPS");
         for (int i = 0; i < 16; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, ask, &s), 0);
+            assert_int_equal(pthread_create(&threads[i], NULL, count_traced, &s), 0);
         for (int i = 0; i < 16; i++)
             pthread_join(threads[i], NULL);
         assert_int_equal(atomic_load(&s.sampled), cases[c].sampled);
@@ -207,7 +207,7 @@ static void test_count_is_spent_once(void **state)
     pthread_t threads[16];
     fixture_open(&s.f, "rate=1", "level=TIMESTAMPS", "count=777");
     for (int i = 0; i < 16; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ask, &s), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, count_traced, &s), 0);
     for (int i = 0; i < 16; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&s.sampled), 777);

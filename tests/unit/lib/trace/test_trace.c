@@ -242,7 +242,7 @@ static void test_a_large_tensor_is_named_without_its_data(void **state)
     fixture_close(&f);
 }
 
-static bool run(char *const command[])
+static bool run_command(char *const command[])
 {
     pid_t pid;
     int status;
@@ -257,11 +257,11 @@ static void test_numbers_do_not_follow_the_locale(void **state)
     char folder[] = "/tmp/sonde-locale-XXXXXX", made[64];
     assert_non_null(mkdtemp(folder));
     snprintf(made, sizeof(made), "%s/de_DE.UTF-8", folder);
-    bool is_made = run((char *[]){"localedef", "-i", "de_DE", "-f", "UTF-8", made, NULL});
+    bool is_made = run_command((char *[]){"localedef", "-i", "de_DE", "-f", "UTF-8", made, NULL});
     setenv("LOCPATH", folder, 1);
     bool is_set = setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
     unsetenv("LOCPATH");
-    assert_true(run((char *[]){"rm", "-r", folder, NULL}));
+    assert_true(run_command((char *[]){"rm", "-r", folder, NULL}));
     if (!is_made || !is_set) {
         print_message("no locale with a decimal comma can be made (package locales)\n");
         skip();

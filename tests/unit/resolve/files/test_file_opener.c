@@ -78,12 +78,12 @@ static void test_own_program_is_opened(void **state)
     assert_true(identity.is_elf);
 
     /* The same over the socket, whatever file system it is on. */
-    _cleanup_close_ int far = file_opener_again(opener, fd, &identity);
-    assert_true(remote_file_is(far));
+    _cleanup_close_ int remote = file_opener_reopen(opener, fd, &identity);
+    assert_true(remote_file_is(remote));
     assert_false(remote_file_is(fd));
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
-    assert_int_equal(elf_open(far, &f), 0);
-    take_fd(&far);
+    assert_int_equal(elf_open(remote, &f), 0);
+    take_fd(&remote);
     assert_int_equal(elf_size(f), st.st_size);
     _cleanup_close_ int near = open(path, O_RDONLY | O_CLOEXEC);
     for (uint64_t at = 1, size = 1; at + size < (uint64_t)st.st_size; at = at * 3 + 7, size = size * 2 % 90001) {
@@ -101,12 +101,12 @@ static void test_missing_files(void **state)
 {
     (void)state;
     need_openat2();
-    assert_int_equal(file_opener_ours(opener, "/nowhere/at/all"), -ENOENT);
-    assert_int_equal(file_opener_ours(opener, "/dev/null"), -ENOENT);
+    assert_int_equal(file_opener_in_own_root(opener, "/nowhere/at/all"), -ENOENT);
+    assert_int_equal(file_opener_in_own_root(opener, "/dev/null"), -ENOENT);
     char path[FILE_PATH_BYTES + 1];
     memset(path, '/', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
-    assert_int_equal(file_opener_ours(opener, path), -ENAMETOOLONG);
+    assert_int_equal(file_opener_in_own_root(opener, path), -ENAMETOOLONG);
 }
 
 static void test_process_files_are_read(void **state)
@@ -184,7 +184,7 @@ static void test_file_that_never_answers(void **state)
         assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ETIMEDOUT);
     assert_int_equal(figures().timed_out, 1);
     assert_int_equal(figures().refused, 100);
-    assert_int_equal(figures().resting, 1);
+    assert_int_equal(figures().backed_off, 1);
 
     /* Other files are answered meanwhile. */
     _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -198,7 +198,7 @@ static void test_file_that_never_answers(void **state)
         r = file_opener_read_proc(opener, directory, 7, "fifo", 100, &text);
     while (r == -ETIMEDOUT); /* until the late answer arrives */
     assert_int_equal(r, -ESPIPE);
-    assert_int_equal(figures().resting, 0);
+    assert_int_equal(figures().backed_off, 0);
     unlink(path);
 }
 
@@ -214,7 +214,7 @@ static void test_dozens_of_files_that_never_answer(void **state)
     for (uint32_t i = 0; i < DEAD; i++)
         assert_int_equal(file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text), -ETIMEDOUT);
     assert_int_equal(figures().timed_out, DEAD);
-    assert_int_equal(figures().resting, DEAD);
+    assert_int_equal(figures().backed_off, DEAD);
     /* And it still terminates (teardown). */
     unlink(path);
 }
@@ -224,12 +224,12 @@ static void test_unresponsive_mount_is_suspended(void **state)
     (void)state;
     struct object_identity identity = {.mount_id = 123456789};
     _cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    _cleanup_close_ int before = file_opener_again(opener, fd, &identity);
+    _cleanup_close_ int before = file_opener_reopen(opener, fd, &identity);
     assert_true(before >= 0);
-    file_opener_blame(opener, 123456789);
-    assert_int_equal(file_opener_again(opener, fd, &identity), -ETIMEDOUT);
+    file_opener_report_timeout(opener, 123456789);
+    assert_int_equal(file_opener_reopen(opener, fd, &identity), -ETIMEDOUT);
     identity.mount_id = 987654321;
-    _cleanup_close_ int other = file_opener_again(opener, fd, &identity);
+    _cleanup_close_ int other = file_opener_reopen(opener, fd, &identity);
     assert_true(other >= 0);
 }
 
@@ -237,7 +237,7 @@ static void test_unresponsive_mount_is_suspended(void **state)
 static pid_t helper_pid(void)
 {
     need_openat2();
-    assert_int_equal(file_opener_ours(opener, "/nowhere"), -ENOENT);
+    assert_int_equal(file_opener_in_own_root(opener, "/nowhere"), -ENOENT);
     char name[64];
     snprintf(name, sizeof(name), "/proc/self/task/%d/children", getpid());
     _cleanup_buf_ struct buf text = {0};
@@ -247,7 +247,7 @@ static pid_t helper_pid(void)
             newest = at[0] == ' ' && at[1] ? at + 1 : newest;
         return (pid_t)strtol(newest, NULL, 10);
     }
-    print_message("skipped: this kernel does not tell children\n");
+    print_message("skipped: this kernel does not list children\n");
     return 0;
 }
 
@@ -315,17 +315,17 @@ static void test_starved_helper_delays_one_turn(void **state)
         skip();
     _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_buf_ struct buf text = {0};
-    const uint64_t asked = figures().asked;
+    const uint64_t asked = figures().requests;
     stop_helper(pid);
     for (int turn = 0; turn < 3; turn++) {
         file_opener_begin_turn(opener);
         for (uint32_t i = 0; i < ASKED; i++)
             assert_int_equal(file_opener_read_proc(opener, self, i + 1, "maps", 1 << 20, &text), -EAGAIN);
     }
-    assert_int_equal(figures().asked, asked + 1);
+    assert_int_equal(figures().requests, asked + 1);
     assert_int_equal(figures().refused, 3 * ASKED);
     assert_int_equal(figures().timed_out, 0);
-    assert_int_equal(figures().resting, 0);
+    assert_int_equal(figures().backed_off, 0);
 
     assert_int_equal(kill(pid, SIGCONT), 0);
     int r;
@@ -374,7 +374,7 @@ static void test_killed_helper_is_replaced(void **state)
     assert_int_equal(kill(pid, SIGKILL), 0);
     int r;
     do
-        r = file_opener_ours(opener, "/nowhere");
+        r = file_opener_in_own_root(opener, "/nowhere");
     while (r == -EAGAIN || r == -ETIMEDOUT); /* requested from the helper that was just exiting */
     assert_int_equal(r, -ENOENT);
     assert_int_equal(figures().starts, 2);

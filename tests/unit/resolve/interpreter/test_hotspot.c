@@ -71,8 +71,8 @@ static void test_truncated_names_are_marked(void **state)
 
 #define PID 4711
 
-static struct hotspot_method told(uint64_t method, const char *holder, const char *name, const char *signature,
-                                  const char *file)
+static struct hotspot_method method_record(uint64_t method, const char *holder, const char *name, const char *signature,
+                                           const char *file)
 {
     struct hotspot_method m = {
         .h = {.size_bytes = sizeof(m), .kind = RECORD_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
@@ -99,7 +99,7 @@ static void test_method_key_includes_process_and_check(void **state)
     void *x = open_with(1 << 20);
     struct interpreted_name name;
     struct missing_code missing[4];
-    struct hotspot_method m = told(4096, "A", "f", "()V", "A.java");
+    struct hotspot_method m = method_record(4096, "A", "f", "()V", "A.java");
     struct python_entry entry = {.code = 4096, .check = 1};
     (void)state;
     assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
@@ -113,7 +113,7 @@ static void test_method_key_includes_process_and_check(void **state)
     entry.check = 0; /* it could not be read: requesting it again would not help */
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), -ENOENT);
     assert_int_equal(interpreter_hotspot.missing(x, missing, 4), 2);
-    m = told(4096, "B", "g", "()V", ""); /* emitted once more, with other names */
+    m = method_record(4096, "B", "g", "()V", ""); /* emitted once more, with other names */
     assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
     entry.check = 1;
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
@@ -132,7 +132,7 @@ static void test_least_recently_used_method_is_evicted_and_requested_again(void 
     const struct python_entry first = {.code = 0, .check = 1}, second = {.code = 4096, .check = 1};
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
-        const struct hotspot_method m = told(4096 * i, "A", "f", "()V", "A.java");
+        const struct hotspot_method m = method_record(4096 * i, "A", "f", "()V", "A.java");
         assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
         assert_int_equal(interpreter_hotspot.find(x, PID, &first, &name), 0);
     }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static struct made_image made;
+static struct hotspot_memory made;
 
 static int read_made(struct hotspot_layout *ret)
 {

@@ -4,7 +4,7 @@
 
 static struct cpu_sample *make_native(struct fixture *f, unsigned end)
 {
-    struct cpu_sample *r = make(f, PROGRAM, 0, 5, end);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 5, end);
     const uint64_t data[] = {0x1101, EVALUATOR, 0x1201, EVALUATOR, 0x1301};
     memcpy(r->data, data, sizeof(data));
     return r;
@@ -41,13 +41,14 @@ static void test_evaluator_without_frames_is_counted(void **state)
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
     resolved(f, r);
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
-    r = make(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to enter its first frame */
+    r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to enter its first frame */
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1101;
     put_entries(r, NULL, 0, PYTHON_END_WHOLE);
     resolved(f, r);
     assert_int_equal(sum(&f->losses), 0);
-    r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY); /* it has called something: the state of another thread was read */
+    r = make_cpu_sample(f, PROGRAM, 0, 3,
+                        UNWIND_END_ENTRY); /* it has called something: the state of another thread was read */
     r->data[0] = 0x1201;
     r->data[1] = EVALUATOR;
     r->data[2] = 0x1101;
@@ -100,7 +101,7 @@ static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 static void test_runs_in_a_copied_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
@@ -152,7 +153,7 @@ static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), CODE(4)};
     for (uint32_t frames = 1; frames <= 2; frames++) {
-        struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
         const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
         memcpy(r->data, data, sizeof(data));
         put_counted(r, entries, frames, PYTHON_END_WHOLE);
@@ -188,7 +189,7 @@ static void test_invalid_entries(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     tail->entries = UINT32_MAX;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make(f, PROGRAM, 0, 0, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 0, 0, UNWIND_END_ENTRY);
     r->flags |= CPU_SAMPLE_INTERPRETED;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     assert_int_equal(f->losses.count[LOSS_DECODE], 3);
@@ -221,7 +222,7 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     assert_string_equal(resolved(f, r),
                         "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
-    r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE); /* finished from a copy */
+    r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE); /* finished from a copy */
     r->data[0] = 0x1301;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;

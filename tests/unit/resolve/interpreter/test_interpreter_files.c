@@ -74,7 +74,7 @@ static int free_world(void **state)
     return 0;
 }
 
-static bool find(struct world *w, size_t i, struct interpreter_files_look *look)
+static bool find_interpreter(struct world *w, size_t i, struct interpreter_files_look *look)
 {
     struct interpreter_file file;
     const bool found = interpreter_files_find(w->files, &w->mappings[i], i == 0, look, &file);
@@ -88,12 +88,12 @@ static void test_each_file_is_read_once(void **state)
     struct world *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     for (int i = 0; i < 3; i++)
-        assert_true(find(w, 1, &look));
+        assert_true(find_interpreter(w, 1, &look));
     w->mappings[0].path = "/bin/program";
     w->mappings[2].path = "/lib/other.so";
-    assert_false(find(w, 0, &look)); /* a program without an interpreter */
-    assert_false(find(w, 0, &look));
-    assert_false(find(w, 2, &look)); /* a library not named like an interpreter is not searched */
+    assert_false(find_interpreter(w, 0, &look)); /* a program without an interpreter */
+    assert_false(find_interpreter(w, 0, &look));
+    assert_false(find_interpreter(w, 2, &look)); /* a library not named like an interpreter is not searched */
     assert_int_equal(read_count, 2);
     assert_int_equal(opened, 2);
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
@@ -106,16 +106,16 @@ static void test_unreadable_file_is_retried_later(void **state)
     for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++) {
         struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
         open_error = passing[i];
-        assert_false(find(w, i, &look));
+        assert_false(find_interpreter(w, i, &look));
         assert_int_equal(interpreter_files_none(&look), -EBUSY);
         open_error = 0;
         look = (struct interpreter_files_look){.reads = INTERPRETER_FILES_READS};
-        assert_true(find(w, i, &look));
+        assert_true(find_interpreter(w, i, &look));
         assert_int_equal(interpreter_files_none(&look), -ENOENT);
     }
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     open_error = -ENOENT; /* the file is gone */
-    assert_false(find(w, 7, &look));
+    assert_false(find_interpreter(w, 7, &look));
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
 }
 
@@ -124,11 +124,11 @@ static void test_files_beyond_the_limit_are_read_later(void **state)
     struct world *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     for (size_t i = 0; i < OBJECTS; i++)
-        assert_int_equal(find(w, i, &look), i < INTERPRETER_FILES_READS);
+        assert_int_equal(find_interpreter(w, i, &look), i < INTERPRETER_FILES_READS);
     assert_int_equal(interpreter_files_none(&look), -EBUSY);
     look = (struct interpreter_files_look){.reads = INTERPRETER_FILES_READS};
     for (size_t i = 0; i < OBJECTS; i++)
-        assert_true(find(w, i, &look));
+        assert_true(find_interpreter(w, i, &look));
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
     assert_int_equal(read_count, OBJECTS);
     assert_int_equal(blamed, 0);

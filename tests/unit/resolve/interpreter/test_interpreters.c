@@ -124,11 +124,12 @@ static const struct interpreter forth = {
 static int setup_both(void **state)
 {
     setup(state);
-    use_interpreters(*state, (const struct interpreter *[]){[INTERPRETER_CPYTHON] = &played, [FORTH] = &forth}, 2);
+    use_interpreters(*state, (const struct interpreter *[]){[INTERPRETER_CPYTHON] = &fake_cpython, [FORTH] = &forth},
+                     2);
     return 0;
 }
 
-static int tell(struct fixture *f, uint64_t code, const char *name)
+static int emit_word(struct fixture *f, uint64_t code, const char *name)
 {
     struct forth_code record = {.h = {.size_bytes = sizeof(record), .kind = FORTH_RECORD, .pid = PROGRAM},
                                 .code = code};
@@ -138,7 +139,7 @@ static int tell(struct fixture *f, uint64_t code, const char *name)
 
 static struct cpu_sample *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
 {
-    struct cpu_sample *r = make(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
     memcpy(r->data, addresses, count * sizeof(*addresses));
     return r;
 }
@@ -157,9 +158,9 @@ static void test_frames_replace_the_evaluators(void **state)
     struct sample s;
     const uint64_t natives[] = {0x1101, 0x1201, 0x1301, 0x1201, 0x1401};
     const struct python_entry entries[] = {CODE(1), CODE(2), MARK(0x7010, 1), CODE(3), MARK(0x7110, 3)};
-    assert_int_equal(tell(f, 1, "dup"), 0);
-    assert_int_equal(tell(f, 2, "square"), 0);
-    assert_int_equal(tell(f, 3, "main"), 0);
+    assert_int_equal(emit_word(f, 1, "dup"), 0);
+    assert_int_equal(emit_word(f, 2, "square"), 0);
+    assert_int_equal(emit_word(f, 3, "main"), 0);
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
     assert_string_equal(resolved(f, r),
@@ -180,8 +181,8 @@ static void test_evaluators_without_marks_are_counted(void **state)
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201, 0x1301, 0x1201}; /* the first one is CPython's */
     const struct python_entry entries[] = {CODE(1), CODE(2)};
-    tell(f, 1, "dup");
-    tell(f, 2, "square");
+    emit_word(f, 1, "dup");
+    emit_word(f, 2, "square");
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 2, PYTHON_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
@@ -200,9 +201,9 @@ static void test_each_frame_has_a_native_frame(void **state)
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301, 0x1401, 0x1501, 0x1201};
     const struct python_entry entries[] = {PLACED(1, 1), PLACED(2, 3), PLACED(3, 4)};
-    tell(f, 1, "dup");
-    tell(f, 2, "square");
-    tell(f, 3, "main");
+    emit_word(f, 1, "dup");
+    emit_word(f, 2, "square");
+    emit_word(f, 3, "main");
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 3, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 belongs to "square" */
@@ -218,8 +219,8 @@ static void test_callees_of_the_leaf_are_kept(void **state)
     struct fixture *f = *state;
     const uint64_t called[] = {0x1301, 0x1201}, part[] = {0x1401, 0x1201};
     const struct python_entry entries[] = {PLACED(1, PYTHON_PLACED_CALLER), PLACED(2, 1)};
-    tell(f, 1, "dup");
-    tell(f, 2, "square");
+    emit_word(f, 1, "dup");
+    emit_word(f, 2, "square");
     struct cpu_sample *r = make_stack(f, called, 2);
     put_forth(r, entries, 2, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5300 dup square");
@@ -236,8 +237,8 @@ static void test_invalid_places_leave_frames_unplaced(void **state)
     const uint64_t natives[] = {0x1101, 0x1301};
     const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)},
                               marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
-    tell(f, 1, "dup");
-    tell(f, 2, "square");
+    emit_word(f, 1, "dup");
+    emit_word(f, 2, "square");
     struct cpu_sample *r = make_stack(f, natives, 2);
     put_forth(r, backwards, 2, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square");
@@ -256,7 +257,7 @@ static void test_interpreters_do_not_share_evaluators(void **state)
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201};
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
-    tell(f, 2, "square");
+    emit_word(f, 2, "square");
     struct cpu_sample *r = make_stack(f, natives, 3);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
@@ -289,7 +290,7 @@ static void test_records_reach_their_interpreter(void **state)
 {
     struct fixture *f = *state;
     const struct record_header foreign = {.size_bytes = sizeof(foreign), .kind = FORTH_RECORD + 1};
-    assert_int_equal(tell(f, WORDS, "out of bounds"), -EBADMSG);
+    assert_int_equal(emit_word(f, WORDS, "out of bounds"), -EBADMSG);
     assert_int_equal(interpreters_take(f->interpreters, &foreign), -EBADMSG);
     const struct record_header python = {.size_bytes = sizeof(python), .kind = RECORD_PYTHON_CODE};
     assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its records */
@@ -303,7 +304,7 @@ static void test_calls_for_all_interpreters_reach_it(void **state)
     const struct process_mapping mapping = {.start = 0x1000, .end = 0x2000};
     const struct process process = {.pid = PROGRAM, .mappings = (struct process_mapping *)&mapping, .mapping_count = 1};
     struct interpreter_layouts layouts;
-    use_interpreters(f, (const struct interpreter *[]){&played}, 1);
+    use_interpreters(f, (const struct interpreter *[]){&fake_cpython}, 1);
     assert_null(opened); /* what was opened is freed */
     assert_int_equal(interpreters_new((const struct interpreter *[]){&interpreter_cpython, &forth}, 2, 1 << 20, &x), 0);
     assert_int_equal(max_bytes_given, 1 << 19);

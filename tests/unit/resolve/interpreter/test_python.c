@@ -127,8 +127,8 @@ union record {
 };
 
 /* Builds a record from strings with this many bytes per character. */
-static void make(union record *u, uint64_t code, const void *file, uint32_t file_length, const void *name,
-                 uint32_t name_length, unsigned width)
+static void make_record(union record *u, uint64_t code, const void *file, uint32_t file_length, const void *name,
+                        uint32_t name_length, unsigned width)
 {
     memset(u, 0, sizeof(*u));
     u->r.h =
@@ -152,7 +152,7 @@ static void closep_python(void **p)
     cpython->free(*p);
 }
 
-static void take(void *p, const union record *u)
+static void take_record(void *p, const union record *u)
 {
     assert_int_equal(cpython->take(p, &u->r.h), 0);
 }
@@ -171,13 +171,13 @@ static void test_strings_of_every_width_become_utf8(void **state)
     const uint16_t two[] = {0x433, 0x20ac, 0xd800};
     const uint32_t four[] = {'a', 0x1f40d, 0x110000};
     assert_int_equal(cpython->open(1 << 20, &p), 0);
-    make(&u, 0x1000, "x.py", 4, "na\xefve\n", 6, 1);
+    make_record(&u, 0x1000, "x.py", 4, "na\xefve\n", 6, 1);
     assert_true(python_code_is_sound(&u.r));
-    take(p, &u);
-    make(&u, 0x2000, two, 3, two, 2, 2);
-    take(p, &u);
-    make(&u, 0x3000, four, 2, four, 3, 4);
-    take(p, &u);
+    take_record(p, &u);
+    make_record(&u, 0x2000, two, 3, two, 2, 2);
+    take_record(p, &u);
+    make_record(&u, 0x3000, four, 2, four, 3, 4);
+    take_record(p, &u);
     struct python_entry e = entry_of(0x1000, 2 * 18);
     assert_int_equal(cpython->find(p, PID, &e, &name), 0);
     assert_string_equal(name.file, "x.py");
@@ -201,10 +201,10 @@ static void test_long_strings_are_truncated(void **state)
     union record u;
     struct interpreted_name name;
     assert_int_equal(cpython->open(1 << 20, &p), 0);
-    make(&u, 0x1000, "x.py", 4, "f", 1, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f", 1, 1);
     memset(u.r.name_data, 'f', sizeof(u.r.name_data));
     u.r.name.length = UINT32_MAX;
-    take(p, &u);
+    take_record(p, &u);
     const struct python_entry e = entry_of(0x1000, 0);
     assert_int_equal(cpython->find(p, PID, &e, &name), 0);
     assert_int_equal(strlen(name.function), PYTHON_NAME_BYTES);
@@ -217,8 +217,8 @@ static void test_code_objects_are_found_by_exact_key(void **state)
     union record u;
     struct interpreted_name name;
     assert_int_equal(cpython->open(1 << 20, &p), 0);
-    make(&u, 0x1000, "x.py", 4, "before", 6, 1);
-    take(p, &u);
+    make_record(&u, 0x1000, "x.py", 4, "before", 6, 1);
+    take_record(p, &u);
     struct python_entry e = entry_of(0x1000, 0);
     assert_int_equal(cpython->find(p, PID + 1, &e, &name), -ENOENT);
     e.check = 2; /* another code object at its address */
@@ -230,9 +230,9 @@ static void test_code_objects_are_found_by_exact_key(void **state)
     e.check = 0; /* could not be read: requesting it again would not help */
     assert_int_equal(cpython->find(p, PID, &e, &name), -ENOENT);
     assert_int_equal(cpython->missing(p, missing, 2), 0);
-    make(&u, 0x1000, "x.py", 4, "after", 5, 1);
+    make_record(&u, 0x1000, "x.py", 4, "after", 5, 1);
     u.r.check = e.check = 2;
-    take(p, &u);
+    take_record(p, &u);
     assert_int_equal(cpython->find(p, PID, &e, &name), 0);
     assert_string_equal(name.function, "after");
 }
@@ -255,9 +255,9 @@ static void take_number(void *p, uint32_t pid, unsigned i)
     union record u;
     char name[16];
     snprintf(name, sizeof(name), "f%06u", i);
-    make(&u, 0x1000 + 16 * (uint64_t)i, "x.py", 4, name, (uint32_t)strlen(name), 1);
+    make_record(&u, 0x1000 + 16 * (uint64_t)i, "x.py", 4, name, (uint32_t)strlen(name), 1);
     u.r.h.pid = pid;
-    take(p, &u);
+    take_record(p, &u);
 }
 
 static bool finds_number(void *p, uint32_t pid, unsigned i)
@@ -307,10 +307,10 @@ static void test_equal_names_of_processes_are_stored_once(void **state)
     assert_true(held_bytes(p) - empty == all);
     /* The same names with one byte changed: another line. */
     union record u;
-    make(&u, 0x1000, "x.py", 4, "f000000", 7, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f000000", 7, 1);
     u.r.h.pid = PID + WORKERS;
     u.r.first_line = 2;
-    take(p, &u);
+    take_record(p, &u);
     assert_true(held_bytes(p) - empty > all + 44 + sizeof(table));
     const struct python_entry e = entry_of(0x1000, 2 * 18);
     struct interpreted_name name;
@@ -376,16 +376,16 @@ static void test_invalid_records_are_refused(void **state)
 {
     (void)state;
     union record u;
-    make(&u, 0x1000, "x.py", 4, "f", 1, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f", 1, 1);
     u.r.lines_bytes = u.r.h.size_bytes - sizeof(u.r) + 1;
     assert_false(python_code_is_sound(&u.r));
-    make(&u, 0x1000, "x.py", 4, "f", 1, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f", 1, 1);
     u.r.file.state = 7 << 2; /* characters of 7 bytes */
     assert_false(python_code_is_sound(&u.r));
-    make(&u, 0x1000, "x.py", 4, "f", 1, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f", 1, 1);
     u.r.lines_kind = PYTHON_LINES_COUNT;
     assert_false(python_code_is_sound(&u.r));
-    make(&u, 0x1000, "x.py", 4, "f", 1, 1);
+    make_record(&u, 0x1000, "x.py", 4, "f", 1, 1);
     u.r.h.size_bytes = sizeof(u.r) - 8;
     assert_false(python_code_is_sound(&u.r));
 }

@@ -48,7 +48,7 @@ static void test_small_program_without_children(void **state)
 {
     skip_if_emulated(); /* the program would be the emulator */
     if (access("/proc/thread-self/children", F_OK) != 0) {
-        print_message("this kernel does not tell of children\n");
+        print_message("this kernel does not list children\n");
         skip();
     }
     const uint32_t one = start(false);

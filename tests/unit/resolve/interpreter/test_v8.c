@@ -27,8 +27,8 @@ static void closep_v8(void **v)
 
 /* ---- functions ---- */
 
-static struct v8_code make(uint64_t code, const void *file, uint32_t file_length, unsigned file_width, const void *name,
-                           uint32_t name_length, unsigned name_width)
+static struct v8_code make_code(uint64_t code, const void *file, uint32_t file_length, unsigned file_width,
+                                const void *name, uint32_t name_length, unsigned name_width)
 {
     struct v8_code c = {
         .h = {.size_bytes = sizeof(c), .kind = RECORD_V8_CODE, .pid = PID}, .code = code, .check = 3, .line = 12};
@@ -39,7 +39,7 @@ static struct v8_code make(uint64_t code, const void *file, uint32_t file_length
     return c;
 }
 
-static int find(void *v, uint64_t code, struct interpreted_name *ret)
+static int find_code(void *v, uint64_t code, struct interpreted_name *ret)
 {
     const struct python_entry entry = {.code = code, .instruction = 1, .check = 3};
     return v8->find(v, PID, &entry, ret);
@@ -50,7 +50,7 @@ static void expect(void *v, const struct v8_code *c, const char *function, const
     struct interpreted_name name;
     assert_true(v8_code_is_sound(c));
     assert_int_equal(v8->take(v, &c->h), 0);
-    assert_int_equal(find(v, c->code, &name), 0);
+    assert_int_equal(find_code(v, c->code, &name), 0);
     assert_string_equal(name.function, function);
     assert_string_equal(name.file, file);
     assert_int_equal(name.line, line);
@@ -62,22 +62,22 @@ static void test_strings_become_utf8(void **state)
     _cleanup_(closep_v8) void *v = NULL;
     const uint16_t snake[] = {'a', 0xd83d, 0xdc0d, 0x433}, broken[] = {0xd83d, 'b', 0xdc0d};
     assert_int_equal(v8->open(1 << 20, &v), 0);
-    struct v8_code c = make(0x1001, "/srv/app.js", 11, 1,
-                            "gr\xf6\xdf"
-                            "e\n",
-                            6, 1);
+    struct v8_code c = make_code(0x1001, "/srv/app.js", 11, 1,
+                                 "gr\xf6\xdf"
+                                 "e\n",
+                                 6, 1);
     expect(v, &c,
            "gr\xc3\xb6\xc3\x9f"
            "e?",
            "/srv/app.js", 12); /* the name stays on one line of output */
-    c = make(0x1001, snake, 4, 2, snake, 4, 2);
+    c = make_code(0x1001, snake, 4, 2, snake, 4, 2);
     expect(v, &c, "a\xf0\x9f\x90\x8d\xd0\xb3", "a\xf0\x9f\x90\x8d\xd0\xb3", 12);
-    c = make(0x1001, "", 0, 1, broken, 3, 2);
+    c = make_code(0x1001, "", 0, 1, broken, 3, 2);
     expect(v, &c,
            "\xef\xbf\xbd"
            "b\xef\xbf\xbd",
            "", 0); /* an empty script has no lines */
-    c = make(0x1001, "/x.js", 5, 1, "", 0, 1);
+    c = make_code(0x1001, "/x.js", 5, 1, "", 0, 1);
     expect(v, &c, "(anonymous:12)", "/x.js", 12);
     c.name = (struct v8_text){V8_NAME_BYTES, 1};
     memset(c.name_data, 'f', sizeof(c.name_data));
@@ -85,7 +85,7 @@ static void test_strings_become_utf8(void **state)
     memset(c.file_data, 0x80, sizeof(c.file_data));
     struct interpreted_name name;
     assert_int_equal(v8->take(v, &c.h), 0);
-    assert_int_equal(find(v, c.code, &name), 0);
+    assert_int_equal(find_code(v, c.code, &name), 0);
     assert_int_equal(strlen(name.function), V8_NAME_BYTES);
     assert_int_equal(strlen(name.file), V8_FILE_BYTES / 2 * 3);
 }
@@ -97,11 +97,11 @@ static void test_unreadable_function_has_no_name(void **state)
     struct interpreted_name name;
     struct missing_code missing[4];
     assert_int_equal(v8->open(1 << 20, &v), 0);
-    struct v8_code c = make(0x1001, "/x.js", 5, 1, "", 0, 0);
+    struct v8_code c = make_code(0x1001, "/x.js", 5, 1, "", 0, 0);
     assert_int_equal(v8->take(v, &c.h), 0);
-    assert_int_equal(find(v, c.code, &name), -ENOENT);
+    assert_int_equal(find_code(v, c.code, &name), -ENOENT);
     assert_int_equal(v8->missing(v, missing, 4), 0); /* it was emitted: requesting it again would not help */
-    assert_int_equal(find(v, 0x2001, &name), -ENOENT);
+    assert_int_equal(find_code(v, 0x2001, &name), -ENOENT);
     assert_int_equal(v8->missing(v, missing, 4), 1);
     assert_true(missing[0].code == 0x2001 && missing[0].pid == PID && missing[0].check == 3);
     const struct python_entry unread = {.code = 0x3001, .check = 0};
@@ -114,7 +114,7 @@ static void test_invalid_records_are_refused(void **state)
     (void)state;
     _cleanup_(closep_v8) void *v = NULL;
     assert_int_equal(v8->open(1 << 20, &v), 0);
-    struct v8_code c = make(0x1001, "", 0, 1, "f", 1, 1);
+    struct v8_code c = make_code(0x1001, "", 0, 1, "f", 1, 1);
     c.h.size_bytes -= 8;
     assert_int_equal(v8->take(v, &c.h), -EBADMSG);
     c.h.size_bytes += 8;

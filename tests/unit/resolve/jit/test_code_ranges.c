@@ -10,7 +10,7 @@
 
 #define BASE 0x7f0000000000u
 
-static int put(struct code_ranges *c, uint64_t start, uint32_t size, uint32_t place)
+static int put_range(struct code_ranges *c, uint64_t start, uint32_t size, uint32_t place)
 {
     const struct code_range range = {start, size, place};
     return code_ranges_put(c, &range);
@@ -41,23 +41,23 @@ static void test_overlapped_range_is_removed_whole(void **state)
 {
     struct code_ranges c = {0};
     (void)state;
-    put(&c, BASE, 100, 1);
-    put(&c, BASE + 100, 100, 2);
-    put(&c, BASE + 300, 100, 3);
+    put_range(&c, BASE, 100, 1);
+    put_range(&c, BASE + 100, 100, 2);
+    put_range(&c, BASE + 300, 100, 3);
     assert_int_equal(place_at(&c, BASE + 99), 1);
     assert_int_equal(place_at(&c, BASE + 100), 2);
     assert_int_equal(place_at(&c, BASE + 200), 0);
-    put(&c, BASE + 199, 102, 4); /* the last byte of one, the first of another */
+    put_range(&c, BASE + 199, 102, 4); /* the last byte of one, the first of another */
     assert_int_equal(c.count, 2);
     assert_int_equal(place_at(&c, BASE + 99), 1);
     assert_int_equal(place_at(&c, BASE + 100), 0);
     assert_int_equal(place_at(&c, BASE + 199), 4);
     assert_int_equal(place_at(&c, BASE + 300), 4);
     assert_int_equal(place_at(&c, BASE + 301), 0);
-    put(&c, BASE + 50, 1, 5); /* inside */
+    put_range(&c, BASE + 50, 1, 5); /* inside */
     assert_int_equal(place_at(&c, BASE + 50), 5);
     assert_int_equal(place_at(&c, BASE + 49), 0);
-    put(&c, 0, UINT32_MAX, 6);
+    put_range(&c, 0, UINT32_MAX, 6);
     assert_int_equal(place_at(&c, UINT32_MAX - 1), 6);
     assert_int_equal(c.count, 3);
     code_ranges_clear(&c);
@@ -97,7 +97,7 @@ static void test_random_ranges_match_a_reference(void **state)
         }
         for (size_t i = 0; i < size; i++)
             owner[start + i] = n;
-        assert_int_equal(put(&c, BASE + start, (uint32_t)size, n), 0);
+        assert_int_equal(put_range(&c, BASE + start, (uint32_t)size, n), 0);
     }
     size_t ranges = 0;
     for (size_t i = 0; i < SPACE; i++) {
@@ -127,14 +127,15 @@ static void test_memory_follows_the_kept_ranges(void **state)
     struct code_ranges c = {0};
     (void)state;
     for (uint32_t i = 0; i < 100000; i++) /* in order, as a starting runtime writes them */
-        assert_int_equal(put(&c, BASE + 64 * (uint64_t)i, 64, i + 1), 0);
+        assert_int_equal(put_range(&c, BASE + 64 * (uint64_t)i, 64, i + 1), 0);
     assert_in_range(code_ranges_bytes(&c), 100000 * 16, 100000 * 18);
     code_ranges_keep(&c, 1000);
     assert_true(code_ranges_bytes(&c) < 1000 * 16 + 40000);
     assert_int_equal(place_at(&c, BASE + 64 * (uint64_t)99999), 100000);
     for (uint32_t round = 0; round < 50; round++) /* the same addresses repeatedly */
         for (uint32_t i = 0; i < 1000; i++)
-            assert_int_equal(put(&c, BASE + 64 * (uint64_t)((i * 7919) % 1000), 64, 200000 + round * 1000 + i), 0);
+            assert_int_equal(put_range(&c, BASE + 64 * (uint64_t)((i * 7919) % 1000), 64, 200000 + round * 1000 + i),
+                             0);
     assert_true(c.count <= 2000);
     assert_true(code_ranges_bytes(&c) < 2000 * 2 * 16 + 40000);
     code_ranges_clear(&c);

@@ -39,7 +39,7 @@ static int teardown(void **state)
 }
 
 /* Reads everything, in pieces of `piece` bytes. */
-static int take(struct fixture *f, size_t piece)
+static int read_dump(struct fixture *f, size_t piece)
 {
     int64_t n = 1;
     while (f->position < f->dump.size && n > 0) {
@@ -104,7 +104,7 @@ static void test_code_load_move_and_overwrite(void **state)
     dump_move(&f->dump, 30, CODE, CODE + 4096, 64);
     dump_load(&f->dump, 40, CODE + 32, 64, "three");          /* over half of two */
     dump_move(&f->dump, 50, CODE + 9999, CODE + 4096 + 8, 8); /* of code never loaded, over one that was */
-    assert_int_equal(take(f, 100), 0);
+    assert_int_equal(read_dump(f, 100), 0);
     assert_string_equal(name_at(f, CODE + 31, NULL, NULL), "");
     assert_string_equal(name_at(f, CODE + 32, NULL, NULL), "three");
     assert_string_equal(name_at(f, CODE + 100, NULL, NULL), "");
@@ -126,7 +126,7 @@ static void test_later_records_wait_for_their_time(void **state)
     } moments[] = {{9, 10, "", ""}, {10, 20, "one", ""}, {19, 20, "one", ""}, {29, 30, "two", ""}, {30, 0, "", "two"}};
     for (size_t i = 0; i < sizeof(moments) / sizeof(*moments); i++) {
         f->reading.until_ns = moments[i].until_ns;
-        assert_int_equal(take(f, 65536), 0);
+        assert_int_equal(read_dump(f, 65536), 0);
         assert_int_equal(f->reading.next_ns, moments[i].next_ns);
         assert_string_equal(name_at(f, CODE, NULL, NULL), moments[i].here);
         assert_string_equal(name_at(f, CODE + 128, NULL, NULL), moments[i].there);
@@ -146,17 +146,17 @@ static void test_line_records(void **state)
     dump_lines(&f->dump, 12, CODE + 192, lines, 3); /* of code that is not loaded */
     dump_load(&f->dump, 12, CODE + 128, 64, "other");
     dump_move(&f->dump, 20, CODE, CODE + 4096, 64);
-    assert_int_equal(take(f, 100), 0);
+    assert_int_equal(read_dump(f, 100), 0);
     static const struct {
         unsigned at;
         const char *file;
         uint32_t line;
-    } told[] = {{0, "", 0},       {7, "", 0},      {8, "a.js", 11}, {16, "a.js", 12},
-                {31, "a.js", 12}, {32, "b.js", 7}, {63, "b.js", 7}};
-    for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
-        assert_string_equal(name_at(f, CODE + 4096 + told[i].at, &file, &line), "one");
-        assert_string_equal(file, told[i].file);
-        assert_int_equal(line, told[i].line);
+    } expected[] = {{0, "", 0},       {7, "", 0},      {8, "a.js", 11}, {16, "a.js", 12},
+                    {31, "a.js", 12}, {32, "b.js", 7}, {63, "b.js", 7}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
+        assert_string_equal(name_at(f, CODE + 4096 + expected[i].at, &file, &line), "one");
+        assert_string_equal(file, expected[i].file);
+        assert_int_equal(line, expected[i].line);
     }
     assert_string_equal(name_at(f, CODE + 64, &file, &line), "without");
     assert_int_equal(line, 0);
@@ -170,7 +170,7 @@ static void test_records_after_close_are_ignored(void **state)
     dump_load(&f->dump, 10, CODE, 64, "one");
     dump_record(&f->dump, 3, 11, NULL, 0, NULL, 0);
     dump_load(&f->dump, 12, CODE, 64, "two");
-    assert_int_equal(take(f, 65536), 0);
+    assert_int_equal(read_dump(f, 65536), 0);
     assert_true(f->reading.closed);
     assert_string_equal(name_at(f, CODE, NULL, NULL), "one");
 }
@@ -188,7 +188,7 @@ static void test_invalid_records_are_skipped(void **state)
     dump_move(&f->dump, 12, CODE, CODE, 0);
     dump_record(&f->dump, 99, 13, empty, 5, NULL, 0); /* an unknown kind */
     dump_load(&f->dump, 14, CODE + 64, 64, "last");
-    assert_int_equal(take(f, 65536), 0);
+    assert_int_equal(read_dump(f, 65536), 0);
     assert_int_equal(f->bad, 5);
     assert_string_equal(name_at(f, CODE, NULL, NULL), "one");
     assert_string_equal(name_at(f, CODE + 64, NULL, NULL), "last");
@@ -196,7 +196,7 @@ static void test_invalid_records_are_skipped(void **state)
     const uint32_t head[] = {0, 15}; /* a record shorter than its header */
     dump_put(&f->dump, head, sizeof(head));
     dump_put(&f->dump, &(uint64_t){15}, 8);
-    assert_int_equal(take(f, 65536), -EBADMSG);
+    assert_int_equal(read_dump(f, 65536), -EBADMSG);
 }
 
 static void test_partial_record_is_completed_later(void **state)
@@ -205,12 +205,12 @@ static void test_partial_record_is_completed_later(void **state)
     dump_load(&f->dump, 10, CODE, 512, "one");
     const size_t whole = f->dump.size;
     for (f->dump.size = f->position; f->dump.size < f->position + 63; f->dump.size++) {
-        assert_int_equal(take(f, 65536), 0);
+        assert_int_equal(read_dump(f, 65536), 0);
         assert_int_equal(f->ranges.count, 0);
         assert_int_equal(f->position, 40);
     }
     f->dump.size = whole;
-    assert_int_equal(take(f, 100), 0);
+    assert_int_equal(read_dump(f, 100), 0);
     assert_string_equal(name_at(f, CODE + 511, NULL, NULL), "one");
     assert_int_equal(f->position, whole);
 }

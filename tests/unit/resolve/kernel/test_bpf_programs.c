@@ -92,7 +92,7 @@ static void test_program_is_found_by_name_and_line(void **state)
     char tag[2 * BPF_TAG_SIZE + 1], name[128];
     uint64_t start = place_of(fd, &size, tag);
     if (!start) {
-        print_message("skipped: the kernel does not tell where programs lie, or does not compile them\n");
+        print_message("skipped: the kernel does not report addresses of BPF programs, or does not JIT-compile them\n");
         skip();
     }
     struct bpf_place place;

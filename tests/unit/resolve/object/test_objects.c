@@ -171,7 +171,7 @@ static void test_forged_build_id_affects_only_its_own_file(void **state)
     _cleanup_close_ int fd = open(place.path, O_RDONLY | O_CLOEXEC);
     assert_true(object_file_identify(fd, &id));
 
-    for (int told = 0; told < 2; told++) { /* by build id, as in records, and by inode, as in /proc */
+    for (int by_inode = 0; by_inode < 2; by_inode++) { /* by build id, as in records, and by inode, as in /proc */
         struct objects *objects = NULL;
         struct object *all[5] = {NULL};
         assert_int_equal(objects_new(8, &objects), 0);
@@ -180,21 +180,21 @@ static void test_forged_build_id_affects_only_its_own_file(void **state)
         for (size_t i = 0; i < array_size(sights); i++) {
             struct object_sight *s = &sights[i];
             s->view = i == 2 ? 2 : 1; /* once from another container */
-            if (told == 0) {
+            if (by_inode == 0) {
                 s->inode = s->device = 0;
                 s->build_id = id.build_id;
                 s->build_id_bytes = id.build_id_bytes;
             }
             if (i == 4) { /* one that has exited: it could be either */
                 s->path = "/nowhere/at/all";
-                s->pid_count = told == 0 ? 0 : 1;
+                s->pid_count = by_inode == 0 ? 0 : 1;
             }
             assert_int_equal(objects_get(objects, s, &all[i]), 0);
         }
         assert_ptr_not_equal(all[0], all[1]);
         assert_ptr_equal(all[1], all[2]);
         assert_ptr_equal(all[0], all[3]);
-        if (told == 0) {
+        if (by_inode == 0) {
             assert_ptr_not_equal(all[4], all[0]);
             assert_ptr_not_equal(all[4], all[1]);
         }
@@ -410,8 +410,8 @@ static void test_unreadable_file_backs_off_once(void **state)
         object_unreadable(o);
     int fd = object_open(o);
     assert_int_equal(fd, -ETIMEDOUT);
-    for (int looks = 0; looks < 300 && fd == -ETIMEDOUT; looks++) { /* a hundred back-offs would take 64 seconds and
-                                                                     * more */
+    for (int attempts = 0; attempts < 300 && fd == -ETIMEDOUT; attempts++) { /* a hundred back-offs would take 64
+                                                                              * seconds and more */
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
         fd = object_open(o);
     }

@@ -31,7 +31,7 @@ static const struct {
      "9:freezer:/slurm/uid_1/job_5/step_0\n8:cpu,cpuacct:/\n1:name=systemd:/system.slice/slurmd.service\n"
      "0::/system.slice/slurmd.service\n",
      "/slurm/uid_1/job_5/step_0"},
-    {"hybrid: nothing to tell; the one that is not the root", "9:name=systemd:/\n4:memory:/api/1\n0::/\n", "/api/1"},
+    {"hybrid: no job; the one that is not the root", "9:name=systemd:/\n4:memory:/api/1\n0::/\n", "/api/1"},
     {"hybrid: v2 first, then systemd's", "4:memory:/a\n1:name=systemd:/b\n0::/c\n", "/c"},
     {"hybrid: systemd's before a controller's", "4:memory:/a\n1:name=systemd:/b\n0::/\n", "/b"},
     {"colons in the path", "0::/a:b:c\n", "/a:b:c"},

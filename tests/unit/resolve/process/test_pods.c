@@ -82,7 +82,7 @@ static void put_container(struct buf *to, const char *container_id, char sandbox
 
 static int read_both(const struct buf *sandboxes, const struct buf *containers, const char *keys, struct pods **ret)
 {
-    return pods_read(&(struct pods_answers){sandboxes->data, containers->data, sandboxes->size, containers->size}, keys,
+    return pods_read(&(struct pods_replies){sandboxes->data, containers->data, sandboxes->size, containers->size}, keys,
                      ret);
 }
 

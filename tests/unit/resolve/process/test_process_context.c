@@ -48,7 +48,7 @@ static void put_pair(struct buf *resource, const char *key, const char *text, ui
     put_message(resource, 1, &pair);
 }
 
-static void take(const struct buf *resource, struct process_context *ret)
+static void parse_context(const struct buf *resource, struct process_context *ret)
 {
     _cleanup_buf_ struct buf context = {0};
     put_message(&context, 1, resource);
@@ -71,7 +71,7 @@ static void test_all_attributes_are_read(void **state)
     put_pair(&resource, "service.version", "7", 0);
     put_pair(&resource, "port", NULL, 80);
     put_pair(&resource, "service.namespace", "prod", 0);
-    take(&resource, &said);
+    parse_context(&resource, &said);
     assert_string_equal(said.service.name, "shop");
     assert_string_equal(said.service.namespace, "prod");
     assert_string_equal(said.service.version, "7");
@@ -115,7 +115,7 @@ static void test_ignored_attributes(void **state)
     put_pair(&resource, "service.name", long_name, 0);
     put_pair(&resource, "service.version", NULL, 5);
     put_pair(&resource, "last", "2", 0);
-    take(&resource, &said);
+    parse_context(&resource, &said);
     assert_string_equal(said.attributes, "good\t1\nlast\t2\n");
     assert_string_equal(said.service.name, "");
     assert_string_equal(said.service.version, "");
@@ -131,7 +131,7 @@ static void test_number_of_attributes_is_bounded(void **state)
         snprintf(key, sizeof(key), "key-%d", i);
         put_pair(&resource, key, "value", 0);
     }
-    take(&resource, &said);
+    parse_context(&resource, &said);
     assert_int_equal(said.left_out, 100 - 64);
 
     _cleanup_buf_ struct buf large = {0};
@@ -141,7 +141,7 @@ static void test_number_of_attributes_is_bounded(void **state)
         snprintf(key, sizeof(key), "key-%02d", i);
         put_pair(&large, key, text, 0);
     }
-    take(&large, &said);
+    parse_context(&large, &said);
     assert_int_equal(said.left_out, 20 - 8);
     assert_true(strlen(said.attributes) < sizeof(said.attributes));
 }
@@ -303,7 +303,7 @@ static void test_context_that_changes_while_read(void **state)
 
 /* ---- the table ---- */
 
-static void say(struct buf *context, const char *name, const char *instance)
+static void put_context(struct buf *context, const char *name, const char *instance)
 {
     _cleanup_buf_ struct buf resource = {0};
     put_pair(&resource, "service.name", name, 0);
@@ -340,8 +340,8 @@ static void test_process_table_reads_the_context(void **state)
     struct fixture *f = *state;
     const uint32_t me = (uint32_t)getpid();
     _cleanup_buf_ struct buf one = {0}, other = {0};
-    say(&one, "shop", "one");
-    say(&other, "kiosk", "other");
+    put_context(&one, "shop", "one");
+    put_context(&other, "kiosk", "other");
     char own[64];
     f->time_ns += 100 * SECOND_NS;
     snprintf(own, sizeof(own), "%s", resource_at(f, me, f->time_ns)->service_name);
@@ -370,10 +370,10 @@ static void test_process_table_reads_the_context(void **state)
     assert_string_equal(resource_at(f, (uint32_t)pid, f->time_ns + 5 * SECOND_NS)->attributes, "");
     close(gate[1]);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    tell_fork(f, me, NOBODY, NOBODY);
-    assert_string_equal(resource_at(f, NOBODY, f->time_ns)->attributes, "");
+    record_fork(f, me, UNUSED_PID, UNUSED_PID);
+    assert_string_equal(resource_at(f, UNUSED_PID, f->time_ns)->attributes, "");
     f->time_ns += 10 * SECOND_NS;
-    tell_exec(f, me, "another");
+    record_exec(f, me, "another");
     assert_string_equal(resource_at(f, me, f->time_ns)->attributes, "");
     snprintf(own, sizeof(own), "%s", resource_at(f, me, f->time_ns)->service_name);
     await_name(f, "shop"); /* this one still exists */

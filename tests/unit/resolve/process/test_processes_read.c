@@ -94,10 +94,10 @@ static void test_service_name_from_the_environment(void **state)
     assert_string_equal(r->service_version, "7");
     assert_string_equal(r->command, "cat");
     /* Short-lived children use what the parent itself has. */
-    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
-    tell_exec(f, NOBODY, "true");
-    tell_exit(f, NOBODY, NOBODY);
-    process = processes_find(f->p, NOBODY, 0);
+    record_fork(f, (uint32_t)pid, UNUSED_PID, UNUSED_PID);
+    record_exec(f, UNUSED_PID, "true");
+    record_exit(f, UNUSED_PID, UNUSED_PID);
+    process = processes_find(f->p, UNUSED_PID, 0);
     r = processes_resource(f->p, process);
     assert_string_equal(r->service_name, "cart");
     assert_string_equal(r->command, "true");
@@ -112,9 +112,9 @@ static void test_child_of_an_unread_parent(void **state)
     pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=parent");
     f->time_ns = clock_monotonic_ns(); /* it started before the records that follow */
     /* The parent was not read when the child was forked, and the child is gone when it is needed. */
-    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
-    tell_exit(f, NOBODY, NOBODY);
-    const struct process *process = processes_find(f->p, NOBODY, 0);
+    record_fork(f, (uint32_t)pid, UNUSED_PID, UNUSED_PID);
+    record_exit(f, UNUSED_PID, UNUSED_PID);
+    const struct process *process = processes_find(f->p, UNUSED_PID, 0);
     assert_non_null(process);
     assert_true(process->mapping_count > 1);
     const struct resource *r = processes_resource(f->p, process);
@@ -133,7 +133,7 @@ static void test_exited_process_is_not_read_again(void **state)
     const uint64_t version = process->mapping_version;
     const size_t count = process->mapping_count;
     end_child(pid, gate);
-    tell_exit(f, (uint32_t)pid, (uint32_t)pid);
+    record_exit(f, (uint32_t)pid, (uint32_t)pid);
     process = processes_find(f->p, (uint32_t)pid, 0);
     assert_non_null(process);
     assert_true(process->exited);
@@ -170,12 +170,12 @@ static void test_lost_records_are_recovered_from_proc(void **state)
     int gate;
     pid_t pid = start_child(&gate, "A=b");
     f->time_ns = clock_monotonic_ns(); /* it started before the records that follow */
-    tell_fork(f, 1, NOBODY, NOBODY);
-    tell_exec(f, NOBODY, "gone");
+    record_fork(f, 1, UNUSED_PID, UNUSED_PID);
+    record_exec(f, UNUSED_PID, "gone");
     /* The child has a wrong exec record (as if records had been lost in between); after the loss /proc is read. */
-    tell_exec(f, (uint32_t)pid, "wrong");
+    record_exec(f, (uint32_t)pid, "wrong");
     assert_int_equal(processes_find(f->p, (uint32_t)pid, 0)->mapping_count, 0);
-    tell_lost(f);
+    record_lost(f);
     const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
     assert_true(process->mapping_count > 1);
     assert_string_equal(processes_resource(f->p, process)->command, "cat");
@@ -183,7 +183,7 @@ static void test_lost_records_are_recovered_from_proc(void **state)
     uint32_t pids[4];
     processes_sweep(f->p, f->time_ns, pids, array_size(pids));
     assert_int_equal(processes_sweep(f->p, f->time_ns + 1, pids, array_size(pids)), 1);
-    assert_int_equal(pids[0], NOBODY);
+    assert_int_equal(pids[0], UNUSED_PID);
     end_child(pid, gate);
 }
 

@@ -9,7 +9,7 @@
 static void test_link_ids_are_read(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     const struct link_ids ids = {1, 2, 3};
     struct sample s;
     r->data[0] = 0x1000 | CPU_FRAME_EXACT;
@@ -40,7 +40,7 @@ static void put_label(struct go_label *to, const char *key, const char *value)
 static void test_labels_are_read(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     struct go_label *labels = (struct go_label *)&r->data[1];
     const struct link_ids ids = {1, 2, 3};
     struct sample s;
@@ -83,7 +83,7 @@ static void test_labels_are_read(void **state)
 static void test_complete_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
     const uint64_t data[] = {0xffffffff81000010,      0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
                              0x1fff | CPU_FRAME_EXACT};
     memcpy(r->data, data, sizeof(data));
@@ -112,7 +112,7 @@ static void test_complete_stack(void **state)
 static void test_sample_with_unnamed_frames_is_counted_once(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
     const uint64_t data[] = {0x3123 | CPU_FRAME_EXACT, 0x8501, 0x7777};
     memcpy(r->data, data, sizeof(data));
     struct sample s;
@@ -147,7 +147,7 @@ static void test_every_truncation_is_named_and_counted(void **state)
         {200, "", LOSS_TRUNCATED}, /* from a newer BPF side */
     };
     for (size_t i = 0; i < array_size(ends); i++) {
-        struct cpu_sample *r = make(f, PROGRAM, 0, 1, ends[i].end);
+        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, ends[i].end);
         r->data[0] = 0x1001 | CPU_FRAME_EXACT;
         struct losses losses = {0};
         struct sample s;
@@ -166,7 +166,7 @@ static void test_every_truncation_is_named_and_counted(void **state)
 static void test_sample_during_exec_has_no_user_part(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
     r->data[0] = 0xffffffff81000010;
     r->data[1] = EXEC_ADDRESS + 1;
     r->data[2] = 0x7f0000001234;
@@ -193,7 +193,7 @@ static void test_sample_during_exec_has_no_user_part(void **state)
 static void test_main_thread_sample_renames_the_process(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     struct sample s;
     r->data[0] = 0x1001 | CPU_FRAME_EXACT;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -214,7 +214,7 @@ static void test_main_thread_sample_renames_the_process(void **state)
 static void test_truncated_kernel_part(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
     r->flags = CPU_SAMPLE_KERNEL_TRUNCATED;
     r->data[0] = 0xffffffff81000010;
     r->data[1] = 0x1001;
@@ -231,13 +231,13 @@ static void test_kernel_part_at_a_retpoline(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
-    struct cpu_sample *r = make(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
     r->data[0] = RETPOLINE_ADDRESS;
     r->data[1] = 0x1001;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frame_count, 3);
     assert_int_equal(s.frames[1].kind, FRAME_TRUNCATED);
-    r = make(f, PROGRAM, 2, 1, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 2, 1, UNWIND_END_ENTRY);
     r->data[0] = RETPOLINE_ADDRESS;
     r->data[1] = CALL_ADDRESS; /* within a function, as the byte before it is */
     r->data[2] = 0x1001;
@@ -245,7 +245,7 @@ static void test_kernel_part_at_a_retpoline(void **state)
     assert_int_equal(s.frame_count, 4);
     assert_int_equal(s.frames[2].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_TRUNCATED], 2);
-    r = make(f, PROGRAM, 3, 1, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 3, 1, UNWIND_END_ENTRY);
     r->data[0] = RETPOLINE_ADDRESS;
     r->data[1] = 0xffffffff81000010; /* where one begins */
     r->data[2] = 0xffffffff81000020;
@@ -259,7 +259,7 @@ static void test_copied_stack_is_finished(void **state)
 {
     struct fixture *f = *state;
     for (int whole = 0; whole < 2; whole++) {
-        struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_NO_TABLE);
+        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_NO_TABLE);
         r->data[0] = 0x1001 | CPU_FRAME_EXACT;
         r->stack_bytes = 64;
         r->h.size_bytes += 64;
@@ -280,7 +280,7 @@ static void test_address_outside_code_is_no_caller(void **state)
 {
     struct fixture *f = *state;
     for (int by_fp = 0; by_fp < 2; by_fp++) {
-        struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_MAPPING);
+        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_MAPPING);
         r->data[0] = 0x1001 | CPU_FRAME_EXACT;
         r->data[1] = 0x7f0000001234;
         r->flags = by_fp ? CPU_SAMPLE_STOP_BY_FP : 0;
@@ -309,7 +309,7 @@ static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
     void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
     close(fd);
     assert_ptr_not_equal(at, MAP_FAILED);
-    struct cpu_sample *r = make(f, (uint32_t)getpid(), 0, 1, UNWIND_END_NO_MAPPING);
+    struct cpu_sample *r = make_cpu_sample(f, (uint32_t)getpid(), 0, 1, UNWIND_END_NO_MAPPING);
     r->h.time_ns = clock_monotonic_ns();
     r->data[0] = ((uintptr_t)at + 16) | CPU_FRAME_EXACT;
     r->stack_bytes = 64;
@@ -332,7 +332,7 @@ static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
 static void test_sample_of_unknown_process_is_kept(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, GONE, 1, 1, UNWIND_END_NO_PROCESS);
+    struct cpu_sample *r = make_cpu_sample(f, GONE, 1, 1, UNWIND_END_NO_PROCESS);
     memcpy(r->comm, "sixteen-letters!", 16); /* no NUL */
     r->data[0] = 0xffffffff81000010;
     r->data[1] = 0x4242 | CPU_FRAME_EXACT;
@@ -355,7 +355,7 @@ static void test_sample_of_unknown_process_is_kept(void **state)
 static void test_interrupt_has_no_process(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, 0, 1, 0, UNWIND_END_NO_USER);
+    struct cpu_sample *r = make_cpu_sample(f, 0, 1, 0, UNWIND_END_NO_USER);
     struct sample s;
     r->h.kind = RECORD_OFF_CPU_WAKER;
     r->data[0] = 0xffffffff81000010;
@@ -369,7 +369,7 @@ static void test_interrupt_has_no_process(void **state)
 static void test_stack_capture_frames_are_omitted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, 0, 7, 0, UNWIND_END_NO_USER);
+    struct cpu_sample *r = make_cpu_sample(f, 0, 7, 0, UNWIND_END_NO_USER);
     static const uint64_t addresses[] = {BPF_ADDRESS,        0xffffffff81000020, BPF_ADDRESS,       CALL_ADDRESS,
                                          0xffffffff81000030, BPF_ADDRESS,        0xffffffff81000040};
     struct sample s;
@@ -385,14 +385,14 @@ static void test_invalid_records_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
-    struct cpu_sample *r = make(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
     r->h.size_bytes -= 8;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make(f, PROGRAM, CPU_MAX_KERNEL_FRAMES + 1, 0, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, CPU_MAX_KERNEL_FRAMES + 1, 0, UNWIND_END_ENTRY);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make(f, PROGRAM, 0, CPU_MAX_USER_FRAMES + 1, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 0, CPU_MAX_USER_FRAMES + 1, UNWIND_END_ENTRY);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     r->stack_bytes = CPU_STACK_COPY_BYTES;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     assert_int_equal(s.frame_count, 0);
@@ -404,7 +404,7 @@ static void test_invalid_records_are_refused(void **state)
 static void test_deepest_stack_with_long_names(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make(f, PROGRAM, CPU_MAX_KERNEL_FRAMES, CPU_MAX_USER_FRAMES, UNWIND_END_TOO_DEEP);
+    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, CPU_MAX_KERNEL_FRAMES, CPU_MAX_USER_FRAMES, UNWIND_END_TOO_DEEP);
     r->flags = CPU_SAMPLE_KERNEL_TRUNCATED;
     for (size_t i = 0; i < CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES; i++)
         r->data[i] = 0x1001;

@@ -25,7 +25,7 @@ struct taken {
     uint64_t ns;
 };
 
-static void take(void *context, const struct wait_sum *sum)
+static void store_sum(void *context, const struct wait_sum *sum)
 {
     struct taken *t = context;
     t->ns += sum->waited_ns + sum->queued_ns;
@@ -66,7 +66,7 @@ static void test_equal_waits_are_summed(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 10, 0);
     put_wait(w, 8, 900, 2000, 0, 0);
@@ -91,7 +91,7 @@ static void test_different_waits_stay_separate(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 0, 0);
     put_wait(w, 8, 900, 1200, 100, OFF_CPU_PREEMPTED);
@@ -130,7 +130,7 @@ static void test_user_stack_arrives_later(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     assert_int_equal(put_stack(w, 9, 0), 0); /* a time that only occurs in files */
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 0, 0);
@@ -152,7 +152,7 @@ static void test_later_user_stacks_are_bounded(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(64 << 10, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(64 << 10, store_sum, &t, &w), 0);
     for (uint32_t tid = 1; tid <= 5; tid++) {
         assert_int_equal(put_stack(w, tid, 900), 0);
         assert_int_equal(put_more(w, tid, 900, 8 << 10), tid <= 3 ? 0 : -ENOSPC);
@@ -168,7 +168,7 @@ static void test_evicted_stack_flushes_its_waits(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     assert_int_equal(put_stack(w, 8, 900), 0);
     assert_int_equal(put_stack(w, 9, 900), 0);
     put_wait(w, 8, 900, 1000, 0, 0);
@@ -212,7 +212,7 @@ static void test_waits_are_summed_by_waker(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     assert_int_equal(put_waker(w, 3, 8, WAKER_NS), 0);
     put_ended(w, 1000, OFF_CPU_WAKER_THREAD, WAKER_NS);
     put_ended(w, 2000, OFF_CPU_WAKER_THREAD, WAKER_NS);
@@ -262,7 +262,7 @@ static void test_unfinished_wait_is_counted_once(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
     put_part(w, 1000, 1500, 0, GOES_ON);
     put_part(w, 1000, 1900, 0, GOES_ON);
     put_part(w, 1000, 1900, 0, GOES_ON); /* nothing more */
@@ -288,7 +288,7 @@ static void test_unfinished_wait_without_space_is_emitted_once(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1, store_sum, &t, &w), 0);
     put_part(w, 1000, 1500, 0, GOES_ON);
     assert_int_equal(t.count, 0);
     put_part(w, 1000, 2000, 0, 0);
@@ -300,7 +300,7 @@ static void test_memory_is_bounded(void **state)
     (void)state;
     struct taken t = {0};
     _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    assert_int_equal(wait_sums_new(1024, take, &t, &w), 0);
+    assert_int_equal(wait_sums_new(1024, store_sum, &t, &w), 0);
     assert_int_equal(put_stack(w, 1, 900), 0);
     for (uint32_t tid = 2; tid < 100; tid++)
         put_stack(w, tid, 900);

@@ -229,9 +229,9 @@ static void test_cache_directory(void **state)
     assert_int_equal(mkdir(expected, 0700), 0);
     assert_int_equal(debuginfod_cache_path(path), 0);
     assert_string_equal(path, expected);
-    setenv("DEBUGINFOD_CACHE_PATH", "/told", 1);
+    setenv("DEBUGINFOD_CACHE_PATH", "/configured", 1);
     assert_int_equal(debuginfod_cache_path(path), 0);
-    assert_string_equal(path, "/told");
+    assert_string_equal(path, "/configured");
     setenv("DEBUGINFOD_CACHE_PATH", "relative", 1);
     assert_int_equal(debuginfod_cache_path(path), -ENOENT);
 }

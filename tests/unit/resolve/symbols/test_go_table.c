@@ -29,7 +29,7 @@
 
 #define DATA_BEFORE 0x40
 
-static void put(uint8_t *at, uint64_t value, int bytes)
+static void put_value(uint8_t *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         at[i] = value >> 8 * i;
@@ -40,7 +40,7 @@ static void strcpy_at(uint8_t *at, const char *text)
     memcpy(at, text, strlen(text) + 1);
 }
 
-static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_module)
+static uint8_t *make_image(uint32_t magic, uint64_t text_in_header, uint64_t text_in_module)
 {
     static const char names[] = "\0.gopclntab\0.go.module\0.shstrtab";
     uint8_t *image = calloc(1, BYTES);
@@ -74,26 +74,26 @@ static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_m
     memcpy(image + HEADS_AT, sections, sizeof(sections));
     memcpy(image + NAMES_AT, names, sizeof(names));
     uint8_t *t = image + TABLE_AT;
-    put(t, magic, 4);
+    put_value(t, magic, 4);
     t[6] = 1;
     t[7] = 8;
-    put(t + 8, 2, 8); /* functions */
-    put(t + 24, text_in_header, 8);
-    put(t + 32, 72, 8);    /* names */
-    put(t + 56, 0xe0, 8);  /* changes */
-    put(t + 64, 0x100, 8); /* table of functions */
+    put_value(t + 8, 2, 8); /* functions */
+    put_value(t + 24, text_in_header, 8);
+    put_value(t + 32, 72, 8);    /* names */
+    put_value(t + 56, 0xe0, 8);  /* changes */
+    put_value(t + 64, 0x100, 8); /* table of functions */
     memcpy(t + 72, "main.main\0runtime.goexit", 25);
-    put(t + 0x100, 0, 4); /* main.main: [0, 0x40) */
-    put(t + 0x104, 0x20, 4);
-    put(t + 0x108, 0x40, 4); /* runtime.goexit: [0x40, 0x50) */
-    put(t + 0x10c, 0x50, 4);
-    put(t + 0x110, CODE_BYTES, 4);
-    put(t + 0x124, 0, 4); /* their records: place, name */
-    put(t + 0x130, 1, 4); /* depths */
-    put(t + 0x154, 10, 4);
+    put_value(t + 0x100, 0, 4); /* main.main: [0, 0x40) */
+    put_value(t + 0x104, 0x20, 4);
+    put_value(t + 0x108, 0x40, 4); /* runtime.goexit: [0x40, 0x50) */
+    put_value(t + 0x10c, 0x50, 4);
+    put_value(t + 0x110, CODE_BYTES, 4);
+    put_value(t + 0x124, 0, 4); /* their records: place, name */
+    put_value(t + 0x130, 1, 4); /* depths */
+    put_value(t + 0x154, 10, 4);
     t[0x150 + (magic == 0xfffffff1 ? 41 : 37)] = GO_FUNCTION_TOP_FRAME | GO_FUNCTION_ASSEMBLY;
     memcpy(t + 0xe1, (uint8_t[]){2, 4, 32, 59, 31, 1, 0}, 7); /* +1, +16, -16, each for a number of bytes */
-    put(image + MODULE_AT + 176, text_in_module, 8);
+    put_value(image + MODULE_AT + 176, text_in_module, 8);
     return image;
 }
 
@@ -136,9 +136,9 @@ static void expect_both(uint8_t *image)
 }
 
 /* As the system linker leaves it: the data before it contains something that begins like a table. */
-static uint8_t *make_merged(const char *other_section)
+static uint8_t *make_table_among_data(const char *other_section)
 {
-    uint8_t *image = make(0xfffffff1, TEXT, 0);
+    uint8_t *image = make_image(0xfffffff1, TEXT, 0);
     Elf64_Shdr *sections = (Elf64_Shdr *)(image + HEADS_AT);
     sections[1].sh_name = 33; /* after the names that exist */
     sections[2].sh_name = 46;
@@ -148,7 +148,7 @@ static uint8_t *make_merged(const char *other_section)
     sections[1].sh_addr -= DATA_BEFORE;
     sections[1].sh_offset -= DATA_BEFORE;
     sections[1].sh_size += DATA_BEFORE;
-    put(image + TABLE_AT - DATA_BEFORE + 8, 0x08010000fffffff1, 8);
+    put_value(image + TABLE_AT - DATA_BEFORE + 8, 0x08010000fffffff1, 8);
     return image;
 }
 
@@ -157,8 +157,8 @@ static void test_table_within_other_data_is_found(void **state)
     struct elf_file *file = NULL;
     struct go_table table;
     (void)state;
-    expect_both(make_merged(".go.buildinfo"));
-    assert_int_equal(elf_open_memory(make_merged(".nobody's"), BYTES, &file), 0);
+    expect_both(make_table_among_data(".go.buildinfo"));
+    assert_int_equal(elf_open_memory(make_table_among_data(".other"), BYTES, &file), 0);
     assert_int_equal(go_table_find(file, &table), -ENOENT); /* not a Go program: not searched */
     elf_file_free(file);
 }
@@ -166,8 +166,8 @@ static void test_table_within_other_data_is_found(void **state)
 static void test_both_formats_are_read(void **state)
 {
     (void)state;
-    expect_both(make(0xfffffff0, TEXT, 0));
-    expect_both(make(0xfffffff1, 0, TEXT));
+    expect_both(make_image(0xfffffff0, TEXT, 0));
+    expect_both(make_image(0xfffffff1, 0, TEXT));
 }
 
 static bool is_at(const struct unwind_table *t, uint32_t at, int32_t cfa_offset)
@@ -184,7 +184,7 @@ static void test_unwind_rules_from_the_table(void **state)
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
     (void)state;
-    assert_int_equal(elf_open_memory(make(0xfffffff1, TEXT, 0), BYTES, &file), 0);
+    assert_int_equal(elf_open_memory(make_image(0xfffffff1, TEXT, 0), BYTES, &file), 0);
     assert_int_equal(cfi_build(file, &t), 0);
     assert_true(is_at(t, 0, 8) && is_at(t, 3, 8));
     assert_true(is_at(t, 4, 24) && is_at(t, 62, 24));
@@ -204,11 +204,11 @@ static uint8_t *make_switch(const char *name, size_t told_bytes)
                                    0x5d,                   /* pop %rbp */
                                    0xc3, 0x90, 0x90};
     static const uint8_t depths[] = {2, 1, 16, 12, 15, 3, 0}; /* 0 for one byte, 8 for twelve, 0 for three */
-    uint8_t *image = make(0xfffffff1, TEXT, 0), *table = image + TABLE_AT;
+    uint8_t *image = make_image(0xfffffff1, TEXT, 0), *table = image + TABLE_AT;
     memcpy(image + CODE_AT + 0x40, code, sizeof(code));
     strcpy_at(table + 82, name);
-    put(table + 40, 0xe0, 8); /* end of the names */
-    put(table + 0x160, 8, 4);
+    put_value(table + 40, 0xe0, 8); /* end of the names */
+    put_value(table + 0x160, 8, 4);
     memcpy(table + 0xe8, depths, told_bytes);
     table[0x150 + 41] = GO_FUNCTION_SP_WRITE | GO_FUNCTION_ASSEMBLY;
     return image;
@@ -316,7 +316,8 @@ static void test_unknown_versions_are_refused(void **state)
     for (size_t i = 0; i < array_size(wrong); i++) {
         struct elf_file *file = NULL;
         struct go_table table;
-        assert_int_equal(elf_open_memory(make(wrong[i].magic, wrong[i].header, wrong[i].module), BYTES, &file), 0);
+        assert_int_equal(elf_open_memory(make_image(wrong[i].magic, wrong[i].header, wrong[i].module), BYTES, &file),
+                         0);
         assert_int_equal(go_table_find(file, &table), -ENOENT);
         elf_file_free(file);
     }
@@ -327,7 +328,7 @@ static void test_damaged_tables_are_safe(void **state)
     (void)state;
     for (unsigned at = 0; at < 0x180; at++)
         for (unsigned value = 0x7f; value <= 0xff; value += 0x80) {
-            uint8_t *image = make(0xfffffff0, TEXT, 0);
+            uint8_t *image = make_image(0xfffffff0, TEXT, 0);
             image[TABLE_AT + at] = value;
             struct elf_file *file = NULL;
             struct go_table table;

@@ -40,7 +40,7 @@ static void check(const char *given, unsigned function)
 }
 
 /* As symbols.c does: the name under its own key, and each address of the function as its alias. */
-static void ask(struct name_cache *a, unsigned function, unsigned place)
+static void lookup(struct name_cache *a, unsigned function, unsigned place)
 {
     char text[TEXT_MAX];
     uint64_t value = 0;
@@ -71,7 +71,7 @@ static void test_cached_names_are_those_stored(void **state)
             for (int n = 0; n < 200000; n++) {
                 random = random * 6364136223846793005u + 1442695040888963407u;
                 unsigned range = n / 1000 % 2 ? FUNCTIONS : 3; /* many, then few again, repeatedly */
-                ask(&a, (unsigned)(random >> 33) % range, (unsigned)(random >> 50) % PLACES);
+                lookup(&a, (unsigned)(random >> 33) % range, (unsigned)(random >> 50) % PLACES);
             }
             name_cache_clear(&a);
         }

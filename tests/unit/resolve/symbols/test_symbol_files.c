@@ -24,7 +24,7 @@ static const size_t cache_sizes[] = {SMALLEST, LARGE};
 /* A container's view: the files below this directory, if it is set. */
 static const char *container;
 static bool cannot_be_asked;
-int object_open_beside(const struct object *o, const char *path)
+int object_open_in_process_root(const struct object *o, const char *path)
 {
     char full[4200];
     (void)o;
@@ -53,8 +53,8 @@ static char folder[64];
 #define MACHINE "x86_64"
 #endif
 
-static bool run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bool run(const char *format, ...)
+static bool run_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool run_shell(const char *format, ...)
 {
     char command[4096], full[5000];
     va_list arguments;
@@ -74,9 +74,9 @@ static bool run(const char *format, ...)
 /* The host's binutils read only the host's programs: for cross builds the prefix of the others is used. */
 static void use_cross_binutils(const char *prefix)
 {
-    assert_true(run("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
-                    " printf '#!/bin/sh\\nexec %s%%s \"$@\"\\n' $tool >$tool && chmod 755 $tool || exit 1; done",
-                    prefix));
+    assert_true(run_shell("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
+                          " printf '#!/bin/sh\\nexec %s%%s \"$@\"\\n' $tool >$tool && chmod 755 $tool || exit 1; done",
+                          prefix));
     char path[4200];
     const char *usual = getenv("PATH");
     snprintf(path, sizeof(path), "%s/tools:%s", folder, usual ? usual : "/usr/bin:/bin");
@@ -92,7 +92,7 @@ static int make_forms(void **state)
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    assert_true(run("cp '%s' whole && chmod 755 whole", self));
+    assert_true(run_shell("cp '%s' whole && chmod 755 whole", self));
     if (is_emulated())
         use_cross_binutils(MACHINE "-linux-gnu-");
     return 0;
@@ -101,7 +101,7 @@ static int make_forms(void **state)
 static int remove_forms(void **state)
 {
     (void)state;
-    run("rm -rf %s", folder);
+    run_shell("rm -rf %s", folder);
     return 0;
 }
 
@@ -174,7 +174,7 @@ static size_t count_named(const char *form, const char *root, size_t cache_bytes
 
 static void need_tools(void)
 {
-    if (!run("nm --version && objcopy --version && strip --version && objdump --version && xz --version")) {
+    if (!run_shell("nm --version && objcopy --version && strip --version && objdump --version && xz --version")) {
         print_message("skipped: binutils or xz are not installed\n");
         skip();
     }
@@ -198,7 +198,7 @@ static void test_stripped_file_has_few_names(void **state)
 {
     (void)state;
     need_tools();
-    assert_true(run("strip -s -o stripped whole"));
+    assert_true(run_shell("strip -s -o stripped whole"));
     assert_true(count_named("stripped", "/nonexistent", LARGE) < place_count / 4);
 }
 
@@ -206,16 +206,16 @@ static void test_debug_file_by_debug_link(void **state)
 {
     (void)state;
     need_tools();
-    assert_true(run("objcopy --only-keep-debug whole linked.debug && strip -s -o linked whole &&"
-                    "objcopy --add-gnu-debuglink=linked.debug linked"));
+    assert_true(run_shell("objcopy --only-keep-debug whole linked.debug && strip -s -o linked whole &&"
+                          "objcopy --add-gnu-debuglink=linked.debug linked"));
     for (size_t c = 0; c < array_size(cache_sizes); c++)
         assert_int_equal(count_named("linked", "/nonexistent", cache_sizes[c]), place_count);
     /* in .debug next to it, and below the root */
-    assert_true(run("mkdir -p .debug root%s && mv linked.debug .debug/", folder));
+    assert_true(run_shell("mkdir -p .debug root%s && mv linked.debug .debug/", folder));
     assert_int_equal(count_named("linked", "/nonexistent", LARGE), place_count);
     char root[96];
     snprintf(root, sizeof(root), "%s/root", folder);
-    assert_true(run("mv .debug/linked.debug root%s/", folder));
+    assert_true(run_shell("mv .debug/linked.debug root%s/", folder));
     assert_int_equal(count_named("linked", root, LARGE), place_count);
 }
 
@@ -224,15 +224,15 @@ static void test_debug_link_checksum_is_verified(void **state)
     (void)state;
     need_tools();
     /* without a build id the checksum decides */
-    assert_true(run("objcopy -R .note.gnu.build-id whole bare && objcopy --only-keep-debug bare summed.debug &&"
-                    "strip -s -o summed bare && objcopy --add-gnu-debuglink=summed.debug summed"));
+    assert_true(run_shell("objcopy -R .note.gnu.build-id whole bare && objcopy --only-keep-debug bare summed.debug &&"
+                          "strip -s -o summed bare && objcopy --add-gnu-debuglink=summed.debug summed"));
     assert_int_equal(count_named("summed", "/nonexistent", LARGE), place_count);
-    assert_true(run("printf x >>summed.debug"));
+    assert_true(run_shell("printf x >>summed.debug"));
     assert_true(count_named("summed", "/nonexistent", LARGE) < place_count / 4);
     /* with one, another program's debug file is refused although the name is right */
-    if (!run("readelf -n whole | grep -q 'Build ID'"))
+    if (!run_shell("readelf -n whole | grep -q 'Build ID'"))
         return;
-    assert_true(run(
+    assert_true(run_shell(
         "objcopy --only-keep-debug whole other.debug && strip -s -o other whole &&"
         "objcopy --add-gnu-debuglink=other.debug other &&"
         "objcopy --dump-section .note.gnu.build-id=note other.debug && tr '\\000-\\377' '\\001-\\377\\000' <note >half &&"
@@ -246,11 +246,11 @@ static void test_debug_file_by_build_id(void **state)
 {
     (void)state;
     need_tools();
-    if (!run("readelf -n whole | grep -q 'Build ID'")) {
+    if (!run_shell("readelf -n whole | grep -q 'Build ID'")) {
         print_message("skipped: this program has no build id\n");
         skip();
     }
-    assert_true(run(
+    assert_true(run_shell(
         "id=$(readelf -n whole | sed -n 's/.*Build ID: //p'); head=$(echo $id | cut -c1-2); tail=$(echo $id | cut -c3-);"
         "mkdir -p ids/.build-id/$head && objcopy --only-keep-debug whole ids/.build-id/$head/$tail.debug &&"
         "strip -s -o unlinked whole"));
@@ -259,7 +259,7 @@ static void test_debug_file_by_build_id(void **state)
     assert_int_equal(count_named("unlinked", root, LARGE), place_count);
     assert_int_equal(count_named("unlinked", root, SMALLEST), place_count);
     /* the same inside a container only */
-    assert_true(run("mkdir -p box/debug && mv ids/.build-id box/debug/"));
+    assert_true(run_shell("mkdir -p box/debug && mv ids/.build-id box/debug/"));
     assert_true(count_named("unlinked", "/debug", LARGE) < place_count / 4);
     char box[96];
     snprintf(box, sizeof(box), "%s/box", folder);
@@ -286,15 +286,15 @@ static void test_gnu_debugdata(void **state)
 {
     (void)state;
     need_tools();
-    assert_true(run("nm whole --format=posix --defined-only | awk '$2 ~ /[Tt]/ {print $1}' | sort >keep &&"
-                    "objcopy --only-keep-debug whole d && objcopy -S --keep-symbols=keep d mini && xz -k mini &&"
-                    "strip -s -o packed whole && objcopy --add-section .gnu_debugdata=mini.xz packed"));
+    assert_true(run_shell("nm whole --format=posix --defined-only | awk '$2 ~ /[Tt]/ {print $1}' | sort >keep &&"
+                          "objcopy --only-keep-debug whole d && objcopy -S --keep-symbols=keep d mini && xz -k mini &&"
+                          "strip -s -o packed whole && objcopy --add-section .gnu_debugdata=mini.xz packed"));
     for (size_t c = 0; c < array_size(cache_sizes); c++)
         assert_int_equal(count_named("packed", "/nonexistent", cache_sizes[c]), place_count);
     /* damaged in the middle: fewer names, none of them wrong */
-    assert_true(
-        run("(head -c 200 mini.xz; head -c 300 /dev/zero; tail -c +501 mini.xz) >bad.xz && strip -s -o broken whole &&"
-            "objcopy --add-section .gnu_debugdata=bad.xz broken"));
+    assert_true(run_shell(
+        "(head -c 200 mini.xz; head -c 300 /dev/zero; tail -c +501 mini.xz) >bad.xz && strip -s -o broken whole &&"
+        "objcopy --add-section .gnu_debugdata=bad.xz broken"));
     assert_true(count_named("broken", "/nonexistent", LARGE) < place_count / 4);
 }
 

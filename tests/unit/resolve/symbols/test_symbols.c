@@ -22,7 +22,7 @@
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, DIVIDING, LARGE};
 
-int object_open_beside(const struct object *o, const char *path)
+int object_open_in_process_root(const struct object *o, const char *path)
 {
     (void)o;
     (void)path;
@@ -40,7 +40,7 @@ int object_open_beside(const struct object *o, const char *path)
 
 enum { SECTION_TEXT = 1, SECTION_COLD, SECTION_DATA, SECTION_SYMTAB, SECTION_STRTAB, SECTION_NAMES, SECTIONS };
 
-struct made_symbol {
+struct test_symbol {
     uint64_t value, size;
     uint8_t type, binding;
     uint16_t section;
@@ -48,7 +48,7 @@ struct made_symbol {
 };
 
 /* A descriptor of an ELF file with these symbols. */
-static int make_file(const struct made_symbol *symbols, size_t count)
+static int make_file(const struct test_symbol *symbols, size_t count)
 {
     static const char names[] = "\0.text\0.text.cold\0.data\0.symtab\0.strtab\0.shstrtab";
     size_t strings_max = 1;
@@ -141,7 +141,7 @@ static void expect(struct symbols *s, struct object *o, uint64_t vaddr, const ch
 static void test_symbol_selection_rules(void **state)
 {
     (void)state;
-    static const struct made_symbol symbols[] = {
+    static const struct test_symbol symbols[] = {
         FUNCTION(0x100, 0x20, STB_GLOBAL, "plain"),
         FUNCTION(0x200, 0x20, STB_WEAK, "aaa_weak"),
         FUNCTION(0x200, 0x20, STB_LOCAL, "aab_local"),
@@ -226,12 +226,12 @@ static void test_symbol_selection_rules(void **state)
 
 /* --- the naive implementation --- */
 
-static int rank(const struct made_symbol *m)
+static int rank(const struct test_symbol *m)
 {
     return (m->type == STT_NOTYPE) * 4 + (m->binding == STB_LOCAL ? 1 : m->binding == STB_WEAK ? 2 : 0);
 }
 
-static bool better(const struct made_symbol *a, const struct made_symbol *b)
+static bool better(const struct test_symbol *a, const struct test_symbol *b)
 {
     if (rank(a) != rank(b))
         return rank(a) < rank(b);
@@ -243,11 +243,11 @@ static bool better(const struct made_symbol *a, const struct made_symbol *b)
     return strcmp(a->name, b->name) < 0;
 }
 
-static const char *naive(const struct made_symbol *symbols, size_t count, uint64_t address)
+static const char *naive(const struct test_symbol *symbols, size_t count, uint64_t address)
 {
-    const struct made_symbol *best = NULL;
+    const struct test_symbol *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        const struct made_symbol *m = &symbols[i];
+        const struct test_symbol *m = &symbols[i];
         if (m->value > address || address - m->value >= m->size)
             continue;
         if (!best || m->value > best->value || (m->value == best->value && better(m, best)))
@@ -260,7 +260,7 @@ static const char *naive(const struct made_symbol *symbols, size_t count, uint64
         if (symbols[i].value <= address && symbols[i].value > last)
             last = symbols[i].value;
     for (size_t i = 0; i < count; i++) {
-        const struct made_symbol *m = &symbols[i];
+        const struct test_symbol *m = &symbols[i];
         if (m->size && m->value <= last && last - m->value < m->size)
             return "";
         if (m->value != last || m->size)
@@ -283,7 +283,7 @@ static void test_random_tables_match_a_reference(void **state)
 {
     (void)state;
     enum { COUNT_MAX = 4000 };
-    static struct made_symbol symbols[COUNT_MAX];
+    static struct test_symbol symbols[COUNT_MAX];
     static char names[COUNT_MAX][24];
     for (unsigned seed = 1; seed <= 12; seed++) {
         random_state = seed * 77777;
@@ -294,7 +294,7 @@ static void test_random_tables_match_a_reference(void **state)
             static const uint8_t bindings[] = {STB_LOCAL, STB_GLOBAL, STB_WEAK};
             uint64_t size = random_below(3) == 0 ? 0 : random_below(random_below(10) == 0 ? 4000 : 40);
             snprintf(names[i], sizeof(names[i]), "%.*sn%zu", (int)random_below(3), "__", i);
-            symbols[i] = (struct made_symbol){.value = (is_cold ? COLD_VADDR : TEXT_VADDR) + place,
+            symbols[i] = (struct test_symbol){.value = (is_cold ? COLD_VADDR : TEXT_VADDR) + place,
                                               .size = size,
                                               .type = random_below(5) ? STT_FUNC : STT_NOTYPE,
                                               .binding = bindings[random_below(3)],
@@ -321,7 +321,7 @@ static void test_random_tables_match_a_reference(void **state)
 static void test_damaged_files_are_safe(void **state)
 {
     (void)state;
-    static const struct made_symbol symbols[] = {FUNCTION(0x100, 0x20, STB_GLOBAL, "plain"),
+    static const struct test_symbol symbols[] = {FUNCTION(0x100, 0x20, STB_GLOBAL, "plain"),
                                                  FUNCTION(0x200, 0x20, STB_WEAK, "weak")};
     for (unsigned seed = 0; seed < 3000; seed++) {
         int fd = make_file(symbols, array_size(symbols));

@@ -32,7 +32,7 @@ struct maker {
     bool debug_frame;
 };
 
-static void put(struct maker *m, const void *data, size_t size)
+static void put_bytes(struct maker *m, const void *data, size_t size)
 {
     assert_true(FRAME_OFFSET + m->size + size <= FILE_BYTES);
     memcpy(m->file + FRAME_OFFSET + m->size, data, size);
@@ -41,7 +41,7 @@ static void put(struct maker *m, const void *data, size_t size)
 
 static void put_u32(struct maker *m, uint32_t v)
 {
-    put(m, &v, sizeof(v));
+    put_bytes(m, &v, sizeof(v));
 }
 
 #define CODE(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
@@ -54,9 +54,9 @@ static void add_cie(struct maker *m, const char *augmentation, const uint8_t *re
     size_t length = 4 + 1 + strlen(augmentation) + 1 + size;
     put_u32(m, (uint32_t)length);
     put_u32(m, m->debug_frame ? UINT32_MAX : 0);
-    put(m, "\1", 1);
-    put(m, augmentation, strlen(augmentation) + 1);
-    put(m, rest, size);
+    put_bytes(m, "\1", 1);
+    put_bytes(m, augmentation, strlen(augmentation) + 1);
+    put_bytes(m, rest, size);
 }
 
 /* The usual one: code factor 1, data factor -8, return address in column 16, pc-relative 4-byte pointers; at
@@ -72,8 +72,8 @@ static void add_fde(struct maker *m, uint32_t start, uint32_t size, const uint8_
     put_u32(m, (uint32_t)(m->size - m->cie));
     put_u32(m, (uint32_t)(CODE_VADDR + start - (FRAME_VADDR + m->size)));
     put_u32(m, size);
-    put(m, "\0", 1);
-    put(m, code, code_size);
+    put_bytes(m, "\0", 1);
+    put_bytes(m, code, code_size);
 }
 
 static struct elf_file *finish(struct maker *m)
@@ -384,12 +384,12 @@ static void test_debug_frame_of_version_4(void **state)
     static const uint8_t cie[] = {4, 0, 8, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1};
     put_u32(&m, 4 + sizeof(cie));
     put_u32(&m, UINT32_MAX);
-    put(&m, cie, sizeof(cie));
+    put_bytes(&m, cie, sizeof(cie));
     uint64_t range[2] = {CODE_VADDR + 0x10, 0x20};
     put_u32(&m, 4 + sizeof(range) + 3);
     put_u32(&m, 0);
-    put(&m, range, sizeof(range));
-    put(&m, "\x44\x0e\x10", 3);
+    put_bytes(&m, range, sizeof(range));
+    put_bytes(&m, "\x44\x0e\x10", 3);
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_sp(t, 0x10, 8);
     assert_sp(t, 0x14, 16);
@@ -468,13 +468,13 @@ static void test_excess_rules_are_counted(void **state)
     assert_int_equal(t->skipped, 12); /* two rules are the writer's own */
     assert_int_equal(unwind_table_find(t, (UNWIND_MAX_RULES + 9) * 2)->cfa, UNWIND_CFA_UNSUPPORTED);
 
-    _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *far = NULL;
-    assert_int_equal(unwind_table_writer_new(&far), 0);
+    _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *oversized = NULL;
+    assert_int_equal(unwind_table_writer_new(&oversized), 0);
     for (uint32_t i = 0; i <= UNWIND_MAX_PAGES * UNWIND_PAGE_ROWS; i++)
-        unwind_table_writer_add(far, i * 4,
+        unwind_table_writer_add(oversized, i * 4,
                                 &(struct unwind_rule){.cfa = UNWIND_CFA_SP, .cfa_offset = (int32_t)(i & 1)});
     struct unwind_table *none = NULL;
-    assert_int_equal(unwind_table_writer_finish(far, &none), -EFBIG);
+    assert_int_equal(unwind_table_writer_finish(oversized, &none), -EFBIG);
     assert_null(none);
 }
 

@@ -20,7 +20,7 @@ static const struct {
 } made[] = {{"late", "str text, f64 x"}, {"all", "i8 a, u64 b"}, {"bare", ""}};
 
 /* An object of libsonde's with these probes. */
-static uint8_t *make(size_t *ret_size)
+static uint8_t *make_object(size_t *ret_size)
 {
     static struct probe_arguments arguments[array_size(made)];
     struct probe_image_entry entries[array_size(made)];
@@ -39,7 +39,7 @@ static void test_libsonde_notes_are_read(void **state)
 {
     (void)state;
     size_t size;
-    uint8_t *image = make(&size);
+    uint8_t *image = make_object(&size);
     const uint8_t first = probe_site_choose()->code[0];
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;
     _cleanup_(usdt_probes_freep) struct usdt_probes *p = NULL;
@@ -67,7 +67,7 @@ struct section {
     size_t size;
 };
 
-static void put(struct section *s, const void *data, size_t size, size_t align)
+static void put_note_bytes(struct section *s, const void *data, size_t size, size_t align)
 {
     assert_true(s->size + size + 3 < sizeof(s->bytes));
     memcpy(s->bytes + s->size, data, size);
@@ -79,9 +79,9 @@ static void put(struct section *s, const void *data, size_t size, size_t align)
 static void put_note(struct section *s, const char *owner, uint32_t type, const void *contents, uint32_t size)
 {
     const uint32_t head[] = {(uint32_t)strlen(owner) + 1, size, type};
-    put(s, head, sizeof(head), 1);
-    put(s, owner, strlen(owner) + 1, 4);
-    put(s, contents, size, 4);
+    put_note_bytes(s, head, sizeof(head), 1);
+    put_note_bytes(s, owner, strlen(owner) + 1, 4);
+    put_note_bytes(s, contents, size, 4);
 }
 
 static void put_site(struct section *s, const char *strings, uint32_t size)
@@ -151,7 +151,7 @@ static void test_damaged_objects_are_safe(void **state)
 {
     (void)state;
     size_t size;
-    uint8_t *good = make(&size);
+    uint8_t *good = make_object(&size);
     for (size_t at = 0; at < size; at++)
         for (unsigned value = 0x7f; value <= 0xff; value += 0x80) {
             if (at > 512 && at < 4096)

@@ -343,21 +343,21 @@ static void map_lookalike(void)
 static pid_t start_lookalike(struct fixture *f)
 {
     char byte;
-    int told[2];
-    assert_int_equal(pipe(told), 0);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         map_lookalike();
         sonde_provider_unload(f->provider);
-        if (write(told[1], "", 1) == 1)
+        if (write(ready[1], "", 1) == 1)
             while (1)
                 pause();
         _exit(1);
     }
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    close(told[0]);
-    close(told[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
     return child;
 }
 

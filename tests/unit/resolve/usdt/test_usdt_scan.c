@@ -16,20 +16,20 @@
 #define PIDS   100000
 
 struct seen {
-    unsigned looks[PIDS]; /* by pid, for those below */
+    unsigned scans[PIDS]; /* by pid, for those below */
     uint32_t order[PIDS];
     size_t count;
     int answer; /* to the first pid */
 };
 
-static int look(void *context, uint32_t pid, uint64_t end_ns)
+static int scan(void *context, uint32_t pid, uint64_t end_ns)
 {
     struct seen *s = context;
     (void)end_ns;
     if (s->count < PIDS)
         s->order[s->count++] = pid;
     if (pid < PIDS)
-        s->looks[pid]++;
+        s->scans[pid]++;
     return pid == 77 ? s->answer : 0;
 }
 
@@ -39,7 +39,7 @@ static struct usdt_scan *begin(void)
 {
     struct usdt_scan *l;
     memset(&seen, 0, sizeof(seen));
-    assert_int_equal(usdt_scan_new(&(struct usdt_scan_options){.context = &seen, .scan = look}, &l), 0);
+    assert_int_equal(usdt_scan_new(&(struct usdt_scan_options){.context = &seen, .scan = scan}, &l), 0);
     return l;
 }
 
@@ -75,8 +75,8 @@ static void test_scan_resumes_after_the_time_limit(void **state)
     usdt_scan_want(l, 78);
     for (int i = 0; i < 100; i++)
         usdt_scan_turn_at(l, SECOND, 0);
-    assert_int_equal(seen.looks[78], 1);
-    assert_int_equal(seen.looks[77], 99);
+    assert_int_equal(seen.scans[78], 1);
+    assert_int_equal(seen.scans[77], 99);
     seen.answer = 0;
     usdt_scan_turn_at(l, SECOND, 0);
     assert_int_equal(figures_of(l).waiting, 0);
@@ -92,14 +92,14 @@ static void test_unreadable_process_is_retried_a_few_times(void **state)
     usdt_scan_want(l, 77);
     for (int i = 0; i < 10; i++)
         usdt_scan_turn_at(l, SECOND, 60 * SECOND);
-    assert_int_equal(seen.looks[77], 1); /* not again at once */
+    assert_int_equal(seen.scans[77], 1); /* not again at once */
     usdt_scan_want(l, 77);               /* but again after a change */
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
-    assert_int_equal(seen.looks[77], 2);
+    assert_int_equal(seen.scans[77], 2);
     for (uint64_t s = 2; s < 1000; s++)
         usdt_scan_turn_at(l, s * SECOND, 60 * SECOND);
-    assert_in_range(seen.looks[77], 4, 10);
-    assert_int_equal(figures_of(l).unread, seen.looks[77]);
+    assert_in_range(seen.scans[77], 4, 10);
+    assert_int_equal(figures_of(l).unread, seen.scans[77]);
     assert_int_equal(figures_of(l).given_up, 1);
     assert_int_equal(figures_of(l).waiting, 0);
     usdt_scan_free(l);
@@ -118,7 +118,7 @@ static void test_scan_ends_with_many_new_processes(void **state)
         usdt_scan_turn_at(l, SECOND, 0);
     }
     assert_int_equal(figures_of(l).walks, 1);
-    assert_true((uint32_t)getpid() >= PIDS || seen.looks[getpid()] > 0);
+    assert_true((uint32_t)getpid() >= PIDS || seen.scans[getpid()] > 0);
     for (int i = 0; i < 1000; i++) /* the next scan waits a while */
         usdt_scan_turn_at(l, SECOND, 0);
     assert_int_equal(figures_of(l).walks, 1);
@@ -140,7 +140,7 @@ static void test_scan_finds_processes_beyond_the_queue(void **state)
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(figures_of(l).waiting, 0);
     assert_int_equal(figures_of(l).walks, 1);
-    assert_true((uint32_t)getpid() >= PIDS || seen.looks[getpid()] == 1);
+    assert_true((uint32_t)getpid() >= PIDS || seen.scans[getpid()] == 1);
     usdt_scan_free(l);
 }
 

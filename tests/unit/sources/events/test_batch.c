@@ -50,7 +50,7 @@ static void test_sort_is_by_time_and_stable(void **state)
     batch_free(b);
 }
 
-static void add(struct batch *b, uint64_t time_ns, uint32_t pid)
+static void add_exit(struct batch *b, uint64_t time_ns, uint32_t pid)
 {
     struct process_exit record = exit_record(time_ns, pid);
 
@@ -71,14 +71,14 @@ static void test_records_written_during_fill_wait(void **state)
 
     (void)state;
     batch_begin(b, 100);
-    add(b, 150, 3);
-    add(b, 99, 1);
-    add(b, 120, 2);
+    add_exit(b, 150, 3);
+    add_exit(b, 99, 1);
+    add_exit(b, 120, 2);
     batch_end(b, 200);
     assert_int_equal(batch_count(b), 1);
     assert_int_equal(batch_get(b, 0)->pid, 1);
     batch_begin(b, 200);
-    add(b, 110, 4);
+    add_exit(b, 110, 4);
     batch_end(b, 300);
     assert_int_equal(batch_count(b), 3);
     assert_int_equal(batch_get(b, 0)->pid, 4);
@@ -90,7 +90,7 @@ static void test_records_written_during_fill_wait(void **state)
     assert_int_equal(batch_room_bytes(b), batch_max_bytes(b));
     /* Times that are not of this clock. */
     batch_begin(b, 100);
-    add(b, 1000, 1);
+    add_exit(b, 1000, 1);
     batch_end(b, 200);
     assert_int_equal(batch_count(b), 1);
     batch_free(b);
@@ -106,9 +106,9 @@ static void test_events_after_unread_samples_wait(void **state)
     batch_begin(b, 1 << 30);
     while (batch_takes_samples(b))
         add_sample(b, ++time_ns);
-    add(b, 1, 1);
-    add(b, time_ns + 1, 2);
-    add(b, time_ns + 2, 3);
+    add_exit(b, 1, 1);
+    add_exit(b, time_ns + 1, 2);
+    add_exit(b, time_ns + 2, 3);
     const size_t in_all = time_ns + 1;
     batch_end(b, 1 << 30);
     assert_int_equal(batch_count(b), in_all);
@@ -132,7 +132,7 @@ static void test_slow_consumer_makes_progress(void **state)
     (void)state;
     batch_begin(b, 100);
     while (batch_room_bytes(b) > batch_max_bytes(b) * 5 / 8)
-        add(b, 150, (uint32_t)count++);
+        add_exit(b, 150, (uint32_t)count++);
     batch_end(b, 200);
     assert_int_equal(batch_count(b), count);
     batch_free(b);
