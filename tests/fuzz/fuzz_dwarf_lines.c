@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         addresses[i] = address += next() % 8; /* some of them twice */
     const struct dwarf_request question = {.fd = -1, .alt_fd = next() & 1 ? 0 : -1, .addresses = addresses, .count = c.count, .inlines = yes()};
     c.messages_left = next(); /* 0: whoever is told listens to the end */
-    if (dwarf_lines_answer(&fake, &question, look, &c) >= LINE_STATUS_COUNT)
+    if (dwarf_lines_find(&fake, &question, look, &c) >= LINE_STATUS_COUNT)
         abort();
     return 0;
 }

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     first = (size_t)data[0] | (size_t)data[1] << 8;
     first = first < size - 2 ? first : size - 2;
-    if (pods_read(&(struct pods_answers){data + 2, data + 2 + first, first, size - 2 - first}, "app,example.org/team", &pods) < 0)
+    if (pods_read(&(struct pods_replies){data + 2, data + 2 + first, first, size - 2 - first}, "app,example.org/team", &pods) < 0)
         return 0;
     for (; (pod = pods_next(pods, pod)); count++) {
         check(pod->attributes);

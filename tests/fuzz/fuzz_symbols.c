@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int object_open_beside(const struct object *o, const char *path)
+int object_open_in_process_root(const struct object *o, const char *path)
 {
     (void)o;
     (void)path;

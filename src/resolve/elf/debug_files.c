@@ -60,11 +60,12 @@ static void set_found_path(const struct debug_search *search, const char *path)
 }
 
 /* In which mount namespace a path is opened: ours, or that of the processes that run the file. */
-enum view { VIEW_OURS, VIEW_BESIDE };
+enum view { VIEW_OWN_ROOT, VIEW_PROCESS_ROOT };
 
 static int open_elf(const struct debug_search *search, enum view view, const char *path, struct elf_file **ret)
 {
-    int (*open_path)(const void *, const char *) = view == VIEW_OURS ? search->open_ours : search->open_beside;
+    int (*open_path)(const void *, const char *) =
+        view == VIEW_OWN_ROOT ? search->open_in_own_root : search->open_in_process_root;
     _cleanup_close_ int fd = open_path ? open_path(search->context, path) : -ENOENT;
     if (fd < 0)
         return fd;
@@ -197,7 +198,7 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
     hex_of(bytes, count, build_id);
-    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++) {
+    for (enum view view = VIEW_OWN_ROOT; view <= VIEW_PROCESS_ROOT; view++) {
         int r = find_by_build_id(search, view, count ? build_id : search->build_id, ret);
         if (r < 0 && r != -EAGAIN)
             r = find_by_link(file, search, view, build_id, ret);
@@ -241,7 +242,7 @@ int debug_files_find_alternative(const struct elf_file *file, const char *path, 
     if (!length || length == size || size - length - 1 > 64)
         return -ENOENT;
     hex_of((const uint8_t *)name + length + 1, size - length - 1, build_id);
-    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++) {
+    for (enum view view = VIEW_OWN_ROOT; view <= VIEW_PROCESS_ROOT; view++) {
         int r = find_by_build_id(search, view, build_id, ret);
         if (r < 0)
             r = open_alternative(search, view, path, name, build_id, ret);

@@ -24,8 +24,8 @@ struct debug_search {
     char *found_path;     /* receives the path found, DEBUG_PATH_BYTES; NULL: not needed */
     /* Open a path in our own mount namespace, and in that of the processes that run the file (a container, say).
      * Return a descriptor for elf_open or -errno. NULL: not available. */
-    int (*open_ours)(const void *context, const char *path);
-    int (*open_beside)(const void *context, const char *path);
+    int (*open_in_own_root)(const void *context, const char *path);
+    int (*open_in_process_root)(const void *context, const char *path);
     const void *context;
     const struct debug_fetcher *fetcher; /* tried last; NULL: nothing is fetched */
 };

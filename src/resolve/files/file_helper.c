@@ -34,7 +34,7 @@
 
 struct job {
     int socket, fd; /* fd -1: the request came without one */
-    struct file_ask ask;
+    struct file_request request;
 };
 
 /* True for file systems in this machine's memory or on its disks. All others may block; so may overlayfs, because of
@@ -118,7 +118,7 @@ static int copy_of_maps(int fd, uint64_t max_bytes)
 static int copy_of_context(const struct job *job)
 {
     _cleanup_buf_ struct buf text = {0};
-    int r = process_context_copy(job->fd, &job->ask.context, &text);
+    int r = process_context_copy(job->fd, &job->request.context, &text);
     return r < 0 ? r : copy_of_buf(&text);
 }
 
@@ -127,63 +127,63 @@ static int copy_of_memory(const struct job *job)
     _cleanup_close_ int memory_fd = openat(job->fd, "mem", O_RDONLY | O_CLOEXEC);
     if (memory_fd < 0)
         return -errno;
-    return copy_of(memory_fd, job->ask.address, job->ask.max_bytes, true);
+    return copy_of(memory_fd, job->request.address, job->request.max_bytes, true);
 }
 
 static int open_copy(const struct job *job)
 {
-    _cleanup_close_ int fd = openat(job->fd, job->ask.path, O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(job->fd, job->request.path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
-    return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false)
+    int copy = strcmp(job->request.path, "maps") == 0 ? copy_of_maps(fd, job->request.max_bytes) : -ENOTTY;
+    return copy < 0 ? copy_of(fd, 0, job->request.max_bytes, false)
                     : copy; /* fall back on any error: emulators and sandboxes refuse unknown ioctls in many ways */
 }
 
 static int open_requested_file(struct job *job, struct object_identity *ret)
 {
-    struct file_ask *ask = &job->ask;
+    struct file_request *request = &job->request;
     int fd = -EINVAL;
-    ask->sight.path = ask->path;
-    ask->sight.build_id = ask->build_id;
-    switch (ask->kind) {
-    case FILE_ASK_SIGHT:
-        fd = object_file_open(&ask->sight, ret);
+    request->sight.path = request->path;
+    request->sight.build_id = request->build_id;
+    switch (request->kind) {
+    case FILE_REQUEST_SIGHT:
+        fd = object_file_open(&request->sight, ret);
         break;
-    case FILE_ASK_AGAIN:
+    case FILE_REQUEST_REOPEN:
         fd = open_by_descriptor(job->fd, O_RDONLY);
         break;
-    case FILE_ASK_BESIDE:
-        fd = object_file_open_beside(&ask->sight, ask->path);
+    case FILE_REQUEST_PROCESS_ROOT:
+        fd = object_file_open_in_process_root(&request->sight, request->path);
         break;
-    case FILE_ASK_OURS:
-        fd = object_file_open_ours(ask->path);
+    case FILE_REQUEST_OWN_ROOT:
+        fd = object_file_open_in_own_root(request->path);
         break;
-    case FILE_ASK_PROC:
+    case FILE_REQUEST_PROC:
         fd = open_copy(job);
         break;
-    case FILE_ASK_PERF_MAP:
-        fd = perf_map_file_open(job->fd, ask->not_before_ns);
+    case FILE_REQUEST_PERF_MAP:
+        fd = perf_map_file_open(job->fd, request->not_before_ns);
         break;
-    case FILE_ASK_CONTEXT:
+    case FILE_REQUEST_CONTEXT:
         fd = copy_of_context(job);
         break;
-    case FILE_ASK_MEMORY:
+    case FILE_REQUEST_MEMORY:
         fd = copy_of_memory(job);
         break;
     }
     if (fd >= 0) {
-        const bool is_copy =
-            ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
-        ret->is_remote = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_local(fd));
+        const bool is_copy = request->kind == FILE_REQUEST_PROC || request->kind == FILE_REQUEST_CONTEXT ||
+                             request->kind == FILE_REQUEST_MEMORY;
+        ret->is_remote = request->kind == FILE_REQUEST_REOPEN || (!is_copy && !is_local(fd));
         ret->mount_id = mount_of(fd);
     }
     return fd;
 }
 
-static int send_answer(int socket, const struct file_answer *answer, int fd)
+static int send_reply(int socket, const struct file_reply *reply, int fd)
 {
-    return descriptors_send(socket, answer, sizeof(*answer), &(struct descriptors){.fds = {fd, -1}}, 0);
+    return descriptors_send(socket, reply, sizeof(*reply), &(struct descriptors){.fds = {fd, -1}}, 0);
 }
 
 static int64_t size_of(int fd)
@@ -198,13 +198,13 @@ static uint64_t voluntary_switches(void)
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
 }
 
-static int64_t read_piece(int fd, const struct file_read *asked, void *data, size_t size)
+static int64_t read_piece(int fd, const struct file_read *read_request, void *data, size_t size)
 {
-    if (asked->offset == FILE_READER)
+    if (read_request->offset == FILE_READER)
         return gettid();
-    if (asked->offset == FILE_SIZE)
+    if (read_request->offset == FILE_SIZE)
         return size_of(fd);
-    ssize_t n = pread(fd, data, size, (off_t)asked->offset);
+    ssize_t n = pread(fd, data, size, (off_t)read_request->offset);
     return n < 0 ? -errno : n;
 }
 
@@ -214,35 +214,35 @@ static void serve_reads(int socket, int fd)
     struct {
         struct file_piece piece;
         char data[FILE_READ_BYTES];
-    } *answer = malloc(sizeof(*answer));
-    struct file_read asked;
-    while (answer && recv(socket, &asked, sizeof(asked), 0) == sizeof(asked)) {
-        size_t size = asked.size < FILE_READ_BYTES ? asked.size : FILE_READ_BYTES;
+    } *reply = malloc(sizeof(*reply));
+    struct file_read read_request;
+    while (reply && recv(socket, &read_request, sizeof(read_request), 0) == sizeof(read_request)) {
+        size_t size = read_request.size < FILE_READ_BYTES ? read_request.size : FILE_READ_BYTES;
         const uint64_t switches_before = voluntary_switches(), start_ns = clock_monotonic_ns();
-        int64_t n = read_piece(fd, &asked, answer->data, size);
-        answer->piece.result = n;
-        answer->piece.slept_ns = voluntary_switches() == switches_before ? 0 : clock_monotonic_ns() - start_ns;
-        size = n < 0 || asked.offset >= FILE_READER ? 0 : (size_t)n;
-        if (send(socket, answer, sizeof(answer->piece) + size, MSG_NOSIGNAL) < 0)
+        int64_t n = read_piece(fd, &read_request, reply->data, size);
+        reply->piece.result = n;
+        reply->piece.slept_ns = voluntary_switches() == switches_before ? 0 : clock_monotonic_ns() - start_ns;
+        size = n < 0 || read_request.offset >= FILE_READER ? 0 : (size_t)n;
+        if (send(socket, reply, sizeof(reply->piece) + size, MSG_NOSIGNAL) < 0)
             break;
     }
-    free(answer);
+    free(reply);
 }
 
 static void serve_request(struct job *job)
 {
-    struct file_answer answer = {0};
+    struct file_reply reply = {0};
     const pid_t tid = gettid();
     send(job->socket, &tid, sizeof(tid), MSG_NOSIGNAL);
-    int fd = open_requested_file(job, &answer.identity);
-    answer.error = fd < 0 ? fd : 0;
-    const bool far = fd >= 0 && answer.identity.is_remote;
-    if (far && job->ask.kind == FILE_ASK_SIGHT) {
+    int fd = open_requested_file(job, &reply.identity);
+    reply.error = fd < 0 ? fd : 0;
+    const bool is_remote = fd >= 0 && reply.identity.is_remote;
+    if (is_remote && job->request.kind == FILE_REQUEST_SIGHT) {
         int path_fd = open_by_descriptor(fd, O_PATH);
-        answer.error = path_fd < 0 ? path_fd : 0;
-        send_answer(job->socket, &answer, path_fd);
+        reply.error = path_fd < 0 ? path_fd : 0;
+        send_reply(job->socket, &reply, path_fd);
         closep(&path_fd);
-    } else if (send_answer(job->socket, &answer, far ? -1 : fd) == 0 && far) {
+    } else if (send_reply(job->socket, &reply, is_remote ? -1 : fd) == 0 && is_remote) {
         serve_reads(job->socket, fd);
     }
     close(job->socket); /* first, because the closes below may block */
@@ -254,10 +254,10 @@ static void serve_request(struct job *job)
 static bool receive_request(int control, struct job *ret)
 {
     struct descriptors with;
-    const ssize_t n = descriptors_receive(control, &ret->ask, sizeof(ret->ask), &with, 0);
+    const ssize_t n = descriptors_receive(control, &ret->request, sizeof(ret->request), &with, 0);
     ret->socket = with.fds[0];
     ret->fd = with.fds[1];
-    return n > (ssize_t)offsetof(struct file_ask, path);
+    return n > (ssize_t)offsetof(struct file_request, path);
 }
 
 /* All threads run the same loop. A thread that accepts a request first makes sure that another thread is listening,

@@ -61,7 +61,7 @@ struct file_opener {
     bool has_turns;
     uint64_t waited_ns;     /* in this turn */
     uint64_t last_reply_ns; /* when the last reply came */
-    uint64_t asked, timed_out, refused, starts;
+    uint64_t requests, timed_out, refused, starts;
 };
 
 int file_opener_new(struct file_opener **ret)
@@ -256,7 +256,7 @@ void file_opener_begin_turn(struct file_opener *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-void file_opener_blame(struct file_opener *o, uint64_t mount_id)
+void file_opener_report_timeout(struct file_opener *o, uint64_t mount_id)
 {
     pthread_mutex_lock(&o->lock);
     if (o->last_reply_ns) /* the time since the last reply was spent in the failed reads */
@@ -281,36 +281,37 @@ static uint64_t mount_of_path(const struct object_sight *sight, const char *path
 }
 
 /* The backoff key if this request times out. `known`: 0 where it has to be looked up. */
-static uint64_t key_of(const struct file_ask *ask, uint64_t known)
+static uint64_t key_of(const struct file_request *request, uint64_t known)
 {
     if (known)
         return known;
     static const struct object_sight ours = {.pid_count = 0};
-    return mount_of_path(ask->kind == FILE_ASK_OURS ? &ours : &ask->sight, ask->path);
+    return mount_of_path(request->kind == FILE_REQUEST_OWN_ROOT ? &ours : &request->sight, request->path);
 }
 
 /* ---- requests ---- */
 
-static int send_ask(const struct file_opener *o, const struct file_ask *ask, int answer_socket, int fd)
+static int send_request(const struct file_opener *o, const struct file_request *request, int reply_socket, int fd)
 {
-    const struct descriptors with = {.fds = {answer_socket, fd}};
-    return descriptors_send(o->control, ask, offsetof(struct file_ask, path) + strlen(ask->path) + 1, &with, 0);
+    const struct descriptors with = {.fds = {reply_socket, fd}};
+    return descriptors_send(o->control, request, offsetof(struct file_request, path) + strlen(request->path) + 1, &with,
+                            0);
 }
 
 /* Sends the request to the helper, and to a new one if that has exited. Returns the socket for the reply. */
-static int send_to_helper(struct file_opener *o, const struct file_ask *ask, int fd)
+static int send_to_helper(struct file_opener *o, const struct file_request *request, int fd)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     int r = start_helper(o);
     if (r == 0)
-        r = send_ask(o, ask, pair[1], fd);
+        r = send_request(o, request, pair[1], fd);
     if (r == -EPIPE || r == -ECONNRESET) {
         stop_helper(o);
         r = start_helper(o);
         if (r == 0)
-            r = send_ask(o, ask, pair[1], fd);
+            r = send_request(o, request, pair[1], fd);
     }
     close(pair[1]);
     if (r < 0)
@@ -318,7 +319,7 @@ static int send_to_helper(struct file_opener *o, const struct file_ask *ask, int
     return r < 0 ? r : pair[0];
 }
 
-static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
+static int receive_reply(int socket, struct file_reply *ret, int *ret_fd)
 {
     _cleanup_(descriptors_close) struct descriptors with;
     if (descriptors_receive(socket, ret, sizeof(*ret), &with, MSG_DONTWAIT) != (ssize_t)sizeof(*ret))
@@ -328,7 +329,7 @@ static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
 }
 
 /* Sets `*ret_tid` once a helper thread has accepted the request. */
-static int wait_for_answer(int socket, unsigned max_ms, pid_t *ret_tid)
+static int wait_for_reply(int socket, unsigned max_ms, pid_t *ret_tid)
 {
     const uint64_t start_ns = clock_monotonic_ns();
     pid_t tid;
@@ -356,13 +357,14 @@ static bool is_starved(struct file_opener *o)
 }
 
 /* Sends the request unless its mount or process is backed off. `key`: the backoff key; 0: not looked up yet. */
-static int begin_request(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key, unsigned *ret_max_ms)
+static int begin_request(struct file_opener *o, const struct file_request *request, int fd, uint64_t key,
+                         unsigned *ret_max_ms)
 {
     pthread_mutex_lock(&o->lock);
     expire_backoffs(o);
     int r;
     *ret_max_ms = wait_budget_ms(o);
-    if ((has_backoffs(o) && is_backed_off(o, key_of(ask, key))) || has_only_pending_backoffs(o)) {
+    if ((has_backoffs(o) && is_backed_off(o, key_of(request, key))) || has_only_pending_backoffs(o)) {
         o->refused++;
         r = -ETIMEDOUT;
     } else if (*ret_max_ms < ASK_MIN_MS || is_starved(o)) {
@@ -370,8 +372,8 @@ static int begin_request(struct file_opener *o, const struct file_ask *ask, int 
         r = -EAGAIN;
     } else {
         const uint64_t start_ns = clock_monotonic_ns();
-        o->asked++;
-        r = send_to_helper(o, ask, fd);
+        o->requests++;
+        r = send_to_helper(o, request, fd);
         o->waited_ns += clock_monotonic_ns() - start_ns;
     }
     pthread_mutex_unlock(&o->lock);
@@ -397,109 +399,109 @@ static void finish_request(struct file_opener *o, uint64_t start_ns, int r, uint
 }
 
 /* Returns the received descriptor, or else the socket over which a remote file is read. */
-static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
+static int ask_helper(struct file_opener *o, const struct file_request *request, int fd, uint64_t key,
                       struct object_identity *ret)
 {
     unsigned max_ms;
     pid_t tid = 0;
-    _cleanup_close_ int socket = begin_request(o, ask, fd, key, &max_ms);
+    _cleanup_close_ int socket = begin_request(o, request, fd, key, &max_ms);
     if (socket < 0)
         return socket;
     const uint64_t start_ns = clock_monotonic_ns();
-    int r = wait_for_answer(socket, max_ms, &tid);
-    finish_request(o, start_ns, r, r == -ETIMEDOUT ? key_of(ask, key) : 0, tid, &socket);
-    struct file_answer answer;
+    int r = wait_for_reply(socket, max_ms, &tid);
+    finish_request(o, start_ns, r, r == -ETIMEDOUT ? key_of(request, key) : 0, tid, &socket);
+    struct file_reply reply;
     int opened = -1;
     if (r == 0)
-        r = receive_answer(socket, &answer, &opened);
+        r = receive_reply(socket, &reply, &opened);
     if (r < 0)
         return r == -EBUSY ? -EAGAIN : r;
-    if (answer.error < 0)
-        return answer.error;
-    *ret = answer.identity;
+    if (reply.error < 0)
+        return reply.error;
+    *ret = reply.identity;
     return opened >= 0 ? opened : take_fd(&socket);
 }
 
-static int fill_request(struct file_ask *ask, const struct object_sight *sight, const char *path)
+static int fill_request(struct file_request *request, const struct object_sight *sight, const char *path)
 {
     const size_t bytes = strlen(path) + 1;
-    if (bytes > sizeof(ask->path))
+    if (bytes > sizeof(request->path))
         return -ENAMETOOLONG;
-    memcpy(ask->path, path, bytes);
+    memcpy(request->path, path, bytes);
     if (!sight)
         return 0;
-    ask->sight = *sight;
-    if (sight->build_id_bytes > sizeof(ask->build_id))
+    request->sight = *sight;
+    if (sight->build_id_bytes > sizeof(request->build_id))
         return -EINVAL;
     if (sight->build_id_bytes)
-        memcpy(ask->build_id, sight->build_id, sight->build_id_bytes);
+        memcpy(request->build_id, sight->build_id, sight->build_id_bytes);
     return 0;
 }
 
 int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret)
 {
-    struct file_ask ask = {.kind = FILE_ASK_SIGHT};
-    int r = fill_request(&ask, sight, sight->path);
-    return r < 0 ? r : ask_helper(o, &ask, -1, 0, ret);
+    struct file_request request = {.kind = FILE_REQUEST_SIGHT};
+    int r = fill_request(&request, sight, sight->path);
+    return r < 0 ? r : ask_helper(o, &request, -1, 0, ret);
 }
 
-int file_opener_again(struct file_opener *o, int far_fd, const struct object_identity *identity)
+int file_opener_reopen(struct file_opener *o, int path_fd, const struct object_identity *identity)
 {
-    struct file_ask ask = {.kind = FILE_ASK_AGAIN};
+    struct file_request request = {.kind = FILE_REQUEST_REOPEN};
     struct object_identity unused;
-    return ask_helper(o, &ask, far_fd, MOUNT_KEY | identity->mount_id, &unused);
+    return ask_helper(o, &request, path_fd, MOUNT_KEY | identity->mount_id, &unused);
 }
 
-int file_opener_beside(struct file_opener *o, const struct object_sight *sight, const char *path)
+int file_opener_in_process_root(struct file_opener *o, const struct object_sight *sight, const char *path)
 {
-    struct file_ask ask = {.kind = FILE_ASK_BESIDE};
+    struct file_request request = {.kind = FILE_REQUEST_PROCESS_ROOT};
     struct object_identity unused;
-    int r = fill_request(&ask, sight, path);
-    return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
+    int r = fill_request(&request, sight, path);
+    return r < 0 ? r : ask_helper(o, &request, -1, 0, &unused);
 }
 
-int file_opener_ours(struct file_opener *o, const char *path)
+int file_opener_in_own_root(struct file_opener *o, const char *path)
 {
-    struct file_ask ask = {.kind = FILE_ASK_OURS};
+    struct file_request request = {.kind = FILE_REQUEST_OWN_ROOT};
     struct object_identity unused;
-    int r = fill_request(&ask, NULL, path);
-    return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
+    int r = fill_request(&request, NULL, path);
+    return r < 0 ? r : ask_helper(o, &request, -1, 0, &unused);
 }
 
 int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name, size_t max_bytes,
                           struct buf *to)
 {
-    struct file_ask ask = {.kind = FILE_ASK_PROC};
+    struct file_request request = {.kind = FILE_REQUEST_PROC};
     struct object_identity unused;
-    int r = fill_request(&ask, NULL, name);
+    int r = fill_request(&request, NULL, name);
     if (r < 0)
         return r;
-    ask.max_bytes = max_bytes;
-    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, PROCESS_KEY | pid, &unused);
+    request.max_bytes = max_bytes;
+    _cleanup_close_ int fd = ask_helper(o, &request, proc_fd, PROCESS_KEY | pid, &unused);
     return fd < 0 ? fd : buf_read_fd(to, fd, max_bytes);
 }
 
 int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t not_before_ns)
 {
-    struct file_ask ask = {.kind = FILE_ASK_PERF_MAP, .not_before_ns = not_before_ns};
+    struct file_request request = {.kind = FILE_REQUEST_PERF_MAP, .not_before_ns = not_before_ns};
     struct object_identity unused;
-    return ask_helper(o, &ask, proc_fd, PERF_MAP_KEY | pid, &unused);
+    return ask_helper(o, &request, proc_fd, PERF_MAP_KEY | pid, &unused);
 }
 
 int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known,
                         struct buf *to)
 {
-    struct file_ask ask = {.kind = FILE_ASK_CONTEXT, .context = *known};
+    struct file_request request = {.kind = FILE_REQUEST_CONTEXT, .context = *known};
     struct object_identity unused;
-    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, CONTEXT_KEY | pid, &unused);
+    _cleanup_close_ int fd = ask_helper(o, &request, proc_fd, CONTEXT_KEY | pid, &unused);
     return fd < 0 ? fd : buf_read_fd(to, fd, sizeof(*known) + PROCESS_CONTEXT_MAX_BYTES);
 }
 
 int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to)
 {
-    struct file_ask ask = {.kind = FILE_ASK_MEMORY, .address = address, .max_bytes = size};
+    struct file_request request = {.kind = FILE_REQUEST_MEMORY, .address = address, .max_bytes = size};
     struct object_identity unused;
-    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, MEMORY_KEY | pid, &unused);
+    _cleanup_close_ int fd = ask_helper(o, &request, proc_fd, MEMORY_KEY | pid, &unused);
     return fd < 0 ? fd : buf_read_fd(to, fd, size);
 }
 
@@ -509,13 +511,13 @@ void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret)
 {
     pthread_mutex_lock(&o->lock);
     *ret = (struct file_opener_stats){
-        .asked = o->asked,
+        .requests = o->requests,
         .timed_out = o->timed_out,
         .refused = o->refused,
         .starts = o->starts,
         .cpu_ns = o->ended_cpu_ns + helper_cpu_ns(o),
     };
     for (size_t i = 0; i < BACKOFFS_MAX; i++)
-        ret->resting += o->backoffs[i].key != 0;
+        ret->backed_off += o->backoffs[i].key != 0;
     pthread_mutex_unlock(&o->lock);
 }

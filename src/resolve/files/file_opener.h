@@ -28,12 +28,12 @@ void file_opener_begin_turn(struct file_opener *o);
  * -EAGAIN: retry in another turn.
  *
  * Opens the file of a sight. A local file: a descriptor for reading. A remote file (`is_remote` in its identity): an
- * O_PATH descriptor whose only use is file_opener_again. */
+ * O_PATH descriptor whose only use is file_opener_reopen. */
 int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret);
 /* The file may be remote here as well: the descriptor is then a socket for remote_file.h (elf_open accepts both). */
-int file_opener_again(struct file_opener *o, int far_fd, const struct object_identity *identity);
-int file_opener_beside(struct file_opener *o, const struct object_sight *sight, const char *path);
-int file_opener_ours(struct file_opener *o, const char *path);
+int file_opener_reopen(struct file_opener *o, int path_fd, const struct object_identity *identity);
+int file_opener_in_process_root(struct file_opener *o, const struct object_sight *sight, const char *path);
+int file_opener_in_own_root(struct file_opener *o, const char *path);
 
 /* Appends the contents of a file of /proc/PID, cut off at `max_bytes`. Reading it may touch the process's memory,
  * which may lie in a dead file system. For "maps" only executable mappings are appended if the kernel can select
@@ -54,11 +54,11 @@ int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const 
 int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to);
 
 /* Reports that reading a remote file of this mount timed out: the mount is backed off for a while. */
-void file_opener_blame(struct file_opener *o, uint64_t mount_id);
+void file_opener_report_timeout(struct file_opener *o, uint64_t mount_id);
 
 struct file_opener_stats {
-    uint64_t asked, timed_out, refused, starts;
-    size_t resting;  /* mounts and processes that are backed off now */
-    uint64_t cpu_ns; /* CPU time of all helpers so far */
+    uint64_t requests, timed_out, refused, starts;
+    size_t backed_off; /* mounts and processes that are backed off now */
+    uint64_t cpu_ns;   /* CPU time of all helpers so far */
 };
 void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret);

@@ -140,7 +140,7 @@ int object_file_open(const struct object_sight *sight, struct object_identity *r
     return fd >= 0 ? fd : -ENOENT;
 }
 
-int object_file_open_beside(const struct object_sight *sight, const char *path)
+int object_file_open_in_process_root(const struct object_sight *sight, const char *path)
 {
     for (size_t i = 0; i < sight->pid_count; i++) {
         char root[32];
@@ -152,7 +152,7 @@ int object_file_open_beside(const struct object_sight *sight, const char *path)
     return -ENOENT;
 }
 
-int object_file_open_ours(const char *path)
+int object_file_open_in_own_root(const char *path)
 {
     return open_beneath("/", path);
 }

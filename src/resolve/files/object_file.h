@@ -24,10 +24,10 @@ struct object_identity {
 int object_file_open(const struct object_sight *sight, struct object_identity *ret);
 
 /* Another regular file, by its path in the mount namespace of a sight's processes. */
-int object_file_open_beside(const struct object_sight *sight, const char *path);
+int object_file_open_in_process_root(const struct object_sight *sight, const char *path);
 
 /* The same, in our own mount namespace. */
-int object_file_open_ours(const char *path);
+int object_file_open_in_own_root(const char *path);
 
 /* A memfd with a copy of the vDSO, which is the same in all 64-bit processes; -ENOENT on machines without one. */
 int object_file_open_vdso(struct object_identity *ret);

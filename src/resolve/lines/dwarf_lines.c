@@ -180,8 +180,8 @@ static enum line_answer_status search_all_units(struct line_search *t, Dwarf *dw
     return t->damaged ? LINE_STATUS_DAMAGED : units ? LINE_STATUS_WHOLE : LINE_STATUS_NO_DWARF;
 }
 
-enum line_answer_status dwarf_lines_answer(const struct dwarf_library *dw, const struct dwarf_request *request,
-                                           dwarf_lines_send *send, void *context)
+enum line_answer_status dwarf_lines_find(const struct dwarf_library *dw, const struct dwarf_request *request,
+                                         dwarf_lines_send *send, void *context)
 {
     _cleanup_(line_search_clear) struct line_search t = {
         .dw = dw, .request = request, .send = send, .context = context};

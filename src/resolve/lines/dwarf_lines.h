@@ -16,5 +16,5 @@ struct dwarf_request {
 /* Passes each message (line_answer.h) to `send`, except the end message. Addresses without a message belong to no
  * unit. False from `send` ends the search. */
 typedef bool dwarf_lines_send(void *context, const void *data, size_t size);
-enum line_answer_status dwarf_lines_answer(const struct dwarf_library *dw, const struct dwarf_request *request,
-                                           dwarf_lines_send *send, void *context);
+enum line_answer_status dwarf_lines_find(const struct dwarf_library *dw, const struct dwarf_request *request,
+                                         dwarf_lines_send *send, void *context);

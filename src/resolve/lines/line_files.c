@@ -17,14 +17,14 @@
 #define COPY_PIECE (256u << 10)
 #define DEBUG_ROOT "/usr/lib/debug"
 
-static int open_ours(const void *object, const char *path)
+static int open_in_own_root(const void *object, const char *path)
 {
-    return object_open_ours(object, path);
+    return object_open_in_own_root(object, path);
 }
 
-static int open_beside(const void *object, const char *path)
+static int open_in_process_root(const void *object, const char *path)
 {
-    return object_open_beside(object, path);
+    return object_open_in_process_root(object, path);
 }
 
 static int copy_range(const struct elf_file *file, int to, uint64_t offset, uint64_t size, uint64_t *left)
@@ -123,8 +123,8 @@ int line_files_open(const struct object *object, const char *debug_root, const s
                                   .root = debug_root ? debug_root : DEBUG_ROOT,
                                   .wants_dwarf = true,
                                   .found_path = debug_path,
-                                  .open_ours = open_ours,
-                                  .open_beside = open_beside,
+                                  .open_in_own_root = open_in_own_root,
+                                  .open_in_process_root = open_in_process_root,
                                   .context = object,
                                   .fetcher = fetcher};
     file_opener_begin_turn(objects_opener(object_entry_of(object)->registry));
@@ -144,9 +144,9 @@ int line_files_open_split(const struct object *object, const char *path)
 {
     if (path[0] != '/')
         return -ENOENT;
-    int fd = object_open_beside(object, path);
+    int fd = object_open_in_process_root(object, path);
     if (fd < 0)
-        fd = object_open_ours(object, path);
+        fd = object_open_in_own_root(object, path);
     if (fd < 0)
         return fd;
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;

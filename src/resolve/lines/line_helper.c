@@ -66,7 +66,7 @@ _Noreturn static void helper_main(const struct dwarf_request *request, int socke
     if (descriptors_send(socket, "", 1, &with, 0) < 0)
         _exit(1);
     closep(&listener);
-    send_end(socket, dwarf_lines_answer(&library, request, send_message, &socket));
+    send_end(socket, dwarf_lines_find(&library, request, send_message, &socket));
     _exit(0);
 }
 

@@ -46,9 +46,9 @@ void object_unreadable(const struct object *o);
 
 /* A descriptor of another regular file, by its path in the mount namespace of the processes that map the object;
  * -ENOENT when none of them exists. The caller verifies that it is the right file. */
-int object_open_beside(const struct object *o, const char *path);
+int object_open_in_process_root(const struct object *o, const char *path);
 /* The same, in our own mount namespace. */
-int object_open_ours(const struct object *o, const char *path);
+int object_open_in_own_root(const struct object *o, const char *path);
 
 struct object *object_ref(struct object *o);
 struct object *object_unref(struct object *o); /* returns NULL */

@@ -170,7 +170,7 @@ int object_open(const struct object *object)
     pthread_mutex_unlock(&o->lock);
     if (r >= 0 && identity.is_remote) {
         _cleanup_close_ int path_fd = r;
-        r = file_opener_again(o->opener, path_fd, &identity);
+        r = file_opener_reopen(o->opener, path_fd, &identity);
         if (r == -ETIMEDOUT)
             object_unreadable(object);
     }
@@ -191,21 +191,22 @@ void object_unreadable(const struct object *object)
     e->retry_ns = clock_monotonic_ns() + e->pause_ns;
     const uint64_t mount_id = e->identity.mount_id;
     pthread_mutex_unlock(&e->registry->lock);
-    file_opener_blame(e->registry->opener, mount_id);
+    file_opener_report_timeout(e->registry->opener, mount_id);
 }
 
-int object_open_beside(const struct object *object, const char *path)
+int object_open_in_process_root(const struct object *object, const char *path)
 {
     const struct object_entry *e = object_entry_of(object);
     pthread_mutex_lock(&e->registry->lock);
     struct object_sight sight = e->seen;
     pthread_mutex_unlock(&e->registry->lock);
     struct objects *o = e->registry;
-    return o->is_inline ? object_file_open_beside(&sight, path) : file_opener_beside(o->opener, &sight, path);
+    return o->is_inline ? object_file_open_in_process_root(&sight, path)
+                        : file_opener_in_process_root(o->opener, &sight, path);
 }
 
-int object_open_ours(const struct object *object, const char *path)
+int object_open_in_own_root(const struct object *object, const char *path)
 {
     struct objects *o = object_entry_of(object)->registry;
-    return o->is_inline ? object_file_open_ours(path) : file_opener_ours(o->opener, path);
+    return o->is_inline ? object_file_open_in_own_root(path) : file_opener_in_own_root(o->opener, path);
 }

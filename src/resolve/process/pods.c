@@ -328,7 +328,7 @@ static int read_containers(struct pods *pods, struct cursor c)
     return c.failed ? -EBADMSG : 0;
 }
 
-int pods_read(const struct pods_answers *answers, const char *label_keys, struct pods **ret)
+int pods_read(const struct pods_replies *replies, const char *label_keys, struct pods **ret)
 {
     struct label_keys wanted;
     struct pods *pods = calloc(1, sizeof(*pods));
@@ -337,9 +337,9 @@ int pods_read(const struct pods_answers *answers, const char *label_keys, struct
     atomic_init(&pods->references, 1);
     int r = read_keys(label_keys, &wanted) ? 0 : -EINVAL;
     if (r == 0)
-        r = read_sandboxes(pods, cursor_make(answers->sandboxes, answers->sandboxes_size), &wanted);
+        r = read_sandboxes(pods, cursor_make(replies->sandboxes, replies->sandboxes_size), &wanted);
     if (r == 0)
-        r = read_containers(pods, cursor_make(answers->containers, answers->containers_size));
+        r = read_containers(pods, cursor_make(replies->containers, replies->containers_size));
     if (r < 0)
         pods_unref(pods);
     else

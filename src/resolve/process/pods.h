@@ -26,14 +26,14 @@ struct pod {
 
 struct pods;
 
-struct pods_answers { /* the message of each CRI reply */
+struct pods_replies { /* the message of each CRI reply */
     const void *sandboxes, *containers;
     size_t sandboxes_size, containers_size;
 };
 
 /* `label_keys`: comma-separated, valid by pods_check_keys. On success the caller owns a reference. -EBADMSG:
  * malformed messages; -EINVAL: invalid keys; -ENOMEM. */
-int pods_read(const struct pods_answers *answers, const char *label_keys, struct pods **ret);
+int pods_read(const struct pods_replies *answers, const char *label_keys, struct pods **ret);
 struct pods *pods_ref(struct pods *pods);
 void pods_unref(struct pods *pods); /* accepts NULL */
 

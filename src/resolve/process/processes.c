@@ -226,7 +226,7 @@ static void find_view(struct process_entry *e)
     e->view_known = true;
 }
 
-void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight)
+void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight)
 {
     sight->pid_count = 0;
     if (p->is_replay)
@@ -348,7 +348,7 @@ static void apply_comm(struct processes *p, const struct process_comm *comm)
 }
 
 /* The comm in a sample is not used for kernel threads: /proc has more detail, such as a worker's work queue. */
-void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns)
+void processes_note_command(const struct process *process, const char comm[16], uint64_t time_ns)
 {
     struct process_entry *e = process_entry_of(process);
     if (!e->is_kernel_thread && time_ns >= e->command_ns)
@@ -395,12 +395,12 @@ static void apply_mmap(struct processes *p, const struct process_mmap *m)
         .start = m->start,
         .end = m->start + m->size_bytes,
     };
-    processes_viewers(p, e, &sight);
+    processes_fill_sight(p, e, &sight);
     set_program(p, e, path);
     processes_map(p, e, &sight, m->file_offset);
 }
 
-bool processes_foresee(struct processes *p, const struct record_header *record)
+bool processes_announce_mmap(struct processes *p, const struct record_header *record)
 {
     const struct process_mmap *m = (const struct process_mmap *)record;
     const struct process_entry *e = processes_lookup(p, record->pid);
@@ -558,14 +558,14 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
         {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.", METRIC_COUNTER,
          (double)f.failed},
-        {"sonde_self_files_asked", "", "Requests sent to the file helper.", METRIC_COUNTER, (double)opener.asked},
+        {"sonde_self_files_asked", "", "Requests sent to the file helper.", METRIC_COUNTER, (double)opener.requests},
         {"sonde_self_files_timed_out", "", "File requests that timed out after one second.", METRIC_COUNTER,
          (double)opener.timed_out},
         {"sonde_self_files_refused", "",
          "File requests refused because of an earlier timeout or an exhausted wait budget.", METRIC_COUNTER,
          (double)opener.refused},
         {"sonde_self_files_resting", "", "Mounts and processes that are backed off after a timeout.", METRIC_GAUGE,
-         (double)opener.resting},
+         (double)opener.backed_off},
     };
     for (size_t i = 0; i < array_size(metrics); i++)
         metric_add(set, metrics[i].name, metrics[i].type, metrics[i].unit, metrics[i].help, metrics[i].value,

@@ -62,7 +62,7 @@ void processes_apply(struct processes *p, const struct record_header *record);
 
 /* Announces a mapping right after a process's exec, before its RECORD_PROCESS_MMAP is due: the first file is the
  * program, and samples between exec and mmap are attributed to it. True: this record named the program. */
-bool processes_foresee(struct processes *p, const struct record_header *record);
+bool processes_announce_mmap(struct processes *p, const struct record_header *record);
 
 /* Sets the time of the records. A process that /proc shows with a later start is another one with the same PID. */
 void processes_at(struct processes *p, uint64_t time_ns);
@@ -74,7 +74,7 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
 
 /* Sets the name of the main thread from a sample, in case the record of its renaming was lost. A name of a later
  * time is kept. */
-void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns);
+void processes_note_command(const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* The strings are valid until the next call of any function here, because the process may be read again. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);

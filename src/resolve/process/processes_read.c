@@ -126,7 +126,7 @@ static void map_line(struct processes *p, struct process_entry *e, const struct 
     struct object_sight sight;
     if (!object_sight_of_line(line, path, &sight))
         return;
-    processes_viewers(p, e, &sight);
+    processes_fill_sight(p, e, &sight);
     struct process_mapping mapping = {.start = line->start, .end = line->end, .file_offset = line->file_offset};
     processes_name_mapping(p, &sight, &mapping);
     image_map(image, &mapping);

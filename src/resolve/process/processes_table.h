@@ -110,7 +110,7 @@ void processes_name_mapping(struct processes *p, const struct object_sight *sigh
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset);
 /* Fills the pids of a sight: the process and its ancestors. */
-void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight);
+void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
 /* processes_read.c */
 uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC */

@@ -96,8 +96,8 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
         struct debug_search search = {.path = options->path,
                                       .build_id = options->build_id,
                                       .root = options->debug_root,
-                                      .open_ours = options->open_ours,
-                                      .open_beside = options->open_beside,
+                                      .open_in_own_root = options->open_in_own_root,
+                                      .open_in_process_root = options->open_in_process_root,
                                       .context = options->context};
         r = debug_files_find(f->main, &search, &f->debug);
         if (r == -EAGAIN) /* otherwise the names would be missing permanently */

@@ -16,8 +16,8 @@ struct symbol_files_options {
     const char *path;     /* of the object, as first seen: where to look for a debug file */
     const char *build_id; /* hexadecimal */
     const char *debug_root;
-    int (*open_ours)(const void *context, const char *path); /* see debug_files.h */
-    int (*open_beside)(const void *context, const char *path);
+    int (*open_in_own_root)(const void *context, const char *path); /* see debug_files.h */
+    int (*open_in_process_root)(const void *context, const char *path);
     const void *context;
 };
 

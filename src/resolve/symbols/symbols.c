@@ -192,14 +192,14 @@ static void close_oldest_files(struct symbols *s)
         record_close(s, oldest);
 }
 
-static int open_ours(const void *object, const char *path)
+static int open_in_own_root(const void *object, const char *path)
 {
-    return object_open_ours(object, path);
+    return object_open_in_own_root(object, path);
 }
 
-static int open_beside(const void *object, const char *path)
+static int open_in_process_root(const void *object, const char *path)
 {
-    return object_open_beside(object, path);
+    return object_open_in_process_root(object, path);
 }
 
 /* Opens the files unless they are open. */
@@ -215,8 +215,8 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
     struct symbol_files_options options = {.path = object->path,
                                            .build_id = object->build_id,
                                            .debug_root = s->debug_root,
-                                           .open_ours = open_ours,
-                                           .open_beside = open_beside,
+                                           .open_in_own_root = open_in_own_root,
+                                           .open_in_process_root = open_in_process_root,
                                            .context = object};
     int r = symbol_files_open(fd, &options, &o->files);
     if (r == -ETIMEDOUT)
