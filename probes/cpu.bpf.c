@@ -1,11 +1,11 @@
-/* The kernel half of CPU profiling: runs on every tick of a CPU's perf event, decides whether the task at
- * hand is asked for, walks its kernel and user stack and writes one record of variable length (cpu.h) into
- * the ring. The same for other events than the clock's: those that the kernel counts come the same way, tracepoints
- * and probes of user space by programs of their own, of which one is loaded.
+/* BPF side of CPU profiling: runs on every tick of a CPU's perf event, filters by the current task, walks its kernel
+ * and user stack and writes one record of variable length (cpu.h) to the ring. Handles other events as well: events
+ * that the kernel counts arrive the same way; tracepoints and user probes have programs of their own, of which one is
+ * loaded.
  *
- * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in
- * the middle of another one (struct cpu_stats). Whatever is not asked for is a constant that the verifier removes with
- * the code and the maps behind it. */
+ * Losses: records when the ring is full or scratch memory is missing, stack copies when the ring is half full, events
+ * during another event (struct cpu_stats). Unused features are constants, which the verifier removes together with
+ * their code and maps. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/interpreter/interpreters.bpf.h"
@@ -16,16 +16,16 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Changed while we run, when the agent's budget is short. */
+/* Changed at run time when the agent's budget is short. */
 volatile __u64 weight_ns = 0;
 volatile __u32 no_copies = 0;
 
-/* Of events that are counted here, one in so many is taken. */
+/* Of events that are counted here, one in this many is sampled. */
 const volatile __u64 event_period = 1;
 const volatile bool counts_seen = false;
-volatile __u32 enabled = 0; /* from start to stop: tracepoints and probes run from when they are attached */
+volatile __u32 enabled = 0; /* from start to stop: tracepoints and probes run as soon as they are attached */
 
-/* When the reader was called last for a copied stack. */
+/* When the reader was last woken for a stack copy. */
 volatile __u64 called_ns = 0;
 #define CALL_MIN_NS 20000000
 
@@ -36,13 +36,13 @@ struct {
     __type(value, struct cpu_stats);
 } stats SEC(".maps");
 
-/* `at`: where the CPU was; NULL: somewhere in the kernel. */
+/* `at`: registers where the CPU was; NULL: somewhere in the kernel. */
 static __always_inline int sample_user(const struct user_registers *at, struct unwind_scratch *scratch,
                                        struct cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
-    /* Behind the kernel's frames, until the walk writes there: the stack is for calls, 512 bytes for all of them
-     * together. */
+    /* Stored behind the kernel frames until the walk writes there, because the BPF stack has only 512 bytes for all
+     * calls together. */
     struct user_registers *regs = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
     int end;
 
@@ -62,7 +62,7 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
     interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     end = unwind_user();
     interpreters_walked(scratch, bpf_get_current_pid_tgid());
-    if (!end_is_mendable(end))
+    if (!end_is_resumable(end))
         return end;
     if (no_copies || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         stat->copies_refused++;
@@ -86,8 +86,8 @@ static __always_inline struct cpu_stats *stats_get(void)
     return bpf_map_lookup_elem(&stats, &zero);
 }
 
-/* The record in the CPU's scratch, with what belongs behind it. A global function of nothing: the verifier checks it
- * once, and not once for each way that led here. */
+/* Completes and sends the record in the CPU's scratch memory. A global function without arguments: the verifier checks
+ * it once, not once per path that leads here. */
 __noinline int sample_send(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -109,8 +109,8 @@ __noinline int sample_send(void)
         return 0;
     }
     s->h.size_bytes = size;
-    /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack: the
-     * sooner the tables have what was missing, the fewer stacks have to be copied. */
+    /* The reader polls now and then. It is woken when a quarter of the ring is full, and for a stack copy: the sooner
+     * the missing tables are there, the fewer stacks must be copied. */
     if (reader_is_needed(s) || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
         flags = BPF_RB_FORCE_WAKEUP;
     if (bpf_ringbuf_output(&records, s, size, flags))
@@ -120,7 +120,7 @@ __noinline int sample_send(void)
     return 0;
 }
 
-/* One sample of the task at hand, if it is asked for. Inlined with constants, but for the weight. */
+/* Takes one sample of the current task. Inlined with constants, except for the weight. */
 static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u64 weight,
                                         struct cpu_stats *stat)
 {
@@ -162,7 +162,7 @@ static __always_inline bool current_is_wanted(void)
     return task_wanted((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
 }
 
-/* What it costs to find out is ours, too. */
+/* The cost of the rule lookup is counted as run time. */
 static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *weight)
 {
     __u64 start_ns = bpf_ktime_get_ns();
@@ -190,9 +190,9 @@ int cpu_sample(struct perf_sample_context *ctx)
     return 0;
 }
 
-/* ---- events that are counted here ---- */
+/* ---- events counted here ---- */
 
-/* Nothing but this keeps another task's event, on a kernel that can be preempted here, from our scratch. */
+/* Guards the scratch memory against another task's event on kernels that can be preempted here. */
 static __always_inline bool event_begin(struct cpu_stats *stat)
 {
     if (stat->at_work) {
@@ -211,10 +211,10 @@ static __always_inline bool event_is_taken(struct cpu_stats *stat)
     return true;
 }
 
-/* `at`: the user's registers where it happened; NULL: `in_kernel`, a constant of its own because nobody tells the
- * compiler that a context is never NULL. Whoever else listens to the same tracepoint (perf) is told only if this
- * returns 1. */
-static __always_inline int event_happened(void *ctx, const struct user_registers *at, bool in_kernel)
+/* `at`: user registers at the event; NULL: not available. `in_kernel` is a separate constant because the compiler does
+ * not know that a context is never NULL. Returns 1: with 0 the kernel would not pass the event on to other users of
+ * the tracepoint (perf). */
+static __always_inline int take_event(void *ctx, const struct user_registers *at, bool in_kernel)
 {
     struct cpu_stats *stat;
 
@@ -232,21 +232,21 @@ static __always_inline int event_happened(void *ctx, const struct user_registers
 SEC("tracepoint")
 int event_tracepoint(void *ctx)
 {
-    return event_happened(ctx, NULL, true);
+    return take_event(ctx, NULL, true);
 }
 
 SEC("uprobe")
 int event_user_probe(struct user_registers *ctx)
 {
-    return event_happened(ctx, ctx, false);
+    return take_event(ctx, ctx, false);
 }
 
-/* ---- address space asked for ---- */
+/* ---- requested address space ---- */
 
 #define ERRORS_FROM        (-4095L)
 #define ADDRESS_SPACE_PAGE 4096UL
 
-struct syscall_exit { /* ABI: of a program at a system call's tracepoint */
+struct syscall_exit { /* ABI: context of a program on a system call's tracepoint */
     __u64 registers;
     __s64 number;
     __s64 result;
@@ -258,7 +258,7 @@ struct syscall_enter {
     __u64 arguments[6];
 };
 
-/* Where the heap ended before the call, by thread. */
+/* End of the heap before the call, by thread. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, CPU_MAX_BRK);
@@ -282,7 +282,7 @@ static __always_inline void sample_bytes(void *ctx, __u64 bytes)
 #define SECOND_ARGUMENT regs[1]
 #endif
 
-/* A system call leaves its arguments in the thread's registers. One alone is read: the stack is short. */
+/* The arguments of a system call are still in the thread's saved registers. Reads only one, to save BPF stack. */
 static __always_inline __u64 second_argument(void)
 {
     const char *regs = kernel_registers_of((struct task_struct *)bpf_get_current_task());
@@ -330,7 +330,7 @@ int event_brk(struct syscall_exit *ctx)
         return 1;
     before = *found;
     bpf_map_delete_elem(&brk_before, &tid);
-    /* What it got lies between pages, as what it had does. */
+    /* The heap grows by whole pages: rounds both ends. */
     before = (before + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
     after = (after + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
     bytes = after - before;

@@ -1,38 +1,37 @@
-/* Frames of HotSpot (Java) in samples: what the kernel half must know of a process's virtual machine, and what it
- * writes.
+/* Frames of HotSpot (Java) in samples: what the BPF side needs to know of a process's JVM, and the records it writes.
  *
- * Code that HotSpot makes keeps no frame pointer and has no .eh_frame; the machine itself walks it by what it knows of
- * each piece of code (CodeBlob): how large its frames are and from which instruction on they are whole. libjvm.so
- * publishes where it keeps that, for debuggers (gHotSpotVMStructs and its neighbours), and so no table of versions is
- * needed: src/resolve/interpreter/hotspot_layout.c reads it once a process, hotspot.bpf.h walks by it.
+ * HotSpot's JIT code has no frame pointer and no .eh_frame. The JVM unwinds it by its metadata per piece of code
+ * (CodeBlob): the frame size, and the instruction from which the frame is complete. libjvm.so publishes the layout of
+ * that metadata for debuggers (gHotSpotVMStructs and related symbols), so no table of versions is needed:
+ * src/resolve/interpreter/hotspot_layout.c reads it once per process, and hotspot.bpf.h unwinds with it.
  *
- * A frame of code that HotSpot made is an entry behind the sample (python.h): the address of its Method, or of its blob
- * where it is of none, with the number of the native frame that it is. What a Method or a blob says of itself comes
- * apart, once, in a record ahead of the first sample that has it (struct hotspot_method). */
+ * A frame of HotSpot's JIT code is an entry after the sample (python.h): the address of its Method, or of its blob if
+ * there is no Method, and the number of its native frame. The names of a Method or blob are emitted once, in a record
+ * before the first sample that contains it (struct hotspot_method). */
 #pragma once
 
 #include "probes/common/record.h"
 
-/* Addresses in the process, and offsets in the machine's structures. */
+/* Addresses in the process, and offsets in the JVM's structures. */
 struct hotspot_layout {
-    __u64 heaps;       /* of CodeCache::_heaps; 0: the process has no HotSpot that we can read */
-    __u64 low_bound;   /* of CodeCache::_low_bound: all code that was made lies from there */
-    __u64 high_bound;  /* to there */
+    __u64 heaps;       /* of CodeCache::_heaps; 0: no supported HotSpot in this process */
+    __u64 low_bound;   /* of CodeCache::_low_bound: all JIT code lies between this */
+    __u64 high_bound;  /* and this */
     __u64 interpreter; /* of AbstractInterpreter::_code */
     __u16 list_count;  /* GrowableArray */
     __u16 list_items;
-    __u16 heap_low;      /* CodeHeap: where its code begins; where it ends follows */
-    __u16 heap_segments; /* its map of segments */
+    __u16 heap_low;      /* CodeHeap: where its code begins; the end follows */
+    __u16 heap_segments; /* its segment map */
     __u16 heap_shift;
-    __u16 block_used; /* HeapBlock, which stands before each blob */
+    __u16 block_used; /* HeapBlock, which precedes each blob */
     __u16 block_bytes;
     __u16 blob_bytes;    /* CodeBlob */
-    __u16 blob_complete; /* from which byte of its code on a frame is whole; -1: nobody says */
-    __u16 blob_frame;    /* a frame's words */
+    __u16 blob_complete; /* offset in its code from which the frame is complete; -1: unknown */
+    __u16 blob_frame;    /* frame size in words */
     __u16 blob_code;     /* where its code begins */
     __u16 blob_name;
     __u16 blob_kind;   /* with HOTSPOT_KINDS */
-    __u16 blob_method; /* nmethod: of which method it is */
+    __u16 blob_method; /* nmethod: its method */
     __u16 queue_start; /* StubQueue */
     __u16 queue_bytes;
     __u16 method_const;
@@ -40,9 +39,9 @@ struct hotspot_layout {
     __u16 const_code_bytes;
     __u16 const_name;
     __u16 const_signature;
-    __u16 pool_bytes; /* ConstantPool, behind which its entries are */
+    __u16 pool_bytes; /* ConstantPool, followed by its entries */
     __u16 pool_holder;
-    __u16 source_file; /* number of its name; in the pool, or with HOTSPOT_SOURCE_IN_CLASS in the class */
+    __u16 source_file; /* index of its name; in the pool, or with HOTSPOT_SOURCE_IN_CLASS in the class */
     __u16 class_name;
     __u16 symbol_length;
     __u16 symbol_body;
@@ -51,9 +50,9 @@ struct hotspot_layout {
 };
 _Static_assert(sizeof(struct hotspot_layout) == 88, "table format");
 
-#define HOTSPOT_KINDS           1 /* since 23: a blob says of what kind it is; before, its name does */
+#define HOTSPOT_KINDS           1 /* since 23: a blob has a kind; before, only a name */
 #define HOTSPOT_CODE_OFFSET     2 /* since 23: blob_code is an offset (__s32) from the blob, not an address */
-#define HOTSPOT_SHORT_COMPLETE  4 /* since 23: of 16 bits */
+#define HOTSPOT_SHORT_COMPLETE  4 /* since 23: blob_complete has 16 bits */
 #define HOTSPOT_SOURCE_IN_CLASS 8 /* before 12 */
 
 #define HOTSPOT_CLASS_BYTES     512
@@ -61,16 +60,16 @@ _Static_assert(sizeof(struct hotspot_layout) == 88, "table format");
 #define HOTSPOT_SIGNATURE_BYTES 512
 #define HOTSPOT_FILE_BYTES      256
 
-struct hotspot_method { /* RECORD_HOTSPOT_METHOD: of methods in the samples that follow */
+struct hotspot_method { /* RECORD_HOTSPOT_METHOD: a method in the following samples */
     struct record_header h;
     __u64 method;
-    __u32 check; /* tells it from others at the same address */
-    /* How long its texts are, in the machine's own UTF-8; what there was no room for is missing. */
+    __u32 check; /* distinguishes it from other methods at the same address */
+    /* Lengths of the strings, in the JVM's modified UTF-8; bytes that did not fit are missing. */
     __u16 class_bytes, name_bytes, signature_bytes, file_bytes;
     __u32 reserved;
-    __u8 class_data[HOTSPOT_CLASS_BYTES];         /* "java/util/HashMap"; none: no method's code */
+    __u8 class_data[HOTSPOT_CLASS_BYTES];         /* "java/util/HashMap"; empty: not the code of a method */
     __u8 name_data[HOTSPOT_NAME_BYTES];           /* "get"; "StubRoutines (1)" */
     __u8 signature_data[HOTSPOT_SIGNATURE_BYTES]; /* "(Ljava/lang/Object;)Ljava/lang/Object;" */
-    __u8 file_data[HOTSPOT_FILE_BYTES];           /* "HashMap.java"; none: it is not known */
+    __u8 file_data[HOTSPOT_FILE_BYTES];           /* "HashMap.java"; empty: unknown */
 };
-_Static_assert(sizeof(struct hotspot_method) == 48 + 1536, "wire format");
+_Static_assert(sizeof(struct hotspot_method) == 48 + 1536, "record format");

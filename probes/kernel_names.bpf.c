@@ -1,6 +1,5 @@
-/* Names of kernel code, one address at a time: the kernel looks them up much faster than it writes all of
- * /proc/kallsyms for us to look them up in, and only what was sampled is ever named. Attached nowhere:
- * src/sources/kernel_names/kernel_names.c runs it (5.16 and later). */
+/* Looks up the name of a kernel address. For the few sampled addresses this is much faster than having the kernel
+ * print all of /proc/kallsyms. Not attached: src/sources/kernel_names/kernel_names.c runs it (5.16 and later). */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
@@ -9,10 +8,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* The kernel's own text, and the end of all that was loaded with it. */
+/* The kernel's own text, and the end of its image. */
 __u64 text_start, text_end, image_end;
 
-/* Asked; answered: "vfs_read+0x1b/0x360", "btrfs_read+0x1b/0x360 [btrfs]"; "0xffffffff81000000": not known. */
+/* Input; output: "vfs_read+0x1b/0x360", "btrfs_read+0x1b/0x360 [btrfs]"; "0xffffffff81000000": unknown. */
 __u64 address;
 char text[KERNEL_NAMES_TEXT_BYTES];
 
@@ -25,7 +24,7 @@ int find_text(void *context)
     __u64 found[3] = {};
     int r = MARK(start, &found[0]) ?: MARK(end, &found[1]);
 
-    if (r == 0 && MARK(image, &found[2]) != 0) /* named by kernels that name data, too */
+    if (r == 0 && MARK(image, &found[2]) != 0) /* only on kernels whose kallsyms includes data */
         r = MARK(init, &found[2]);
     text_start = found[0];
     text_end = found[1];
@@ -36,7 +35,7 @@ int find_text(void *context)
 SEC("syscall")
 int name_address(void *context)
 {
-    __u64 asked = address;
+    __u64 value = address;
 
-    return BPF_SNPRINTF(text, sizeof(text), "%pS", asked);
+    return BPF_SNPRINTF(text, sizeof(text), "%pS", value);
 }

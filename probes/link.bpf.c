@@ -1,10 +1,9 @@
-/* Follows which request each thread works for, by the probes of libsonde's provider sonde_trace:
- * thread_enter(trace_id_high, trace_id_low, span_id, id), and thread_leave with what holds again, or zeros.
- * src/sources/link/link.c attaches these programs to the provider of each process that has one, and to nothing where
- * there is none.
+/* Tracks which traced request each thread works for, through the probes of libsonde's provider sonde_trace:
+ * thread_enter(trace_id_high, trace_id_low, span_id, id), and thread_leave with the IDs that apply again, or zeros.
+ * src/sources/link/link.c attaches these programs to the provider of each process that has one.
  *
- * A thread that ends or calls exec() is forgotten, and one that user space says is not heard to leave any more. Loses
- * threads that find the table full (struct link_stats). */
+ * The entry of a thread that exits or calls exec() is deleted; user space invalidates entries of threads that no
+ * longer fire thread_leave. Losses: threads when the table is full (struct link_stats). */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
@@ -35,7 +34,7 @@ static __always_inline struct thread_link *thread_find(__u64 id, __u64 started_n
     __u32 tid = id;
     struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
 
-    return l && l->started_ns == started_ns && link_is_believed(l) ? l : NULL;
+    return l && l->started_ns == started_ns && link_is_valid(l) ? l : NULL;
 }
 
 static __always_inline struct thread_link *thread_add(__u64 id, __u64 started_ns)
@@ -47,7 +46,7 @@ static __always_inline struct thread_link *thread_add(__u64 id, __u64 started_ns
     return thread_find(id, started_ns);
 }
 
-static __always_inline void work_for(struct thread_link *l, const struct link_ids *ids, __u64 now)
+static __always_inline void set_link(struct thread_link *l, const struct link_ids *ids, __u64 now)
 {
     bool same = l->ids.trace_id_high == ids->trace_id_high && l->ids.trace_id_low == ids->trace_id_low;
 
@@ -68,7 +67,7 @@ static __always_inline void work_for(struct thread_link *l, const struct link_id
     l->check = link_check(l);
 }
 
-static __always_inline void work_for_nobody(struct thread_link *l, __u64 now)
+static __always_inline void clear_link(struct thread_link *l, __u64 now)
 {
     if (l->working)
         l->until_ns = now;
@@ -76,8 +75,9 @@ static __always_inline void work_for_nobody(struct thread_link *l, __u64 now)
     l->check = link_check(l);
 }
 
-/* Only who enters becomes known: when nobody enters any more, the table can be forgotten for good. */
-static __always_inline void follow(const struct user_registers *r, struct link_stats *stats, __u64 now, bool enters)
+/* Only thread_enter adds entries: once no probe fires thread_enter any more, invalidating the table is final. */
+static __always_inline void update_link(const struct user_registers *r, struct link_stats *stats, __u64 now,
+                                        bool enters)
 {
     const struct link_ids ids = {ARGUMENT_0(r), ARGUMENT_1(r), ARGUMENT_2(r)};
     bool works = ids.trace_id_high | ids.trace_id_low;
@@ -90,12 +90,12 @@ static __always_inline void follow(const struct user_registers *r, struct link_s
         stats->map_full += !l;
     }
     if (l && works)
-        work_for(l, &ids, now);
+        set_link(l, &ids, now);
     else if (l)
-        work_for_nobody(l, now);
+        clear_link(l, now);
 }
 
-static __always_inline int fired(const struct user_registers *r, bool enters)
+static __always_inline int handle_firing(const struct user_registers *r, bool enters)
 {
     __u64 now = bpf_ktime_get_ns();
     __u32 zero = 0;
@@ -103,7 +103,7 @@ static __always_inline int fired(const struct user_registers *r, bool enters)
 
     if (!stats)
         return 0;
-    follow(r, stats, now, enters);
+    update_link(r, stats, now, enters);
     if (stats->firings++ % LINK_TIMED_EVERY == 0)
         stats->sampled_ns += bpf_ktime_get_ns() - now;
     return 0;
@@ -112,13 +112,13 @@ static __always_inline int fired(const struct user_registers *r, bool enters)
 SEC("uprobe")
 int thread_enter(struct user_registers *r)
 {
-    return fired(r, true);
+    return handle_firing(r, true);
 }
 
 SEC("uprobe")
 int thread_leave(struct user_registers *r)
 {
-    return fired(r, false);
+    return handle_firing(r, false);
 }
 
 struct raw_tracepoint_context {
@@ -134,7 +134,7 @@ int forget_exit(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* Whoever calls exec() gets its process's number: what stood under either is of the old program. */
+/* A thread that calls exec() takes over its process's ID: entries of both IDs belong to the old program. */
 SEC("raw_tp/sched_process_exec")
 int forget_exec(struct raw_tracepoint_context *ctx)
 {
@@ -145,16 +145,16 @@ int forget_exec(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* Run by user space (struct link_forget), attached to nothing. What the thread works for is believed no more, until it
- * enters again. In place: whatever is taken out of the table here could be another thread's while its own still writes
- * there. Should it be another's by now, that one loses its link. Returns whether a link was given up. */
+/* Run by user space with a struct link_forget; not attached. Invalidates a thread's link until it enters again. In
+ * place, because an entry deleted here could be reused by another thread while its own still writes to it. If it was
+ * reused by now, the other thread loses its link. Returns whether a link was discarded. */
 SEC("raw_tp")
 int forget_thread(struct raw_tracepoint_context *ctx)
 {
     __u32 tid = ctx->args[0], pid = ctx->args[1];
     struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
 
-    if (!l || l->pid != pid || !link_is_believed(l))
+    if (!l || l->pid != pid || !link_is_valid(l))
         return 0;
     l->epoch = 0;
     return l->working != 0;

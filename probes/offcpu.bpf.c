@@ -1,13 +1,13 @@
-/* The kernel half of off-CPU profiling: when a thread leaves its CPU its stack is walked, when it runs again the wait
- * is told (offcpu.h).
+/* BPF side of off-CPU profiling: walks the stack of a thread that leaves its CPU, and records the wait when the thread
+ * runs again (offcpu.h).
  *
- * The stack is walked at leaving, because that is the only moment at which every kernel lets it be read; what is sent
- * of it is only what differs from the thread's last. Waits under way when the recording begins and ends are found by
- * walking over all tasks. Some kernels trace no switch away from a thread of process 1 (the agent of a virtual machine,
- * say), and so none to the thread that comes after it: the scheduler's own accounts say then how long each of them ran.
+ * The stack is walked when the thread leaves, because only then do all kernels allow it to be read; it is sent only if
+ * it differs from the thread's last one. Waits in progress when the recording begins or ends are found by task
+ * iterators. Some kernels trace no switch away from a thread of process 1 (such as the agent of a virtual machine),
+ * and hence none to the thread that runs after it: the scheduler's accounting then shows how long each of them ran.
  *
- * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in
- * most of it: nothing here waits or allocates. */
+ * Losses: records when the ring is full, threads when the table is full (struct off_cpu_stats). Most of this runs
+ * under the scheduler's locks: nothing here sleeps or allocates. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/interpreter/interpreters.bpf.h"
@@ -25,16 +25,16 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile __u64 min_ns = 0;
 const volatile __u64 sample_ns =
-    0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
-const volatile bool wakers = false;     /* tell who woke them */
-const volatile bool leaves_out = false; /* there are rules of whom nothing is told */
+    0; /* longer waits are all recorded, shorter ones with a probability of length / sample_ns; below 2^32 */
+const volatile bool wakers = false;     /* record which thread woke the sleeper */
+const volatile bool leaves_out = false; /* some rules exclude tasks */
 const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] =
-    {}; /* sample_ns by target; the last: of who is none */
+    {}; /* sample_ns by rule; the last used element is for tasks without a rule */
 const volatile __u32 spare_scratch =
-    0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
+    0; /* index of the task iterators' scratch memory: the other programs may interrupt them on the same CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
-volatile __u32 is_shed = 0; /* not enabled, because that would cost too much */
+volatile __u32 is_shed = 0; /* disabled, because of its cost */
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -49,14 +49,14 @@ static __always_inline struct off_cpu_stats *stats_get(void)
     return bpf_map_lookup_elem(&stats, &zero);
 }
 
-/* ---- its stack ---- */
+/* ---- stacks ---- */
 
-/* Of the current task, which whoever leaves its CPU still is. */
+/* Walks the user stack of the current task, which a thread that leaves its CPU still is. */
 static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
                                      struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
-    /* Behind the kernel's frames, until the walk writes there. */
+    /* Stored behind the kernel frames until the walk writes there. */
     struct user_registers *registers = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm) || !kernel_registers(task, registers) ||
         !user_mode(registers))
@@ -67,7 +67,7 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
     interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     int end = unwind_user();
     interpreters_walked(scratch, bpf_get_current_pid_tgid());
-    if (!end_is_mendable(end))
+    if (!end_is_resumable(end))
         return end;
     if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         stat->copies_refused++;
@@ -76,8 +76,8 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
     return end;
 }
 
-/* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack. */
-static __always_inline __u64 how_to_wake(bool at_once)
+/* The reader polls now and then; it is woken when a quarter of the ring is full, and for a stack copy. */
+static __always_inline __u64 wakeup_flags(bool at_once)
 {
     return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
                                                                                       : BPF_RB_NO_WAKEUP;
@@ -94,16 +94,16 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
     if (size > sizeof(*s) + sizeof(scratch->data))
         return false;
     s->h.size_bytes = size;
-    return bpf_ringbuf_output(&records, s, size, how_to_wake(s->stack_bytes)) == 0;
+    return bpf_ringbuf_output(&records, s, size, wakeup_flags(s->stack_bytes)) == 0;
 }
 
-/* Whose CPU time is never to be sampled is left alone here, too. */
-static __always_inline bool is_asked_for(struct task_struct *task)
+/* Tasks that sampling rules exclude from CPU profiling are excluded here, too. */
+static __always_inline bool is_monitored(struct task_struct *task)
 {
     return task_wanted(task, task->tgid) && !(leaves_out && sampling_rule_is_never(task));
 }
 
-/* Of the running thread, which is about to leave. */
+/* Takes the stack of the running thread, which is about to leave. */
 static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, struct task_struct *task,
                                        struct off_cpu_stats *stat, __u64 now)
 {
@@ -119,7 +119,8 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, walk_user(scratch, stat, task));
-    bool is_incomplete = sample_take_context(); /* its own memory, as the stack's: to be read while it is here */
+    bool is_incomplete =
+        sample_take_context(); /* reads the thread's own memory, like its stack: only possible while it is current */
     hash = hash_of(scratch, s);
     if (hash && hash == t->stack_hash)
         return;
@@ -132,22 +133,22 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
     stat->stacks_lost++;
 }
 
-/* ---- who wakes ---- */
+/* ---- wakers ---- */
 
-/* Of idle CPUs, too, what wakes is an interrupt: they take calls of other CPUs without one. */
+/* Idle CPUs count as interrupts, too: they accept calls from other CPUs without one. */
 static __always_inline __u8 waker_kind(struct task_struct *current)
 {
     __u32 count = context_count(current);
     if (BPF_CORE_READ(current, pid) == 0)
         return OFF_CPU_WAKER_INTERRUPT;
     if (count == CONTEXT_UNKNOWN)
-        return OFF_CPU_WAKER_UNTOLD;
+        return OFF_CPU_WAKER_UNKNOWN;
     return count & CONTEXT_HARDIRQ   ? OFF_CPU_WAKER_INTERRUPT
            : count & CONTEXT_SOFTIRQ ? OFF_CPU_WAKER_SOFTIRQ
                                      : OFF_CPU_WAKER_THREAD;
 }
 
-/* Of an interrupt there is the kernel's part only, and nothing of the thread that it came upon. */
+/* An interrupt has a kernel stack only; the interrupted thread's user stack is unrelated. */
 static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
                                       struct task_struct *current, __u8 kind)
 {
@@ -163,7 +164,7 @@ static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off
     return UNWIND_END_NO_USER;
 }
 
-/* Of whoever is current here, on behalf of a thread that waits. The last one before it runs counts. */
+/* Takes the stack of the current thread as waker of `woken`. The last waker before the thread runs counts. */
 static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, struct task_struct *woken,
                                        struct off_cpu_stats *stat, __u64 now)
 {
@@ -196,7 +197,7 @@ static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, stru
     t->waker = kind;
 }
 
-/* Nobody let go who was ready all the time, or still waits. */
+/* A thread that was runnable all the time, or still waits, has no waker. */
 static __always_inline __u8 waker_of(const struct off_cpu_thread *t, __u8 flags)
 {
     if (!wakers || flags & OFF_CPU_PREEMPTED || (flags & OFF_CPU_UNFINISHED && !t->waker))
@@ -206,8 +207,8 @@ static __always_inline __u8 waker_of(const struct off_cpu_thread *t, __u8 flags)
 
 /* ---- waits ---- */
 
-/* What was taken with a probability stands for as much as makes the sums true on the average: of time, and of waits. */
-static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
+/* Scales a wait that was sampled at random, so that the expected sums of time and of waits are correct. */
+static __always_inline void scale_wait(struct off_cpu_wait *wait, __u64 of_ns)
 {
     __u64 length_ns = wait->weight_ns;
     if (length_ns == 0 || length_ns >= of_ns)
@@ -217,21 +218,22 @@ static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
     wait->count = sampling_wait_count(sampling_random(~wait->start_ns), length_ns, of_ns);
 }
 
-/* By what it is now, when its wait is told. False: nothing is told of it, since it left. */
+/* Finds the threshold by the task's rule at the time its wait is recorded. False: excluded since it left its CPU. */
 static __always_inline bool sampling_rule_samples(struct task_struct *task, __u64 *of_ns)
 {
-    __u32 target;
+    __u32 rule;
     *of_ns = sample_ns;
     if (!sampling_rule_kinds)
         return true;
-    target = sampling_rule_of(task, BPF_CORE_READ(task, tgid));
-    UNWIND_SAME_REGISTER(target);
-    *of_ns = sampling_rule_sample_ns[target & (SAMPLING_RULE_SLOTS - 1)];
-    return sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)] != 0;
+    rule = sampling_rule_of(task, BPF_CORE_READ(task, tgid));
+    UNWIND_SAME_REGISTER(rule);
+    *of_ns = sampling_rule_sample_ns[rule & (SAMPLING_RULE_SLOTS - 1)];
+    return sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)] != 0;
 }
 
-static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat,
-                                 __u64 start_ns, __u64 end_ns, __u64 queued_ns, __u8 flags)
+static __always_inline void emit_wait(const struct off_cpu_thread *t, struct task_struct *task,
+                                      struct off_cpu_stats *stat, __u64 start_ns, __u64 end_ns, __u64 queued_ns,
+                                      __u8 flags)
 {
     struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns}};
     __u64 length_ns = end_ns - start_ns, of_ns;
@@ -254,7 +256,7 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     wait.count = 1;
     wait.weight_ns = length_ns;
     wait.queued_ns = queued_ns;
-    weigh(&wait, of_ns);
+    scale_wait(&wait, of_ns);
     wait.stack_ns = t->stack_ns;
     wait.syscall = t->syscall;
     wait.object = t->object;
@@ -263,11 +265,11 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     wait.waker = waker_of(t, wait.flags);
     wait.waker_ns = wait.waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
     BPF_CORE_READ_STR_INTO(&wait.comm, task, comm);
-    long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), how_to_wake(false));
-    if (flags & OFF_CPU_SO_FAR) /* all of it is told, or lost, at its end */
+    long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), wakeup_flags(false));
+    if (flags & OFF_CPU_SO_FAR) /* counted as recorded or lost when the wait ends */
         return;
     if (r) {
-        stat->lost += wait.count; /* with those that it stood for */
+        stat->lost += wait.count; /* including those it was weighted for */
         stat->lost_ns += wait.weight_ns;
     } else {
         stat->waits++;
@@ -275,22 +277,21 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     }
 }
 
-/* The thread's wait ends, or the recording does. What it ran since it left, or since it came if its leaving was not
- * seen, was no waiting; when in between that was, nobody knows. */
+/* Ends the thread's wait, or records it at the end of the recording. `ran`: CPU time since the thread left its CPU or,
+ * if that was not seen, since it got its CPU; it is not off-CPU time, and when it occurred is unknown. */
 static __noinline void end_wait(struct off_cpu_thread *t, struct task_struct *task, __u64 now, __u64 ran, __u8 flags)
 {
     struct off_cpu_stats *stat = stats_get();
     __u64 since = t->off_since_ns ? t->off_since_ns : t->on_since_ns, woken = t->woken_ns, queued = 0;
     t->off_since_ns = 0;
-    if (!stat || !since || now <= since ||
-        now - since <= ran) /* off_cpu_begin came upon it while it was just arriving */
+    if (!stat || !since || now <= since || now - since <= ran) /* off_cpu_begin found it just arriving */
         return;
     now -= ran;
     if (t->flags & OFF_CPU_PREEMPTED)
         queued = now - since;
     else if (woken > since && woken < now)
         queued = now - woken;
-    tell(t, task, stat, since, now, queued, flags);
+    emit_wait(t, task, stat, since, now, queued, flags);
 }
 
 static __always_inline __u64 ran_since(const struct off_cpu_thread *t, struct task_struct *task)
@@ -316,17 +317,17 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
                                   __u64 now)
 {
     __u32 tid = task->pid, state = task_wait_state(task);
-    if (!is_asked_for(task) || state & TASK_DEAD) {
+    if (!is_monitored(task) || state & TASK_DEAD) {
         if (filter_cgroups || filter_commands || filter_users || leaves_out || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
-        if (leaves_out) /* to find out who it is costs, too */
+        if (leaves_out) /* the rule lookup costs time, too */
             stat->run_time_ns += bpf_ktime_get_ns() - now;
         return;
     }
     struct off_cpu_thread *t = thread_get(tid, stat);
     if (!t)
         return;
-    if (t->off_since_ns) { /* that it came was not seen */
+    if (t->off_since_ns) { /* its arrival was not seen */
         end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
         t->waker = OFF_CPU_WAKER_NONE;
     }
@@ -348,15 +349,15 @@ static __always_inline void arrive(struct task_struct *task, struct off_cpu_stat
         return;
     if (t->off_since_ns) {
         end_wait(t, task, now, 0, 0);
-    } else if (t->on_since_ns) { /* that it left was not seen: where it waited is not known */
+    } else if (t->on_since_ns) { /* its departure was not seen: where it waited is unknown */
         t->stack_hash = t->stack_ns = 0;
         t->flags = t->state = t->object = 0;
         t->syscall = -1;
         end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
     }
     t->woken_ns = 0;
-    t->waker = OFF_CPU_WAKER_NONE; /* whoever wakes it from here on does so for its next wait: on its way there it may
-                                      be woken before it has left */
+    t->waker =
+        OFF_CPU_WAKER_NONE; /* later wakeups belong to its next wait: a thread may be woken on its way off the CPU */
     t->on_since_ns = now;
     t->runtime_ns = task_runtime(task);
 }
@@ -369,14 +370,14 @@ int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct 
         stat->shed++;
     if (!enabled || !stat)
         return 0;
-    __u64 now =
-        bpf_ktime_get_ns(); /* one for both: to the scheduler, too, what is done here is CPU time of who comes */
+    __u64 now = bpf_ktime_get_ns(); /* one time for both: the scheduler, too, charges this work to the next thread */
     leave(ctx, before, preempted, stat, now);
     arrive(after, stat, now);
     return 0;
 }
 
-/* In the run queue from here on; sched_waking comes earlier, while the thread may still leave its last CPU. */
+/* The thread is in the run queue from here on; sched_waking comes earlier, while it may still be leaving its last CPU.
+ */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(off_cpu_woken, struct task_struct *task)
 {
@@ -387,8 +388,8 @@ int BPF_PROG(off_cpu_woken, struct task_struct *task)
     return 0;
 }
 
-/* Where whoever wakes it is current, which it need not be when the thread comes into a queue. Loaded only when that was
- * asked for. */
+/* At sched_waking the waker is the current thread; when the thread enters a queue it may not be. Loaded only if wakers
+ * are requested. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(off_cpu_waking, struct task_struct *task)
 {
@@ -396,7 +397,7 @@ int BPF_PROG(off_cpu_waking, struct task_struct *task)
     __u32 tid = task->pid;
     struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
     if (!enabled || !stat || !t ||
-        (struct task_struct *)bpf_get_current_task() == task) /* which has not left, and will not */
+        (struct task_struct *)bpf_get_current_task() == task) /* the thread has not left, and will not */
         return 0;
     __u64 now = bpf_ktime_get_ns();
     take_waker(ctx, t, task, stat, now);
@@ -405,13 +406,13 @@ int BPF_PROG(off_cpu_waking, struct task_struct *task)
     return 0;
 }
 
-/* A thread is born ready to run. */
+/* A new thread is runnable. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(off_cpu_born, struct task_struct *task)
 {
     struct off_cpu_stats *stat = stats_get();
     struct off_cpu_thread *t;
-    if (!enabled || !stat || !is_asked_for(task))
+    if (!enabled || !stat || !is_monitored(task))
         return 0;
     t = thread_get(task->pid, stat);
     if (!t)
@@ -420,7 +421,7 @@ int BPF_PROG(off_cpu_born, struct task_struct *task)
     return 0;
 }
 
-/* ---- waits under way: when the recording begins and ends, and between ---- */
+/* ---- waits in progress: when the recording begins and ends, and in between ---- */
 
 static __always_inline const void *registers_of(struct task_struct *task)
 {
@@ -429,8 +430,8 @@ static __always_inline const void *registers_of(struct task_struct *task)
     return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
 }
 
-/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it
- * (sleeping_tasks.bpf.c), if at all. */
+/* For a thread that is waiting. Its user stack is read later, if at all, by a program that may sleep
+ * (sleeping_tasks.bpf.c). */
 static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task,
                                               struct off_cpu_stats *stat, __u64 now)
 {
@@ -453,7 +454,7 @@ int off_cpu_begin(struct bpf_iter__task *ctx)
 {
     struct task_struct *task = ctx->task;
     struct off_cpu_stats *stat = stats_get();
-    if (!task || !stat || !is_asked_for(task))
+    if (!task || !stat || !is_monitored(task))
         return 0;
     __u32 tid = task->pid, state = task_wait_state(task);
     bool runs = task->on_cpu;
@@ -468,7 +469,7 @@ int off_cpu_begin(struct bpf_iter__task *ctx)
         take_kernel_stack(&t, task, stat, now);
     }
     if (bpf_map_update_elem(&threads, &tid, &t, BPF_NOEXIST) == 0) {
-        if (task->on_cpu != runs) /* it came or left meanwhile: the next time it does is seen whole */
+        if (task->on_cpu != runs) /* it came or left meanwhile: its next wait is seen completely */
             bpf_map_delete_elem(&threads, &tid);
     } else if (!bpf_map_lookup_elem(&threads, &tid)) {
         stat->threads_full++;
@@ -476,7 +477,7 @@ int off_cpu_begin(struct bpf_iter__task *ctx)
     return 0;
 }
 
-/* After `enabled` has been taken back. */
+/* Runs after `enabled` was cleared. */
 SEC("iter/task")
 int off_cpu_end(struct bpf_iter__task *ctx)
 {
@@ -493,9 +494,8 @@ int off_cpu_end(struct bpf_iter__task *ctx)
     return 0;
 }
 
-/* Now and then, while it is recorded: what waits for long is told as far as it has come. Changes nothing that the
- * others keep, for the thread may be woken meanwhile: whoever reads the records takes from the later ones what is in
- * the earlier. */
+/* Runs periodically during the recording: records long waits as far as they have come. Does not change the thread's
+ * state, because it may be woken meanwhile: the reader subtracts earlier records of a wait from later ones. */
 SEC("iter/task")
 int off_cpu_so_far(struct bpf_iter__task *ctx)
 {

@@ -1,10 +1,10 @@
-/* Requests served over plain HTTP/1 on sockets, each with its time taken apart: the kernel half.
+/* BPF side of request tracing: requests served over plain HTTP/1 on sockets, with their latency breakdown.
  *
  * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for
- * other work; meanwhile sched_switch says when it did not run, and why. Three methods see sends and receives, the
+ * other work; meanwhile sched_switch shows when it did not run, and why. Three methods see sends and receives; the
  * cheapest that attaches is used: the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all
- * system calls. sched_switch, sched_waking and inet_sock_set_state go with each of them. Ends at the ring (request.h);
- * src/sources/request/request.c takes over. */
+ * system calls. sched_switch, sched_waking and inet_sock_set_state are used with each of them. Records go to the ring
+ * (request.h) and on to src/sources/request/request.c. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/request/request_receive.bpf.h"
@@ -143,8 +143,8 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 
 /* ---- with every method ---- */
 
-/* Bytes that were sent on a connection that ends and not seen. Of what another protocol made of a reply nobody can say.
- */
+/* Bytes that were sent on an ending connection without being seen. Another protocol may have changed the reply's
+ * length: then unknown. */
 static __always_inline bool is_missing_any(struct request_connection *c, struct sock *sk, __u32 *ret_end_seq)
 {
     *ret_end_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
@@ -154,8 +154,8 @@ static __always_inline bool is_missing_any(struct request_connection *c, struct 
                            !BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_ulp_ops));
 }
 
-/* Is the connection let go of by who sends on it? He may be beyond his send: a descriptor that another thread has
- * closed meanwhile hides the socket from request_syscall_exit. */
+/* Whether the connection is closed by the thread that sends on it. It may be past its send: if another thread has
+ * closed the descriptor meanwhile, request_syscall_exit cannot find the socket. */
 static __always_inline bool is_sending(struct request_connection *c)
 {
     struct request_syscall call;

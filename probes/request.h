@@ -1,12 +1,11 @@
-/* The wire record of one request served, made by request.bpf.c when the thread that served it turns elsewhere, and the
- * counters that it keeps for all requests, those that get no record of their own included.
+/* The record of one served request, written by request.bpf.c when the serving thread turns to other work, and the
+ * counters that it keeps for all requests, including those without a record.
  *
- * A record holds the user stacks of its waits. Those that the kernel half could not walk to their end (rows were
- * missing) came ahead of it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack,
- * named by its thread and time.
+ * A record contains the user stacks of its waits. Stacks that the BPF program could not walk to their end (an unwind
+ * table was missing) precede it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight with a copy of the stack,
+ * identified by its thread and time.
  *
- * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last
- * one holds. */
+ * A reply may continue after its record was sent (a stream). A later record with the same `id` then replaces it. */
 #pragma once
 
 #include "probes/common/record.h"
@@ -44,9 +43,9 @@ static inline __u32 request_name_pid(__u64 name)
 #define REQUEST_KERNEL_FRAMES    12
 #define REQUEST_USER_FRAMES      64    /* of one stack; a deeper one ends there (UNWIND_END_TOO_DEEP) */
 #define REQUEST_FRAMES           256   /* of all stacks of a record together */
-#define REQUEST_STACK_COPY_BYTES 16384 /* of the user stack, copied when rows were missing */
+#define REQUEST_STACK_COPY_BYTES 16384 /* of the user stack, copied when an unwind table was missing */
 
-/* What a thread waited on, as far as the system call's file descriptor tells. */
+/* What a thread waited on, as far as the system call's file descriptor shows. */
 enum request_object {
     REQUEST_OBJECT_NONE = 0,
     REQUEST_OBJECT_CLIENT, /* the connection that the request came in on */
@@ -55,14 +54,14 @@ enum request_object {
     REQUEST_OBJECT_FILE,   /* a regular file, a directory or a block device */
     REQUEST_OBJECT_PIPE,
     REQUEST_OBJECT_OTHER,      /* a device, an eventfd, ... */
-    REQUEST_OBJECT_EVENT_LOOP, /* the thread's event loop slept meanwhile, and nothing tells for what */
+    REQUEST_OBJECT_EVENT_LOOP, /* the thread's event loop slept meanwhile; the reason is unknown */
 };
 
 #define REQUEST_WAIT_UNINTERRUPTIBLE 1 /* state D */
 #define REQUEST_WAIT_IO              2 /* the kernel counted it as waiting for I/O */
 #define REQUEST_WAIT_STOPPED         4 /* by a signal, a debugger or a freezer, whatever the system call was */
 
-/* Of user_end, beside enum unwind_end: why there is no user stack. */
+/* Values of user_end besides enum unwind_end: why there is no user stack. */
 #define REQUEST_STACK_NONE  255 /* too short to matter, or not seen in the thread's own context */
 #define REQUEST_STACK_SHED  254 /* the CPU's share of time for walks was spent */
 #define REQUEST_STACK_LOST  253 /* it found no room in the table of stacks or in the record */
@@ -87,7 +86,7 @@ struct request_wait {
     char file_system[8]; /* "ext4" */
     char file_name[32];  /* last component, cut */
 };
-_Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32, "wire format");
+_Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32, "record format");
 
 #define REQUEST_HANDED_OVER 1  /* another thread went on with it: what happened in between is not known */
 #define REQUEST_PIPELINED   2  /* its line came in with an earlier request's and was not seen */
@@ -95,7 +94,8 @@ _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32,
 #define REQUEST_LINE_CUT    8  /* the request line may be longer than `line` */
 #define REQUEST_ACCOUNTED   16 /* runtime_ns and stolen_ns are known */
 
-/* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time (see runtime_ns). */
+/* The components of latency: `waits`, the sums below, and the rest of the duration, which is CPU time (see
+ * runtime_ns). */
 struct request_record {
     struct record_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
     __u64 id;
@@ -125,7 +125,7 @@ struct request_record {
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
 _Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
-               "wire format");
+               "record format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct cpu_sample has them. */
 struct request_record_stacks {
@@ -154,8 +154,7 @@ static inline int request_record_is_sound(const struct request_record *r)
     return r->h.size_bytes == fixed_bytes + waits_bytes;
 }
 
-/* The name of a stack is made of what it holds, so that whoever reads it can tell that it is the one that was meant.
- * Never 0. */
+/* A stack's name is a hash of its contents, so that the reader can verify that it is the intended one. Never 0. */
 #define REQUEST_STACK_NAME_START(end)          (0xcbf29ce484222325ULL ^ (end))
 #define REQUEST_STACK_NAME_STEP(name, address) ((((name) ^ (address)) * 0x9e3779b97f4a7c15ULL) ^ (name) >> 29)
 #define REQUEST_STACK_NAME_END(name)           ((name) | 1)

@@ -1,12 +1,12 @@
-/* Whom the clock samples at a rate of their own: the keys by which the kernel half finds a task's target, and what it
- * counts of each. Shared by target.bpf.h and src/sources/sampling/sampling_rule_table.c. */
+/* Sampling rules on the BPF side: the keys by which a task's rule is found, and the counters per rule. Shared by
+ * common/sampling_rule.bpf.h and src/sources/sampling/sampling_rule_table.c. */
 #pragma once
 
 #include "probes/common/record.h"
 
-#define SAMPLING_RULES_MAX     32   /* entries that somebody may write */
-#define SAMPLING_RULE_SLOTS    64   /* a power of two that has room for these and for who is none */
-#define SAMPLING_RULE_KEYS_MAX 1024 /* what they stand for: a container or a pod may have several cgroups */
+#define SAMPLING_RULES_MAX     32   /* rules that a user may configure */
+#define SAMPLING_RULE_SLOTS    64   /* a power of two, for all rules and the tasks without one */
+#define SAMPLING_RULE_KEYS_MAX 1024 /* keys of all rules: a container or a pod may have several cgroups */
 #define SAMPLING_RULE_ALWAYS   (1ULL << 32)
 
 enum sampling_rule_key_kind {
@@ -16,18 +16,18 @@ enum sampling_rule_key_kind {
     SAMPLING_RULE_KEY_CGROUP
 };
 
-/* Its value in the table: the number of the first target that asks for it. */
+/* The value in the map is the index of the first rule with this key. */
 struct sampling_rule_key {
     __u64 kind;
     union {
-        char name[16]; /* the rest is 0 */
-        __u64 number;  /* process, effective user, cgroup; the rest is 0 */
+        char name[16]; /* zero-padded */
+        __u64 number;  /* process, effective user or cgroup; the rest is 0 */
     };
 };
 _Static_assert(sizeof(struct sampling_rule_key) == 24, "no gaps, for keys are compared by their bytes");
 
-/* By target, the last (SAMPLING_RULES_MAX) of who is none; a CPU's share each. */
+/* Per rule and CPU; the last element (SAMPLING_RULES_MAX) is for tasks without a rule. */
 struct sampling_rule_count {
-    __u64 ticks;   /* of the clock that met one of its threads */
-    __u64 samples; /* of which a sample was taken */
+    __u64 ticks;   /* clock ticks that hit one of its threads */
+    __u64 samples; /* ticks that were sampled */
 };

@@ -1,14 +1,14 @@
-/* The user stacks of threads that waited before anybody looked: a walk over all tasks that may sleep copies them out of
- * their processes' memory, for user space to walk (cpu.h). What offcpu.bpf.c keeps of threads says which ones; nothing
- * of that is changed here. The record has the time of the one with the kernel's part alone (offcpu.h), in whose place
- * it comes.
+/* The user stacks of threads that were waiting before monitoring began: a sleepable task iterator copies them from
+ * their processes' memory, for unwinding in user space (cpu.h). The thread table of offcpu.bpf.c selects the threads;
+ * it is not changed here. The record has the same time as the one with the kernel stack only (offcpu.h), which it
+ * replaces.
  *
- * That a thread did not run while it was read is known by its number of switches, before and after. Only memory is read
- * that no file stands behind: a file's may be on a server that never answers. (The kernel itself does not wait for a
- * userfaultfd here.) It may have to be swapped in.
+ * The number of context switches before and after shows that a thread did not run while it was read. Only anonymous
+ * memory is read: a file may be on a server that never responds. (The kernel itself does not wait for a userfaultfd
+ * here.) Pages may have to be swapped in.
  *
- * Loses: struct sleeping_tasks_stats. Such a thread keeps the record that it has. Kernel 5.18 and later. */
-#define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is walked from the copy */
+ * Losses: struct sleeping_tasks_stats. Such a thread keeps its earlier record. Linux 5.18 and later. */
+#define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is unwound from the copy */
 #define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES
 #define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
 #include "probes/common/vmlinux.h"
@@ -25,16 +25,16 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile __u64 ring_bytes = 0;
 
-volatile __u32 is_last = 0; /* nobody empties the ring meanwhile */
+volatile __u32 is_last = 0; /* the ring is not drained during the walk */
 struct sleeping_tasks_stats stats = {};
 
-/* That of offcpu.bpf.c. */
+/* The ring of offcpu.bpf.c. */
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 4096);
 } records SEC(".maps");
 
-/* When the thread was found waiting, if that is where it still waits; else 0. */
+/* When the thread was found waiting, if it still waits there; else 0. */
 static __always_inline __u64 found_waiting_ns(__u32 tid)
 {
     const struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
@@ -43,7 +43,8 @@ static __always_inline __u64 found_waiting_ns(__u32 tid)
     return t->stack_ns;
 }
 
-/* How often the thread has left its CPU; in this order, since it is counted before the CPU is left. */
+/* Reads how often the thread has left its CPU. The order matters: the kernel counts a switch before the thread leaves.
+ */
 static __always_inline bool is_off_cpu(struct task_struct *task, __u64 *ret_switches)
 {
     if (BPF_CORE_READ(task, on_cpu))
@@ -52,14 +53,14 @@ static __always_inline bool is_off_cpu(struct task_struct *task, __u64 *ret_swit
     return true;
 }
 
-/* ---- its memory ---- */
+/* ---- user memory ---- */
 
 struct memory {
-    __u64 end; /* 0: not to be read */
+    __u64 end; /* 0: must not be read */
 };
 
-/* A file's is not what stacks are made of. */
-static long look_at_mapping(struct task_struct *task, struct vm_area_struct *vma, struct memory *memory)
+/* Memory of a file is not stack memory. */
+static long check_mapping(struct task_struct *task, struct vm_area_struct *vma, struct memory *memory)
 {
     if (!vma->vm_ops)
         memory->end = vma->vm_end;
@@ -71,20 +72,20 @@ static __always_inline __u64 lower(__u64 end, __u64 from, __u64 limit)
     return from < limit && limit < end ? limit : end;
 }
 
-/* Where the stack that is at `from` ends, or what may be copied of it does; above it lies what the C library keeps of
- * the thread. 0: not to be read. */
+/* Where the stack at `from` ends, or the part of it that may be copied; the C library's thread data lies above. 0:
+ * must not be read. */
 static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
 {
     struct memory memory = {};
-    if (bpf_find_vma(task, from, look_at_mapping, &memory, 0) || !memory.end)
+    if (bpf_find_vma(task, from, check_mapping, &memory, 0) || !memory.end)
         return 0;
     __u64 end = lower(from + CPU_STACK_COPY_BYTES, from, memory.end);
     end = lower(end, from, (task_thread_pointer(task) + 7) & ~7ULL);
     return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
 }
 
-/* One page of it, up to `end`; false when there is no more. How far it has come is kept in the walk only, so that all
- * pages are alike to the verifier. */
+/* Copies one page of the stack, up to `end`; false at the end. Progress is kept in the walk only, so that all pages
+ * look alike to the verifier. */
 static __always_inline bool copy_page(struct unwind_scratch *scratch, struct task_struct *task, __u64 end)
 {
     __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
@@ -121,7 +122,7 @@ static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, stru
     return w->stack_bytes > 0;
 }
 
-/* ---- its record ---- */
+/* ---- record ---- */
 
 static __always_inline bool take_stacks(struct unwind_scratch *scratch, struct task_struct *task, __u64 since_ns)
 {
@@ -162,8 +163,8 @@ int sleeping_tasks_stack(struct bpf_iter__task *ctx)
         return 0;
     if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2) {
         if (!is_last)
-            return 1; /* this task once more: the reader has to come first */
-        stats.lost++; /* it comes no more, and the other half is for the waits themselves */
+            return 1; /* repeats this task: the reader must drain first */
+        stats.lost++; /* the reader no longer drains, and the other half of the ring is for the waits themselves */
         return 0;
     }
     if (!is_off_cpu(task, &before)) {

@@ -1,5 +1,5 @@
-/* Writes down each firing of one native probe with its arguments; src/sources/usdt/usdt_watch.c attaches
- * it. What finds no room in the ring is counted. */
+/* Records each firing of a USDT probe with its arguments; src/sources/usdt/usdt_watch.c attaches it. Counts firings
+ * lost to a full ring. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct {
     __uint(max_entries, 1 << 20);
 } firings SEC(".maps");
 
-const volatile __u32 texts; /* a bit for each argument that is one */
+const volatile __u32 texts; /* bit set of the string arguments */
 
 __u64 lost;
 
@@ -36,14 +36,14 @@ int fired(struct pt_regs *ctx)
     bpf_get_current_comm(f->process, sizeof(f->process));
     f->argument_count = (__u32)bpf_usdt_arg_cnt(ctx);
     f->unread = 0;
-    for (int i = 0; i < NATIVE_ARGUMENTS_MAX; i++) {
+    for (int i = 0; i < USDT_ARGUMENTS_MAX; i++) {
         long value = 0;
         if (bpf_usdt_arg(ctx, (__u64)i, &value) < 0 && (__u32)i < f->argument_count)
             f->unread |= 1u << i;
         f->values[i] = (__u64)value;
         f->text_bytes[i] = 0;
         if (texts >> i & 1 && value) {
-            long size = bpf_probe_read_user_str(f->texts[i], NATIVE_TEXT_BYTES, (const void *)value);
+            long size = bpf_probe_read_user_str(f->texts[i], USDT_TEXT_BYTES, (const void *)value);
             f->text_bytes[i] = size > 0 ? (__u8)size : 0;
         }
     }

@@ -1,5 +1,5 @@
-/* The cgroup of a task, in the hierarchy that names jobs on this host (enum cpu_cgroups): what every record that has a
- * cgroup's id means by it. User space says which one it is when it loads the program
+/* The cgroup of a task, in the hierarchy that identifies jobs on this host (enum cpu_cgroups); every cgroup ID in a
+ * record refers to it. User space selects the hierarchy when it loads the program
  * (src/sources/sampling/cpu_filters.h). */
 #pragma once
 
@@ -15,7 +15,7 @@ const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
 #define CONTROLLER_INDEX(name)                                                                                         \
     (bpf_core_enum_value_exists(enum cgroup_subsys_id, name) ? bpf_core_enum_value(enum cgroup_subsys_id, name) : -1)
 
-/* Where the kernel keeps the controller in a task's set of cgroups; -1: cgroup v2 is asked for. */
+/* Index of the controller in a task's css_set; -1: cgroup v2 is used. */
 static __always_inline int controller_index(void)
 {
     if (cgroup_hierarchy == CPU_CGROUPS_MEMORY)
@@ -57,7 +57,7 @@ static __always_inline struct cgroup *cgroup_parent(struct cgroup *cgroup)
     return parent ? BPF_CORE_READ(parent, cgroup) : NULL;
 }
 
-/* A cgroup is asked for with everything below it. */
+/* A cgroup filter includes all descendants. */
 static __always_inline bool cgroup_wanted(struct cgroup *cgroup, void *wanted_ids)
 {
     for (int level = 0; level < CGROUP_LEVELS_MAX && cgroup; level++) {

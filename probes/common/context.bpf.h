@@ -1,5 +1,5 @@
-/* In what a program runs that was called from a tracepoint: the work of the current thread, or an interrupt that only
- * came upon it. */
+/* Determines the context in which a tracepoint program runs: the current thread's own code, or an interrupt on top of
+ * it. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -7,15 +7,15 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* The kernel's (linux/preempt.h). Of softirqs the bit that says that one is served: the others count who keeps them
- * away. */
+/* The kernel's masks (linux/preempt.h). Of the softirq bits, only the one that means that a softirq is being served;
+ * the others count local_bh_disable(). */
 #define CONTEXT_SOFTIRQ 0x000100
-#define CONTEXT_HARDIRQ 0xff0000 /* with those that cannot be masked */
-#define CONTEXT_UNKNOWN (~0u)    /* this kernel does not tell */
+#define CONTEXT_HARDIRQ 0xff0000 /* including NMIs */
+#define CONTEXT_UNKNOWN (~0u)    /* not known on this kernel */
 
 #if defined(__TARGET_ARCH_x86)
-/* x86-64 has the count in each CPU's own memory, as its run queue is, to which the current thread leads: so far behind
- * it. By its name the kernel gives it to no program where kallsyms has no data. 0: not known
+/* x86-64 keeps the count in per-CPU memory, at a fixed distance from the CPU's run queue, which the current thread
+ * points to. Its symbol is not available to programs on kernels whose kallsyms has no data. 0: unknown
  * (src/sources/attach/preempt_count.h). */
 const volatile __s64 preempt_count_distance = 0;
 

@@ -1,6 +1,5 @@
-/* Whom a profile is of: what is not asked for is left out before anything is unwound. Shared by the programs that
- * profile: cpu.bpf.c, offcpu.bpf.c. Whatever is not asked for is a constant that the verifier removes with the maps
- * behind it; src/sources/sampling/cpu_filters.c fills these. */
+/* Filters of the profiling programs (cpu.bpf.c, offcpu.bpf.c), applied before any unwinding. Unused filters are
+ * constants, which the verifier removes together with their maps; src/sources/sampling/cpu_filters.c fills the maps. */
 #pragma once
 
 #include "probes/common/cgroup.bpf.h"
@@ -11,9 +10,9 @@ const volatile bool filter_cgroups = false;
 const volatile bool filter_commands = false;
 const volatile bool filter_users = false;
 
-__u64 followed_full = 0; /* children of followed processes that could not be followed */
+__u64 followed_full = 0; /* children of monitored processes that did not fit the map */
 
-/* Processes asked for and their descendants, with the time at which they began (0: before the recording did). */
+/* Monitored processes and their descendants, with their start time (0: started before the recording). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, CPU_MAX_FOLLOWED);
@@ -39,7 +38,7 @@ struct {
     __type(value, __u8);
 } commands SEC(".maps");
 
-/* Effective user ids. */
+/* Effective user IDs. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, CPU_MAX_FILTERS);
@@ -47,7 +46,7 @@ struct {
     __type(value, __u8);
 } users SEC(".maps");
 
-/* By the thread's own name or its process's. */
+/* Matches the name of the thread or of its process. */
 static __always_inline bool command_wanted(struct task_struct *task)
 {
     struct command command = {};
@@ -84,7 +83,7 @@ struct raw_tracepoint_context {
     __u64 args[2];
 };
 
-/* Children of followed processes are followed. Loaded only when processes were asked for. */
+/* Monitors children of monitored processes. Loaded only with a PID filter. */
 SEC("raw_tp/sched_process_fork")
 int follow_fork(struct raw_tracepoint_context *ctx)
 {
@@ -100,8 +99,8 @@ int follow_fork(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* The last of a process is gone. Its number may long belong to another: tasks are freed some time after their numbers
- * are. */
+/* The last thread of a process was freed. Its ID may already belong to another process: tasks are freed some time
+ * after their IDs. */
 SEC("raw_tp/sched_process_free")
 int follow_free(struct raw_tracepoint_context *ctx)
 {

@@ -1,4 +1,4 @@
-/* Hashing, in both halves: of words, one after the other. Includes nothing, as wire.h. */
+/* Hashing of words, for BPF and user space. Includes nothing, like record.h. */
 #pragma once
 
 static inline __u64 hash_mix(__u64 hash, __u64 word)

@@ -1,20 +1,18 @@
-/* Whom the clock samples at a rate of their own, decided before anything is unwound: the clock ticks at the highest
- * rate of all, and of the ticks that meet a task a share is taken, by chance, which no period of a program can fall in
- * with. A sample stands for as much time as makes the sums true. Nothing is remembered of a task: its name, user and
- * cgroup are what they are at the tick. */
+/* Applies sampling rules, before any unwinding. The clock ticks at the highest rate of all rules; for each task a
+ * share of the ticks is sampled at random, so that it cannot synchronize with a program's period. A sample's weight is
+ * scaled so that sums are correct. No state is kept per task: name, user and cgroup are those at the tick. */
 #pragma once
 
 #include "probes/common/filter.bpf.h"
 #include "probes/common/sampling.bpf.h"
 #include "probes/sampling_rule.h"
 
-const volatile __u32 sampling_rule_kinds =
-    0; /* bits, of enum sampling_rule_key_kind; 0: nobody has a rate of their own */
+const volatile __u32 sampling_rule_kinds = 0; /* bit set of enum sampling_rule_key_kind; 0: no rules */
 
-/* Of SAMPLING_RULE_ALWAYS ticks so many are taken, by target; the last: of who is none. */
+/* Sampled ticks out of SAMPLING_RULE_ALWAYS, by rule; the last used element is for tasks without a rule. */
 const volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
 
-/* Changed while we run: cgroups come and go. */
+/* Updated at run time: cgroups come and go. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, SAMPLING_RULE_KEYS_MAX);
@@ -31,13 +29,12 @@ struct {
 
 static __always_inline __u32 sampling_rule_earlier(const struct sampling_rule_key *key, __u32 than)
 {
-    __u32 *target = bpf_map_lookup_elem(&sampling_rule_keys, key);
+    __u32 *rule = bpf_map_lookup_elem(&sampling_rule_keys, key);
 
-    return target && *target < than ? *target : than;
+    return rule && *rule < than ? *rule : than;
 }
 
-/* The first that the task answers to, by the order in which they were written. A function of its own: the stack is for
- * the walk. */
+/* The first matching rule, in configured order. Not inlined, because the walk needs the BPF stack. */
 static __noinline __u32 sampling_rule_of(struct task_struct *task, __u32 pid)
 {
     struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_PID};
@@ -74,29 +71,29 @@ static __noinline __u32 sampling_rule_of(struct task_struct *task, __u32 pid)
     return first;
 }
 
-/* Whether it is never to be sampled. */
+/* Whether the task is excluded from sampling. */
 static __always_inline bool sampling_rule_is_never(struct task_struct *task)
 {
-    __u32 target = sampling_rule_kinds ? sampling_rule_of(task, BPF_CORE_READ(task, tgid)) : SAMPLING_RULES_MAX;
+    __u32 rule = sampling_rule_kinds ? sampling_rule_of(task, BPF_CORE_READ(task, tgid)) : SAMPLING_RULES_MAX;
 
-    UNWIND_SAME_REGISTER(target);
-    return sampling_rule_kinds && sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)] == 0;
+    UNWIND_SAME_REGISTER(rule);
+    return sampling_rule_kinds && sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)] == 0;
 }
 
-/* Whether this tick's sample is taken; it then stands for `*weight` of the ticks' own. */
+/* Whether this tick is sampled; scales `*weight` by the inverse of the rule's share. */
 static __always_inline bool sampling_rule_takes(__u64 *weight)
 {
-    __u32 target = sampling_rule_of((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
+    __u32 rule = sampling_rule_of((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
     struct sampling_rule_count *count;
     __u64 share;
 
-    count = bpf_map_lookup_elem(&sampling_rule_counts, &target);
+    count = bpf_map_lookup_elem(&sampling_rule_counts, &rule);
     if (!count)
         return false;
-    UNWIND_SAME_REGISTER(target);
-    share = sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)];
+    UNWIND_SAME_REGISTER(rule);
+    share = sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)];
     count->ticks++;
-    if (sampling_random(count->ticks) >= share) /* the key: one target's ticks on one CPU */
+    if (sampling_random(count->ticks) >= share) /* the key is unique per rule and CPU */
         return false;
     count->samples++;
     *weight = (*weight * SAMPLING_RULE_ALWAYS) / share;

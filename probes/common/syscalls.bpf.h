@@ -1,5 +1,4 @@
-/* System calls by their numbers, and the registers that a thread entered the kernel with as they lie at the top of its
- * kernel stack. */
+/* System call numbers, and the user registers saved at the top of a thread's kernel stack at system call entry. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -77,7 +76,7 @@ static __always_inline bool is_poll(__s32 number)
     return number == NR_poll || number == NR_ppoll;
 }
 
-/* Does the first argument name the file it waits on? */
+/* Whether the first argument is the file descriptor that the call waits on. */
 static __always_inline bool is_on_descriptor(__s32 number)
 {
     switch (number) {

@@ -1,4 +1,4 @@
-/* What the kernel knows of a thread: the scheduler's accounts, the state that it waits in, its open files. */
+/* What the kernel knows of a thread: scheduler accounting, its wait state, its open files. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -17,14 +17,14 @@
 #define S_IFREG  0100000
 #define S_IFSOCK 0140000
 
-/* The kernel's; frozen: 6.1 and later. */
+/* The kernel's flags; TASK_FROZEN: 6.1 and later. */
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED         0x4
 #define TASK_TRACED          0x8
 #define TASK_FROZEN          0x8000
-#define TASK_DEAD            0x80 /* the last that a thread does is to leave its CPU */
+#define TASK_DEAD            0x80 /* the final switch of an exiting thread */
 
-/* Where the thread's own memory is, at whose beginning its C library keeps what it knows of it. */
+/* The thread's TLS base, where its C library keeps the thread's data. */
 static __always_inline __u64 task_thread_pointer(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -34,13 +34,13 @@ static __always_inline __u64 task_thread_pointer(struct task_struct *task)
 #endif
 }
 
-/* CPU time of a thread, by the scheduler's accounts. */
+/* CPU time of a thread, from the scheduler's accounting. */
 static __always_inline __u64 task_runtime(struct task_struct *task)
 {
     return BPF_CORE_READ(task, se.sum_exec_runtime);
 }
 
-/* Time that a thread spent runnable without a CPU, by the same accounts: up to when it last got one. */
+/* Time that a thread spent runnable without a CPU, from the same accounting: up to when it last got one. */
 static __always_inline __u64 task_queued(struct task_struct *task)
 {
     if (!bpf_core_field_exists(task->sched_info.run_delay))
@@ -48,8 +48,8 @@ static __always_inline __u64 task_queued(struct task_struct *task)
     return BPF_CORE_READ(task, sched_info.run_delay);
 }
 
-/* Does the thread not run because its cgroup has used up its CPU quota? Newer kernels mark the thread itself, older
- * ones what it is queued on. */
+/* Whether the thread does not run because its cgroup has used up its CPU quota. Newer kernels mark the thread itself,
+ * older ones its run queue. */
 static __always_inline bool task_throttled(struct task_struct *task)
 {
     if (bpf_core_field_exists(task->throttled))
@@ -69,7 +69,7 @@ static __always_inline __u32 task_wait_state(struct task_struct *task)
     return state;
 }
 
-/* What a descriptor of the thread's is open on; NULL: nothing. */
+/* The open file of a descriptor of the thread; NULL: none. */
 static __always_inline struct file *task_file(struct task_struct *task, __s32 fd)
 {
     struct fdtable *table = BPF_CORE_READ(task, files, fdt);

@@ -1,7 +1,8 @@
-/* The kernel's types as far as the kernel half reads them: only fields that are read, found at load time by their names in the
+/* The kernel types that the BPF programs read: only fields that are read, relocated at load time by name with the
  * running kernel's BTF (CO-RE), so that one object serves all kernels. Values that are ABI (include/uapi) are fixed.
  *
- * Written by hand. A field is added where its struct is; a struct that one program reads stands under that program's heading. */
+ * Written by hand. Add a field where its struct is; a struct that only one program reads belongs under that program's
+ * heading. */
 #pragma once
 
 typedef unsigned char __u8;
@@ -31,20 +32,20 @@ typedef _Bool bool;
 #define BPF_MAP_TYPE_RINGBUF       27
 #define BPF_MAP_TYPE_TASK_STORAGE  29
 
-#define BPF_ANY           0
-#define BPF_NOEXIST       1
-#define BPF_EXIST         2
-#define BPF_F_NO_PREALLOC (1U << 0)
-#define BPF_F_MMAPABLE    (1U << 10)
-#define BPF_F_INNER_MAP   (1U << 12)
+#define BPF_ANY                    0
+#define BPF_NOEXIST                1
+#define BPF_EXIST                  2
+#define BPF_F_NO_PREALLOC          (1U << 0)
+#define BPF_F_MMAPABLE             (1U << 10)
+#define BPF_F_INNER_MAP            (1U << 12)
 
-#define BPF_RB_NO_WAKEUP    (1ULL << 0)
-#define BPF_RB_FORCE_WAKEUP (1ULL << 1)
-#define BPF_RB_AVAIL_DATA   0
+#define BPF_RB_NO_WAKEUP           (1ULL << 0)
+#define BPF_RB_FORCE_WAKEUP        (1ULL << 1)
+#define BPF_RB_AVAIL_DATA          0
 
-#define PF_KTHREAD 0x00200000
+#define PF_KTHREAD                 0x00200000
 
-/* ABI: the registers of a task that was interrupted, as perf hands them to programs and as they lie at the top of its kernel
+/* ABI: the registers of an interrupted task, as perf passes them to programs and as they lie at the top of its kernel
  * stack. */
 #if defined(__TARGET_ARCH_x86)
 struct user_registers {
@@ -65,7 +66,7 @@ struct perf_sample_context {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Numbered by what the kernel was built with: the values here stand for themselves only through CO-RE. */
+/* Values depend on the kernel's configuration: valid only through CO-RE. */
 enum cgroup_subsys_id {
     memory_cgrp_id = 1,
     cpuacct_cgrp_id,
@@ -91,7 +92,7 @@ struct cgroup {
 };
 
 struct css_set {
-    struct cgroup_subsys_state *subsys[1]; /* one a controller; more than one in the kernel */
+    struct cgroup_subsys_state *subsys[1]; /* one per controller; the kernel's array is longer */
     struct cgroup *dfl_cgrp;
 };
 
@@ -101,20 +102,21 @@ struct mm_struct {
 };
 
 struct rq {
-    __u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING: what the hypervisor took, up to the last tick or switch */
+    __u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING: time stolen by the hypervisor, up to the last tick or
+                                 switch */
 };
 
 struct cfs_rq {
-    struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
-    int throttle_count; /* CONFIG_CFS_BANDWIDTH: its group, or one above, has used up its quota */
+    struct rq *rq;      /* CONFIG_FAIR_GROUP_SCHED */
+    int throttle_count; /* CONFIG_CFS_BANDWIDTH: its group, or an ancestor, has used up its quota */
 };
 
 struct sched_entity {
     __u64 sum_exec_runtime; /* up to the last tick or switch */
-    struct cfs_rq *cfs_rq; /* CONFIG_FAIR_GROUP_SCHED */
+    struct cfs_rq *cfs_rq;  /* CONFIG_FAIR_GROUP_SCHED */
 };
 
-struct sched_info { /* empty without CONFIG_SCHED_INFO */
+struct sched_info {               /* empty without CONFIG_SCHED_INFO */
     unsigned long long run_delay; /* ns spent waiting for a CPU, up to the last switch to it */
 };
 
@@ -140,7 +142,7 @@ struct cred {
 
 struct task_struct {
     struct thread_struct thread;
-    __u32 self_exec_id; /* 64 bits since 5.7: these are the lower ones */
+    __u32 self_exec_id; /* 64 bits since 5.7: this is the lower half */
     int pid;
     int tgid;
     unsigned int flags;
@@ -151,7 +153,7 @@ struct task_struct {
     const struct cred *real_cred;
     struct task_struct *real_parent;
     __u64 start_time;
-    __u64 start_boottime; /* of the clock that /proc/PID/stat is in */
+    __u64 start_boottime; /* the clock of /proc/PID/stat */
     struct sched_entity se;
     struct sched_info sched_info;
     bool throttled; /* 6.18 and later, CONFIG_CFS_BANDWIDTH */
@@ -168,7 +170,7 @@ struct task_struct {
 
 struct vm_area_struct {
     unsigned long vm_end;
-    const void *vm_ops; /* NULL: a process's own memory, of no file */
+    const void *vm_ops; /* NULL: anonymous memory */
 };
 
 /* ---- request.bpf.c ---- */
@@ -251,7 +253,7 @@ struct socket {
 
 struct msghdr;
 struct page;
-struct pt_regs { /* only its size is asked for; it begins with struct user_registers */
+struct pt_regs { /* only its size is used; it begins with struct user_registers */
     unsigned long sp;
 };
 

@@ -1,8 +1,7 @@
-/* Reads the labels of the goroutine that the thread at hand runs (go_labels.h), as Go's own profiler does: those of the
- * thread's current goroutine, also while the runtime works for it on the thread's own stack. The thread is stopped by
- * the sample that asks, and a set of labels is not changed once it is one, so what is read is whole. Reads by
- * bpf_probe_read_user alone; of memory that is not what it should be nothing is believed: a goroutine's thread must be
- * the one that leads to it. x86-64. */
+/* Reads the labels of the goroutine that the current thread runs (go_labels.h), like Go's own profiler: those of the
+ * thread's current goroutine, even while the runtime works for it on the thread's own stack. The sample stops the
+ * thread, and Go never modifies a set of labels, so the data is consistent. Reads with bpf_probe_read_user only;
+ * memory is not trusted: a goroutine's m must be the one that leads to it. x86-64. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -24,7 +23,7 @@ struct go_string {
     __u64 text, bytes;
 };
 
-/* Go's src/runtime/map.go up to 1.23: at most 8 entries are in one bucket. */
+/* Go's src/runtime/map.go up to 1.23: a bucket has at most 8 entries. */
 struct go_map {
     __u64 count;
     __u8 flags, buckets_log2;
@@ -33,7 +32,7 @@ struct go_map {
     __u64 buckets;
 };
 struct go_bucket {
-    __u8 top[8]; /* of the hash; less than GO_BUCKET_USED: there is nothing */
+    __u8 top[8]; /* top hash byte; below GO_BUCKET_USED: empty */
     struct go_string key[8], value[8];
 };
 #define GO_BUCKET_USED 5
@@ -41,8 +40,8 @@ struct go_bucket {
 struct go_labels_scratch {
     struct go_label label[GO_LABELS_MAX];
     struct go_bucket bucket;
-    struct go_string pair[2];   /* the key and value that are put next */
-    __u32 count, is_incomplete; /* some were cut, left out, or not readable */
+    struct go_string pair[2];   /* the key and value to be added next */
+    __u32 count, is_incomplete; /* some labels were truncated, left out or unreadable */
 };
 
 struct {
@@ -71,8 +70,8 @@ static __always_inline bool go_read_text(__u8 *to, __u64 room, const struct go_s
     return bytes <= room && bpf_probe_read_user(to, bytes, (const void *)from->text) == 0;
 }
 
-/* One more label, of the pair. Like all pieces here, a global function of scalars: the verifier checks it once and not
- * once a label. */
+/* Adds a label from `pair`. Like all steps here a global function of scalars, so that the verifier checks it once, not
+ * once per label. */
 __noinline int go_put_label(void)
 {
     struct go_labels_scratch *s = go_labels_scratch_get();
@@ -86,7 +85,7 @@ __noinline int go_put_label(void)
     if (at >= GO_LABELS_MAX)
         return 0;
     label = &s->label[at];
-    __builtin_memset(label, 0, sizeof(*label)); /* nothing of another process's behind a shorter text */
+    __builtin_memset(label, 0, sizeof(*label)); /* no leftovers of another process behind a shorter string */
     if (!go_read_text(label->key, GO_LABEL_KEY_BYTES, &s->pair[0], &label->key_bytes) ||
         !go_read_text(label->value, GO_LABEL_VALUE_BYTES, &s->pair[1], &label->value_bytes)) {
         s->is_incomplete = 1;
@@ -100,7 +99,7 @@ __noinline int go_put_label(void)
 __noinline int go_read_list(__u64 labels)
 {
     struct go_labels_scratch *s = go_labels_scratch_get();
-    struct go_string list; /* a slice begins as a string does */
+    struct go_string list; /* a slice begins like a string */
 
     if (!s)
         return 0;
@@ -156,17 +155,17 @@ __noinline int go_read_map(__u64 labels)
     return 0;
 }
 
-/* Where the labels of the goroutine at hand are; 0: it has none, or there is none. */
+/* Address of the labels of the current goroutine; 0: no goroutine, or no labels. */
 static __always_inline __u64 go_labels_find(const struct go_labels_layout *l)
 {
     __u64 running, labels;
-    bool is_told;
+    bool is_known;
 
-    running = go_running(l->thread_g, l->g_m, l->m_curg, &is_told);
+    running = go_running(l->thread_g, l->g_m, l->m_curg, &is_known);
     return running && go_read(&labels, 8, running + l->g_labels) ? labels : 0;
 }
 
-/* Puts the labels of the goroutine that the current thread runs into go_labels_scratch: 1; 0: there are none. */
+/* Writes the labels of the current thread's goroutine to go_labels_scratch. Returns 1; 0: there are none. */
 __noinline int go_labels_of_current(__u32 pid)
 {
     const struct go_labels_layout *layout = bpf_map_lookup_elem(&go_labels, &pid);

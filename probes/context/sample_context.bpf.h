@@ -1,7 +1,7 @@
-/* What the current thread works for, in the record of its stack: the traced request, which a table of threads knows
- * (thread_link.bpf.h) or the thread itself says (thread_context.bpf.h), and its goroutine's labels (go_labels.bpf.h).
- * First taken, into scratch memory of the CPU's, then put behind the record: who sends a stack only when it is another
- * one asks in between. Shared by cpu.bpf.c and offcpu.bpf.c. */
+/* The context of a sample: the traced request that the current thread works for, from the table of threads
+ * (thread_link.bpf.h) or published by the thread itself (thread_context.bpf.h), and its goroutine's labels
+ * (go_labels.bpf.h). First read into scratch memory of the CPU, then appended to the record: in between, off-CPU
+ * profiling decides whether the stack is sent at all. Shared by cpu.bpf.c and offcpu.bpf.c. */
 #pragma once
 
 #include "probes/context/go_labels.bpf.h"
@@ -9,7 +9,7 @@
 #include "probes/context/thread_link.bpf.h"
 #include "probes/unwind/unwind_sample.bpf.h"
 
-/* Into thread_context_scratch. */
+/* Reads the request's IDs into thread_context_scratch. */
 static __always_inline bool ids_take(const struct cpu_sample *s)
 {
     const struct link_ids *known =
@@ -22,7 +22,7 @@ static __always_inline bool ids_take(const struct cpu_sample *s)
     return true;
 }
 
-/* Into go_labels_scratch; how many. */
+/* Reads the labels into go_labels_scratch; returns their number. */
 static __always_inline __u8 labels_take(const struct cpu_sample *s, int *ret_is_incomplete)
 {
     const struct go_labels_scratch *labels = go_labels_of_current(s->h.pid) ? go_labels_scratch_get() : NULL;
@@ -31,8 +31,8 @@ static __always_inline __u8 labels_take(const struct cpu_sample *s, int *ret_is_
     return labels ? labels->count : 0;
 }
 
-/* Of the record in the CPU's scratch, which says from here on what there is. 1: without all of its labels. A global
- * function of nothing, which the verifier checks by itself. */
+/* Reads the context of the record in the CPU's scratch memory and sets the record's flags. Returns 1 if labels are
+ * incomplete. A global function without arguments, which the verifier checks separately. */
 __noinline int sample_take_context(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -46,7 +46,7 @@ __noinline int sample_take_context(void)
     return is_incomplete;
 }
 
-/* Behind the record of `size` bytes the labels that were taken; how many bytes that is. */
+/* Appends the labels to the record of `size` bytes; returns their size. */
 static __always_inline __u64 sample_put_labels(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct cpu_sample *s = sample_of(scratch);
@@ -66,7 +66,7 @@ static __always_inline __u64 sample_put_labels(struct unwind_scratch *scratch, _
     return bytes;
 }
 
-/* Likewise the request's ids; behind all else. */
+/* Likewise for the request's IDs, which end the record. */
 static __always_inline __u64 sample_put_link(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct cpu_sample *s = sample_of(scratch);

@@ -1,7 +1,6 @@
-/* Reads which traced request the thread at hand works for where it publishes that itself (thread_context.h): without
- * being attached to anything, and at no cost to the program. The thread is stopped by the sample that asks, or just
- * leaves its CPU, so what it published is whole. Reads by bpf_probe_read_user alone: what is not in memory is no
- * context. x86-64. */
+/* Reads the traced request of the current thread where the thread itself publishes it (thread_context.h), without any
+ * attachment and at no cost to the program. The thread is stopped by the sample, or just leaves its CPU, so the data
+ * is consistent. Reads with bpf_probe_read_user only: paged-out memory counts as no context. x86-64. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -12,8 +11,7 @@
 #include "probes/link.h"
 #include "probes/thread_context.h"
 
-#define CONTEXT_STATIC_TLS_MAX                                                                                         \
-    (1ULL << 32) /* below the thread pointer: offsets there are negative, addresses are not */
+#define CONTEXT_STATIC_TLS_MAX (1ULL << 32) /* TLS offsets below the thread pointer are negative, addresses are not */
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -23,8 +21,8 @@ struct {
 } thread_contexts SEC(".maps");
 
 struct thread_context_scratch {
-    struct link_ids ids; /* first: compilers take the address of another member ahead of the test for NULL, which older
-                            verifiers refuse */
+    struct link_ids ids; /* first member: compilers take the address of another member before the test for NULL, which
+                            older verifiers reject */
     struct thread_context_record record;
 };
 
@@ -40,9 +38,8 @@ static __always_inline bool context_read(void *to, __u32 size, __u64 address)
     return bpf_probe_read_user(to, size, (const void *)address) == 0;
 }
 
-/* The variable of a module that was loaded later: in a block of its own, by glibc's table (its
- * sysdeps/x86_64/nptl/tls.h: the thread's second word points to it; the word before is its length). 0: the thread has
- * none yet. */
+/* The variable of a module loaded later: in a block of its own, found with glibc's DTV (its sysdeps/x86_64/nptl/tls.h:
+ * the thread's second word points to it; the entry before holds its length). 0: the thread has no block yet. */
 static __always_inline __u64 context_in_module(const __u64 *pair, __u64 thread_pointer)
 {
     __u64 modules, length, block;
@@ -80,8 +77,8 @@ static __always_inline struct thread_context_scratch *context_scratch_get(void)
     return bpf_map_lookup_elem(&thread_context_scratch, &zero);
 }
 
-/* Puts what the current thread says that it works for into thread_context_scratch: 1; 0 for nothing. A global function
- * of scalars, which the verifier checks by itself. */
+/* Writes the current thread's published request to thread_context_scratch. Returns 1; 0: none. A global function of
+ * scalars, which the verifier checks separately. */
 __noinline int context_of_current(__u32 pid)
 {
     const struct thread_context_place *place = bpf_map_lookup_elem(&thread_contexts, &pid);
@@ -104,7 +101,7 @@ __noinline int context_of_current(__u32 pid)
     return 1;
 }
 
-/* What it put there. */
+/* The IDs written by context_of_current. */
 static __always_inline struct link_ids *context_ids_get(void)
 {
     struct thread_context_scratch *s = context_scratch_get();

@@ -1,5 +1,5 @@
-/* The table of threads that work for traced requests (link.h): link.bpf.c fills it, and user space gives the same one
- * to the programs that read it. Where nobody asked for links, `links` is false, and the table is not created. */
+/* The table of threads that work for traced requests (link.h): link.bpf.c fills it, and user space passes the same map
+ * to the programs that read it. Without links `links` is false and the map is not created. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -27,23 +27,23 @@ static __always_inline __u64 link_epoch(void)
     return l ? l->epoch : 0;
 }
 
-static __always_inline bool link_is_believed(const volatile struct thread_link *l)
+static __always_inline bool link_is_valid(const volatile struct thread_link *l)
 {
     return l->epoch && l->epoch == link_epoch();
 }
 
-/* What an entry says of the time from `start_ns` to `end_ns`. */
+/* What an entry shows for the time from `start_ns` to `end_ns`. */
 struct link_seen {
     struct link_ids ids; /* of the trace, and its span entered first */
     __u64 other_until_ns;
-    __u64 check; /* what has to stand in the entry; see below */
+    __u64 check; /* the expected check of the entry; see below */
     bool begun, meanwhile;
 };
 
-/* Reads all of an entry, each part once, and makes its check of that: it tells what was read while it was written, or
- * as another CPU has seen only some of it, in whatever order, from what once was whole: programs of old kernels have no
- * barriers. What is wanted of a part is made of it at once: a copy of all does not fit on the stack of whoever calls.
- */
+/* Reads each field of an entry once and computes the check of what was read. A mismatch with the stored check reveals
+ * a torn read: of an entry being written, or whose writes reach this CPU in another order, because programs on old
+ * kernels have no barriers. Fields are evaluated as they are read, because a copy of the entry does not fit on the BPF
+ * stack. */
 static __always_inline void link_read(const volatile struct thread_link *l, __u64 start_ns, __u64 end_ns,
                                       struct link_seen *ret)
 {
@@ -71,31 +71,31 @@ static __always_inline __u64 link_check(const volatile struct thread_link *l)
     return seen.check;
 }
 
-/* What the current thread works for; NULL: for nothing. Called where the thread may have been interrupted as it wrote.
- */
+/* The request that the current thread works for; NULL: none. The thread may have been interrupted while it wrote its
+ * entry. */
 static __always_inline const struct link_ids *link_of_current(struct task_struct *task, __u32 tid)
 {
     const struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
 
     if (!l || !l->working || l->check != link_check(l) || l->started_ns != BPF_CORE_READ(task, start_time) ||
-        !link_is_believed(l))
+        !link_is_valid(l))
         return NULL;
     return &l->ids;
 }
 
 enum link_answer { LINK_NOT_KNOWN, LINK_ONE, LINK_SEVERAL };
 
-/* The trace that a thread worked for at some time from `start_ns` to `end_ns`, if it was one and no other. Asked later,
- * it may be known no more. The thread may be running elsewhere. */
+/* The trace that a thread worked for at some time between `start_ns` and `end_ns`, if it was exactly one. Later the
+ * entry may no longer show it. The thread may be running on another CPU. */
 static __always_inline enum link_answer link_of_span(__u32 pid, __u32 tid, __u64 start_ns, __u64 end_ns,
                                                      struct link_ids *ret)
 {
     const volatile struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
     struct link_seen seen;
 
-    if (!l || l->pid != pid || !link_is_believed(l))
+    if (!l || l->pid != pid || !link_is_valid(l))
         return LINK_NOT_KNOWN;
-    /* A thread that began later has only its number from the one that served. */
+    /* A thread that started later reuses the ID of the thread that served. */
     if (l->started_ns > start_ns)
         return LINK_NOT_KNOWN;
     link_read(l, start_ns, end_ns, &seen);

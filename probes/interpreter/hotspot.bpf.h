@@ -1,16 +1,16 @@
-/* HotSpot's frames in the kernel half (hotspot.h): the step of the walk through code that it made, and what it says of
- * the methods met there. Included behind python.bpf.h, whose scratch memory, table of what was told and place in the
- * record it shares: of one thread the frames of one interpreter are told, and Python's first.
+/* BPF side of HotSpot's frames (hotspot.h): the unwind step through its JIT code, and the names of the methods found.
+ * Included after python.bpf.h, whose scratch memory, table of emitted records and place in the sample it shares: a
+ * sample contains the frames of one interpreter, and Python takes precedence.
  *
- * Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is changed. All of it is bounded,
- * whatever the memory says. What does not fit together ends the walk, which the sample says: nothing is guessed. x86-64
- * alone: elsewhere no process has a layout. */
+ * Reads the process's memory with bpf_probe_read_user only: never sleeps, changes nothing. All loops are bounded,
+ * whatever the memory contains. Inconsistent data ends the walk, which the sample records: nothing is guessed. x86-64
+ * only: elsewhere no process has a layout. */
 #pragma once
 
 #include "probes/interpreter/hotspot_names.bpf.h"
 
-/* To the caller, whose return address and frame pointer were found. */
-static __always_inline int hotspot_go(struct unwind_walk *w, __u64 ip, __u64 sp, __u64 fp)
+/* Steps to the caller, whose return address and frame pointer were found. */
+static __always_inline int hotspot_step_to(struct unwind_walk *w, __u64 ip, __u64 sp, __u64 fp)
 {
     if (ip == 0 || sp < w->r.sp)
         return UNWIND_END_NO_CFI;
@@ -20,14 +20,15 @@ static __always_inline int hotspot_go(struct unwind_walk *w, __u64 ip, __u64 sp,
     return UNWIND_STEP_RETURNED;
 }
 
-/* The return address lies `skip` bytes above the stack pointer, and below it the saved frame pointer, if `is_saved`. */
+/* The return address lies `skip` bytes above the stack pointer and, if `is_saved`, the saved frame pointer just below
+ * it. */
 static __always_inline int hotspot_go_from_sp(struct unwind_walk *w, __u64 skip, bool is_saved)
 {
     __u64 words[2] = {};
 
     if (bpf_probe_read_user(words, 16, (const void *)(w->r.sp + skip - 8)))
         return UNWIND_END_BAD_READ;
-    return hotspot_go(w, words[1], w->r.sp + skip + 8, is_saved ? words[0] : w->r.fp);
+    return hotspot_step_to(w, words[1], w->r.sp + skip + 8, is_saved ? words[0] : w->r.fp);
 }
 
 static __always_inline int hotspot_go_from_fp(struct unwind_walk *w)
@@ -38,7 +39,7 @@ static __always_inline int hotspot_go_from_fp(struct unwind_walk *w)
         return UNWIND_END_NO_CFI;
     if (bpf_probe_read_user(words, 16, (const void *)fp))
         return UNWIND_END_BAD_READ;
-    return hotspot_go(w, words[1], fp + 16, words[0]);
+    return hotspot_step_to(w, words[1], fp + 16, words[0]);
 }
 
 static __always_inline bool hotspot_is_code(const struct unwind_walk *w, __u64 address)
@@ -46,20 +47,20 @@ static __always_inline bool hotspot_is_code(const struct unwind_walk *w, __u64 a
     return address - w->code_low < w->code_bytes;
 }
 
-/* Whether a call stands in front of it: of 5 bytes, or by a register or a place in memory. */
+/* Whether a call instruction precedes the address: of 5 bytes, or by a register or memory operand. */
 static __always_inline bool hotspot_is_called_from(struct hotspot_scratch *h, __u64 ip)
 {
     if (ip - h->interpreter_low < h->interpreter_high - h->interpreter_low)
-        return true; /* which puts the addresses there itself */
+        return true; /* the interpreter pushes such return addresses itself */
     if (bpf_probe_read_user(h->bytes, 8, (const void *)(ip - 8)))
         return false;
     return h->bytes[3] == 0xe8 || (h->bytes[6] == 0xff && (h->bytes[7] & 0xf8) == 0xd0) ||
            (h->bytes[5] == 0xff && (h->bytes[6] & 0xf8) == 0x50);
 }
 
-/* The frame is whole, but for what some intrinsics push in the midst of a function (comparing strings, a word), which
- * is written down nowhere. Where that is so, what is in the return address's place is the saved frame pointer or a
- * value, and no code. Who calls is always code that was made. */
+/* The frame is complete, except for values that some intrinsics (comparing strings, for one) push in the middle of a
+ * function, which no metadata describes. In that case the return address's place contains the saved frame pointer or a
+ * value, not code. The caller is always JIT code. */
 #define HOTSPOT_PUSHED 2
 
 static __always_inline int hotspot_go_from_leaf(struct hotspot_scratch *h, struct unwind_walk *w)
@@ -70,23 +71,24 @@ static __always_inline int hotspot_go_from_leaf(struct hotspot_scratch *h, struc
         return UNWIND_END_BAD_READ;
     for (int i = 0; i <= HOTSPOT_PUSHED; i++)
         if (hotspot_is_code(w, h->words[i + 1]) && (i == 0 || hotspot_is_called_from(h, h->words[i + 1])))
-            return hotspot_go(w, h->words[i + 1], at + 16 + 8 * i, h->words[i]);
+            return hotspot_step_to(w, h->words[i + 1], at + 16 + 8 * i, h->words[i]);
     return UNWIND_END_NO_CFI;
 }
 
-/* Where the CPU is in code: how its frame lies. */
+/* How the frame is laid out at the current instruction. */
 enum hotspot_stage {
     HOTSPOT_WHOLE,
     HOTSPOT_BEFORE_PUSH, /* the return address is at the stack pointer */
-    HOTSPOT_AFTER_PUSH,  /* above the saved frame pointer, which is at the stack pointer */
-    HOTSPOT_UNSAVED,     /* the frame is there, the frame pointer is still the caller's */
+    HOTSPOT_AFTER_PUSH,  /* ... above the saved frame pointer, which is at the stack pointer */
+    HOTSPOT_UNSAVED,     /* the frame is allocated, the frame pointer is still the caller's */
     HOTSPOT_UNKNOWN,
 };
 
 #define HOTSPOT_IS(b, at, x, y, z) ((b)[at] == (x) && (b)[(at) + 1] == (y) && (b)[(at) + 2] == (z))
 
-/* Of the function's beginning, whose last HOTSPOT_CODE_BYTES before its frame is whole are in h->bytes. There are two:
- *     push %rbp; [mov %rsp,%rbp;] sub $frame - 16,%rsp                and
+/* Evaluates the function's prologue, of which h->bytes contains the last HOTSPOT_CODE_BYTES before the frame is
+ * complete. There are two forms:
+ *     push %rbp; [mov %rsp,%rbp;] sub $frame - 16,%rsp    and
  *     sub $frame - 8,%rsp; mov %rbp,frame - 16(%rsp) */
 __noinline int hotspot_prologue(__u64 from, __u64 at)
 {
@@ -119,9 +121,9 @@ __noinline int hotspot_prologue(__u64 from, __u64 at)
     return HOTSPOT_UNKNOWN;
 }
 
-/* Of the instructions at h->bytes, which are executed next: whether they return, with nothing but the return address on
- * the stack. Between it and the end of a frame a thread looks whether it is to stop: cmp poll(%r15),%rsp; ja; before 16
- * mov poll(%r15),%r10; test %eax,(%r10). */
+/* Whether the next instructions, at h->bytes, return, with only the return address on the stack. Between the end of
+ * the frame and the return there is a safepoint poll: cmp poll(%r15),%rsp; ja; before 16 mov poll(%r15),%r10; test
+ * %eax,(%r10). */
 static __always_inline bool hotspot_returns(const __u8 *b)
 {
     if (b[0] == 0xc3)
@@ -197,9 +199,9 @@ __noinline int hotspot_compiled(void)
     return hotspot_go_at_stage(&scratch->walk, stage, h->frame_bytes);
 }
 
-/* Stubs begin with push %rbp; mov %rsp,%rbp, or have no frame at all. In front of the return address stands the call:
- * it is right only if that one calls this very stub, or a function of C++ that goes on to it (a call by register does
- * not say). */
+/* Stubs begin with push %rbp; mov %rsp,%rbp, or have no frame at all. The frame pointer led to the right frame only if
+ * the call before the return address calls this stub, or a C++ function that continues in it (a call by register
+ * cannot be verified). */
 static __always_inline bool hotspot_calls_here(struct hotspot_scratch *h, const struct unwind_walk *w, __u64 ip)
 {
     __u64 to;
@@ -232,20 +234,20 @@ __noinline int hotspot_stub(void)
     return end == UNWIND_STEP_RETURNED && !hotspot_calls_here(h, w, w->next.ip) ? UNWIND_END_NO_CFI : end;
 }
 
-/* What an interpreted frame has below its frame pointer, and above it. */
+/* Words of an interpreted frame below and above its frame pointer. */
 enum {
     HOTSPOT_FRAME_METHOD, /* at -24 */
     HOTSPOT_FRAME_LAST_SP,
-    HOTSPOT_FRAME_SENDER_SP, /* the caller's stack pointer before arguments were put there for the interpreter */
+    HOTSPOT_FRAME_SENDER_SP, /* the caller's stack pointer before the interpreter's arguments were pushed */
     HOTSPOT_FRAME_FP,
     HOTSPOT_FRAME_IP,
     HOTSPOT_FRAME_WORDS,
 };
 
-/* The CPU is about to set up an interpreted frame: r13 is the caller's stack pointer until the frame is there, and then
- * the place in the bytecode, which is never on the stack. The return address is at the stack pointer, right below that;
- * then in rax; and at the end on the stack again, when rax has become the method. In between, what is at the stack
- * pointer may be left from before. */
+/* The CPU is about to set up an interpreted frame: r13 is the caller's stack pointer until the frame is complete, and
+ * then the bytecode pointer, which never points into the stack. The return address is first at the stack pointer,
+ * right below r13; then in rax; and finally on the stack again, when rax has become the method. In between, the word
+ * at the stack pointer may be stale. */
 static __always_inline bool hotspot_is_entering(const struct unwind_walk *w)
 {
     return w->interrupted && !w->r.ucontext && w->window.leaf[13] - w->r.sp <= HOTSPOT_FRAME_MAX;
@@ -258,17 +260,17 @@ static __always_inline int hotspot_entering(struct hotspot_scratch *h, struct un
     if (w->r.fp >= w->r.sp && w->r.fp < sender_sp)
         return bpf_probe_read_user(h->words, 16, (const void *)w->r.fp)
                    ? UNWIND_END_BAD_READ
-                   : hotspot_go(w, h->words[1], sender_sp, h->words[0]);
+                   : hotspot_step_to(w, h->words[1], sender_sp, h->words[0]);
     if (bpf_probe_read_user(h->words, 16, (const void *)w->r.sp))
         return UNWIND_END_BAD_READ;
     ip = w->window.leaf[0];
     if (w->r.sp + 8 == sender_sp || !hotspot_is_code(w, ip))
         ip = h->words[0] == w->r.fp ? h->words[1] : h->words[0];
-    return hotspot_is_code(w, ip) ? hotspot_go(w, ip, sender_sp, w->r.fp) : UNWIND_END_NO_CFI;
+    return hotspot_is_code(w, ip) ? hotspot_step_to(w, ip, sender_sp, w->r.fp) : UNWIND_END_NO_CFI;
 }
 
-/* On the way from compiled code r13 is anything until the return address is in rax; on the way there it is what it is
- * for the interpreter, whose frame pointer alone is needed. */
+/* Coming from compiled code, r13 is arbitrary until the return address is in rax; going to compiled code it is as for
+ * the interpreter, and only its frame pointer is needed. */
 #define HOTSPOT_ARGUMENTS_MAX 4096
 
 __noinline int hotspot_adapter(void)
@@ -281,7 +283,7 @@ __noinline int hotspot_adapter(void)
         return UNWIND_END_NO_CFI;
     w = &scratch->walk;
     if (hotspot_is_code(w, w->window.leaf[0]) && w->window.leaf[13] - w->r.sp <= HOTSPOT_ARGUMENTS_MAX)
-        return hotspot_go(w, w->window.leaf[0], w->window.leaf[13], w->r.fp);
+        return hotspot_step_to(w, w->window.leaf[0], w->window.leaf[13], w->r.fp);
     end = hotspot_go_from_sp(w, 0, false);
     return end == UNWIND_STEP_RETURNED && !hotspot_is_code(w, w->next.ip) ? UNWIND_END_NO_CFI : end;
 }
@@ -307,7 +309,7 @@ __noinline int hotspot_interpreted(void)
         return UNWIND_END_NO_CFI;
     if (bpf_probe_read_user(h->words, HOTSPOT_FRAME_WORDS * 8, (const void *)(fp - 24)))
         return UNWIND_END_BAD_READ;
-    /* A method handle's call takes its last argument off again, and puts the return address in its place. */
+    /* A method handle's call removes its last argument and puts the return address in its place. */
     if (h->words[HOTSPOT_FRAME_SENDER_SP] - fp - 8 > HOTSPOT_FRAME_MAX)
         return UNWIND_END_NO_CFI;
     w->next.ip = h->words[HOTSPOT_FRAME_IP];
@@ -367,7 +369,8 @@ __noinline int unwind_frame_runtime(void)
     return UNWIND_GO_ON;
 }
 
-/* Has the native walk go by what the process's HotSpot says, and its frames named, where no other interpreter's are. */
+/* Prepares the native walk to use the process's HotSpot metadata, and to record the names of its frames unless another
+ * interpreter's frames are recorded. */
 static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const struct unwind_process *process,
                                           struct task_struct *task, __u64 id, __u64 time_ns)
 {

@@ -1,5 +1,5 @@
-/* Which piece of HotSpot's code an address is in (hotspot.bpf.h): its heaps, their maps of segments, the blobs in them;
- * and what all parts of that walk share. */
+/* Finds the piece of HotSpot's code that contains an address (hotspot.bpf.h): heaps, their segment maps, the blobs in
+ * them; and the state shared by all parts of that walk. */
 #pragma once
 
 #include "probes/interpreter/python.bpf.h"
@@ -8,15 +8,15 @@
 
 #define HOTSPOT_HEAPS        4
 #define HOTSPOT_HOPS         64
-#define HOTSPOT_WALK_HOPS    4096 /* of one walk: who lies in its memory shall not keep a CPU */
+#define HOTSPOT_WALK_HOPS    4096 /* per walk: a limit on CPU time, in case the memory is corrupt or hostile */
 #define HOTSPOT_SEGMENT_FREE 0xff
-#define HOTSPOT_BLOB_BYTES   256 /* that hold all that is read of one */
-#define HOTSPOT_CODE_BYTES   64  /* looked at of a piece of code */
+#define HOTSPOT_BLOB_BYTES   256 /* contain everything that is read of a blob */
+#define HOTSPOT_CODE_BYTES   64  /* bytes of code that are examined */
 #define HOTSPOT_FRAME_MAX    (1 << 20)
 
 enum hotspot_kind {
     HOTSPOT_STUB,      /* code that sets up a frame pointer, or has no frame */
-    HOTSPOT_FRAMELESS, /* it never has one: it finds which method is to be called */
+    HOTSPOT_FRAMELESS, /* code that never has a frame: it finds the method to be called */
     HOTSPOT_ADAPTER,   /* between compiled and interpreted code: it moves arguments */
     HOTSPOT_COMPILED,  /* frames of one size */
     HOTSPOT_METHOD,    /* ... that belong to a method */
@@ -29,22 +29,22 @@ struct hotspot_heap {
 
 struct hotspot_scratch {
     struct hotspot_layout layout;
-    __u32 heaps; /* known */
+    __u32 heaps; /* number of known heaps */
     __u32 is_begun;
-    __u32 hops; /* left */
+    __u32 hops; /* remaining */
     struct hotspot_heap heap[HOTSPOT_HEAPS];
     __u64 interpreter_low, interpreter_high;
     /* The blob found last. */
     __u64 blob_low, blob_high, code, name;
     __u64 method;
     __u32 blob_kind; /* enum hotspot_kind */
-    __u32 kind;      /* of what is at hand: that, or the interpreter */
+    __u32 kind;      /* of the current address: blob_kind, or the interpreter */
     __u32 frame_bytes;
     __s32 complete;
-    __u32 block; /* found: the segment's number */
-    /* Of the method at hand. */
+    __u32 block; /* result of hotspot_find_block: segment number */
+    /* Of the current method. */
     __u64 symbol[3];       /* class, name, signature */
-    __u64 pool, source_in; /* whose number of the source file it is that is in there */
+    __u64 pool, source_in; /* source_in: the pool or class that contains the index of the source file */
     __u64 words[16];
     __u8 bytes[HOTSPOT_BLOB_BYTES + 8]; /* of a blob or of code */
 };
@@ -63,12 +63,12 @@ static __always_inline struct hotspot_scratch *hotspot_scratch_get(void)
     return bpf_map_lookup_elem(&hotspot_scratch, &cpu);
 }
 
-/* Fields of what lies in h->bytes, by offsets that somebody else said. */
+/* A field of the structure in h->bytes; masked, because the offset comes from the process. */
 #define HOTSPOT_FIELD(h, type, offset)                                                                                 \
     (*(type *)((h)->bytes + ((offset) & (HOTSPOT_BLOB_BYTES - 1) & ~(sizeof(type) - 1))))
 
-/* The heaps and the interpreter as they are now. They change hardly ever; but to read them costs less than to know
- * when. */
+/* Reads the current heaps and the interpreter's range. They rarely change, but reading them costs less than tracking
+ * changes. */
 __noinline int hotspot_read_heaps(void)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -104,7 +104,7 @@ __noinline int hotspot_read_heaps(void)
     return 0;
 }
 
-/* The first segment of the block that holds segment number `segment`: h->block. 0, or -1: there is none. */
+/* Finds the first segment of the block that contains segment number `segment`: h->block. 0; -1: none. */
 __noinline int hotspot_find_block(__u64 segments, __u32 segment)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -123,13 +123,13 @@ __noinline int hotspot_find_block(__u64 segments, __u32 segment)
     return -1;
 }
 
-/* "nmethod", "native nmethod", "vtable chunks" and "I2C/C2I adapters", as they begin. */
+/* First 8 bytes of "nmethod", "native nmethod", "vtable chunks" and "I2C/C2I adapters". */
 #define HOTSPOT_NMETHOD 0x00646f6874656d6eULL
 #define HOTSPOT_NATIVE  0x6e2065766974616eULL
 #define HOTSPOT_VTABLE  0x6320656c62617476ULL
 #define HOTSPOT_I2C_C2I 0x204932432f433249ULL
 
-/* Of the blob whose beginning is in h->bytes. */
+/* Kind of the blob whose start is in h->bytes. */
 static __always_inline __u32 hotspot_kind_of(struct hotspot_scratch *h, __u32 frame_words)
 {
     __u64 name = 0;
@@ -143,7 +143,7 @@ static __always_inline __u32 hotspot_kind_of(struct hotspot_scratch *h, __u32 fr
     return is_method ? HOTSPOT_METHOD : HOTSPOT_COMPILED;
 }
 
-/* Takes in the blob at `blob`. 0, or -1: there is none. */
+/* Reads the blob at `blob`. 0; -1: not a blob. */
 __noinline int hotspot_read_blob(__u64 blob)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -172,7 +172,7 @@ __noinline int hotspot_read_blob(__u64 blob)
     return 0;
 }
 
-/* The blob that holds `address`: 0, or -1: there is none. */
+/* Finds the blob that contains `address`. 0; -1: none. */
 __noinline int hotspot_find_blob(__u64 address)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();

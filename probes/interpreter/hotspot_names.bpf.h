@@ -1,5 +1,5 @@
-/* What code that HotSpot made says of itself (hotspot.bpf.h): the entries of a sample, and, once, what a method or a
- * blob is called. */
+/* Names of HotSpot's JIT code (hotspot.bpf.h): the entries of a sample, and the records with a method's or blob's
+ * name, emitted once. */
 #pragma once
 
 #include "probes/interpreter/hotspot_code.bpf.h"
@@ -9,7 +9,7 @@ static __always_inline struct hotspot_method *hotspot_record(struct python_scrat
     return (struct hotspot_method *)p->code;
 }
 
-/* How long the symbol is; as much of it as there is room for is read. 0: it cannot be, or is none. */
+/* Reads up to `room` bytes of a symbol; returns its full length. 0: unreadable, or no symbol. */
 static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *layout, __u64 symbol, __u8 *to,
                                                  __u32 room)
 {
@@ -30,7 +30,7 @@ static __always_inline int hotspot_pool_entry(__u64 pool, __u32 number, const st
     return python_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
 }
 
-/* The symbol of the file that the method at hand is of; 0: it has none. */
+/* The symbol of the current method's source file; 0: none. */
 static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
 {
     __u64 symbol = 0;
@@ -41,8 +41,8 @@ static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
     return symbol;
 }
 
-/* Tells of the method whose symbols are known: 0 when the ring took it. */
-__noinline int hotspot_tell(__u64 method, __u32 check)
+/* Emits the record of the method whose symbols are in h->symbol. 0: the ring took it. */
+__noinline int hotspot_emit_method(__u64 method, __u32 check)
 {
     struct python_scratch *p = python_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -64,9 +64,9 @@ __noinline int hotspot_tell(__u64 method, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Finds the method's symbols, and what tells it from others at its address; 0: it cannot be read. What a Method points
- * to is given back and used again in the same places when classes are loaded and unloaded, so the names' own letters
- * are in it, too. */
+/* Finds the method's symbols and computes its check, which distinguishes it from other methods at the same address; 0:
+ * unreadable. When classes are unloaded and loaded, the structures of a Method are freed and reused at the same
+ * addresses, so the check includes characters of the names, too. */
 __noinline __u32 hotspot_identify(__u64 method)
 {
     struct python_scratch *p = python_scratch_get();
@@ -98,7 +98,7 @@ __noinline __u32 hotspot_identify(__u64 method)
             return 0;
         h->words[0] = h->words[1] = 0;
         symbol += h->layout.symbol_body;
-        /* All of short ones; of others the end, where names that were made tell themselves apart. */
+        /* All characters of short names; the end of longer ones, where generated names differ. */
         if (length >= 16) {
             python_read(h->words, 16, symbol + length - 16);
         } else if (length >= 8) {
@@ -107,7 +107,7 @@ __noinline __u32 hotspot_identify(__u64 method)
         } else if (length >= 4) {
             python_read(&h->words[0], 4, symbol);
             python_read(&h->words[1], 4, symbol + length - 4);
-        } else if (length) { /* behind it may be another's count of references */
+        } else if (length) { /* the next bytes may be another symbol's reference count */
             python_read(&h->words[0], 1, symbol);
             python_read(&h->words[1], 1, symbol + length - 1);
             hash = hash_mix(hash, h->words[1]);
@@ -120,7 +120,7 @@ __noinline __u32 hotspot_identify(__u64 method)
     return hash >> 32 | 1;
 }
 
-/* The same of a blob that is no method's, by its name. */
+/* The check of a blob without a method, from its name. */
 __noinline __u32 hotspot_identify_blob(void)
 {
     struct python_scratch *p = python_scratch_get();
@@ -134,7 +134,7 @@ __noinline __u32 hotspot_identify_blob(void)
     return hash >> 32 | 1;
 }
 
-__noinline int hotspot_tell_blob(__u64 blob, __u32 check)
+__noinline int hotspot_emit_blob(__u64 blob, __u32 check)
 {
     struct python_scratch *p = python_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -155,13 +155,13 @@ __noinline int hotspot_tell_blob(__u64 blob, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* The frame recorded last runs the code at `code`: a Method, or a blob where `is_blob`. */
+/* Adds an entry: the frame recorded last runs the code at `code`, a Method or, if `is_blob`, a blob. */
 __noinline int hotspot_put(__u64 code, bool is_blob)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct python_scratch *p = python_scratch_get();
     __u32 check;
-    __u64 hash, *told;
+    __u64 hash, *emitted;
 
     if (!scratch || !p || !p->names_code)
         return 0;
@@ -170,8 +170,8 @@ __noinline int hotspot_put(__u64 code, bool is_blob)
     scratch->walk.interpreted = 1;
     if (!check)
         return 0;
-    told = python_to_tell(p, scratch->walk.pid, code, check, &hash);
-    if (told && (is_blob ? hotspot_tell_blob(code, check) : hotspot_tell(code, check)) == 0)
-        *told = hash;
+    emitted = python_emit_slot(p, scratch->walk.pid, code, check, &hash);
+    if (emitted && (is_blob ? hotspot_emit_blob(code, check) : hotspot_emit_method(code, check)) == 0)
+        *emitted = hash;
     return 0;
 }

@@ -1,11 +1,11 @@
-/* The interpreters of the task at hand, around the walk of its native stack: Python's frames are walked ahead of it,
- * those of V8 and HotSpot are native ones, which it passes. A sample has the frames of one of them. */
+/* The interpreters of the current task, in relation to the walk of its native stack: Python's frames are walked before
+ * it; those of V8 and HotSpot are native frames that it passes. A sample contains the frames of one interpreter. */
 #pragma once
 
 #include "probes/interpreter/hotspot.bpf.h"
 #include "probes/interpreter/v8.bpf.h"
 
-/* Ahead of the native walk. */
+/* Called before the native walk. */
 static __always_inline void interpreters_walk(struct unwind_scratch *scratch, struct task_struct *task, __u64 id,
                                               __u64 time_ns)
 {
@@ -23,11 +23,11 @@ static __always_inline void interpreters_walk(struct unwind_scratch *scratch, st
         v8_begin(scratch, process, task, id, time_ns);
 }
 
-/* Behind it. */
+/* Called after the native walk. */
 static __always_inline void interpreters_walked(struct unwind_scratch *scratch, __u64 id)
 {
     if (!no_runtimes && scratch->walk.places)
-        v8_tell_all();
+        v8_emit_queued();
     else
-        python_doubt(scratch, id);
+        python_recheck_thread(scratch, id);
 }

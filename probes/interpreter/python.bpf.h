@@ -1,33 +1,33 @@
-/* The walk of CPython's frames in the kernel half (python.h): finds the state of the thread at hand, follows its
- * frames, and marks which native frame runs which of them. Reads the process's memory only by bpf_probe_read_user:
- * nothing waits, nothing is changed, and what cannot be read ends the walk. All of it is bounded, whatever the memory
- * says: PYTHON_MAX_THREADS threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects. */
+/* BPF side of CPython's frames (python.h): finds the current thread's state, follows its frames, and marks which
+ * native frame runs which of them. Reads the process's memory with bpf_probe_read_user only: never sleeps, changes
+ * nothing, and unreadable memory ends the walk. All loops are bounded, whatever the memory contains:
+ * PYTHON_MAX_THREADS threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_EMITTED code objects. */
 #pragma once
 
 #include "probes/interpreter/python_threads.bpf.h"
 
-#define PYTHON_MAX_TOLD     128
+#define PYTHON_MAX_EMITTED  128
 #define PYTHON_FRAME_WORDS  10
 #define PYTHON_OBJECT_WORDS 14
-/* Records are put in order of time: a code object comes before every sample that may already take it for told. */
-#define PYTHON_TOLD_AHEAD_NS 10000000
+/* Records are sorted by time: this backdates a code object's record before every sample that may rely on it. */
+#define PYTHON_EMITTED_AHEAD_NS 10000000
 
-/* Who has been driven out by another one, or by user space, is told again. */
+/* A code object whose slot was overwritten, by another one or by user space, is emitted again. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, PYTHON_TOLD);
+    __uint(max_entries, PYTHON_EMITTED_MAX);
     __type(key, __u32);
     __type(value, __u64);
-} python_told SEC(".maps");
+} python_emitted SEC(".maps");
 
-/* ---- what a code object says of itself ---- */
+/* ---- metadata of a code object ---- */
 
 static __always_inline struct python_code *code_of(struct python_scratch *p)
 {
     return (struct python_code *)p->code;
 }
 
-/* Reads the text that `address` points to; 0 characters where it cannot be. */
+/* Reads the string that `address` points to; state 0 if it is unreadable. */
 static __always_inline struct python_text python_read_text(const struct python_layout *layout, __u64 address, __u8 *to,
                                                            __u32 room)
 {
@@ -55,8 +55,8 @@ static __always_inline struct python_text python_read_text(const struct python_l
     return text;
 }
 
-/* Tells of the code object whose checked part is in words: 0 when the ring took it. */
-__noinline int python_tell(__u64 address, __u32 check)
+/* Emits the record of the code object whose constant part is in words. 0: the ring took it. */
+__noinline int python_emit_code(__u64 address, __u32 check)
 {
     struct python_scratch *p = python_scratch_get();
     struct python_layout *layout;
@@ -81,14 +81,14 @@ __noinline int python_tell(__u64 address, __u32 check)
     if (python_read(&lines, 8, address + layout->code_lines) || python_read(&bytes, 8, lines + PYTHON_BYTES_SIZE) ||
         bytes > PYTHON_LINES_BYTES) {
         bytes = 0;
-        code->lines_kind = PYTHON_LINES_UNTOLD;
+        code->lines_kind = PYTHON_LINES_UNKNOWN;
     }
     UNWIND_SAME_REGISTER(bytes);
     if (bytes > 0 && bytes <= PYTHON_LINES_BYTES) {
         if (bpf_probe_read_user(code->lines, bytes, (const void *)(lines + PYTHON_BYTES_DATA)) == 0)
             code->lines_bytes = bytes;
         else
-            code->lines_kind = PYTHON_LINES_UNTOLD;
+            code->lines_kind = PYTHON_LINES_UNKNOWN;
     }
     bytes = sizeof(*code) + ((code->lines_bytes + 7) & ~7ULL);
     UNWIND_SAME_REGISTER(bytes);
@@ -98,29 +98,30 @@ __noinline int python_tell(__u64 address, __u32 check)
     return bpf_ringbuf_output(&records, code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Where it is to be noted that this code is told, and what: *ret_hash; NULL: it was told, or is not to be told now.
- * Names are told again with later samples; what others are sampled for is not. Copies of stacks, which may fill half of
- * the ring while rows are missing, do not keep them out. */
-static __always_inline __u64 *python_to_tell(struct python_scratch *p, __u32 pid, __u64 code, __u32 check,
-                                             __u64 *ret_hash)
+/* The slot in which to note `*ret_hash` once this code object's record is emitted; NULL: already emitted, or not to be
+ * emitted now. Names are emitted again with later samples, sampled data is not, so names leave the last quarter of the
+ * ring free. Stack copies, which may fill half of the ring while unwind tables are missing, do not block them. */
+static __always_inline __u64 *python_emit_slot(struct python_scratch *p, __u32 pid, __u64 code, __u32 check,
+                                               __u64 *ret_hash)
 {
-    __u64 hash = python_told_hash(pid, code, check), *told;
-    __u32 at = python_told_place(hash);
+    __u64 hash = python_emitted_hash(pid, code, check), *emitted;
+    __u32 at = python_emitted_index(hash);
 
-    told = bpf_map_lookup_elem(&python_told, &at);
-    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD ||
+    emitted = bpf_map_lookup_elem(&python_emitted, &at);
+    if (!emitted || *emitted == hash || p->emitted >= PYTHON_MAX_EMITTED ||
         bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
         return NULL;
-    p->told++;
+    p->emitted++;
     *ret_hash = hash;
-    return told;
+    return emitted;
 }
 
-/* Of the code object: what tells it from others at its address; 0: it cannot be read. Sees to it that it is told. */
+/* Computes the check of a code object, which distinguishes it from others at the same address; 0: unreadable. Emits
+ * its record if necessary. */
 __noinline __u32 python_check(__u64 address)
 {
     struct python_scratch *p = python_scratch_get();
-    __u64 hash, *told;
+    __u64 hash, *emitted;
     __u32 check;
 
     if (!p || python_read(p->words, PYTHON_CHECKED_BYTES, address + p->layout.code_checked))
@@ -130,9 +131,9 @@ __noinline __u32 python_check(__u64 address)
     for (int i = 0; i < PYTHON_CHECKED_BYTES / 8; i++)
         hash = hash_mix(hash, p->words[i]);
     check = hash >> 32 | 1;
-    told = python_to_tell(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
-    if (told && python_tell(address, check) == 0)
-        *told = hash;
+    emitted = python_emit_slot(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
+    if (emitted && python_emit_code(address, check) == 0)
+        *emitted = hash;
     return check;
 }
 
@@ -176,7 +177,7 @@ static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 m
 
 #define PYTHON_WORD(p, offset) ((p)->words[(offset) / 8 & 15])
 
-/* With the last frame of a run behind it: to the _PyCFrame of the run before. */
+/* After the last frame of a run: goes to the _PyCFrame of the run before. */
 static __always_inline int python_leave_cframe(struct python_scratch *p, __u64 previous)
 {
     __u64 next = p->caller[1];
@@ -222,8 +223,9 @@ __noinline int python_frame(void)
 
 #define PYTHON_UNEVEN (~0ULL)
 
-/* 3.10: the CFrame of the frame that was put last, and to the one before. Between two instructions of an evaluator's
- * beginning, and of its end, there is one more or less of them than there are frames: that is seen at their end. */
+/* 3.10: marks the CFrame of the frame added last, and goes to the previous one. For a few instructions at an
+ * evaluator's start and end there is one CFrame more or less than there are frames: that is detected at the end of the
+ * chain. */
 static __always_inline void python_mark_own(struct python_scratch *p)
 {
     if (p->root == PYTHON_UNEVEN || p->marks >= PYTHON_MAX_OWN_MARKS)
@@ -237,7 +239,7 @@ static __always_inline void python_mark_own(struct python_scratch *p)
         p->root = PYTHON_UNEVEN;
 }
 
-/* A frame that is an object. */
+/* Handles a frame that is an object. */
 __noinline int python_object(void)
 {
     struct python_scratch *p = python_scratch_get();
@@ -282,7 +284,7 @@ __noinline int python_leg(void)
     return end;
 }
 
-/* Where the thread's frames begin. */
+/* Finds the first frame of the thread. */
 static __always_inline int python_first_frame(struct python_scratch *p)
 {
     if (python_read(&p->frame, 8, p->thread + p->layout.thread_current))
@@ -301,8 +303,8 @@ static __always_inline int python_first_frame(struct python_scratch *p)
     return PYTHON_GO_ON;
 }
 
-/* The frames of one of the thread's states. With several, the next one begins where a run has ended, so that nothing is
- * taken for its. */
+/* Walks the frames of one of the thread's states. With several states, the next one must begin at the end of a run, so
+ * that no frame is attributed to the wrong state. */
 __noinline int python_state(__u32 number)
 {
     struct python_scratch *p = python_scratch_get();
@@ -327,7 +329,7 @@ __noinline int python_state(__u32 number)
     return end == PYTHON_GO_ON ? PYTHON_END_TOO_DEEP : end;
 }
 
-/* The lowest of those that are looked for; 0: there are no more. */
+/* The lowest mark not yet reached; 0: none. */
 static __always_inline __u64 python_next_mark(const struct python_scratch *p)
 {
     __u64 lowest = 0;
@@ -345,7 +347,7 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
     return lowest;
 }
 
-/* What is told of code in this sample begins so. */
+/* Initializes the header of the code records of this sample. */
 static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns,
                                          __u32 record_kind)
 {
@@ -357,10 +359,10 @@ static __always_inline void python_begin(struct python_scratch *p, struct task_s
     header->kind = record_kind;
     header->pid = id >> 32;
     header->tid = id;
-    header->time_ns = time_ns - PYTHON_TOLD_AHEAD_NS;
+    header->time_ns = time_ns - PYTHON_EMITTED_AHEAD_NS;
 }
 
-/* Walks the frames of the task at hand, ahead of its native stack. */
+/* Walks the frames of the current task, before its native stack. */
 static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process,
                                         struct task_struct *task, __u64 id, __u64 time_ns)
 {
@@ -369,7 +371,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
 
     if (!p)
         return;
-    p->entries = p->marks = p->told = p->flags = p->kind = p->states = 0;
+    p->entries = p->marks = p->emitted = p->flags = p->kind = p->states = 0;
     __builtin_memset(p->of_state, 0, sizeof(p->of_state));
     p->end = PYTHON_END_WHOLE;
     if (process->interpreters.python.interpreters == 0)
@@ -396,7 +398,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
     scratch->walk.mark = python_next_mark(p);
 }
 
-/* Of one state's marks. One that lies in no frame that was walked stays unreached. */
+/* Passes the marks of one state. A mark that lies in no walked frame stays unreached. */
 __noinline int python_pass(__u32 number, __u64 low, __u64 high)
 {
     struct python_scratch *p = python_scratch_get();
@@ -440,10 +442,10 @@ __noinline int unwind_pass_marks(__u64 low, __u64 high)
     return 0;
 }
 
-/* After the native walk: a thread that was held for none of the interpreter's has run its code; or what was held for
- * its state runs nothing, because it is none any more: a thread that comes to the interpreter now and then has another
- * one each time. */
-static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 id)
+/* Called after the native walk. Drops the remembered thread state if a thread without one has run the interpreter's
+ * code, or if the remembered state has no frames because it was freed: a thread that enters the interpreter now and
+ * then gets another state each time. */
+static __always_inline void python_recheck_thread(struct unwind_scratch *scratch, __u64 id)
 {
     struct python_scratch *p = python_scratch_get();
     struct python_thread *known;
@@ -455,8 +457,7 @@ static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 i
         known->pid = known->tid = 0;
 }
 
-/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. `lost` counts those
- * without room. */
+/* Appends the entries to the record of `size` bytes; returns their size. Counts in `lost` if they do not fit. */
 static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct python_scratch *p = python_scratch_get();

@@ -1,14 +1,14 @@
-/* Which of CPython's threads the task at hand is: the part of the walk (python.bpf.h) that finds where its frames
- * begin, and what is kept of a walk meanwhile.
+/* Finds the CPython thread state of the current task: the part of the walk (python.bpf.h) that finds where its frames
+ * begin, and the state of a walk.
  *
- * The thread is known by its thread pointer: pthread_self(), which the interpreter keeps for each of its threads, lies
- * no more than a struct pthread below it in every C library (on x86-64 at it). So PID namespaces do not matter. Where
- * it was found is remembered; so is that it was not found, until the interpreter has made another thread or the thread
- * is seen in the interpreter's code.
+ * The thread is identified by its thread pointer: pthread_self(), which the interpreter stores for each of its
+ * threads, lies at most a struct pthread below it in every C library (on x86-64 exactly at it). So PID namespaces do
+ * not matter. The result is remembered, also that there is none, until the interpreter has created another thread or
+ * the thread is seen in the interpreter's code.
  *
- * Where a process has several interpreters a thread may have a state in each of them, and frames in several: all that
- * have some are walked, one after the other, and the native walk tells by their marks which run is where. They are
- * looked for anew each time. */
+ * In a process with several interpreters a thread may have a state in each of them, and frames in several: all states
+ * with frames are walked one after the other, and the native walk finds out by their marks how the runs are ordered.
+ * These states are searched anew each time. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -17,23 +17,23 @@
 
 #define UNWIND_MARKS
 #define UNWIND_RUNTIME
-/* Nobody who is looked at has a runtime that makes code: the walk through that is left out, and from Linux 6.8 on not
- * verified either. */
+/* No monitored process has a runtime with JIT code: the walk through that is skipped and, since Linux 6.8, not even
+ * verified. */
 const volatile bool no_runtimes = false;
 
 #define UNWIND_TAIL_WORDS                                                                                              \
     (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + GO_LABELS_MAX * sizeof(struct go_label) / 8 +          \
-     4) /* and links' */
+     4) /* for links */
 #include "probes/common/task.bpf.h"
 #include "probes/unwind/unwind_sample.bpf.h"
 
 #define PYTHON_MAX_THREADS   1024
 #define PYTHON_A_LEG         32
 #define PYTHON_THREADS_KNOWN 2048
-#define PYTHON_MAX_STATES    4    /* of a thread, that have frames */
-#define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller; those of two threads are further apart */
+#define PYTHON_MAX_STATES    4    /* of a thread, with frames */
+#define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller, and two threads' are further apart */
 
-/* The ring that samples go to, too. */
+/* Size of the ring, which samples share. */
 const volatile __u64 ring_bytes = 0;
 
 struct {
@@ -43,27 +43,27 @@ struct {
 
 struct python_scratch {
     struct python_layout layout;
-    __u64 seed; /* of checks: tells processes apart */
+    __u64 seed; /* of checks: distinguishes processes */
     __u64 thread_pointer;
     __u64 interpreter, thread, threads_made;
     __u64 frame, cframe;
-    __u64 root;                  /* 3.10: of its CFrames; ~0: they do not go with the frames */
-    __u64 stack_low, stack_high; /* of the thread: between them lie its C functions */
+    __u64 root;                  /* 3.10: of its CFrames; ~0: they do not match the frames */
+    __u64 stack_low, stack_high; /* of the thread: its C functions' frames lie in between */
     __u64 caller[2];             /* the next _PyCFrame as it was read: its current frame, its previous */
-    __u64 words[16];             /* of the frame or code object at hand */
-    __u32 entries, marks, told;
+    __u64 words[16];             /* of the current frame or code object */
+    __u32 entries, marks, emitted;
     __u32 end;        /* enum python_end */
     __u32 flags;      /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
-    __u32 kind;       /* enum interpreter_kind: whose the entries are */
-    __u32 names_code; /* another runtime's: what its walk meets is put there (hotspot.bpf.h) */
+    __u32 kind;       /* enum interpreter_kind of the entries */
+    __u32 names_code; /* another runtime's walk adds entries here (hotspot.bpf.h) */
     __u32 states;
     __u64 state[PYTHON_MAX_STATES];
     struct {
-        __u32 next, end; /* of each state's marks: the one that is looked for, and behind the last */
+        __u32 next, end; /* of each state's marks: the next one, and the end */
     } of_state[PYTHON_MAX_STATES];
-    __u16 mark_at[PYTHON_MAX_ENTRIES]; /* numbers of the entries that are marks */
+    __u16 mark_at[PYTHON_MAX_ENTRIES]; /* indices of the entries that are marks */
     struct python_entry entry[PYTHON_MAX_ENTRIES];
-    __u64 code[(sizeof(struct python_code) + PYTHON_LINES_BYTES) / 8]; /* the record that tells of one */
+    __u64 code[(sizeof(struct python_code) + PYTHON_LINES_BYTES) / 8]; /* the record of a code object */
 };
 
 struct {
@@ -73,12 +73,12 @@ struct {
     __type(value, struct python_scratch);
 } python_scratch SEC(".maps");
 
-/* Where the state of a thread was found last. Written by any CPU: what is found here is believed only where the
- * process's memory says the same. */
+/* The thread state that was found last for a thread. Written by all CPUs without synchronization: an entry is used
+ * only if the process's memory confirms it. */
 struct python_thread {
     __u32 pid, tid;
     __u64 thread;       /* 0: it has none */
-    __u64 threads_made; /* when that was so */
+    __u64 threads_made; /* at the time of the search */
 };
 
 struct {
@@ -100,7 +100,7 @@ static __always_inline int python_read(void *to, __u32 size, __u64 address)
     return bpf_probe_read_user(to, size, (const void *)address);
 }
 
-/* ---- the thread ---- */
+/* ---- thread states ---- */
 
 static __always_inline bool python_is_thread(struct python_scratch *p, __u64 thread)
 {
@@ -109,7 +109,7 @@ static __always_inline bool python_is_thread(struct python_scratch *p, __u64 thr
     return python_read(&id, 8, thread + p->layout.thread_id) == 0 && p->thread_pointer - id < PYTHON_PTHREAD_BYTES;
 }
 
-/* The interpreter at hand's threads: how many it has made, and the youngest. */
+/* Reads the current interpreter's thread count and its youngest thread. */
 static __always_inline int python_first_thread(struct python_scratch *p)
 {
     if (python_read(&p->threads_made, 8, p->interpreter + p->layout.interpreter_made) ||
@@ -118,8 +118,8 @@ static __always_inline int python_first_thread(struct python_scratch *p)
     return 0;
 }
 
-/* To the next thread: 1 found (p->thread), 0 go on, -1 there is none. A function of its own, and of nothing, as those
- * below: the verifier checks it once. */
+/* Goes to the next thread: 1 found (p->thread), 0 continue, -1 there is none. A global function without arguments,
+ * like those below: the verifier checks it once. */
 __noinline int python_next_thread(void)
 {
     struct python_scratch *p = python_scratch_get();
@@ -131,7 +131,7 @@ __noinline int python_next_thread(void)
     return python_read(&p->thread, 8, p->thread + p->layout.thread_next) ? -1 : 0;
 }
 
-/* Some threads on. */
+/* Advances by some threads. */
 __noinline int python_search(void)
 {
     int found = 0;
@@ -141,8 +141,8 @@ __noinline int python_search(void)
     return found;
 }
 
-/* Of several interpreters: whether the thread has frames in this one. Before 3.12 a state may be lent to another
- * thread, whose id it does not take: there its innermost evaluator lies on this thread's stack. */
+/* With several interpreters: whether the thread has frames in this one. Before 3.12 a state may be lent to another
+ * thread without adopting its ID: then its innermost evaluator lies on this thread's stack. */
 static __always_inline bool python_is_state(struct python_scratch *p)
 {
     __u64 at = p->thread + p->layout.thread_current, current;
@@ -163,7 +163,8 @@ static __always_inline int python_next_interpreter(struct python_scratch *p)
     return python_first_thread(p);
 }
 
-/* Takes the thread at hand if it is one, and goes to the next one of all interpreters: 0 go on, -1 there is none. */
+/* Collects p->thread if it is a state of this thread, and goes to the next one of all interpreters: 0 continue, -1
+ * there is none. */
 __noinline int python_next_state(void)
 {
     struct python_scratch *p = python_scratch_get();
@@ -182,7 +183,7 @@ __noinline int python_next_state(void)
     return python_read(&p->thread, 8, p->thread + p->layout.thread_next) ? -1 : 0;
 }
 
-/* Some threads on. */
+/* Advances by some threads. */
 __noinline int python_collect(void)
 {
     int ended = 0;
@@ -199,7 +200,7 @@ static __always_inline struct python_thread *python_thread_known(__u64 id)
     return bpf_map_lookup_elem(&python_threads, &at);
 }
 
-/* Its state in the only interpreter. False: the thread runs no Python. */
+/* Finds the thread's state in the only interpreter. False: the thread runs no Python. */
 static __always_inline bool python_find_thread(struct python_scratch *p, __u64 id)
 {
     struct python_thread *known = python_thread_known(id);

@@ -1,13 +1,13 @@
-/* V8's frames in the kernel half (v8.h): which of the native frames are JavaScript's, and of which function.
+/* BPF side of V8's frames (v8.h): which native frames are JavaScript's, and of which function.
  *
- * The function lies beneath the frame pointer, and above it a context; frames of V8's own (stubs, exits to C++,
- * WebAssembly, regular expressions) have a small integer in the context's place. Objects are believed by their types
- * alone: context, SharedFunctionInfo, ScopeInfo. They move when garbage is collected, and another function may come to
- * lie at the same address: it has another check, which is made of what a function keeps (where it begins and ends, its
- * script's number, the hash of its name).
+ * The function lies below the frame pointer, and a context above the function; V8's own frames (stubs, exits to C++,
+ * WebAssembly, regular expressions) have a small integer in place of the context. Objects are recognized by their
+ * types: context, SharedFunctionInfo, ScopeInfo. Garbage collection moves them, so another function may come to lie at
+ * the same address; it has another check, computed from what a function keeps (start and end, script ID, hash of its
+ * name).
  *
- * Of the leaf alone it is not known whether the frame pointer is its own yet, or still: before its frame is made and
- * after it was left it is its caller's. Then the function is on the stack all the same, just beneath a native frame
+ * Only for the leaf it is uncertain whether the frame pointer is its own: before its frame is set up and after it is
+ * left, it is the caller's. The function found is then still on the stack, just below a native frame
  * (PYTHON_PLACED_CALLER). */
 #pragma once
 
@@ -20,10 +20,9 @@ static __always_inline int v8_is_small(__u64 word)
     return (__u32)word == 0;
 }
 
-/* ---- which function ---- */
+/* ---- function ---- */
 
-/* Where a function begins and ends and what it is called, by its ScopeInfo, which by its type it is: 0, or -1 when it
- * is none. */
+/* Reads start, end and name of a function from its ScopeInfo, whose type was checked. 0; -1: inconsistent. */
 __noinline int v8_scope(__u64 scope)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -62,7 +61,7 @@ __noinline int v8_scope(__u64 scope)
     return v->end >= v->start ? 0 : -1;
 }
 
-/* Hash and length of a name. A small integer stands for none. */
+/* Hash and length of a name. A small integer means no name. */
 static __always_inline int v8_name_hash(__u64 name, __u64 *ret)
 {
     *ret = 0;
@@ -71,8 +70,8 @@ static __always_inline int v8_name_hash(__u64 name, __u64 *ret)
     return python_read(ret, 8, name - V8_TAG + 8);
 }
 
-/* Of the function of a frame: what tells it from others at its SharedFunctionInfo's address; 0: it cannot be read, 1:
- * it is none of a script's. */
+/* Computes the check of a frame's function, which distinguishes it from others at its SharedFunctionInfo's address; 0:
+ * unreadable, 1: not a function of a script. */
 __noinline __u32 v8_check(__u64 shared)
 {
     struct python_scratch *p = python_scratch_get();
@@ -86,7 +85,7 @@ __noinline __u32 v8_check(__u64 shared)
         return 0;
     type = v8_type(scope);
     if (type >= 0 && !(type & v->layout.not_string))
-        return 1; /* of V8's own: it has a name and nothing else */
+        return 1; /* a function of V8's own: it only has a name */
     if (type != v->layout.scope_type || v8_scope(scope))
         return 0;
     v->script = script;
@@ -100,9 +99,9 @@ __noinline __u32 v8_check(__u64 shared)
     return hash >> 32 | 2;
 }
 
-/* ---- what it says of itself ---- */
+/* ---- metadata ---- */
 
-/* The text at hand into the record. */
+/* Copies the current string to the record. */
 static __always_inline struct v8_text v8_put_text(struct v8_scratch *v, __u8 *to, __u64 room)
 {
     struct v8_text text = {};
@@ -118,7 +117,7 @@ static __always_inline struct v8_text v8_put_text(struct v8_scratch *v, __u8 *to
     return text;
 }
 
-/* A function without a name of its own may have one that V8 made up of where it is assigned to. */
+/* A function without a name may have one that V8 inferred from what it is assigned to. */
 static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v8_code *code)
 {
     struct v8_text none = {}, empty = {.width = 1};
@@ -138,8 +137,8 @@ static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v
     return v8_put_text(v, code->name_data, V8_NAME_BYTES);
 }
 
-/* Tells of the function that was looked at last: 0 when the ring took it. */
-__noinline int v8_tell(__u64 shared, __u32 check)
+/* Emits the record of the function that v8_check examined last. 0: the ring took it. */
+__noinline int v8_emit(__u64 shared, __u32 check)
 {
     struct python_scratch *p = python_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
@@ -172,48 +171,48 @@ __noinline int v8_tell(__u64 shared, __u32 check)
     return bpf_ringbuf_output(&records, code, sizeof(*code), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Notes that an entry's function is to be told: it was not, or its place in the table is another's. */
-static __always_inline void v8_note_untold(struct v8_scratch *v, __u32 entry, __u64 shared, __u32 check)
+/* Queues an entry's function for emission, if its record was not emitted or its slot was overwritten. */
+static __always_inline void v8_queue_emission(struct v8_scratch *v, __u32 entry, __u64 shared, __u32 check)
 {
-    __u64 hash = python_told_hash(bpf_get_current_pid_tgid() >> 32, shared, check), *told;
-    __u32 place = python_told_place(hash);
+    __u64 hash = python_emitted_hash(bpf_get_current_pid_tgid() >> 32, shared, check), *emitted;
+    __u32 index = python_emitted_index(hash);
 
-    told = bpf_map_lookup_elem(&python_told, &place);
-    if (!told || *told == hash || v->untold_count >= PYTHON_MAX_TOLD)
+    emitted = bpf_map_lookup_elem(&python_emitted, &index);
+    if (!emitted || *emitted == hash || v->queued_count >= PYTHON_MAX_EMITTED)
         return;
-    v->untold[v->untold_count & (PYTHON_MAX_TOLD - 1)] = entry;
-    v->untold_count++;
+    v->queued[v->queued_count & (PYTHON_MAX_EMITTED - 1)] = entry;
+    v->queued_count++;
 }
 
-/* Tells of an entry's function: 0, or -1 when this sample is to tell no more. */
-__noinline int v8_tell_entry(__u32 number)
+/* Emits the record of an entry's function. 0; -1: this sample emits no more. */
+__noinline int v8_emit_entry(__u32 number)
 {
     struct python_scratch *p = python_scratch_get();
     struct python_entry *entry;
-    __u64 hash, *told, at = number;
-    __u32 place;
+    __u64 hash, *emitted, at = number;
+    __u32 index;
 
     UNWIND_SAME_REGISTER(at);
     if (!p || at >= PYTHON_MAX_ENTRIES || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
         return -1;
     entry = &p->entry[at];
-    hash = python_told_hash(bpf_get_current_pid_tgid() >> 32, entry->code, entry->check);
-    place = python_told_place(hash);
-    told = bpf_map_lookup_elem(&python_told, &place);
-    if (told && *told != hash && v8_check(entry->code) == entry->check && v8_tell(entry->code, entry->check) == 0)
-        *told = hash;
+    hash = python_emitted_hash(bpf_get_current_pid_tgid() >> 32, entry->code, entry->check);
+    index = python_emitted_index(hash);
+    emitted = bpf_map_lookup_elem(&python_emitted, &index);
+    if (emitted && *emitted != hash && v8_check(entry->code) == entry->check && v8_emit(entry->code, entry->check) == 0)
+        *emitted = hash;
     return 0;
 }
 
-/* Tells of those that were noted. After the walk, whose calls are as deep as calls can be. */
-__noinline int v8_tell_all(void)
+/* Emits the queued records. After the walk, which already uses the maximum depth of calls. */
+__noinline int v8_emit_queued(void)
 {
     struct v8_scratch *v = v8_scratch_get();
 
     if (!v)
         return 0;
-    for (__u32 i = 0; i < PYTHON_MAX_TOLD && i < v->untold_count; i++)
-        if (v8_tell_entry(v->untold[i]))
+    for (__u32 i = 0; i < PYTHON_MAX_EMITTED && i < v->queued_count; i++)
+        if (v8_emit_entry(v->queued[i]))
             break;
     return 0;
 }
@@ -221,17 +220,17 @@ __noinline int v8_tell_all(void)
 /* ---- frames ---- */
 
 #if defined(__TARGET_ARCH_x86)
-#define V8_BYTES_BEHIND 24          /* what follows where a frame is left, up to the return */
-#define V8_BYTES_AHEAD  32          /* what comes before a frame is made */
+#define V8_BYTES_BEHIND 24          /* bytes between leaving the frame and the return */
+#define V8_BYTES_AHEAD  32          /* bytes before the frame is set up */
 #define V8_ENTER_1      0xe5894855U /* push rbp; mov rbp, rsp */
-#define V8_ENTER_2      0xec8b4855U /* the same, written in the other way */
+#define V8_ENTER_2      0xec8b4855U /* the same in the other encoding */
 #define V8_LEAVE_1      0x5de58b48U /* mov rsp, rbp; pop rbp */
 #define V8_LEAVE_2      0x5dec8948U
-#define V8_LEAVE_JUMP   0x006d8b48U /* mov rbp, [rbp]: a call in place of the function's own return */
+#define V8_LEAVE_JUMP   0x006d8b48U /* mov rbp, [rbp]: a tail call */
 
-/* Whether the frame pointer may not be that of the code at `ip`: it stands before where it makes its frame, or behind
- * where it leaves it. */
-__noinline int v8_is_between(__u64 ip)
+/* Whether the frame pointer may not be that of the code at `ip`, because the frame is not yet set up or already left.
+ */
+__noinline int v8_is_outside_frame(__u64 ip)
 {
     struct v8_scratch *v = v8_scratch_get();
     const __u8 *bytes;
@@ -251,26 +250,26 @@ __noinline int v8_is_between(__u64 ip)
     return found;
 }
 #else
-__noinline int v8_is_between(__u64 ip)
+__noinline int v8_is_outside_frame(__u64 ip)
 {
     return 1;
 }
 #endif
 
-/* The frame recorded last may be of a function of a script's. */
+/* Adds an entry if the frame recorded last runs a function of a script. */
 __noinline int v8_place(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct python_scratch *p = python_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
     __u64 function, shared, at;
-    __u32 check, place;
+    __u32 check, index;
     int type;
 
     if (!scratch || !p || !v)
         return 0;
     at = scratch->walk.r.fp + v->layout.frame_function;
-    /* Of the leaf, what is not pushed yet is of a function before. */
+    /* For the leaf, what is not pushed yet is of an earlier function. */
     if ((scratch->walk.interrupted && scratch->walk.r.sp > at) || python_read(v->words, 16, at))
         return 0;
     function = v->words[0];
@@ -282,13 +281,13 @@ __noinline int v8_place(void)
     check = v8_check(shared);
     if (check == 1)
         return 0;
-    place = scratch->walk.frames;
+    index = scratch->walk.frames;
     if (scratch->walk.interrupted &&
-        (scratch->walk.object != UNWIND_MAPPING_NO_CODE || v8_is_between(scratch->walk.r.ip)))
-        place |= PYTHON_PLACED_CALLER;
+        (scratch->walk.object != UNWIND_MAPPING_NO_CODE || v8_is_outside_frame(scratch->walk.r.ip)))
+        index |= PYTHON_PLACED_CALLER;
     if (check)
-        v8_note_untold(v, p->entries, shared, check);
-    python_put(p, shared, place, check);
+        v8_queue_emission(v, p->entries, shared, check);
+    python_put(p, shared, index, check);
     return 0;
 }
 
@@ -308,7 +307,7 @@ __noinline int unwind_frame_placed(void)
     return UNWIND_GO_ON;
 }
 
-/* Has the native walk look at its frames. */
+/* Prepares the native walk to examine frames for JavaScript functions. */
 static __always_inline void v8_begin(struct unwind_scratch *scratch, const struct unwind_process *process,
                                      struct task_struct *task, __u64 id, __u64 time_ns)
 {
@@ -323,6 +322,6 @@ static __always_inline void v8_begin(struct unwind_scratch *scratch, const struc
     p->end = PYTHON_END_WHOLE;
     python_begin(p, task, id, time_ns, RECORD_V8_CODE);
     v->layout = process->interpreters.v8;
-    v->source_bytes = v->untold_count = 0;
+    v->source_bytes = v->queued_count = 0;
     scratch->walk.interpreted = scratch->walk.places = 1;
 }

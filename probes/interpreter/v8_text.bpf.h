@@ -1,36 +1,36 @@
-/* Strings of V8 (v8.h) as they lie in memory, and lines counted in them: what v8.bpf.h tells of a function once.
+/* Reads V8's strings (v8.h) and counts lines in them, for the records that v8.bpf.h emits.
  *
- * A string is characters, or leads to others: to one that is the same (thin), to a part of another (sliced), to two
- * that it consists of (cons), to memory outside of the heap (external). Pieces are followed without an end of their
- * own, in a bounded number of steps. */
+ * A string consists of characters, or refers to other strings: to an equal one (thin), to a part of another (sliced),
+ * to two that it concatenates (cons), to memory outside the heap (external). References are followed in a bounded
+ * number of steps. */
 #pragma once
 
 #include "probes/interpreter/python.bpf.h"
 
-#define V8_TEXT_BYTES   1024 /* of one text: as many as the longest may have */
-#define V8_PIECES       8    /* that wait for those before them */
+#define V8_TEXT_BYTES   1024 /* of one string: the maximum */
+#define V8_PIECES       8    /* pending, behind those before them */
 #define V8_STEPS        24
 #define V8_CHUNK_BYTES  4096
-#define V8_SOURCE_BYTES 262144 /* of source that lines are counted in, of all functions that a sample tells */
+#define V8_SOURCE_BYTES 262144 /* source bytes in which lines are counted, for all functions of a sample */
 
 struct v8_scratch {
     struct v8_layout layout;
-    __u64 words[8];                    /* of the object at hand */
-    __u64 name, inferred_name, script; /* of the function at hand: tagged pointers; a name that it has not: 0 */
-    __u64 start, end;                  /* of it, in its script's source: characters */
+    __u64 words[8];                    /* of the current object */
+    __u64 name, inferred_name, script; /* of the current function: tagged pointers; no name: 0 */
+    __u64 start, end;                  /* of the function in its script's source: characters */
     __u64 piece[V8_PIECES];
     __u32 pieces;
-    __u32 width;      /* bytes a character; 0: not known yet */
-    __u32 used;       /* of text[] */
-    __u32 room;       /* characters that are still wanted of it */
+    __u32 width;      /* bytes per character; 0: not known yet */
+    __u32 used;       /* bytes of text[] */
+    __u32 room;       /* characters still wanted */
     __u64 skip, take; /* the next piece is a part of a string */
     __u32 is_part;
-    __u32 locates; /* the one piece is not copied: where it is, is asked */
+    __u32 locates; /* the single piece is located instead of copied */
     __u64 located, located_length;
-    __u64 left, counted; /* of the source: to count in; words of the chunk that were */
-    __u32 untold_count;
-    __u16 untold[PYTHON_MAX_TOLD]; /* entries whose functions are to be told */
-    __u32 source_bytes;            /* of this sample, that lines were counted in */
+    __u64 left, counted; /* of the source: bytes left to count in; words of the chunk already counted */
+    __u32 queued_count;
+    __u16 queued[PYTHON_MAX_EMITTED]; /* entries whose functions' records are to be emitted */
+    __u32 source_bytes;               /* of this sample, in which lines were counted */
     __u32 newlines, returns, separators;
     __u8 text[2 * V8_TEXT_BYTES];
     __u64 chunk[V8_CHUNK_BYTES / 8];
@@ -50,7 +50,7 @@ static __always_inline struct v8_scratch *v8_scratch_get(void)
     return bpf_map_lookup_elem(&v8_scratch, &cpu);
 }
 
-/* An object's type; -1: it is none. */
+/* An object's type; -1: not an object. */
 __noinline int v8_type(__u64 object)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -69,7 +69,7 @@ static __always_inline void v8_push(struct v8_scratch *v, __u64 object)
     v->pieces++;
 }
 
-/* Characters that lie at `address`, as many as are still wanted. */
+/* Copies characters at `address`, as many as are still wanted. */
 static __always_inline int v8_characters(struct v8_scratch *v, __u64 address, __u64 length, __u32 width)
 {
     __u64 bytes, used = v->used;
@@ -101,7 +101,7 @@ static __always_inline int v8_characters(struct v8_scratch *v, __u64 address, __
     return 0;
 }
 
-/* Two strings one after the other; the empty one that is left when a cons string was made flat is nothing. */
+/* Two strings in sequence; skips the empty second one of a flattened cons string. */
 static __always_inline int v8_cons(struct v8_scratch *v, __u64 address)
 {
     __u64 first, second;
@@ -131,7 +131,7 @@ static __always_inline int v8_part(struct v8_scratch *v, __u64 address, __u32 le
     return 0;
 }
 
-/* The piece that is next: 0, or -1 when it cannot be read. */
+/* Handles the next piece. 0; -1: unreadable. */
 __noinline int v8_piece(void)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -178,8 +178,8 @@ __noinline int v8_piece(void)
     return v8_characters(v, data, length, width);
 }
 
-/* The string into text[], at most `room` characters of it: 0, or -1 when it is none or cannot be read. Or, if
- * `locates`, where it is. */
+/* Reads up to `room` characters of the string into text[]; with `locates`, finds its address instead. 0; -1: not a
+ * string, or unreadable. */
 __noinline int v8_string(__u64 object, __u32 room, __u32 locates)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -203,7 +203,7 @@ __noinline int v8_string(__u64 object, __u32 room, __u32 locates)
 
 #define V8_BYTES(width, c) ((width) == 1 ? (c)*0x0101010101010101ULL : (c)*0x0001000100010001ULL)
 
-/* How many characters of the word are 0; `high`: the uppermost bit of each character. */
+/* Number of zero characters in the word; `high`: the top bit of each character. */
 static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
 {
     __u64 zeros = ~(((word & ~high) + ~high) | word | ~high);
@@ -213,7 +213,7 @@ static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
 
 #define V8_WORDS_A_LEG 32
 
-/* Counts in some more words of the chunk at hand. */
+/* Counts in some more words of the current chunk. */
 __noinline int v8_count_leg(void)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -248,8 +248,8 @@ __noinline int v8_clear_chunk(void)
     return 0;
 }
 
-/* Counts in V8_CHUNK_BYTES of the source, or what is left of it; behind that, zeros are no ends of lines. 0: go on. How
- * far it has come is kept in the scratch only, so that the verifier checks one chunk for all. */
+/* Counts in the next V8_CHUNK_BYTES of the source, or the rest of it; the padding zeros are not line ends. 0:
+ * continue. Progress is kept in the scratch memory only, so that the verifier checks one chunk for all. */
 __noinline int v8_count_chunk(void)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -272,8 +272,8 @@ __noinline int v8_count_chunk(void)
     return 0;
 }
 
-/* The line that character `start` of the source is in. 0: it cannot be read, or lies too far behind, or lines end in
- * ways that take more than counting; -1: this sample has counted enough, another one may. */
+/* The line of character `start` of the source. 0: unreadable, too far from the start, or with line ends that simple
+ * counting cannot handle; -1: this sample has counted enough, a later one may. */
 __noinline int v8_line(__u64 source, __u64 start)
 {
     struct v8_scratch *v = v8_scratch_get();

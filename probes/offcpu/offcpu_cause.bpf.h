@@ -1,4 +1,4 @@
-/* What a thread waits for that leaves its CPU: its state, its system call and what that is about. For offcpu.bpf.c. */
+/* What a thread that leaves its CPU waits for: its state, its system call and the object of that. For offcpu.bpf.c. */
 #pragma once
 
 #include "probes/common/syscalls.bpf.h"
@@ -26,8 +26,8 @@ static __always_inline __u8 object_of(struct file *file)
                                                      : REQUEST_OBJECT_OTHER;
 }
 
-/* `is_current`: its memory can be read. A function of its own, as those below are that are no part of the walk: the
- * stack is for that. */
+/* `is_current`: its memory can be read. Not inlined, like all functions below that are not part of the walk: the walk
+ * needs the BPF stack. */
 static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *task, const void *registers,
                                  bool is_current)
 {

@@ -1,12 +1,12 @@
-/* What the program that sees threads leave their CPUs and the one that reads the stacks of those that sleep have in
- * common: the table of threads, which is the first one's, and how the record of a stack begins. */
+/* Shared by the programs on context switches (offcpu.bpf.c) and the reader of sleeping tasks' stacks
+ * (sleeping_tasks.bpf.c): the table of threads, which the former owns, and the start of a stack record. */
 #pragma once
 
 #include "probes/common/cgroup.bpf.h"
 #include "probes/offcpu.h"
 #include "probes/unwind/unwind_sample.bpf.h"
 
-/* By thread. All there from the start: nothing may be allocated under the scheduler's locks. */
+/* By thread. Preallocated: nothing may be allocated under the scheduler's locks. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, OFF_CPU_MAX_THREADS);
@@ -38,7 +38,7 @@ static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scr
     return s;
 }
 
-/* The kernel's part, of a thread that does not run; false: it has gone on to. */
+/* Takes the kernel stack of a thread that is not running; false: it has started to run. */
 static __always_inline bool stack_take_kernel(struct unwind_scratch *scratch, struct task_struct *task)
 {
     struct cpu_sample *s = sample_of(scratch);

@@ -1,6 +1,6 @@
-/* Tells one stack of a waiting thread from the next: a hash of all that its record says of where the thread is and what
- * it works for, so that who waits there again is told without a stack. Of the record in the CPU's scratch; see
- * offcpu.bpf.c. */
+/* Hashes a waiting thread's stack: everything its record contains about where the thread is and what it works for. A
+ * thread that waits in the same place again is recorded without a stack. Operates on the record in the CPU's scratch
+ * memory; see offcpu.bpf.c. */
 #pragma once
 
 #include "probes/context/sample_context.bpf.h"
@@ -9,7 +9,7 @@
 #define HASH_WORDS       (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
 #define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
 
-/* Of the first words of data[]. Never 0. */
+/* Hashes the first words of data[]. Never 0. */
 __noinline __u64 hash_stack(__u32 words)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -21,7 +21,7 @@ __noinline __u64 hash_stack(__u32 words)
     return hash | 1;
 }
 
-/* With the interpreter's frames, which the native ones do not tell apart. */
+/* Adds the interpreter's frames, which native frames do not distinguish. */
 __noinline __u64 hash_interpreted(__u64 hash)
 {
     struct python_scratch *p = python_scratch_get();
@@ -34,7 +34,7 @@ __noinline __u64 hash_interpreted(__u64 hash)
     return hash_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
 }
 
-/* With the traced request. */
+/* Adds the traced request. */
 __noinline __u64 hash_ids(__u64 hash)
 {
     const struct link_ids *ids = context_ids_get();
@@ -45,7 +45,7 @@ __noinline __u64 hash_ids(__u64 hash)
     return hash_mix(hash, ids->span_id) | 1;
 }
 
-/* With the goroutine's labels, whose unused bytes are 0. */
+/* Adds the goroutine's labels, whose unused bytes are 0. */
 __noinline __u64 hash_labels(__u64 hash, __u32 count)
 {
     const struct go_labels_scratch *labels = go_labels_scratch_get();
@@ -57,11 +57,11 @@ __noinline __u64 hash_labels(__u64 hash, __u32 count)
     return hash_mix(hash, count) | 1;
 }
 
-/* 0: user space has to finish it first. */
+/* 0: the stack is incomplete until user space finishes it. */
 static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct cpu_sample *s)
 {
     __u64 hash;
-    if (end_is_mendable(s->user_end))
+    if (end_is_resumable(s->user_end))
         return 0;
     hash = hash_stack(s->kernel_frames + s->user_frames);
     if (scratch->walk.interpreted)

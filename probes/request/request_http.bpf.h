@@ -1,5 +1,4 @@
-/* HTTP/1 as far as the kernel half reads it: which bytes begin a request, which begin a reply. Part of request.bpf.c.
- */
+/* HTTP/1 parsing for request tracing: which bytes begin a request, which begin a reply. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_calls.bpf.h"
@@ -127,7 +126,7 @@ static __always_inline void append_line(struct request_record *r, const void *bu
         r->line_bytes = at + more;
 }
 
-/* Places of a line looked at together: verified once, and not for each of them. */
+/* Positions of a line examined per step: verified once for all steps. */
 #define LINE_PIECE 16
 enum { LINE_GOES_ON, LINE_HAS_VERSION, LINE_HAS_NONE };
 
@@ -147,8 +146,8 @@ __noinline int version_in_piece(__u64 number, __u32 from)
     return LINE_GOES_ON;
 }
 
-/* Is what was kept of the request's beginning a line of HTTP/1, or longer than what is kept? Asked only where no reply
- * told. */
+/* Whether the stored start of the request is an HTTP/1 request line, or longer than what is stored. Needed only if no
+ * reply was seen. */
 static __always_inline bool has_version(struct request_connection *c)
 {
     int says = LINE_GOES_ON;

@@ -42,9 +42,9 @@ static __always_inline void take_more(struct request_thread *t, struct request_c
     }
 }
 
-/* The next request on a connection that is kept, in one read: so the one before has to be told first. Bytes that are
- * none (the rest of what was refused, another protocol after an upgrade) take its line away: it gets no record any
- * more. */
+/* The next request on a persistent connection, in one read: the previous one must be recorded first. Bytes that are
+ * not a request (the rest of a refused one, another protocol after an upgrade) clear its line: it gets no further
+ * record. */
 static __always_inline int take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
 {
     if (c->active && (c->dirty || c->recorded_ns))
@@ -55,7 +55,7 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     return match;
 }
 
-/* A socket on which no request was seen before: most are no server's, and a look at the first bytes has to tell. */
+/* A socket on which no request was seen before: most do not belong to a server, so the first bytes decide. */
 static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk,
                                                                 __u64 pid_tgid, const void *buffer, __u32 size,
                                                                 __u64 now, int *ret_match)

@@ -5,7 +5,7 @@
 #include "probes/request/request_absence.bpf.h"
 #include "probes/request/request_http.bpf.h"
 
-/* A thread that works on a request sends to somebody else: a call to another service. */
+/* A thread that works on a request sends to another socket: a call to another service. */
 static __always_inline void called(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, bool connecting,
                                    __u64 now)
 {
@@ -155,9 +155,9 @@ __noinline int complete(__u64 number, __u64 now)
     return 0;
 }
 
-/* A connection ends, and bytes were sent on it that were not seen. If somebody is in the middle of sending them he says
- * so when he is back; if nobody comes, the end of the request was never seen, and what was known of it holds. False: no
- * request, after all. */
+/* A connection ends, and bytes were sent on it that were not seen. If a send is in progress, its return completes the
+ * request (find_unfinished); otherwise the end of the request was never seen, and what is known of it is final. False:
+ * not a request after all. */
 __noinline int set_aside(__u64 number, __u64 socket, __u32 end_seq, __u64 now)
 {
     struct request_connection *c = connection_find(number);
@@ -183,9 +183,9 @@ static __always_inline bool is_full(struct sock *sk)
     return room - queued < queued >> 1;
 }
 
-/* Somebody is back from a send on `fd`, of whose connection nothing is known any more: was it set aside because of what
- * he sent? On its own socket he may have sent a part of what is missing; where a closed descriptor hides the socket
- * (0), it must be all of it. Its number; 0: no. */
+/* A thread returns from a send on `fd` whose connection is unknown: was the connection set aside because of this send?
+ * On its own socket the send may be a part of what is missing; if a closed descriptor hides the socket (0), it must be
+ * all of it. Returns the connection's number; 0: no. */
 __noinline __u64 find_unfinished(__s32 fd, __u32 bytes, __u64 socket, __u64 now)
 {
     __u64 key = unfinished_key(bpf_get_current_pid_tgid() >> 32, fd);
@@ -242,8 +242,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    if (!t && !socket_name(sk) &&
-        !unfinished_until_ns) /* any thread may send a reply, or the rest of one: the socket tells, by one load */
+    if (!t && !socket_name(sk) && !unfinished_until_ns) /* any thread may send a reply, or the rest of one: a single
+                                                           load of the socket's name decides */
         return;
     __u64 now = bpf_ktime_get_ns();
     connection_expect(sk);

@@ -1,4 +1,4 @@
-/* What the kernel half remembers of requests: maps, and how their entries are found and made. Part of request.bpf.c.
+/* State of request tracing on the BPF side: maps, and how their entries are found and created. Part of request.bpf.c.
  *
  * A connection holds its latest request; a thread holds which connection it works for. Threads that never served a
  * request cost one load of `tracked` in every program. */
@@ -54,7 +54,7 @@ struct request_thread {
     __u64 queued_ns;
     __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
     __u64 idle_run_queue_ns;
-    __s32 wait_fd;     /* what poll() looks at, read while it could be; -1 */
+    __s32 wait_fd;     /* the descriptor that poll() waits on, read while it was readable; -1 */
     __u32 wait_state;  /* the state that it went to sleep in */
     __u32 stack_place; /* of the wait that it just came back from: 1 + where its user stack is to go; 0: nowhere */
     __s32 long_call;   /* 1 + the system call of its last long wait */
@@ -90,7 +90,7 @@ struct request_connection {
     __u8 counted_class;
     bool active;  /* a request is there, replied to or not */
     bool replied; /* its reply has begun */
-    bool partial; /* not enough bytes yet to tell that it is HTTP */
+    bool partial; /* not enough bytes yet to recognize HTTP */
     bool dirty;   /* sent since it was last published */
     bool counted;
     bool tail;    /* any tail_* is set */
@@ -116,15 +116,15 @@ _Static_assert(__builtin_offsetof(struct request_connection, r) == 2 * 64, "two 
 /* A connection on which a thread called another service for a request. */
 struct request_call {
     __u64 connection;
-    __u64 request; /* start_ns, to tell that it is still the same */
+    __u64 request; /* start_ns, to verify that it is still the same */
     bool sent, answered;
 };
 
-/* A request whose connection ended when not all that was sent on it had been seen: mostly a send is under way, which
- * tells when it is over. */
+/* A request whose connection ended before everything sent on it was seen: usually a send is in progress, whose return
+ * completes it. */
 struct request_unfinished {
     __u64 connection;
-    __u64 request; /* start_ns, to tell that it is still the same */
+    __u64 request; /* start_ns, to verify that it is still the same */
     __u64 socket;
     __u64 ended_ns;
     __u32 end_seq; /* what was sent, by TCP's count */
@@ -137,7 +137,7 @@ struct {
     __type(value, struct request_unfinished);
 } unfinished SEC(".maps");
 
-volatile __u64 unfinished_until_ns = 0; /* nobody need look for any from then on */
+volatile __u64 unfinished_until_ns = 0; /* no unfinished request exists after this time */
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -146,7 +146,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(map_flags, BPF_F_MMAPABLE); /* for its alignment: values begin on a page; nobody maps it */
+    __uint(map_flags, BPF_F_MMAPABLE); /* for its alignment: values begin on a page; it is never mapped */
     __uint(max_entries, REQUEST_CONNECTIONS_MAX);
     __type(key, __u32);
     __type(value, struct request_connection);
@@ -375,7 +375,7 @@ static __always_inline struct request_connection *connection_find(__u64 number)
     return bpf_map_lookup_elem(&connections, &index);
 }
 
-/* Its cookie, which no socket has twice, and most have none (0) until somebody asks for it; else its address. */
+/* The socket's cookie, which is unique, and 0 for most sockets until it is requested; else its address. */
 static __always_inline __u64 socket_name(struct sock *sk)
 {
     if (has_socket_cookies)
@@ -494,7 +494,8 @@ static __noinline struct request_process *process_make(struct request_connection
         struct request_process *p = bpf_map_lookup_elem(&processes, &index);
         if (!p)
             return NULL;
-        __builtin_memcpy(p->comm, c->r.comm, sizeof(p->comm)); /* all else is 0: whoever gave it back saw to that */
+        __builtin_memcpy(p->comm, c->r.comm,
+                         sizeof(p->comm)); /* the rest is 0: it was cleared when the place was freed */
         process_names[set][way] = name;
         return p;
     }

@@ -1,9 +1,9 @@
-/* Tables that are looked into at every event: arrays of sets, and the names of what lies in a set side by side in one
- * line of cache. A look costs a few loads and no call; that somebody is not in a table is what most events find out,
- * and it must cost nearly nothing.
+/* Tables for lookups at every event: arrays of sets, where the names of a set's entries share one cache line. A lookup
+ * costs a few loads and no call; most events find that a thread or socket is not in a table, which must cost nearly
+ * nothing.
  *
- * Names are numbers of 63 bits, not 0. Taking and giving back a place is rare and goes through a hash table, which lets
- * only one of several win. Part of request.bpf.c. */
+ * Names are numbers of 63 bits, not 0. Taking and freeing a place is rare and goes through a hash table, which lets
+ * only one of several contenders win. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/vmlinux.h"

@@ -10,7 +10,7 @@
 #define USER_STACK_MIN_NS 100000
 
 struct request_wait_key {
-    __u64 key; /* tells two objects apart: address of a socket, inode or futex */
+    __u64 key; /* distinguishes objects: address of a socket, inode or futex */
     struct inode *inode;
     struct dentry *dentry;
     struct sock *sk;

@@ -123,7 +123,7 @@ static __always_inline __u8 stack_walk(__u64 now, __u64 spare_ns, __u64 *ret_nam
     scratch->walk.interrupted = 1;
     int end = unwind_user();
     __u8 result = end;
-    if (end_is_mendable(end) && stack_send(scratch, share, task, end, now)) {
+    if (end_is_resumable(end) && stack_send(scratch, share, task, end, now)) {
         *ret_name = now;
         result = REQUEST_STACK_APART;
     } else {

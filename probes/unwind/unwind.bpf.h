@@ -1,10 +1,10 @@
-/* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame
- * pointer elsewhere, one frame after another until the thread's entry or a reason to stop.
+/* BPF side of unwinding a user stack: by unwind tables (unwind.h) where a process's code has them, by frame pointer
+ * elsewhere, frame by frame up to the thread's entry or a reason to stop.
  *
- * Every piece is a global function of scalars that finds its state in the CPU's scratch: the verifier then
- * checks each piece once and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as
- * on 6.18, without tail calls or bpf_loop. A program that includes this gets the maps and its own scratch;
- * the tables are shared by giving their descriptors to libbpf. */
+ * Every step is a global function of scalars that finds its state in the CPU's scratch memory: the verifier then
+ * checks each step once, not once per frame, so that a plain loop over 1024 frames loads on 5.10 as on 6.18, without
+ * tail calls or bpf_loop. A program that includes this gets the maps and a scratch of its own; user space shares the
+ * tables by passing their descriptors to libbpf. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -24,8 +24,8 @@
 #define UNWIND_CONTEXT            struct unwind_window
 #define UNWIND_INLINE             static __always_inline
 
-/* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where
- * the frame at hand keeps its registers (the uppermost words below its CFA) over the frames of its next
+/* A section of the stack, read at once, because a read of user memory costs far more than its bytes. Reaches from
+ * where the current frame keeps its saved registers (the uppermost words below its CFA) over the frames of the next
  * callers. */
 #define UNWIND_WINDOW_WORDS 64
 #define UNWIND_WINDOW_BELOW 56
@@ -58,7 +58,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
     window->bytes = sizeof(window->words);
     if (bpf_probe_read_user(window->words, sizeof(window->words), (const void *)start) == 0)
         return;
-    window->bytes = UNWIND_WINDOW_BELOW; /* the stack's end is near */
+    window->bytes = UNWIND_WINDOW_BELOW; /* near the end of the stack */
     if (bpf_probe_read_user(window->words, UNWIND_WINDOW_BELOW, (const void *)start))
         window->bytes = 0;
 }
@@ -71,19 +71,19 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 
-/* What unwind_frame returns when the walk has not ended. */
-#define UNWIND_AT_PLACE   (-3) /* the rest is unwind_frame_placed's */
-#define UNWIND_AT_RUNTIME (-2) /* ... unwind_frame_runtime's */
-#define UNWIND_GO_ON      (-1) /* there is a caller to go on with */
+/* Results of unwind_frame while the walk has not ended. */
+#define UNWIND_AT_PLACE   (-3) /* unwind_frame_placed completes the step */
+#define UNWIND_AT_RUNTIME (-2) /* unwind_frame_runtime completes the step */
+#define UNWIND_GO_ON      (-1) /* continue with the caller */
 
-/* Who includes this may want less. */
+/* An including program may define smaller limits. */
 #ifndef UNWIND_MAX_FRAMES
 #define UNWIND_MAX_FRAMES    CPU_MAX_USER_FRAMES
 #define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
 #define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
 #endif
 
-/* Of what stands behind the stack. */
+/* For what follows the stack. */
 #ifndef UNWIND_TAIL_WORDS
 #define UNWIND_TAIL_WORDS 0
 #endif
@@ -93,7 +93,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_BY_RUNTIME 2 /* walk.by_fp */
 #define UNWIND_FLUX_NS    1000000000ULL
 #define UNWIND_COPY_PAGE  4096
-/* Of the kernel's frame on a stack for signals, its largest part the vector registers: 11 KiB with AMX. */
+/* The kernel's frame on a signal stack, mainly the vector registers: 11 KiB with AMX. */
 #define UNWIND_SIGNAL_FRAME_BYTES 12288
 #define UNWIND_HEADER_WORDS       (sizeof(struct cpu_sample) / 8)
 
@@ -108,29 +108,29 @@ struct unwind_walk {
     __u64 file_offset; /* of `start` */
     __u32 object, serial;
     __u32 pid;
-    __u32 base; /* where in data[] the user frames begin */
+    __u32 base; /* start of the user frames in data[] */
     __u32 frames;
-    __u32 stack_skipped, stack_bytes;    /* what lies between r.sp and the copy; of the copy */
-    __u32 second_bytes;                  /* of a second copy behind it, with the address of its beginning; 0: none */
-    __u32 copy_at, copy_skipped, copied; /* the copy being made: where in data[], in bytes; so far */
+    __u32 stack_skipped, stack_bytes; /* bytes between r.sp and the copy; bytes of the copy */
+    __u32 second_bytes;               /* of a second copy behind it, including the address of its start; 0: none */
+    __u32 copy_at, copy_skipped,
+        copied; /* the copy in progress: offset in data[] in bytes; bytes skipped; bytes copied */
     __u64 copy_from;
-    __u64 mark; /* the next place on the stack whose frame is looked for (python.bpf.h); 0: none */
-    __u64 code_low,
-        code_bytes;          /* what a runtime makes code in that it tells how to walk (hotspot.bpf.h); 0 bytes: none */
-    __u64 interpreter_start; /* of the mapping that holds an interpreter's code; 0: none */
-    __u8 interrupted;        /* r.ip is exact */
-    __u8 by_fp;          /* the frame below was left by its frame pointer, or (UNWIND_BY_RUNTIME) as its runtime says */
-    __u8 in_interpreter; /* the walk has come by the interpreter's code */
-    __u8 interpreted;    /* what the interpreter's frames were is known (python.bpf.h): of this very sample */
-    __u8 places;         /* frames are looked at as they are left (v8.bpf.h) */
-    __u8 walks_code; /* code that the process makes keeps no frame pointers: who has not its layout (hotspot.bpf.h) ends
+    __u64 mark;                 /* the next stack address whose frame is searched (python.bpf.h); 0: none */
+    __u64 code_low, code_bytes; /* address range of the JIT code of a runtime whose unwind metadata is known
+                                   (hotspot.bpf.h); 0 bytes: none */
+    __u64 interpreter_start;    /* of the mapping with an interpreter's code; 0: none */
+    __u8 interrupted;           /* r.ip is exact */
+    __u8 by_fp; /* the frame below was left by its frame pointer or (UNWIND_BY_RUNTIME) by its runtime's metadata */
+    __u8 in_interpreter; /* the walk has passed the interpreter's code */
+    __u8 interpreted;    /* the interpreter's frames of this sample are known (python.bpf.h) */
+    __u8 places;         /* frames left by their frame pointer are examined (v8.bpf.h) */
+    __u8 walks_code; /* the process's JIT code keeps no frame pointers: without its layout (hotspot.bpf.h) the walk ends
                         there */
-    __u8 is_in_flux; /* mappings changed a moment ago: what is missing may just not be known yet */
-    __u32 zero;      /* always 0, which the verifier does not know: searches that begin with it are checked once
-                        for all values */
+    __u8 is_in_flux; /* mappings changed a moment ago: a missing one may just not be known yet */
+    __u32 zero; /* always 0, unknown to the verifier: searches that begin with it are checked once for all values */
 };
 
-/* But for what the window has read, of which nothing is valid then: the compiler clears no more than a KiB at once. */
+/* Clears everything except the window's words, which are invalid then: the compiler clears at most a KiB at once. */
 static __always_inline void unwind_walk_clear(struct unwind_walk *walk)
 {
     __builtin_memset(walk, 0, offsetof(struct unwind_walk, window.words));
@@ -139,12 +139,12 @@ static __always_inline void unwind_walk_clear(struct unwind_walk *walk)
 
 struct unwind_scratch {
     struct unwind_walk walk;
-    __u64 header[UNWIND_HEADER_WORDS]; /* the record's fixed part, by whoever makes it of the data */
+    __u64 header[UNWIND_HEADER_WORDS]; /* the record's fixed part, filled in by the program that sends it */
     __u64 data[UNWIND_DATA_WORDS];
     __u8 slack[UNWIND_COPY_PAGE]; /* room for the verifier's view of a copy at the very end; never written */
 };
 
-/* One a CPU; not a map of the per-CPU kind, whose values are limited to 32 KiB. */
+/* One per CPU; not a per-CPU map, whose values are limited to 32 KiB. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1); /* set at load: possible CPUs */
@@ -183,7 +183,7 @@ struct {
     __array(values, struct unwind_object_map);
 } unwind_objects SEC(".maps");
 
-/* Rules found lately, by place: the same return addresses come back in sample after sample. */
+/* Rules found recently, by address: the same return addresses recur in sample after sample. */
 #define UNWIND_CACHE_ENTRIES 512
 
 struct unwind_cached {
@@ -198,8 +198,7 @@ struct {
     __type(value, struct unwind_cached);
 } unwind_cache SEC(".maps");
 
-/* Makes the compiler check and use one and the same register: older verifiers do not see that a copy has the
- * same bounds. */
+/* Makes the compiler check and use the same register: older verifiers do not track that a copy has the same bounds. */
 #define UNWIND_SAME_REGISTER(value) __asm__ volatile("" : "+r"(value))
 
 static __always_inline struct unwind_scratch *unwind_scratch_get(void)
@@ -209,11 +208,11 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
     return bpf_map_lookup_elem(&unwind_scratch, &cpu);
 }
 
-/* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten
- * times as long. For the same reason an index may point behind a table's end, into the value it is part of;
- * what is read there does not count. */
+/* Searches are branchless: the verifier would follow both paths of each branch, and loading would take ten times as
+ * long. For the same reason an index may point past a table's end, within the value that contains it; what is read
+ * there is ignored. */
 
-/* 1 when value <= limit, else 0. Both below 2^63. */
+/* 1 if value <= limit, else 0. Both below 2^63. */
 static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
 {
     __u64 difference = value - limit - 1;
@@ -224,9 +223,8 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
     return difference;
 }
 
-/* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of
- * elements of `table` that lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier
- * does not know. */
+/* The last i < count with table[first + i] <= wanted; 0 if there is none. `mask` + 1: a power of two of elements of
+ * `table` that lie within one value, to satisfy the verifier. `zero`: a 0 unknown to the verifier. */
 #define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                                         \
     ({                                                                                                                 \
         __u64 search_i_ = zero;                                                                                        \
@@ -244,12 +242,12 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
 
 static __always_inline int unwind_no_mapping(struct unwind_walk *w, const struct unwind_process *process)
 {
-    w->end = 0; /* nothing is inside of it */
+    w->end = 0; /* contains no address */
     w->is_in_flux = bpf_ktime_get_ns() - process->put_ns < UNWIND_FLUX_NS;
     return UNWIND_END_NO_MAPPING;
 }
 
-/* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum
+/* Finds the executable mapping that contains `address` and stores it in the walk. 0, or the reason of failure (enum
  * unwind_end). */
 __noinline int unwind_find_mapping(__u64 address)
 {
@@ -293,7 +291,7 @@ __noinline int unwind_find_mapping(__u64 address)
     return 0;
 }
 
-/* Finds the rule that holds at a file offset of an object and keeps it in the walk. 0, or why not (enum
+/* Finds the rule for a file offset of an object and stores it in the walk. 0, or the reason of failure (enum
  * unwind_end). */
 __noinline int unwind_find_rule(__u32 object, __u32 offset)
 {
@@ -306,15 +304,15 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     void *values;
 
     if (!scratch)
-        return UNWIND_END_NO_ROWS;
+        return UNWIND_END_NO_TABLE;
     key = object;
     values = bpf_map_lookup_elem(&unwind_objects, &key);
     if (!values)
-        return UNWIND_END_NO_ROWS;
+        return UNWIND_END_NO_TABLE;
     key = 0;
     header = bpf_map_lookup_elem(values, &key);
     if (!header)
-        return UNWIND_END_NO_ROWS;
+        return UNWIND_END_NO_TABLE;
     pages = header->pages;
     count = header->index_count;
     i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count, offset,
@@ -331,7 +329,7 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
         key = 1 + middle;
         page = bpf_map_lookup_elem(values, &key);
         if (!page)
-            return UNWIND_END_NO_ROWS;
+            return UNWIND_END_NO_TABLE;
         if (page->base <= offset)
             low = middle;
         else
@@ -351,7 +349,7 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     key = 1 + pages + rule / UNWIND_RULES_A_PAGE;
     rules = bpf_map_lookup_elem(values, &key);
     if (!rules)
-        return UNWIND_END_NO_ROWS;
+        return UNWIND_END_NO_TABLE;
     scratch->walk.rule = rules->rules[rule % UNWIND_RULES_A_PAGE];
     return 0;
 }
@@ -360,22 +358,22 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
 #include "probes/unwind/unwind_leaving.bpf.h"
 
 #ifdef UNWIND_RUNTIME
-/* The rest of unwind_frame, whose stack is not to lie below that of the runtime's own functions: of code that it made,
- * and of a frame that was left by its frame pointer and may be an interpreter's own (walk.next is its caller). By who
+/* The rest of unwind_frame, separate to limit the depth of the BPF stack: steps through JIT code, and out of a frame
+ * that was left by its frame pointer and may be an interpreter's (walk.next is its caller). Defined by the code that
  * defines UNWIND_RUNTIME. */
 int unwind_frame_runtime(void);
 int unwind_frame_placed(void);
 #endif
 
 #ifdef UNWIND_MARKS
-/* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines
- * UNWIND_MARKS. */
+/* The frame recorded last, whose stack is [low, high), contains walk.mark, or is the first one above it. Defined by
+ * the code that defines UNWIND_MARKS. */
 int unwind_pass_marks(__u64 low, __u64 high);
 #endif
 
-/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end); of code that
- * a runtime made it leaves the step to unwind_frame_runtime: UNWIND_AT_RUNTIME, and what an interpreter's frame may be
- * to unwind_frame_placed: UNWIND_AT_PLACE. */
+/* Records the current frame and steps to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end). Leaves the
+ * step through a runtime's JIT code to unwind_frame_runtime (UNWIND_AT_RUNTIME), and out of a frame that may be an
+ * interpreter's to unwind_frame_placed (UNWIND_AT_PLACE). */
 __noinline int unwind_frame(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -383,7 +381,7 @@ __noinline int unwind_frame(void)
     struct unwind_walk *w;
     __u64 address, index;
     int end, by_fp = 0;
-    bool is_made;
+    bool is_jit;
 
     if (!scratch)
         return UNWIND_END_UNSUPPORTED;
@@ -393,13 +391,13 @@ __noinline int unwind_frame(void)
     r = w->r;
     address = r.ip - !w->interrupted;
 
-    is_made = address - w->code_low < w->code_bytes;
-    if (is_made) {
+    is_jit = address - w->code_low < w->code_bytes;
+    if (is_jit) {
         end = 0;
     } else if (address < w->start || address >= w->end) {
         end = unwind_find_mapping(address);
-        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. Unless it
-         * is code that has just been made. */
+        /* The address that a frame pointer led to is not code: it pointed to no frame, and the previous frame was the
+         * last. Unless the code was mapped just now. */
         if (end == UNWIND_END_NO_MAPPING && w->by_fp && !w->is_in_flux)
             return UNWIND_END_NO_CFI;
     } else {
@@ -414,10 +412,10 @@ __noinline int unwind_frame(void)
     if (end)
         return end;
 
-    if (is_made)
+    if (is_jit)
         return UNWIND_AT_RUNTIME;
-    if (w->object == UNWIND_MAPPING_NO_ROWS_YET)
-        return UNWIND_END_NO_ROWS;
+    if (w->object == UNWIND_MAPPING_NO_TABLE_YET)
+        return UNWIND_END_NO_TABLE;
     if (w->object == UNWIND_MAPPING_NO_CODE) {
         end = w->walks_code                ? UNWIND_END_UNSUPPORTED
               : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI
@@ -473,8 +471,8 @@ __noinline int unwind_frame(void)
 
 #define UNWIND_FRAMES_A_LOOK 16
 
-/* A few places of unwind_find_interrupted's, from data[at] downwards: verified once for all of them. What lies before
- * data[] is looked at, too, and does not count. */
+/* Some places of unwind_find_interrupted, from data[at] downwards: verified once for all of them. May also examine
+ * words before data[], which is harmless. */
 __noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -489,9 +487,9 @@ __noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
     return 0;
 }
 
-/* The stack pointer that a signal was taken at, for an alternate stack whose end is copied up to data[end]: in the
- * kernel's frame, which tells of that stack and is the first thing on it. How far below the end it lies depends on the
- * CPU's registers. 0: not found. */
+/* The stack pointer at which a signal interrupted the thread, for an alternate stack whose end is copied up to
+ * data[end]: from the kernel's signal frame, which describes that stack and lies at its top. Its distance from the end
+ * depends on the CPU's registers. 0: not found. */
 static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u64 bytes)
 {
     __u64 found = 0;
@@ -501,9 +499,9 @@ static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u
     return found;
 }
 
-/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
- * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. `alternate`: the
- * stack that the thread has for signals; from there, the rest is of the stack that was interrupted. */
+/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on behind the frames, as far as it is readable. `top`: start
+ * of the main thread's stack; what lies above (arguments, environment) is not a frame. `alternate`: the thread's
+ * signal stack; behind its end, the rest is copied from the interrupted stack. */
 __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_bytes)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -526,7 +524,7 @@ __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_byt
     if (to != end || from + scratch->walk.copied + scratch->walk.copy_skipped != end)
         return 0;
     at += scratch->walk.copied;
-    /* The kernel's frames are aligned, and so is what is looked for. */
+    /* The kernel's frames are aligned, and so is the search. */
     from = unwind_find_interrupted((at - (end & 15)) / 8, alternate, alternate_bytes) & ~7ULL;
     to = from + UNWIND_COPY_BYTES - 8 - scratch->walk.stack_bytes;
     if (from < top && top < to)
@@ -542,7 +540,7 @@ __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_byt
     return 0;
 }
 
-/* The leaf's registers behind the copies, for rules that need them; their number of bytes. */
+/* Appends the leaf's registers to the copies, for rules that need them; returns their size. */
 static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
 {
     __u64 at =
@@ -558,7 +556,7 @@ static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
 
 #define UNWIND_FRAMES_A_LEG 32
 
-/* Some frames of unwind_user's: verified once for all of them. */
+/* Some frames of unwind_user: verified once for all of them. */
 __noinline int unwind_leg(void)
 {
     int end = UNWIND_GO_ON;
@@ -575,7 +573,7 @@ __noinline int unwind_leg(void)
     return end;
 }
 
-/* Walks from the registers in the walk. What it finds lies in data[walk.base ..]. */
+/* Walks from the registers in the walk. The frames found are in data[walk.base ..]. */
 static __always_inline int unwind_user(void)
 {
     int end = UNWIND_GO_ON;

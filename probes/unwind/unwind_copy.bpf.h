@@ -1,9 +1,9 @@
-/* Pieces of a stack into the record: for user space to finish a walk for which the kernel half has not all it needs.
- * Included by unwind.bpf.h. */
+/* Copies parts of a stack into the record, for user space to finish a walk that the BPF program could not. Included by
+ * unwind.bpf.h. */
 #pragma once
 
-/* One page of unwind_copy_piece, up to `to`; false when there is no more. How far it has come is kept in the walk
- * only, so that the verifier checks one page for all. */
+/* Copies one page for unwind_copy_piece, up to `to`; false at the end. Progress is kept in the walk only, so that the
+ * verifier checks one page for all. */
 static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u64 to)
 {
     __u64 copied = scratch->walk.copied;
@@ -23,14 +23,14 @@ static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u
         scratch->walk.copied = copied + size;
         return true;
     }
-    /* A page that the function at hand is about to touch for the first time is not there yet. */
+    /* A page that the current function has not touched yet is not mapped. */
     if (copied)
         return false;
     scratch->walk.copy_skipped += size;
     return true;
 }
 
-/* Copies what can be read from there on to data[], in bytes `at`; both addresses are multiples of 8. */
+/* Copies the readable part of [from, to) to data[] at byte offset `at`; `from` and `at` are multiples of 8. */
 __noinline int unwind_copy_piece(__u64 from, __u64 to, __u32 at)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();

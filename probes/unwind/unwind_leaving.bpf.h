@@ -1,6 +1,6 @@
-/* The step out of code that nobody describes and that leaves its frame as soon as what it called returns: its next
- * instructions say how large that is. So do the trampolines that CPython makes for perf (python -X perf), which keep no
- * frame pointer; others who do, too. Included by unwind.bpf.h. x86-64. */
+/* The step out of code without unwind information that leaves its frame as soon as the function it called returns: its
+ * next instructions show the frame's size. Examples are the trampolines that CPython generates for perf (python -X
+ * perf), which keep no frame pointer, and others that do. Included by unwind.bpf.h. x86-64. */
 #pragma once
 
 #define LEAVING_ADD      0xc48348 /* add $n,%rsp: n follows */
@@ -8,8 +8,8 @@
 #define LEAVING_RET      0xc3
 #define LEAVING_POP_RET  0xc35d /* pop %rbp; ret */
 
-/* Whether it leaves from `ip` on; where the return address is, from the stack pointer on, and the frame pointer, if it
- * is saved. */
+/* Whether the code at the return address leaves the frame; `ret_skip`: offset of the next return address from the
+ * stack pointer, `ret_has_fp`: the frame pointer is saved at the stack pointer. */
 static __always_inline bool leaving_frame(__u64 code, __u32 *ret_skip, bool *ret_has_fp)
 {
     *ret_has_fp = (code & 0xffff) == LEAVING_POP_RET;
@@ -18,7 +18,7 @@ static __always_inline bool leaving_frame(__u64 code, __u32 *ret_skip, bool *ret
            ((code & LEAVING_ADD_MASK) == LEAVING_ADD && (code >> 32 & 0xff) == LEAVING_RET && !(code >> 24 & 0x87));
 }
 
-/* UNWIND_END_NO_CFI: it does not leave. */
+/* UNWIND_END_NO_CFI: the code does not leave its frame. */
 static __always_inline int unwind_step_leaving(struct unwind_registers *r)
 {
 #if defined(__TARGET_ARCH_x86)

@@ -1,9 +1,8 @@
-/* How the kernel half finds the object behind an address: a process's executable mappings, in chunks. Written
+/* How the BPF programs find the object that contains an address: a process's executable mappings, in chunks. Written
  * by src/sources/tables/unwind_tables.c, searched by unwind.bpf.h.
  *
- * A process has one entry, which names a generation; the chunks of a generation are in place before the entry
- * names it and stay a while after it does not, so that a walk sees the old mappings or the new ones, whole.
- */
+ * A process has one entry, which refers to a generation. The chunks of a generation exist before the entry refers to
+ * it and remain for a while afterwards, so that a walk sees either the old or the new mappings. */
 #pragma once
 
 #include "probes/go_stacks.h"
@@ -11,23 +10,23 @@
 #include "probes/python.h"
 #include "probes/v8.h"
 
-/* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
+/* Sizes that fill the kernel's allocation classes (1024 and 512 bytes), including the map's overhead. */
 #define UNWIND_CHUNK_MAPPINGS 38
-#define UNWIND_PROCESS_CHUNKS 32 /* 1216 executable mappings; a process with more is refused and counted */
+#define UNWIND_PROCESS_CHUNKS 32 /* 1216 executable mappings; a process with more is rejected and counted */
 #define UNWIND_MAX_OBJECTS    8192
 #define UNWIND_PAGE_SHIFT     12
 
-/* Instead of an object's number. */
-#define UNWIND_MAPPING_NO_ROWS_YET 0xffffffffU
-#define UNWIND_MAPPING_NO_CODE     0xfffffffeU
+/* In place of an object's number. */
+#define UNWIND_MAPPING_NO_TABLE_YET 0xffffffffU
+#define UNWIND_MAPPING_NO_CODE      0xfffffffeU
 
-/* How the kernel half reads a process's interpreters, and Go's runtime: a member of each, all zeros where there is none
- * of that kind. */
+/* How the BPF programs read a process's interpreters and Go's runtime: all zeros for a kind that the process does not
+ * have. */
 struct interpreter_layouts {
     struct python_layout python;
     struct go_stack_layout go;
-    __u64 runtime; /* enum interpreter_kind: which of the two the process has; 0: neither. One that has both is read as
-                      a HotSpot */
+    __u64 runtime; /* enum interpreter_kind: INTERPRETER_V8 or INTERPRETER_HOTSPOT; 0: neither. A process with both is
+                      read as HotSpot */
     union {
         struct v8_layout v8;
         struct hotspot_layout hotspot;
@@ -37,7 +36,7 @@ struct interpreter_layouts {
 struct unwind_process {
     __u32 generation;
     __u32 chunks;
-    __u64 put_ns;                        /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
+    __u64 put_ns; /* CLOCK_MONOTONIC: while a program starts, it has more mappings than are known */
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
     struct interpreter_layouts interpreters;
 };
@@ -54,7 +53,7 @@ struct unwind_chunk_mapping { /* its start is in the chunk's starts[] */
     __u32 pages;              /* of 4 KiB */
     __u32 file_page;          /* file offset / 4 KiB */
     __u32 object;
-    __u32 serial; /* of what was put under that number: never used again, as numbers are */
+    __u32 serial; /* of the object put under this number: unlike numbers, never reused */
 };
 
 struct unwind_chunk {

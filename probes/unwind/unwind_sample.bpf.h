@@ -1,5 +1,5 @@
-/* How a walk of a user stack begins (a task's user registers) and how it ends up in a record (struct cpu_sample, in the
- * CPU's scratch). Shared by the programs that walk: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
+/* The start of a user stack walk (a task's user registers), and its result in a record (struct cpu_sample, in the
+ * CPU's scratch memory). Shared by the programs that unwind: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
 #pragma once
 
 #include "probes/unwind/unwind.bpf.h"
@@ -14,7 +14,7 @@ static __always_inline bool user_mode(const struct user_registers *regs)
 
 #define USER_CODE_64 0x33
 
-/* False for what cannot be walked: 32-bit code. */
+/* False for code that cannot be unwound: 32-bit code. */
 static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_registers *regs)
 {
     w->r.ip = regs->ip;
@@ -55,8 +55,8 @@ static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_
 }
 #endif
 
-/* The user registers of a task inside the kernel: at the top of its kernel stack. The helper (5.15) knows
- * where that is; before it there was no padding above them. */
+/* The user registers of a task inside the kernel, at the top of its kernel stack. The helper (5.15) knows where;
+ * earlier kernels have no padding above them. */
 #define KERNEL_STACK_BYTES 16384
 
 enum bpf_func_id___local { BPF_FUNC_get_current_task_btf___local = 158, BPF_FUNC_task_pt_regs___local = 175 };
@@ -73,10 +73,11 @@ static __always_inline bool kernel_registers(struct task_struct *task, struct us
     return bpf_probe_read_kernel(ret, sizeof(*ret), kernel_registers_of(task)) == 0;
 }
 
-/* Ends may be mended in user space if it has the stack; a stack that leads nowhere is not worth the bytes. */
-static __always_inline bool end_is_mendable(int end)
+/* Whether user space may finish the walk if it gets a copy of the stack. Other ends are final, so a copy would be
+ * wasted. */
+static __always_inline bool end_is_resumable(int end)
 {
-    return end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS || end == UNWIND_END_NO_MAPPING;
+    return end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE || end == UNWIND_END_NO_MAPPING;
 }
 
 static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scratch)
@@ -84,7 +85,7 @@ static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scrat
     return (struct cpu_sample *)scratch->header;
 }
 
-/* The kernel's frames of whoever is in the kernel here. */
+/* Takes the kernel stack of the current context. */
 static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scratch)
 {
     long bytes = bpf_get_stack(ctx, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
@@ -96,10 +97,10 @@ static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scra
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* The kernel's unwinder has no rules for the first instructions of its indirect calls where those are retpolines
- * (UNWIND_HINT_UNDEFINED in arch/x86/lib/retpoline.S): of a tick there only the leaf is left. It stands behind a call
- * of its own, whose return address lies before it by what stops speculation (int3; until 6.1 pause, lfence, jmp); above
- * that one lies who called. `at`: where the CPU was. */
+/* The kernel's unwinder has no rules for the first instructions of retpolines (UNWIND_HINT_UNDEFINED in
+ * arch/x86/lib/retpoline.S): for a tick there only the leaf is found. A retpoline begins with a call, followed by a
+ * speculation trap (int3; until 6.1 pause, lfence, jmp), so the word at the stack pointer points to that trap, and the
+ * next word is the caller's return address. `at`: registers of the interrupted code. */
 static __always_inline void sample_retpoline_caller(const struct user_registers *at, struct unwind_scratch *scratch)
 {
     __u64 words[2];
@@ -116,14 +117,14 @@ static __always_inline void sample_retpoline_caller(const struct user_registers 
 }
 #endif
 
-/* For user space to go on from where the walk ended. */
+/* Copies the stack, for user space to continue where the walk ended. */
 static __always_inline void copy_stack(struct task_struct *task)
 {
     unwind_copy_stack(BPF_CORE_READ(task, mm, start_stack), BPF_CORE_READ(task, sas_ss_sp),
                       BPF_CORE_READ(task, sas_ss_size));
 }
 
-/* What the walk came to. */
+/* Writes the walk's result to the record. */
 static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int end)
 {
     struct cpu_sample *s = sample_of(scratch);
@@ -146,7 +147,7 @@ static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int 
         s->flags |= CPU_SAMPLE_STOP_BY_FP;
 }
 
-/* Adds what belongs behind a copied stack: how many bytes the record has. */
+/* Appends the leaf's registers to a copied stack if necessary; returns the size of the record. */
 static __always_inline __u64 sample_finish(struct unwind_scratch *scratch)
 {
     struct cpu_sample *s = sample_of(scratch);

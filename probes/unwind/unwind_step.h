@@ -1,29 +1,26 @@
-/* One step of a stack walk: from a frame's registers and the rule that holds at its ip to its caller's
- * registers. The same code walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space
- * (src/resolve/unwind/unwind.c), so that a stack comes out the same whichever side walked it.
+/* One step of a stack walk: from a frame's registers and the rule for its ip to its caller's registers. The same code
+ * walks live stacks in BPF (unwind.bpf.h) and copied ones in user space (src/resolve/unwind/unwind.c), so that both
+ * give the same result.
  *
- * Whoever includes this says first how 8 bytes of the stack are read; `context` (of type UNWIND_CONTEXT, void
- * unless said) is passed through:
+ * The including file first defines how to read 8 bytes of the stack; `context` (of type UNWIND_CONTEXT, default void)
+ * is passed through:
  *
- *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything
- * else: cannot be read
+ *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0; otherwise: unreadable
  *
- * how a register of the leaf is told, by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64)
- * (x86-64), what the goroutine goes on with that the thread works for: UNWIND_GOROUTINE(context), a const struct
- * unwind_goroutine * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
- * UNWIND_PREFETCH(context, cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64.
- */
+ * how to read a register of the leaf by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64) (x86-64);
+ * where the saved registers of the thread's goroutine are: UNWIND_GOROUTINE(context), a const
+ * struct unwind_goroutine * (x86-64); optionally, how to read the uppermost words of a frame, below `cfa`, in advance:
+ * UNWIND_PREFETCH(context, cfa); and the instruction set of the unwound program: UNWIND_ARM64, else x86-64. */
 #pragma once
 
 #include "probes/cpu.h"
 #include "probes/unwind/unwind.h"
 
-/* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are
- * as they were. */
-#define UNWIND_STEP_RETURNED                                                                                           \
-    (-1)                             /* `r` is the caller; r->ip is a return address: look rules up at ip - 1          \
-                                      */
-#define UNWIND_STEP_INTERRUPTED (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+/* Results of a step; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are unchanged. */
+#define UNWIND_STEP_RETURNED (-1) /* `r` is the caller; r->ip is a return address: rules apply at ip - 1 */
+#define UNWIND_STEP_INTERRUPTED                                                                                        \
+    (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are valid                               \
+          */
 
 #ifndef UNWIND_CONTEXT
 #define UNWIND_CONTEXT void
@@ -58,10 +55,10 @@ UNWIND_INLINE __u64 unwind_address(__u64 address)
 #define UNWIND_UCONTEXT_BX        128
 #define UNWIND_UCONTEXT_SP        160
 #define UNWIND_UCONTEXT_IP        168
-/* Where the ucontext has DWARF's registers 0 to 7, four bits each; 8 to 15 come first. */
+/* Positions of DWARF registers 0 to 7 in the ucontext, four bits each; 8 to 15 come first. */
 #define UNWIND_UCONTEXT_ORDER     0xfa89becdULL
 
-/* Any register of an interrupted frame: 0, or anything else: not known. */
+/* Reads any register of an interrupted frame. 0; otherwise: unknown. */
 UNWIND_INLINE int unwind_interrupted_register(const struct unwind_registers *r, __u32 number, __u64 *ret,
                                               UNWIND_CONTEXT *context)
 {
@@ -98,8 +95,8 @@ UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwi
     return UNWIND_STEP_INTERRUPTED;
 }
 
-/* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame
- * pointer too, so that a zero is the end of a chain and not just a register that holds a zero. */
+/* Steps to the caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame
+ * pointer, too, so that a zero is the end of the chain and not just a register that contains zero. */
 UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND_CONTEXT *context)
 {
     __u64 fp = r->fp, caller_fp, ip;
@@ -122,9 +119,9 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND
     return UNWIND_STEP_RETURNED;
 }
 
-/* A saved register, whose value is now in `*value`. At the end of functions, descriptions go on to name the
- * place that it has been popped from, below the stack pointer: if that cannot be read (a copy begins above
- * it), the register itself is right. */
+/* Reads a saved register into `*value`. At the end of functions, CFI may still refer to the slot from which the
+ * register was popped, below the stack pointer: if that is unreadable (a copy begins above it), the register itself is
+ * valid. */
 UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void *context)
 {
     __u64 saved;
@@ -136,8 +133,8 @@ UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void 
 }
 
 #ifndef UNWIND_ARM64
-/* From the stack on which Go's runtime works for a goroutine to the goroutine's own, on which that has called for more
- * stack. */
+/* Steps from the stack on which Go's runtime works for a goroutine to the goroutine's own stack, which has requested
+ * more stack space. */
 UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct unwind_goroutine *goroutine)
 {
     if (r->goroutine == UNWIND_GOROUTINE_LEFT || goroutine->state == UNWIND_GOROUTINE_NONE)
@@ -154,8 +151,7 @@ UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct
 }
 #endif
 
-/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are
- * still true. */
+/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that caller-saved registers are still valid. */
 UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
                               UNWIND_CONTEXT *context)
 {
@@ -213,7 +209,7 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         goroutine = UNWIND_GOROUTINE_JOINED;
         cfa = UNWIND_GOROUTINE(context)->sp + (__s64)rule->cfa_offset;
         fp = UNWIND_GOROUTINE(context)->fp;
-        /* Of a version that is not known, the frame pointer leads over, where it is kept. */
+        /* For an unknown Go version the frame pointer leads on, if it is saved. */
         if (UNWIND_GOROUTINE(context)->state != UNWIND_GOROUTINE_FOUND) {
             if (rule->fp != UNWIND_FP_AT_CFA)
                 return UNWIND_END_UNSUPPORTED;
@@ -236,8 +232,8 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
             return UNWIND_END_BAD_READ;
         break;
     case UNWIND_FP_AT_FP:
-        /* GCC does not describe that the frame pointer has been popped already at the end of a function that
-         * realigned its stack: a place outside of the frame tells. */
+        /* At the end of a function that realigned its stack, GCC's CFI does not describe that the frame pointer was
+         * already popped: a slot outside the frame reveals it. */
         fp += (__s64)rule->fp_offset;
         if (fp < r->sp || fp >= cfa)
             fp = r->fp;
@@ -276,7 +272,7 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     ip = unwind_address(ip);
     if (ip == 0)
         return UNWIND_END_ENTRY;
-    /* Nothing moved: a damaged stack, which would be walked in a circle. */
+    /* No progress: a corrupt stack, which would be an endless loop. */
     if (ip == r->ip && cfa == r->sp)
         return UNWIND_END_BAD_READ;
     r->ip = ip;

@@ -20,6 +20,6 @@ int pid_namespace_check(struct attach_report *report)
         entry->fallback_reason, sizeof(entry->fallback_reason),
         "runs in a PID namespace of its own, whose PIDs differ from those the kernel reports: start it in the host's "
         "(hostPID: true, docker run --pid=host, nsenter -t 1 -p)");
-    snprintf(entry->limitation, sizeof(entry->limitation), "nothing is watched");
+    snprintf(entry->limitation, sizeof(entry->limitation), "nothing is monitored");
     return -EXDEV;
 }

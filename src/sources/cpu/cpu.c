@@ -206,7 +206,7 @@ static int allocate_per_cpu(struct cpu_source *s)
 static const char *limitation_of(const struct sample_event *event)
 {
     if (!event)
-        return "kernel code that runs with interrupts off is seen where it switches them on again";
+        return "kernel code with interrupts disabled is sampled where it enables them again";
     return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is that of a few instructions later" : "";
 }
 
@@ -437,16 +437,16 @@ static void cpu_metrics(void *self, struct metric_set *set)
     struct cpu_stats sum = read_stats(s);
 
     metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent in BPF programs of ours", (double)sum.run_time_ns / 1e9,
+               "CPU time spent in Sonde's BPF programs", (double)sum.run_time_ns / 1e9,
                METRIC_LABELS({"program", "cpu_sample"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.runs,
                METRIC_LABELS({"program", "cpu_sample"}));
     metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the BPF programs",
                (double)sum.samples, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
-               "User stacks not copied for later because the ring was half full", (double)sum.copies_refused,
-               METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes", "Kernel memory held by unwinding tables",
+               "User stacks not copied for unwinding in user space because the ring was half full",
+               (double)sum.copies_refused, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes", "Kernel memory held by unwind tables",
                (double)unwind_tables_bytes(s->tables), METRIC_NO_LABELS);
 }
 
@@ -472,7 +472,7 @@ struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
 
 void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
+    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.python_emitted, pid, code, check);
 }
 
 int cpu_source_followed_fd(void *cpu_source)

@@ -141,7 +141,7 @@ static int read_record(struct record_reader *r)
     if (got < sizeof(*header))
         return fail_reading(r, "a record's head is cut short");
     if (header->size_bytes < sizeof(*header) || header->size_bytes > RECORD_MAX_BYTES || header->size_bytes % 8 != 0)
-        return fail_reading(r, "a record's size is none that a record can have");
+        return fail_reading(r, "a record has an invalid size");
     if (fread(r->record.bytes + sizeof(*header), 1, header->size_bytes - sizeof(*header), r->file) !=
         header->size_bytes - sizeof(*header))
         return fail_reading(r, "a record is cut short");
@@ -159,7 +159,7 @@ int record_reader_next(struct record_reader *r, struct batch *batch)
             break;
         added = batch_add(batch, &r->record.header);
         if (added == -EBADMSG) {
-            fail_reading(r, "a record of no known kind, or whose parts do not add up");
+            fail_reading(r, "a record is inconsistent or of an unknown kind");
             break;
         }
         if (added < 0)

@@ -78,7 +78,8 @@ static int link_open(const struct source_options *options, struct attach_report 
     }
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
-    snprintf(entry->limitation, sizeof(entry->limitation), "what began before its process was found is not linked");
+    snprintf(entry->limitation, sizeof(entry->limitation),
+             "requests that began before their process was found are not linked");
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -186,21 +187,23 @@ static void link_metrics(void *self, struct metric_set *set)
                "Files with probes of traced requests that the agent is attached to.", (double)now.attached,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_attachments_waiting", METRIC_GAUGE, "",
-               "Such files that are still to be attached to, or detached from.", (double)now.waiting, METRIC_NO_LABELS);
+               "Files with such probes that are waiting to be attached or detached.", (double)now.waiting,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_attachments_late", METRIC_COUNTER, "",
-               "Such files for which that took longer than five seconds.", (double)now.late, METRIC_NO_LABELS);
+               "Files with such probes whose attachment or detachment took longer than five seconds.", (double)now.late,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_attachments_refused", METRIC_COUNTER, "",
-               "Times that such a file could not be attached to.", (double)now.refused, METRIC_NO_LABELS);
+               "Failed attempts to attach to a file with such probes.", (double)now.refused, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_attachments_without_room", METRIC_COUNTER, "",
-               "Times that such a file found no room: all places, or the share of its owner, were taken.",
+               "Files with such probes rejected because all places, or the share of their owner, were in use.",
                (double)now.no_room, METRIC_NO_LABELS);
-    metric_add(set, "sonde_usdt_attacher_starts", METRIC_COUNTER, "", "Starts of the process that attaches.",
+    metric_add(set, "sonde_usdt_attacher_starts", METRIC_COUNTER, "", "Starts of the helper process that attaches.",
                (double)now.starts, METRIC_NO_LABELS);
     const struct link_stats sum = read_stats(s);
     metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent in BPF programs of ours", (double)(sum.sampled_ns * LINK_TIMED_EVERY) / 1e9,
+               "CPU time spent in Sonde's BPF programs", (double)(sum.sampled_ns * LINK_TIMED_EVERY) / 1e9,
                METRIC_LABELS({"program", "link"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.firings,
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.firings,
                METRIC_LABELS({"program", "link"}));
 }
 

@@ -232,7 +232,7 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
         r = attach_programs(s->bpf, options);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
-        snprintf(entry->limitation, sizeof(entry->limitation), "no waiting time");
+        snprintf(entry->limitation, sizeof(entry->limitation), "no off-CPU time is recorded");
         return r;
     }
     entry->attached = true;
@@ -406,10 +406,10 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
                    "Waits by result: recorded; left out by random sampling; lost; shed by the budget.",
                    (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
     for (size_t i = 0; i < array_size(sleeping_tasks_rows); i++)
-        metric_add(
-            set, "sonde_self_earlier_stacks", METRIC_COUNTER, "",
-            "User stacks of threads that were waiting at the start: recorded; not read because the thread ran; unreadable; lost.",
-            (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
+        metric_add(set, "sonde_self_earlier_stacks", METRIC_COUNTER, "",
+                   "User stacks of threads that were waiting at the start: recorded; not read because the thread ran; "
+                   "unreadable; lost.",
+                   (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
 }
 
 static size_t off_cpu_memory_bytes(void *self)
@@ -467,7 +467,7 @@ static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
 
 void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_told, pid, code, check);
+    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_emitted, pid, code, check);
 }
 
 const struct source source_off_cpu = {

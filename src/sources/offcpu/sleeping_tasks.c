@@ -64,9 +64,9 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->method, sizeof(entry->method), "kernel stacks alone");
-        snprintf(
-            entry->limitation, sizeof(entry->limitation),
-            "a thread that waited before the recording began, as one that hangs, shows no functions of its own (Linux 5.18 and later)");
+        snprintf(entry->limitation, sizeof(entry->limitation),
+                 "threads already waiting when the recording begins, such as hung ones, have no user stack "
+                 "(needs Linux 5.18)");
         *ret_sleeping_tasks = NULL;
         return 0;
     }

@@ -91,7 +91,7 @@ static int process_open(const struct source_options *options, struct attach_repo
     }
     if (r < 0) {
         attach_entry_refused(entry, plain, r);
-        snprintf(entry->limitation, sizeof(entry->limitation), "processes that end soon are neither named nor placed");
+        snprintf(entry->limitation, sizeof(entry->limitation), "short-lived processes have no names and no mappings");
         process_free(s);
         return r;
     }
@@ -99,7 +99,7 @@ static int process_open(const struct source_options *options, struct attach_repo
     snprintf(entry->method, sizeof(entry->method), "%s", build_id ? best : plain);
     if (!build_id)
         snprintf(entry->limitation, sizeof(entry->limitation),
-                 "files are told apart by inode until they have been read");
+                 "files are identified by inode until they have been read");
     *ret_self = s;
     return 0;
 }

@@ -74,8 +74,8 @@ static const struct walks {
 } walks[] = {
     [REQUEST_WALKS_AT_RETURN] = {"return from the scheduler", WALKS_AT_RETURN, ""},
     [REQUEST_WALKS_AT_LEAVING] = {"switches", WALKS_AT_LEAVING,
-                                  "walked before a wait is known to be long: on a CPU with very many short waits, long "
-                                  "ones may be without"},
+                                  "taken before a wait is known to be long: on a CPU with very many short waits, some "
+                                  "long waits have none"},
     [REQUEST_WALKS_NONE] = {"", 0, "waits have no user stack"},
 };
 

@@ -337,7 +337,7 @@ static void retire_generation(struct unwind_tables *t, uint32_t pid, const struc
 static uint32_t mapping_object(const struct unwind_mapping *m)
 {
     if (m->object == UNWIND_OBJECT_UNKNOWN)
-        return UNWIND_MAPPING_NO_ROWS_YET;
+        return UNWIND_MAPPING_NO_TABLE_YET;
     /* Rows have 32-bit file offsets. */
     if (m->object == UNWIND_OBJECT_NO_CODE || m->file_offset + (m->end - m->start) > UINT32_MAX)
         return UNWIND_MAPPING_NO_CODE;
@@ -440,7 +440,7 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
 
 void unwind_tables_reemit(const struct bpf_map *emitted_codes, uint32_t pid, uint64_t code, uint32_t check)
 {
-    const uint32_t index = python_told_place(python_told_hash(pid, code, check));
+    const uint32_t index = python_emitted_index(python_emitted_hash(pid, code, check));
     const uint64_t empty = 0;
 
     (void)bpf_map_update_elem(bpf_map__fd(emitted_codes), &index, &empty, BPF_ANY);
