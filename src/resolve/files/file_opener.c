@@ -60,7 +60,7 @@ struct file_opener {
     } starved;
     bool has_turns;
     uint64_t waited_ns;     /* in this turn */
-    uint64_t last_reply_ns; /* when the last reply came */
+    uint64_t last_reply_ns; /* when the last request ended */
     uint64_t requests, timed_out, refused, starts;
 };
 
@@ -259,7 +259,7 @@ void file_opener_begin_turn(struct file_opener *o)
 void file_opener_report_timeout(struct file_opener *o, uint64_t mount_id)
 {
     pthread_mutex_lock(&o->lock);
-    if (o->last_reply_ns) /* the time since the last reply was spent in the failed reads */
+    if (o->last_reply_ns) /* the time since that request was spent in the failed reads */
         o->waited_ns += clock_monotonic_ns() - o->last_reply_ns;
     if (mount_id && !is_backed_off(o, MOUNT_KEY | mount_id))
         add_backoff(o, MOUNT_KEY | mount_id, -1);
