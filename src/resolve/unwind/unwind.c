@@ -113,7 +113,7 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
         return UNWIND_END_NO_CFI;
     int r = unwind_cache_find(w->cache, mapping->object, (uint32_t)offset, ret_rule);
     if (r < 0)
-        return r == -ENOENT ? UNWIND_END_NO_CFI : UNWIND_END_NO_ROWS;
+        return r == -ENOENT ? UNWIND_END_NO_CFI : UNWIND_END_NO_TABLE;
     return 0;
 }
 
@@ -193,7 +193,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
     if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
         return UNWIND_END_TOO_DEEP;
-    const bool was_missing = record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
+    const bool was_missing = record->user_end == UNWIND_END_NO_TABLE || record->user_end == UNWIND_END_NO_PROCESS;
     if (was_missing && (walk.is_at_code || is_on_goroutine_stack(&copy, end, missed, cfa)))
         return record->user_end;
     if (end == UNWIND_END_BAD_READ && was_missing &&
