@@ -42,7 +42,7 @@ static inline bool frame_kind_has_lines(enum frame_kind kind)
 }
 
 /* The text of a frame for display: the function's name, else "libfoo.so+0x1234" (base name of the mapping and
- * address), formatted into `out`. A truncated frame reads "[truncated: no unwinding rows]", unless its function is
+ * address), formatted into `out`. A truncated frame reads "[truncated: REASON]", unless its function is
  * in brackets already. Returns `function` itself or `out`. */
 #define FRAME_TEXT_BYTES 320
 const char *frame_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address,
