@@ -430,10 +430,10 @@ class Bench:
         ns, best = {name.strip(): float(value) for name, value, _ in lines}, {name.strip(): float(value) for name, _, value in lines}
         attached = ns["single nop, attached"]
         # at best: with the core's other half busy everything takes twice as long, which is no cost of a probe's
-        for what, peer, sampling_rule_ns in (("enabled, nobody attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
+        for what, peer, target_ns in (("enabled, nobody attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
                                       ("fire, nobody attached", "single nop, nobody attached", 2)):
             self.row(f"ns, at best: {what}", f"{best[what]:.2f}", f"{best[peer]:.2f} {peer.split(',')[0]}{' static' if 'static' in peer else ''}",
-                     f"{ns[what]:.2f} its median", f"{best['the loop, with nothing in it']:.2f} the loop", target=f"<= {sampling_rule_ns}", met=best[what] <= sampling_rule_ns, ratio=best[what] / best[peer])
+                     f"{ns[what]:.2f} its median", f"{best['the loop, with nothing in it']:.2f} the loop", target=f"<= {target_ns}", met=best[what] <= target_ns, ratio=best[what] / best[peer])
         for what in ("fire of 2 arguments, attached", "fire of 12 arguments, attached"):
             self.row(f"ns: {what}", f"{ns[what]:.0f}", f"{attached:.0f} single nop", f"{ns['getppid, for comparison']:.0f} getppid",
                      target="<= 0.5 of the single nop", met=ns[what] <= attached / 2, ratio=ns[what] / attached)
@@ -462,8 +462,8 @@ class Bench:
         done = subprocess.run([self.sonde.parent / "tests/trace-cost"], capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             raise measure.Ended(f"trace-cost ended with {done.returncode}: {done.stderr}")
-        for what, ns, sampling_rule_ns in re.findall(r"^ *(.*?) {2,}([\d.]+) *(\d*)$", done.stdout, re.M):
-            self.row(f"ns: {what}", ns, **({"target": f"<= {sampling_rule_ns}", "met": float(ns) <= float(sampling_rule_ns)} if sampling_rule_ns else {}))
+        for what, ns, target_ns in re.findall(r"^ *(.*?) {2,}([\d.]+) *(\d*)$", done.stdout, re.M):
+            self.row(f"ns: {what}", ns, **({"target": f"<= {target_ns}", "met": float(ns) <= float(target_ns)} if target_ns else {}))
 
     def summary(self):
         """`sonde trace summary` beside a reader in Python (json.load and the sums, as trace_summary.py does it)."""

@@ -1,12 +1,12 @@
-"""Loads the parts of the test harness (tests/harness) that bring fixtures and options.
+"""Loads the modules of the test harness (tests/harness) that define fixtures and options.
 
-Every program that a test starts has a time-out and ends with the test. A test that cannot run here skips with the reason.
+Every program that a test starts has a timeout and ends with the test. A test that cannot run on this machine skips with the reason.
 """
 import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-os.environ.pop("DEBUGINFOD_URLS", None)  # no test asks a server outside this machine
+os.environ.pop("DEBUGINFOD_URLS", None)  # no test contacts a server outside this machine
 
 pytest_plugins = [f"harness.{part}" for part in ("results", "machine", "processes", "recording", "agents", "workloads")]

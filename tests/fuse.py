@@ -1,5 +1,5 @@
-"""A file system that can be made to die: a FUSE server (the protocol of <linux/fuse.h>, spoken over /dev/fuse) that serves one
-executable file, stops answering when it gets SIGUSR1, and goes on with SIGUSR2. Run as a program: fuse.py FILE MOUNT_POINT."""
+"""A file system that can be made unresponsive: a FUSE server (the protocol of <linux/fuse.h> over /dev/fuse) that serves one executable file, stops
+responding at SIGUSR1, and resumes at SIGUSR2. As a program: fuse.py FILE MOUNT_POINT."""
 import ctypes
 import errno
 import os
@@ -60,7 +60,7 @@ class Server:
             error, body = (body, b"") if isinstance(body, int) else (0, body)
             try:
                 os.write(self.fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
-            except FileNotFoundError:  # who asked has given up
+            except FileNotFoundError:  # the requester has given up
                 pass
 
 

@@ -1,11 +1,9 @@
-# Read by gdb (peers.py): one line of JSON a stack, its frames leaf first as [address, whether a signal's frame]. Frames that only
-# the debug information knows (inlined functions, and those that jumped to another as the last thing they did) have no return address of
-# their own and are left out.
-#
-# Of a process it is attached to: "frames" of each thread. Where $rounds is set, it runs its program itself, and so many times lets it run for
-# a moment (at first for $first seconds, if it is not 0) and then stops it at single instructions; each is a "stop", and "maps" are its mappings. Where $places
-# is set, too, it lets it run up to the first instruction of each of these functions and steps through the function: the stack it prints of each
-# step is what the first one had, at that instruction, with the functions' names and whether the stack pointer is elsewhere meanwhile.
+# Read by gdb (peers.py): prints one line of JSON per stack, its frames leaf first as [address, whether it is a signal frame]. Frames that exist only
+# in debug information (inlined functions, and functions that made a tail call) have no return address of their own and are left out.  Attached to a
+# process, it prints the "frames" of each thread. With $rounds, it runs its program itself: in each round it lets the program run for a moment (in the
+# first one for $first seconds, if not 0) and then single-steps it; each stop is printed as "stop", and the mappings as "maps". With $places too, it
+# runs the program up to the first instruction of each of these functions and steps through the function: the stack printed for each step is that of
+# the function's first instruction, with the current instruction, the functions' names, and whether the stack pointer is on another stack.
 import json
 import random
 import subprocess
@@ -54,8 +52,8 @@ def run(rounds):
     chance = random.Random(1)
     pid = begin()
     for i in range(rounds):
-        run_for(pid, chance.uniform(0.01, 0.03) if i else int(gdb.convenience_variable("first")))  # until the program is where it works
-        for _ in range(EACH):  # each step is a signal of the kernel's to the program itself, at that instruction
+        run_for(pid, chance.uniform(0.01, 0.03) if i else int(gdb.convenience_variable("first")))  # until the program is in its working loop
+        for _ in range(EACH):  # for each step the kernel sends the program a signal at that instruction
             gdb.execute(f"stepi {chance.randint(1, 6)}", to_string=True)
             print("stop " + stack(), flush=True)
     end(pid)

@@ -1,21 +1,21 @@
-"""Packages from PyPI in environments of their own, which are kept in the build directory: for tests (e2e/pypi.py) and benches."""
+"""Packages from PyPI in virtual environments, which are kept in the build directory: for tests (e2e/pypi.py) and benchmarks."""
 import contextlib
 import fcntl
 import shutil
 import subprocess
 from pathlib import Path
 
-BUILD = Path(__file__).resolve().parent.parent / "build"  # also of builds with sanitizers
+BUILD = Path(__file__).resolve().parent.parent / "build"  # shared by builds with sanitizers
 PY_SPY = ["py-spy==0.4.1"]
 
 
 class Missing(RuntimeError):
-    """It cannot be had here; why is the message."""
+    """The environment cannot be created on this machine; the message is the reason."""
 
 
 @contextlib.contextmanager
-def alone(place):
-    """Who makes the same in another lane of tests waits."""
+def exclusive(place):
+    """Serializes test lanes that create the same environment."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with open(place.with_name(place.name + ".lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -23,13 +23,13 @@ def alone(place):
 
 
 def environment(name, needed, interpreters, fit="True"):
-    """The folder of the commands of an environment that has `needed`, with the first interpreter for which the expression `fit` holds."""
+    """The bin directory of an environment with the packages `needed`, using the first interpreter for which the expression `fit` is true."""
     place = BUILD / name
-    with alone(place):
-        return made_environment(place, needed, interpreters, fit)
+    with exclusive(place):
+        return create_environment(place, needed, interpreters, fit)
 
 
-def made_environment(place, needed, interpreters, fit):
+def create_environment(place, needed, interpreters, fit):
     done = place / "complete"
     if done.exists() and done.read_text() == str(needed):
         return place / "bin"

@@ -1,8 +1,8 @@
-"""What gdb and perf print of the stacks of a running process, frame by frame, in terms that can be held against ours.
+"""Stacks of a running process as gdb and perf print them, in a form that can be compared with Sonde's frame by frame.
 
-Of the peers only the addresses are taken: they differ among themselves in which of several names of one function they print. The names
-are binutils': every symbol that `nm` finds to begin where the function begins, as `c++filt` spells it. A frame of ours is the same as a
-peer's if it is in the same file, has one of these names (or, where there is none, the file and the address) and the same address."""
+Only the peers' addresses are used: they differ in which of several names of a function they print. Names come from binutils: every symbol that `nm`
+lists at the function's start, as spelled by `c++filt`. A frame of Sonde equals a peer's if it is in the same file, has one of these names
+(or, without a name, the file and the address) and the same address."""
 import bisect
 import functools
 import json
@@ -25,7 +25,7 @@ def _lines(*command, **options):
 
 
 class Image:
-    """An ELF file: its functions by address, and where its pieces are loaded from."""
+    """An ELF file: its functions by address, and its loaded segments."""
 
     def __init__(self, path):
         self.loads = [tuple(int(word, 16) for word in line.split()[1:6]) for line in _lines("readelf", "-lW", path) if line.split()[:1] == ["LOAD"]]
@@ -48,7 +48,7 @@ class Image:
         return file_offset
 
     def names_at(self, address):
-        """All names of the function at an address, mangled; empty: none is known."""
+        """All names of the function at an address, mangled; empty if none is known."""
         i = bisect.bisect_right(self.starts, address) - 1
         if i < 0:
             return frozenset()
@@ -58,8 +58,8 @@ class Image:
 
 @functools.lru_cache(maxsize=None)
 def _image(path):
-    """Of a mapping, by what the kernel calls it; None: it has no file."""
-    if path == "[vdso]":  # the same in all processes: ours, for binutils to read
+    """The Image of a mapping, by the kernel's path for it; None if it has no file."""
+    if path == "[vdso]":  # the same in all processes: write our own to a file for binutils
         start, end = next([int(word, 16) for word in line.split()[0].split("-")] for line in open("/proc/self/maps") if line.rstrip().endswith(path))
         with open("/proc/self/mem", "rb") as memory, tempfile.NamedTemporaryFile() as copy:
             memory.seek(start)
@@ -76,30 +76,30 @@ def _names(path, address):
 
 @functools.lru_cache(maxsize=None)
 def _spelled(names):
-    """c++filt distinguishes crates and instances of Rust by hashes, which are no part of the name."""
+    """c++filt keeps hashes that distinguish Rust crates and instances; they are not part of the name."""
     spelled = _lines("c++filt", "-p", input="\n".join(sorted(names)))
     return names | {re.sub(r"(?<=\w)\[[0-9a-f]{1,16}\]|::h[0-9a-f]{16}$", "", name) for name in spelled}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a peer saw a frame."""
+    """The location of a frame printed by a peer."""
     file: str
     address: int
     names: frozenset
 
     def is_named(self, name):
-        name = re.sub(r" \[clone [^]]*\]$", "", name)  # `c++filt -p` drops it
+        name = re.sub(r" \[clone [^]]*\]$", "", name)  # `c++filt -p` drops this suffix
         if self.names:
             return name in self.names
-        return name == f"{Path(self.file).name}+{self.address:#x}" or name.endswith("@plt")  # no symbol stands for an entry of a table
+        return name == f"{Path(self.file).name}+{self.address:#x}" or name.endswith("@plt")  # PLT entries have no symbol
 
     def __str__(self):
         return min(self.names, default=f"{Path(self.file).name}+{self.address:#x}")
 
 
 class AddressSpace:
-    """Of a process that runs, or of what its mappings were: what is at its addresses."""
+    """The mappings of a running process, or recorded ones: resolves addresses to places."""
 
     def __init__(self, pid, maps=None):
         self.mappings = []
@@ -116,13 +116,13 @@ class AddressSpace:
 
     @staticmethod
     def place_in(path, file_offset):
-        """As perf prints it: the place in a file that is mapped."""
+        """A place as perf prints it: an offset in a mapped file."""
         at = _image(path).address_of(file_offset) if _image(path) else file_offset
         return Place(path, at, _names(path, at))
 
     def stack(self, frames):
-        """Places root first of [(address, whether a signal's frame)] leaf first. A return address stands behind the call: what it
-        belongs to is the byte before it, except in what a signal has interrupted."""
+        """Places, root first, of [(address, whether it is a signal frame)], leaf first. A return address follows the call: the byte before it is in
+        the calling function, except in a frame interrupted by a signal."""
         places, exact = [], True
         for address, is_signal in frames:
             places.append(self.place(address if exact else address - 1))
@@ -131,7 +131,7 @@ class AddressSpace:
 
 
 def gdb(*arguments):
-    """The command with which gdb prints stacks (gdb_frames.py)."""
+    """The gdb command line that prints stacks (gdb_frames.py)."""
     return [need_command("gdb"), "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set backtrace past-main on",
             "-ex", "set backtrace past-entry on", *arguments[:-1], "-x", str(TOP / "tests/gdb_frames.py"), *arguments[-1]]
 
@@ -143,20 +143,20 @@ def gdb_stacks(pid):
     if not threads:
         skip("gdb sees no stack here: " + done.stderr.strip()[-200:])
     space = AddressSpace(pid)
-    # At the end of a stack whose return address is 0 gdb shows one frame more, with that 0 for its address: there is no code.
+    # At the end of a stack whose return address is 0 gdb shows one more frame at address 0, where there is no code.
     return [space.stack([frame for frame in frames if frame[0]]) for frames in threads]
 
 
 def perf_stacks(perf, data, pid, by_copies):
-    """[tuple of Place, root first] of perf's samples of a process that still runs, without the kernel's frames; `by_copies`: perf has
-    walked them itself, by copies of the stack (--call-graph dwarf)."""
+    """[tuple of Place, root first] of perf's user-space samples of a running process; `by_copies`: perf unwound them itself, from copies of the
+    stack (--call-graph dwarf)."""
     done = perf("script", "--no-inline", "-i", data, "--pid", pid, "-F", "tid,ip,sym,dso")
-    if done.returncode != 0:  # Debian 12's dies over BPF programs that come and go while it records
+    if done.returncode != 0:  # Debian 12's perf crashes when BPF programs are loaded or unloaded while it records
         skip(f"perf script cannot read what perf recorded (status {done.returncode}): {done.stderr.strip()[-200:]}")
     space, stacks = AddressSpace(pid), []
     for block in done.stdout.split("\n\n"):
         frames = [(int(line.split()[0], 16), line[line.rindex("(") + 1:-1]) for line in block.strip().splitlines()[1:]]
-        # Copies are walked with the byte before a return address, as we do; the kernel's own chains have the return address.
+        # In copies perf looks up the byte before a return address, as Sonde does; the kernel's own call chains have the return address.
         places = [space.place_in(file, at - (i > 0 and not by_copies)) for i, (at, file) in enumerate(frames) if at < KERNEL]
         if places:
             stacks.append(tuple(places[::-1]))
@@ -164,7 +164,7 @@ def perf_stacks(perf, data, pid, by_copies):
 
 
 def places_of(sample):
-    """The frames of a sample of ours in user space, from their files and addresses alone."""
+    """The user-space frames of a sample of Sonde, from files and addresses only."""
     return tuple(Place(file, at, _names(file, at)) for file, at in zip(sample.mappings, sample.addresses) if at < KERNEL)
 
 
@@ -177,7 +177,7 @@ def _address_of(path, function):
 
 
 def with_evaluators(sample):
-    """The sample as those see it who know nothing of Python: each run of Python frames is the function that evaluates them, somewhere in it."""
+    """The sample as a tool without Python support shows it: each run of Python frames becomes the evaluator function, at any address."""
     frames, mappings, addresses = [], [], []
     homes = {file: _address_of(file, EVALUATOR) for file in sample.mappings if re.search(r"/(lib)?python3[^/]*$", file)}
     home, start = next(((file, at) for file, at in homes.items() if at), ("", 0))
@@ -190,12 +190,12 @@ def with_evaluators(sample):
 
 
 def functions(places):
-    """What makes two stacks the same: the functions, and where there is no name of one the place of the call in it."""
+    """The key by which stacks are compared: function names, or the place of the call where a function has no name."""
     return tuple((place.file, str(place) if place.names or i < len(places) - 1 else "") for i, place in enumerate(places))
 
 
 def same_frames(sample, places):
-    """Whether a sample of ours (pprof.py) begins with these frames; of the last one, only the function is compared."""
+    """Whether a sample of Sonde (pprof.py) begins with these frames; for the last one only the function is compared."""
     if len(sample.frames) < len(places):
         return False
     ours = zip(sample.frames, sample.mappings, sample.addresses)
@@ -204,13 +204,13 @@ def same_frames(sample, places):
 
 
 def up_to(places, function):
-    """Until the last frame of that function, which is the last that stays where it is; None: it is not on the stack."""
+    """The frames up to the last one of that function, the innermost that stays the same; None if it is not on the stack."""
     at = [i for i, place in enumerate(places) if function in place.names]
     return places[:at[-1] + 1] if at else None
 
 
 def jstack(pid, names, innermost):
-    """The stacks of threads by their names, the outermost method first, once they were seen in `innermost`."""
+    """The stacks of threads by name, outermost method first, taken when all of them are in `innermost`."""
     seen = {}
 
     def is_seen():

@@ -1,5 +1,5 @@
-"""Counts the samples of a perf.data file with nothing but Python: perf 6.1 cannot always read its own, when BPF programs came and went
-on the node while it recorded. The layout is the public one: tools/perf/Documentation/perf.data-file-format.txt, and perf_event.h."""
+"""Counts the samples of a perf.data file in pure Python: perf 6.1 cannot always read its own files when BPF programs were loaded or unloaded during
+the recording. The layout is public: tools/perf/Documentation/perf.data-file-format.txt, and perf_event.h."""
 import struct
 
 COMM, FORK, SAMPLE = 3, 7, 9  # PERF_RECORD_*
@@ -7,7 +7,7 @@ IP, TID, TIME, CPU, STREAM_ID, ID, IDENTIFIER = 1 << 0, 1 << 1, 1 << 2, 1 << 7, 
 
 
 def _records(data):
-    """(type, body) of all of them, and the sample_type that their fields are by."""
+    """(type, body) of all records, and the sample_type that defines their fields."""
     magic, _, _, attributes, _, start, size = struct.unpack_from("=8s6Q", data)
     if magic != b"PERFILE2":
         raise ValueError(f"no perf.data: {magic}")
@@ -23,9 +23,9 @@ def _records(data):
 
 
 def _timed(records, sample_type):
-    """(time, thread, type, body): CPUs have rings of their own, so records are not in the order of time."""
+    """(time, thread, type, body): each CPU has its own ring buffer, so records are not ordered by time."""
     identifier = 8 * bool(sample_type & IDENTIFIER)
-    behind = sum(8 for bit in (TIME, ID, STREAM_ID, CPU, IDENTIFIER) if sample_type & bit)  # the time, in a record that is no sample
+    behind = sum(8 for bit in (TIME, ID, STREAM_ID, CPU, IDENTIFIER) if sample_type & bit)  # offset of the time from the end of a record that is not a sample
     for kind, body in records:
         if kind == SAMPLE:
             tid = struct.unpack_from("=4xI", body, identifier + 8)[0]
@@ -35,7 +35,7 @@ def _timed(records, sample_type):
 
 
 def samples_by_name(path):
-    """{name of the thread at that moment: samples}."""
+    """{thread name at that time: samples}."""
     with open(path, "rb") as file:
         records, sample_type = _records(file.read())
     if sample_type & (IP | TID | TIME) != IP | TID | TIME:

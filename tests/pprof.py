@@ -1,5 +1,5 @@
-"""Reads pprof files (gzip'ed profile.proto) with nothing but Python, so that tests see what any reader would. The layout is the
-public one: github.com/google/pprof, proto/profile.proto."""
+"""Reads pprof files (gzip-compressed profile.proto) in pure Python, so that tests see what any reader would. The layout is public:
+github.com/google/pprof, proto/profile.proto."""
 import gzip
 from dataclasses import dataclass, field
 
@@ -67,7 +67,7 @@ class Sample:
     count: int
     ns: int
     labels: dict = field(default_factory=dict)
-    sources: list = field(default_factory=list)  # (source file, line) of each frame; ("", 0): not known
+    sources: list = field(default_factory=list)  # (source file, line) of each frame; ("", 0) if unknown
 
 
 def read(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.machine import need_command, skip
 from harness.paths import TOP
-from packages import alone
+from packages import exclusive
 from pypi import environment
 
 PACKAGE = "freeze-core==0.8.1"
@@ -26,7 +26,7 @@ def get(python_3_13):
         skip("needs CPython 3.14, or the library of 3.13")
     if platform.machine() != "x86_64":
         skip("CPython 3.14 is at hand for x86-64 only")
-    with alone(place):
+    with exclusive(place):
         make(place, command, python_3_13)
     said = subprocess.run([command, "-c", "import sys, threading, faulthandler; print(sys.version)"], capture_output=True, text=True)
     if not said.stdout.startswith("3.14."):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from harness.machine import need_command, sanitizers
 from harness.paths import BUILD, TOP
-from packages import alone
+from packages import exclusive
 
 PYTHONS = sorted({path for name in ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14")
                   for path in [shutil.which(name, path="/usr/bin:/usr/local/bin"), *map(str, Path.home().glob(f".pyenv/versions/{name[6:]}.*/bin/{name}"))]
@@ -32,7 +32,7 @@ def digest_of_sources():
 def unpacked():
     """The wheel of these sources, unpacked in the build directory; built once for all runs and lanes."""
     kept = BUILD / "python-package"
-    with alone(kept):
+    with exclusive(kept):
         place = kept / digest_of_sources()
         if not (place / "complete").exists():
             shutil.rmtree(kept, ignore_errors=True)

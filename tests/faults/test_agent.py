@@ -1,5 +1,4 @@
-"""The agent under things that happen: a second one, kill -9, ten thousand short processes, configuration that is wrong, clients that
-misbehave."""
+"""Faults around the agent: a second agent, kill -9, ten thousand short-lived processes, invalid configuration, misbehaving clients."""
 import contextlib
 import ctypes
 import errno
@@ -29,14 +28,14 @@ def test_second_agent_is_refused(agent, sonde):
 
 
 @pytest.mark.sanitized
-def test_recording_beside_an_agent(agent, fire, workload):
+def test_recording_works_beside_an_agent(agent, fire, workload):
     first = agent()
     workload = workload("deep", 20, 600, env=fires())
     assert_exact(fire(workload), workload.stack)
     assert first.running.alive
 
 
-def test_port_is_taken(sonde, root):
+def test_taken_port_is_an_error(sonde, root):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         s.listen()
@@ -46,7 +45,7 @@ def test_port_is_taken(sonde, root):
 
 
 def bpf_ids():
-    """{("map" or "prog", number)} of all that the kernel holds."""
+    """{("map" or "prog", id)} of all BPF objects in the kernel."""
     found, call = set(), {"x86_64": 321, "aarch64": 280}.get(os.uname().machine)
     if not call:
         skip("the number of bpf(2) is not known here")
@@ -64,7 +63,7 @@ def bpf_ids():
 
 @pytest.mark.sanitized
 def test_killed_agent_leaves_nothing(agent):
-    """After kill -9 no BPF program or map of it is left, nor the process that opens files for it, and the next one starts at once."""
+    """After kill -9 none of its BPF programs and maps is left, nor its helper process, and the next agent starts at once."""
     first = agent()
     held = set(bpf_objects(first.pid))
     helpers = [int(pid) for pid in Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()]
@@ -79,12 +78,12 @@ def test_killed_agent_leaves_nothing(agent):
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_stops_when_asked(agent, signal_number):
+def test_agent_stops_on_signals(agent, signal_number):
     started = agent()
     assert started.stop(signal_number) == 0, started.running.error
 
 
-def test_stops_when_asked_as_soon_as_its_page_listens(agent):
+def test_agent_stops_on_a_signal_right_after_start(agent):
     for _ in range(3):
         started = agent(wait=False)
         wait_for(lambda: "http://" in started.running.out or not started.running.alive, 60, "the page's address")  # noqa: B023
@@ -92,8 +91,8 @@ def test_stops_when_asked_as_soon_as_its_page_listens(agent):
 
 
 @pytest.mark.statistical
-def test_ten_thousand_short_processes(agent, run):
-    """Memory is bounded: it does not grow with how many processes there have been."""
+def test_memory_is_bounded_for_ten_thousand_short_processes(agent, run):
+    """Memory does not grow with the number of processes seen."""
     started = agent()
     storm = workload_path("storm")
 
@@ -105,7 +104,7 @@ def test_ten_thousand_short_processes(agent, run):
     assert started.running.alive, started.running.error
     wait_for(lambda: started.used_bytes() < 64 << 20, 60, "memory, BPF included, to be below the budget")
     assert last - first < (16 << 20), f"from {first >> 20} to {last >> 20} MiB"
-    # Wait until it has caught up, then see that it gave back what the dead had.
+    # Wait until it has caught up, then check that it released the memory of ended processes.
     wait_for(lambda: started.get("/healthz")[0] == 200, 20, "/healthz")
     before = cpu_seconds(started.pid)
     time.sleep(2)
@@ -113,8 +112,8 @@ def test_ten_thousand_short_processes(agent, run):
 
 
 @pytest.mark.statistical
-def test_processes_die_at_every_step(agent, run):
-    """Parents that die first, exec under kill -9, exits in the middle of everything: nothing is kept of them, and others are seen as before."""
+def test_killed_processes_leave_no_state(agent, run):
+    """Parents that die before their children, exec under kill -9, exits at any point: no state is kept, and other processes are sampled as before."""
     started = agent("--rate", 199)
     helpers = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
 
@@ -122,7 +121,7 @@ def test_processes_die_at_every_step(agent, run):
         script = "for i in $(seq 300); do (sh -c 'exec sleep 0.01' & kill -9 $! 2>/dev/null); (exit 3) & done; wait"
         assert run("bash", "-c", script).wait(120) == 0
         seen = started.metric("sonde_self_samples_total")
-        wait_for(lambda: started.metric("sonde_self_samples_total") > seen, 60, "samples")  # of the test at least
+        wait_for(lambda: started.metric("sonde_self_samples_total") > seen, 60, "samples")  # at least of the test itself
 
     def descriptors():
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (started.pid, *helpers))
@@ -130,7 +129,7 @@ def test_processes_die_at_every_step(agent, run):
     before = descriptors()
     for _ in range(3):
         storm()
-    # Of 2700 processes; what else runs on the node has files that are kept open too.
+    # After 2700 processes; other processes of the node have files that are kept open too.
     wait_for(lambda: descriptors() < before + 500, 60, f"descriptors to be closed: there were {before}")
     wait_for(lambda: started.used_bytes() < 64 << 20, 60, "memory, BPF included, to be below the budget")
     deep = run(workload_path("deep"), 20, 120)
@@ -148,7 +147,7 @@ def test_processes_die_at_every_step(agent, run):
     ("profile: [1, 2\n", []),
     ("\x00\x01\x02", []),
 ], ids=["unknown key", "bad value", "bad unit", "out of range", "not yaml", "bytes"])
-def test_bad_configuration(sonde, tmp_path, text, wanted):
+def test_invalid_configuration_is_explained(sonde, tmp_path, text, wanted):
     path = tmp_path / "sonde.yaml"
     path.write_text(text)
     done = subprocess.run([sonde, "up", "--config", path, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
@@ -162,22 +161,22 @@ def raw(port, data, timeout_s=10):
             s.sendall(data)
             s.shutdown(socket.SHUT_WR)
             return s.recv(1 << 16)
-        except OSError:  # it may have hung up at any point
+        except OSError:  # the agent may close the connection at any point
             return b""
 
 
 @pytest.mark.sanitized
-def test_clients_that_misbehave(agent):
+def test_misbehaving_clients_do_not_block_others(agent):
     started = agent()
     for data in (b"\x00" * 4096, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20000 + b"\r\n", b"GET " + b"/a" * 100000 + b" HTTP/1.1\r\n\r\n",
                  b"GET /%zz%00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
                  b"GET /../../etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"):
         answer = raw(started.port, data)
         assert b" 200 " not in answer.split(b"\r\n")[0] and b"root:" not in answer, answer[:200]
-    # Many that connect and send nothing must not keep others out for ever.
+    # Many clients that connect and send nothing must not keep others out forever.
     idle = []
     for _ in range(200):
-        with contextlib.suppress(ConnectionError):  # beyond what it takes at a time it may refuse
+        with contextlib.suppress(ConnectionError):  # beyond its connection limit it may refuse
             idle.append(socket.create_connection(("127.0.0.1", started.port)))
     for s in idle:
         s.close()
@@ -198,7 +197,7 @@ def test_idle_clients_take_little_memory(agent):
 
 
 def test_foreign_host_name_is_refused(agent):
-    """DNS rebinding: the page of another site, whose name was made to resolve to 127.0.0.1."""
+    """DNS rebinding: the page of another site, whose host name resolves to 127.0.0.1."""
     started = agent()
     assert started.get("/api/v1/status", {"Host": "evil.example"})[0] in (400, 403, 421)
     assert started.get("/api/v1/status", {"Host": f"127.0.0.1:{started.port}"})[0] == 200
@@ -212,14 +211,14 @@ def test_page_is_on_loopback_only(agent):
     assert local and all(address.startswith("0100007F:") for address in local), local
 
 
-def test_no_environment_at_all(sonde, root, tmp_path):
+def test_starts_with_an_empty_environment(sonde, root, tmp_path):
     done = subprocess.run([sonde, "record", "-o", tmp_path / "p.folded", "--", "/bin/true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=60, env={})
     assert done.returncode == 0, done
 
 
-def test_few_descriptors(sonde, root, run, workload, tmp_path):
-    """Enough to attach and open a few files with: everything has a name."""
+def test_works_with_few_descriptors(sonde, root, run, workload, tmp_path):
+    """Just enough to attach and to open a few files: everything has a name."""
     workload, (ready, write), path = workload("deep", 20, 600, env=fires()), os.pipe(), tmp_path / "p.pb.gz"
     running = run("prlimit", f"--nofile={64 + 8 * os.cpu_count()}", sonde, "record", "--ready-fd", write, "--event", FIRED, "-p", workload.pid, "-o", path, pass_fds=[write])
     os.close(write)
@@ -232,8 +231,8 @@ def test_few_descriptors(sonde, root, run, workload, tmp_path):
 
 
 @pytest.mark.parametrize("count", [10, 20, 32, 40])
-def test_too_few_descriptors(sonde, root, tmp_path, count):
-    """Too few to attach, or to wait: that is an error, and no file is written that could be taken for a profile."""
+def test_too_few_descriptors_are_an_error(sonde, root, tmp_path, count):
+    """Too few to attach, or to wait for events: an error, and no file that could be mistaken for a profile."""
     path = tmp_path / "p.folded"
     done = subprocess.run(["prlimit", f"--nofile={count}", sonde, "record", "-o", path, "--", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "Too many open files" in done.stderr and not path.exists(), done

@@ -1,5 +1,5 @@
-"""A program on a file system that answers no more, as a dead NFS server's or a container's hung FUSE: its frames have no names,
-which is counted; everything else goes on, the agent ends when it is asked to, and names come when the file system does."""
+"""A program on a file system that no longer responds, such as a dead NFS server's or a container's hung FUSE: its frames have no names, which is
+counted; everything else works, the agent ends when asked to, and names appear when the file system recovers."""
 import ctypes
 import os
 import signal
@@ -28,7 +28,7 @@ class FileSystem:
             skip("FUSE cannot be mounted: " + self.server.error.strip().splitlines()[-1])
 
     def start_program(self, **options):
-        """The program, once it runs, with all of its file in memory."""
+        """Starts the program and waits until all of its file is in memory."""
         (self.point / "program").read_bytes()
         return Workload(self.run(self.point / "program", 20, 600, name="on-fuse", **options))
 
@@ -36,7 +36,7 @@ class FileSystem:
         os.kill(self.server.pid, signal.SIGUSR2 if answering else signal.SIGUSR1)
 
     def close(self):
-        self.server.kill()  # what still waits gets an error
+        self.server.kill()  # pending requests fail
         ctypes.CDLL(None).umount2(os.fsencode(self.point), 2)
 
 
@@ -45,7 +45,7 @@ def file_system(run, root, tmp_path):
     if not Path("/dev/fuse").exists():
         skip("this kernel has no /dev/fuse")
     made = FileSystem(run, tmp_path)
-    at_last = threading.Timer(150, made.server.kill)  # no signal ends a process that waits for it in vain
+    at_last = threading.Timer(150, made.server.kill)  # no signal ends a process that waits for the file system
     at_last.start()
     yield made
     at_last.cancel()
@@ -53,16 +53,16 @@ def file_system(run, root, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_names_from_fuse(file_system, fire):
-    """All is well: what the helper reads is what the file holds."""
+def test_program_on_fuse_has_names(file_system, fire):
+    """With a working file system, the helper reads the file's contents."""
     program = file_system.start_program(env=fires())
     assert_exact(fire(program), program.stack)
 
 
 @pytest.mark.sanitized
-def test_dead_file_system_costs_only_its_own_names(file_system, recording, workload):
-    """The leaf has a name, whether the unwind table of its program is there or not: that of a program in a dead file system never comes, and the
-    recording is ready without it."""
+def test_dead_file_system_affects_only_its_own_names(file_system, recording, workload):
+    """The leaf has a name in every other program, whether the dead program's unwind table exists or not: it is never read from the dead file system,
+    and the recording becomes ready without it."""
     program, other = file_system.start_program(env=fires()), workload("deep", 20, 600, env=fires())
     file_system.set_answering(False)
     running = recording("--event", FIRED, "-p", program.pid, "-p", other.pid)
@@ -76,7 +76,7 @@ def test_dead_file_system_costs_only_its_own_names(file_system, recording, workl
 
 
 @pytest.mark.sanitized
-def test_agent_goes_on_until_names_come_back(file_system, agent, run):
+def test_names_return_when_the_file_system_recovers(file_system, agent, run):
     program = file_system.start_program()
     file_system.set_answering(False)
     started = agent("--rate", 99)
@@ -89,8 +89,8 @@ def test_agent_goes_on_until_names_come_back(file_system, agent, run):
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
 
 
-def test_agent_ends(file_system, agent):
-    """While the file system does not answer."""
+def test_agent_ends_with_a_dead_file_system(file_system, agent):
+    """While the file system does not respond."""
     file_system.start_program()
     file_system.set_answering(False)
     started = agent("--rate", 99)
@@ -106,8 +106,8 @@ def test_killed_helper_is_replaced(file_system, agent):
     assert started.running.stop() == 0
 
 
-def test_a_context_in_a_dead_file_system(file_system, agent, run):
-    """Of a process whose context (OTEP 4719) lies in memory that cannot be read, the resource is what the node knows of it, as of any other process."""
+def test_process_context_in_a_dead_file_system_is_skipped(file_system, agent, run):
+    """When a process's context (OTEP 4719) is in unreadable memory, its resource has only what Sonde knows of any process."""
     liar = run("/usr/bin/python3", TOP / "tests/workloads/python/lying_context.py", file_system.point / "program", name="liar")
     wait_for(lambda: "ready" in liar.out or not liar.alive, 30, "the program to run")
     file_system.set_answering(False)

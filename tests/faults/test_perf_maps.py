@@ -1,5 +1,5 @@
-"""What may lie where a runtime writes the names of its code: every user may write to /tmp. Whatever it is, the agent goes on, reads nothing that it
-should not, shows no wrong name, and counts what it refused."""
+"""Invalid perf maps: every user may write to /tmp. Whatever is there, the agent continues, reads nothing that it should not, shows no wrong name, and
+counts refused files."""
 import contextlib
 import os
 import threading
@@ -38,7 +38,7 @@ def lines(program, *, inner="jit_inner"):
     return f"{program.code:x} 8 jit_outer\n{program.code + 1024:x} c {inner}\n"
 
 
-def put(program, what, folder):
+def place_file(program, what, folder):
     if what == "symbolic link":
         (folder / "elsewhere").write_text(lines(program))
         program.map.symlink_to(folder / "elsewhere")
@@ -65,13 +65,13 @@ def put(program, what, folder):
 WHAT = ["symbolic link", "FIFO", "directory", "device", "of another user", "of an earlier process", "4 GiB of nothing", "almost 4 GiB of nothing"]
 
 
-def test_files_that_are_no_map_are_refused(start, agent, tmp_path):
-    """A program each, and one agent that meets them all; then a map, which is taken."""
+def test_files_that_are_not_perf_maps_are_refused(start, agent, tmp_path):
+    """One program per kind of file, and one agent for all; then a valid map, which is accepted."""
     programs = {}
     for what in WHAT:
         programs[what] = start()
         try:
-            put(programs[what], what, tmp_path)
+            place_file(programs[what], what, tmp_path)
         except OSError as error:
             print(f"{what}: cannot be made here: {error}")
             del programs[what]
@@ -92,7 +92,7 @@ def test_files_that_are_no_map_are_refused(start, agent, tmp_path):
 
 @contextlib.contextmanager
 def growing(program):
-    """Writes its map without end, half a line at a time."""
+    """Appends to its map continuously, half a line at a time."""
     over = threading.Event()
 
     def write():
@@ -114,7 +114,7 @@ def growing(program):
         writer.join()
 
 
-def test_map_grows_while_it_is_read(start, agent):
+def test_growing_map_is_read(start, agent):
     program = start()
     with growing(program):
         started = agent("--rate", HZ)
@@ -123,7 +123,7 @@ def test_map_grows_while_it_is_read(start, agent):
 
 
 @pytest.mark.statistical
-def test_sampled_names_while_the_map_grows(start, record):
+def test_sampled_names_are_right_while_the_map_grows(start, record):
     program = start()
     with growing(program):
         profile = record("-p", program.pid, "-F", HZ, "-d", 2)
@@ -134,8 +134,8 @@ def test_sampled_names_while_the_map_grows(start, record):
 
 
 @pytest.mark.statistical
-def test_ten_million_lines(start, agent):
-    """They are read, a piece a turn, and not kept: what is named before the end is reached, is named right."""
+def test_huge_map_is_read_in_steps(start, agent):
+    """Read in pieces, one per turn, and not stored whole: names that were read before the end are correct."""
     program, started = start(), agent("--rate", HZ)
     wait_for(lambda: "[anon]" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 60, "frames without a name")
     far = program.code + (1 << 32)

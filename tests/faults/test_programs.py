@@ -1,5 +1,5 @@
-"""Programs that lie: ELF files whose tables are damaged but which run all the same, PIDs that are used again, processes that end in the
-middle. The recorder must neither crash nor make false claims."""
+"""Misleading programs: ELF files with damaged tables that run nevertheless, reused PIDs, processes that end during the recording. The recorder must
+neither crash nor record wrong data."""
 import os
 import random
 import shutil
@@ -29,7 +29,7 @@ def sections(data):
 
 
 def damage(data, what, seed):
-    """The bytes with one thing damaged that the kernel does not need to run it."""
+    """The file's bytes with one damage that does not prevent the kernel from running it."""
     data, chance = bytearray(data), random.Random(seed)
     table = {name: (offset, size, header) for name, offset, size, header in sections(data)}
     if what == "section headers":
@@ -56,7 +56,7 @@ DAMAGE = ["section headers", "no section table", "huge counts", "truncated", "sy
 
 @pytest.fixture
 def fire_program(workload, fire):
-    """fire_program(path) records the stacks of a program that is a copy of `deep`, whatever was done to it, one for each of its events."""
+    """fire_program(path) records one stack per event of a program that is a damaged copy of `deep`."""
     def start(path):
         path.chmod(0o755)
         started = workload("deep", 20, 600, path=path, env=fires())
@@ -69,19 +69,19 @@ def fire_program(workload, fire):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("what", DAMAGE)
-def test_damaged_program(fire_program, tmp_path, what):
+def test_damaged_elf_files_give_no_wrong_stacks(fire_program, tmp_path, what):
     program = tmp_path / "damaged"
     program.write_bytes(damage(workload_path("deep").read_bytes(), what, seed=1))
     _, profile = fire_program(program)
     if what not in (".eh_frame", ".eh_frame_hdr"):
         return
-    # Damaged rows end in stacks that are marked as cut, or in whole ones.
+    # Damaged unwind tables lead to stacks that are marked as truncated, or to whole ones.
     silent = profile.where(lambda s: not s.frames[0].startswith("[truncated") and s.frames[0] not in ("_start", "_dl_start", "_dl_start_user") and not s.frames[0].startswith("ld-linux"))
     assert not silent.samples, silent.top()
 
 
-def test_garbage_as_separate_debug_file(fire_program, tmp_path):
-    """It is found by the debug link."""
+def test_invalid_debug_file_is_ignored(fire_program, tmp_path):
+    """The file is found through the debug link."""
     program = tmp_path / "deep-debuglink"
     shutil.copy(workload_path("deep-debuglink"), program)
     (tmp_path / ".debug").mkdir()
@@ -90,8 +90,8 @@ def test_garbage_as_separate_debug_file(fire_program, tmp_path):
 
 
 @pytest.fixture
-def record_pid_twice(record, sonde, tmp_path, root):
-    """record_pid_twice(seconds): the samples of the PID that first `deep` had and then `noreturn`, for so long each; the Profile."""
+def record_reused_pid(record, sonde, tmp_path, root):
+    """record_reused_pid(seconds): the profile of a PID that belongs first to `deep` and then to `noreturn`, for that long each."""
     def start(seconds):
         if not Path("/proc/sys/kernel/ns_last_pid").exists():
             skip("this kernel cannot choose PIDs (CONFIG_CHECKPOINT_RESTORE)")
@@ -106,9 +106,9 @@ def record_pid_twice(record, sonde, tmp_path, root):
 STACKS = (("deep", "recurse;deep_leaf", "deep_leaf", "never_returns"), ("noreturn", "ends_in_call;never_returns", "never_returns", "deep_leaf"))
 
 
-def test_pid_used_again(record_pid_twice):
+def test_reused_pid_keeps_programs_apart(record_reused_pid):
     """Two programs under one PID in one recording: each keeps its own name and functions."""
-    profile = record_pid_twice(0.5)
+    profile = record_reused_pid(0.5)
     for process, _, leaf, other in STACKS:
         own = profile.of(process=process)
         assert own.where(lambda s, leaf=leaf: leaf in s.frames).count, own.top()
@@ -116,26 +116,26 @@ def test_pid_used_again(record_pid_twice):
 
 
 @pytest.mark.statistical
-def test_sampled_stacks_of_a_pid_used_again(record_pid_twice):
-    profile = record_pid_twice(1)
+def test_sampled_stacks_of_a_reused_pid(record_reused_pid):
+    profile = record_reused_pid(1)
     for process, stack, _, _ in STACKS:
         assert profile.of(process=process).share(stack) >= 0.93, profile.top()
 
 
 @pytest.mark.sanitized
-def test_process_ends_while_recorded(recording, workload):
+def test_recording_ends_with_its_process(recording, workload):
     workload = workload("deep", 10, 600)
     running = recording("-F", 199, "-p", workload.pid)
     since = cpu_seconds(workload.pid)
     wait_for(lambda: cpu_seconds(workload.pid) > since + 0.5, 60, "some CPU time")
     workload.running.stop()
-    time.sleep(0.5)  # it goes on without it
+    time.sleep(0.5)  # the recording continues without the process
     assert running.running.alive
     profile = running.finish()
     assert profile.where(lambda s: stack_matches(s.frames, workload.stack)).count, profile.top()
 
 
-def test_no_such_process(sonde, root, tmp_path):
+def test_unknown_process_is_an_error(sonde, root, tmp_path):
     done = subprocess.run([sonde, "record", "-p", "4194000", "-d", "1", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
     assert done.returncode in (1, 2) and "4194000" in done.stderr, done
 
@@ -145,7 +145,7 @@ def state_of(pid):
 
 
 def test_stopped_program_has_no_samples(record, run):
-    """As one that a debugger holds; that is no error."""
+    """For example a program stopped by a debugger; an empty profile is no error."""
     running = run(workload_path("deep"), 5, 30)
     wait_for(lambda: "ready" in running.out, 20, "the program")
     os.kill(running.pid, signal.SIGSTOP)

@@ -1,5 +1,5 @@
-"""The process that opens files for the agent gets no CPU time, as on an overloaded node: here it is stopped. The pipeline waits for it a little, and
-the page does not wait for the pipeline; then the pipeline goes on without names, and no file system is taken for dead because of it."""
+"""The agent's file-opening helper gets no CPU time, as on an overloaded node: it is stopped here. The pipeline waits for it briefly, and the page
+does not wait for the pipeline; then the pipeline continues without names, and no file system is declared dead because of it."""
 import os
 import shutil
 import signal
@@ -20,8 +20,8 @@ def unanswered(started):
 
 
 def answers_while_it_waits(started, before):
-    """Whether the pipeline, which changes its figures every second, does so no more while the page answers: of what waited for the pipeline each
-    answer would tell others. False where it has gone on already."""
+    """Whether the pipeline, whose statistics change every second, stands still while the page responds. If the page waited for the pipeline, each
+    response would contain new statistics. False when the pipeline has continued already."""
     seen, since, answers = None, 0, 0
     while unanswered(started) == before:
         assert started.get("/api/v1/status", timeout_s=60)[0] == 200
@@ -40,24 +40,24 @@ def folded(started, pid):
 
 
 @pytest.fixture
-def unknown(tmp_path):
-    """unknown(name): a copy of `deep` without a build ID, by which it might be known from another program on the node."""
-    program = tmp_path / "unknown"
+def program_without_build_id(tmp_path):
+    """program_without_build_id(name): a copy of `deep` whose names Sonde cannot have cached from another program on the node."""
+    program = tmp_path / "program_without_build_id"
     subprocess.run([need_command("objcopy"), "--remove-section=.note.gnu.build-id", workload_path("deep"), program], check=True)
     return lambda name: shutil.copy(program, tmp_path / name)
 
 
-def test_names_come_when_the_helper_goes_on(agent, run, unknown):
-    """Until then frames have no names, and further programs wait for nothing: it is known that the helper does not answer."""
+def test_names_return_when_the_helper_resumes(agent, run, program_without_build_id):
+    """Until then frames have no names; further programs do not wait, because the helper is known not to respond."""
     started = agent("--rate", 99)
     helper = helper_of(started.pid)
     before = unanswered(started)
     os.kill(helper, signal.SIGSTOP)
     try:
-        programs = [run(unknown("unknown-0"), 20, 600)]
+        programs = [run(program_without_build_id("unknown-0"), 20, 600)]
         wait_for(lambda: unanswered(started) > before, 60, "frames without a name")
         assert "deep_leaf" not in folded(started, programs[0].pid)
-        programs.append(run(unknown("unknown-1"), 20, 600))
+        programs.append(run(program_without_build_id("unknown-1"), 20, 600))
         wait_for(lambda: folded(started, programs[1].pid), 60, "samples of another program")
         assert started.metric("sonde_self_files_timed_out_total") == 0 and started.metric("sonde_self_files_resting") == 0
     finally:
@@ -67,7 +67,7 @@ def test_names_come_when_the_helper_goes_on(agent, run, unknown):
 
 
 @pytest.mark.statistical
-def test_page_answers_while_the_pipeline_waits(agent, run, unknown):
+def test_page_answers_while_the_pipeline_waits(agent, run, program_without_build_id):
     started = agent("--rate", 99)
     helper = helper_of(started.pid)
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 30, "samples")
@@ -75,16 +75,16 @@ def test_page_answers_while_the_pipeline_waits(agent, run, unknown):
         for number in range(TRIES):
             before = unanswered(started)
             os.kill(helper, signal.SIGSTOP)
-            program = run(unknown(f"unknown-{number}"), 20, 600)  # needs the helper: it has not read this file
+            program = run(program_without_build_id(f"unknown-{number}"), 20, 600)  # needs the helper, which has not read this file
             if answers_while_it_waits(started, before):
                 break
             os.kill(helper, signal.SIGCONT)
             wait_for(lambda: "deep_leaf" in folded(started, program.pid), 60, "names")  # noqa: B023
         else:
             raise AssertionError("the pipeline did not ask its helper, or the page waited for the pipeline")
-        wait_for(lambda: unanswered(started) > before, 60, "the pipeline to go on")  # its metrics are as old as its last turn
+        wait_for(lambda: unanswered(started) > before, 60, "the pipeline to go on")  # metrics are updated once per turn of the pipeline
         asked = started.metric("sonde_self_files_asked_total")
-        other = run(unknown("other"), 20, 600)
+        other = run(program_without_build_id("other"), 20, 600)
         wait_for(lambda: folded(started, other.pid), 60, "samples of another program")
         assert started.metric("sonde_self_files_asked_total") == asked > 0
     finally:

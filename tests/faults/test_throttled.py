@@ -1,4 +1,4 @@
-"""A kernel that withholds samples, because its limit of samples a second is low: how many is counted, and nothing else suffers."""
+"""A kernel that drops samples because its limit on samples per second is low: they are counted, and nothing else is affected."""
 import re
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def low_limit(root):
     LIMIT.write_text(before)
 
 
-@pytest.mark.statistical  # the limit is the whole machine's
+@pytest.mark.statistical  # the limit is machine-wide
 def test_withheld_samples_are_counted(record, low_limit):
     profile = record("-F", HZ, "--", workload_path("deep"), 3, 2)
     throttled = re.search(r"(\d+) throttled", profile.said)

@@ -1,4 +1,4 @@
-"""libsonde's trace files when things go wrong: a disk that is full, a server that is killed, a file that is there already."""
+"""libsonde's trace files under faults: a full disk, a killed server, an existing file."""
 import json
 import re
 
@@ -32,8 +32,8 @@ def requests_in(*files):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("settings", [(), ("triton,log-frequency=50",)])
-def test_a_full_disk(load, small_disk, settings):
-    """Every file is a whole array, every request is in one or counted, and the operator is told: once, not for each."""
+def test_full_disk_loses_only_counted_requests(load, small_disk, settings):
+    """Every file is a whole array, every request is in a file or counted as lost, and the error is logged once, not per request."""
     disk = small_disk(256)
     running = load(disk / "t.json", 3000, *settings)
     counts = counts_of(running)
@@ -47,8 +47,8 @@ def test_a_full_disk(load, small_disk, settings):
 
 
 @pytest.mark.sanitized
-def test_a_killed_server(load, tmp_path):
-    """SIGKILL at any moment: what had been written is there. A write that was cut is at the end, and all before it can be read."""
+def test_killed_server_leaves_a_readable_file(load, tmp_path):
+    """SIGKILL at any time: completed writes are there. A truncated write is at the end, and everything before it can be read."""
     file = tmp_path / "t.json"
     running = load(file, 10 ** 7)
     wait_for(lambda: not running.alive or file.exists() and file.stat().st_size > 200000, what="part of a file")
@@ -63,7 +63,7 @@ def test_a_killed_server(load, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_what_is_there_is_kept(load, tmp_path):
+def test_existing_files_are_kept(load, tmp_path):
     file = tmp_path / "t.json"
     for i in range(3):
         counts_of(load(file, 5))
@@ -72,12 +72,12 @@ def test_what_is_there_is_kept(load, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_two_servers_of_one_file(load, tmp_path):
-    """At the same time: neither writes into the other's file or moves it away."""
+def test_two_servers_do_not_share_a_file(load, tmp_path):
+    """Concurrently: neither server writes into the other's file or renames it."""
     file = tmp_path / "t.json"
     both = [load(file, 3000), load(file, 3000)]
     written = sum(counts_of(running)["written"] for running in both)
     files = list(tmp_path.glob("t.json*"))
     names = sorted(re.sub(r"\d+$", "N", path.name) for path in files)
-    assert names in (["t.json", "t.json.pN"], ["t.json", "t.json.old.N"])  # the latter when one had ended before the other began to write
+    assert names in (["t.json", "t.json.pN"], ["t.json", "t.json.old.N"])  # the latter if one server ended before the other began to write
     assert requests_in(*files) == written

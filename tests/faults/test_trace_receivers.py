@@ -1,5 +1,5 @@
-"""Mode opentelemetry and receivers that are away, slow, busy or wrong: a server answers as ever, and what is lost is counted and logged. When a packet
-is sent again is in tests/unit/lib/otlp/test_retry.c and test_sender.c."""
+"""Mode opentelemetry with receivers that are down, slow, busy or wrong: a server responds as usual, and lost data is counted and logged.
+tests/unit/lib/otlp/test_retry.c and test_sender.c test retries."""
 import json
 import subprocess
 import sys
@@ -20,7 +20,7 @@ pytestmark = NEEDED
 
 @pytest.mark.sanitized
 def test_busy_receiver_gets_the_same_packet_again(serve, receiver):
-    """Not before its Retry-After is over."""
+    """Not before its Retry-After has expired."""
     to = receiver(429, 200, 502, 200, 503, 200, lambda handler: handler.answer(504, Retry_After="1"), 200)
     server = serve(to.url)
     for i in range(4):
@@ -38,7 +38,7 @@ def redirect(handler):
 
 
 @pytest.mark.sanitized
-def test_refusing_receiver_is_not_asked_again(serve, receiver):
+def test_refused_packet_is_not_sent_again(serve, receiver):
     to = receiver(400, 404, 500, redirect, 200)
     server = serve(to.url)
     for i in range(5):
@@ -62,8 +62,8 @@ def huge_headers(handler):
 
 
 @pytest.mark.sanitized
-def test_broken_answers_lose_nothing(serve, receiver):
-    """A packet without an answer is sent again; a body without end does not matter: the status counts."""
+def test_malformed_responses_lose_nothing(serve, receiver):
+    """A packet without a response is sent again; a body without end does not matter: the status decides."""
     to = receiver(garbage, 200, hang_up, 200, huge_headers, 200, endless, 200)
     server = serve(to.url)
     for i in range(4):
@@ -76,7 +76,7 @@ def test_broken_answers_lose_nothing(serve, receiver):
 
 @pytest.mark.sanitized
 def test_server_does_not_wait_for_a_receiver_that_hangs(serve, receiver):
-    """It holds the first packet until the server has answered more requests than its queue takes."""
+    """The receiver holds the first packet until the server has served more requests than its queue holds."""
     release = threading.Event()
 
     def hang(handler):
@@ -91,7 +91,7 @@ def test_server_does_not_wait_for_a_receiver_that_hangs(serve, receiver):
     assert not release.is_set()
     release.set()
     counts = server.end()
-    # of 3 spans each: the first is with the receiver, ten fit into the queue
+    # 3 spans per request: the first is with the receiver, ten fit into the queue
     assert (counts["sampled"], counts["written"], counts["dropped_queue"], counts["dropped_write"]) == (41, 11, 30, 0)
     assert server.running.error.count("BatchSpanProcessor queue is full - dropping span") == 1
     assert set(traces_of(to.spans())) == set(map(str, range(1, 11)))  # the first was accepted by `hang`
@@ -99,7 +99,7 @@ def test_server_does_not_wait_for_a_receiver_that_hangs(serve, receiver):
 
 
 def run_program(name, url):
-    """The output of a program of tests/workloads/python that traces into mode opentelemetry."""
+    """The output of a program of tests/workloads/python that exports its traces in mode opentelemetry."""
     library = BUILD / "lib/libsonde.so"
     if sanitizers():
         skip("Python is not built with the library's sanitizer")
@@ -109,8 +109,8 @@ def run_program(name, url):
     return done.stdout
 
 
-def test_forks(receiver):
-    """Requests of parent and children, each once, each with identifiers of its own."""
+def test_forked_children_have_their_own_ids(receiver):
+    """Requests of parent and children arrive once each, each with ids of its own."""
     to = receiver()
     run_program("traced_forks.py", to.url)
     spans = to.spans()
@@ -121,8 +121,8 @@ def test_forks(receiver):
     assert len({span["traceId"] for span in spans}) == len(names)
 
 
-def test_end_does_not_wait_for_a_receiver_that_hangs(receiver):
-    """What is left has a few seconds (tests/unit/lib/otlp/test_sender.c has how many); the receiver holds on until the program has ended."""
+def test_exit_does_not_wait_for_a_receiver_that_hangs(receiver):
+    """Unsent packets get a few seconds (tests/unit/lib/otlp/test_sender.c has the exact limit); the receiver holds on until the program has ended."""
     release = threading.Event()
     to = receiver(lambda handler: release.wait(600))
     try:

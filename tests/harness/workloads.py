@@ -9,7 +9,7 @@ import pytest
 from harness.machine import need_command, skip
 from harness.paths import WORKLOADS, TOP
 from harness.processes import wait_for
-from packages import alone
+from packages import exclusive
 
 
 def workload_path(name):
@@ -17,7 +17,7 @@ def workload_path(name):
     compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
-    with alone(WORKLOADS):
+    with exclusive(WORKLOADS):
         done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/workloads"), f"OUT={WORKLOADS}", name], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"

@@ -1,4 +1,4 @@
-"""The checks of tools/ can fail: each is given a tree with one fault, and one without."""
+"""The checks of tools/ can fail: each runs on a tree with one violation, and on one without."""
 import re
 import subprocess
 from pathlib import Path
@@ -32,39 +32,39 @@ GOOD = {
 }
 
 
-def test_layers_pass_on_what_is_allowed(tmp_path):
+def test_layers_accept_allowed_includes(tmp_path):
     tree(tmp_path, GOOD)
     done = check("check-layers", tmp_path)
     assert (done.returncode, done.stdout) == (0, "pass layers\n")
 
 
 @pytest.mark.parametrize("path,include", [
-    ("src/base/buf.c", "model/sample.h"),           # only earlier layers
+    ("src/base/buf.c", "model/sample.h"),           # only lower layers
     ("src/model/other.c", "agent/agent.h"),
-    ("src/export/pprof.c", "resolve/unwind/cfi.h"),  # an exporter sees the model alone
-    ("src/export/event.c", "probes/unwind/unwind.h"),  # event records end before export
+    ("src/export/pprof.c", "resolve/unwind/cfi.h"),  # an exporter includes the model only
+    ("src/export/event.c", "probes/unwind/unwind.h"),  # event records do not reach exporters
     ("src/aggregate/event.c", "probes/unwind/unwind.h"),
-    ("src/resolve/sample/skeleton.c", "cpu.skel.h"),  # only a source loads a BPF program
+    ("src/resolve/sample/skeleton.c", "cpu.skel.h"),  # only sources load BPF programs
     ("src/resolve/sample/kernel.c", "probes/unwind/step.bpf.h"),
-    ("src/resolve/elf/symbols.c", "resolve/sample/samples.h"),  # sub-directories have an order
+    ("src/resolve/elf/symbols.c", "resolve/sample/samples.h"),  # sub-directories are layered too
     ("src/resolve/misc/misc.c", "resolve/elf/elf.h"),  # a sub-directory without a rule
     ("src/agent/main.c", "cli/subcommands.h"),
     ("probes/requests.bpf.c", "../src/base/buf.h"),
     ("probes/unwind/walk.bpf.h", "probes/request/http.bpf.h"),
-    ("probes/request.h", "probes/request/http.bpf.h"),  # user space reads event records
-    ("lib/otlp/sender.c", "trace/text.h"),           # the agent links it too
+    ("probes/request.h", "probes/request/http.bpf.h"),  # event records include event records only
+    ("lib/otlp/sender.c", "trace/text.h"),           # lib/otlp is linked into the agent too
     ("src/export/send.c", "otlp/sender.h"),
     ("src/base/nowhere.c", "nowhere/else.h"),
     ("src/utils/misc.c", "base/buf.h"),              # a directory without a rule
 ])
-def test_layers_fail_on_what_is_not(tmp_path, path, include):
+def test_layers_reject_forbidden_includes(tmp_path, path, include):
     tree(tmp_path, GOOD | {path: f'/* x */\n#include "{include}"\n'})
     done = check("check-layers", tmp_path)
     assert done.returncode == 1 and done.stdout.count("FAIL") == 1, done.stdout
     assert path.rpartition("/")[0] in done.stdout
 
 
-def test_layers_fail_on_headers_that_include_each_other(tmp_path):
+def test_layers_reject_cyclic_includes(tmp_path):
     tree(tmp_path, GOOD | {"src/base/a.h": '/* a */\n#include "base/b.h"\n', "src/base/b.h": '/* b */\n#include "base/a.h"\n'})
     assert check("check-layers", tmp_path).stdout == 'FAIL layers: src/base/a.h:2: "src/base/b.h" is a circle: src/base/a.h -> src/base/b.h -> src/base/a.h\n'
 
@@ -74,12 +74,12 @@ def test_layers_fail_on_headers_that_include_each_other(tmp_path):
     ("void f(void);\n", "no comment at the head"),
     ("/* x */\n" + "\n" * 601, "lines"),
 ])
-def test_style_fails(tmp_path, text, why):
+def test_style_rejects_violations(tmp_path, text, why):
     tree(tmp_path, {"src/base/x.c": text})
     done = check("check-style", tmp_path)
     assert done.returncode == 1 and re.search(why, done.stdout), done.stdout
 
 
-def test_style_reads_code_only(tmp_path):
+def test_style_ignores_comments_and_strings(tmp_path):
     tree(tmp_path, {"src/base/x.c": '/* strcpy(a) is banned */\nconst char *x = "sprintf(";\n'})
     assert "FAIL style: src/base/x.c:2" not in check("check-style", tmp_path).stdout

@@ -1,4 +1,4 @@
-"""`make` installs packages before it configures, and again when their list has changed; the tools that it calls are stand-ins."""
+"""`make` installs packages before it configures, and again after their list changes; the tools it calls are stubs."""
 import os
 import re
 import shutil
@@ -16,7 +16,7 @@ echo "${{0##*/}} $*" >> {log}
 
 @pytest.fixture
 def make(tmp_path):
-    """make(target) -> what was called for it, in order."""
+    """make(target) -> the commands it called, in order."""
     log = tmp_path / "called"
     (tmp_path / "bin").mkdir()
     (tmp_path / "tools").mkdir()
@@ -36,12 +36,12 @@ def make(tmp_path):
     return call
 
 
-def test_packages_are_installed_when_there_is_no_build(make):
+def test_packages_are_installed_without_a_build(make):
     assert make() == ["install-packages build", "meson setup build", "ninja -C build"]
     assert make() == ["ninja -C build"], "nothing has changed"
 
 
-def test_packages_are_installed_when_their_list_has_changed(make):
+def test_packages_are_installed_after_their_list_changes(make):
     make()
     built = (make.top / "build/build.ninja").stat().st_mtime
     os.utime(make.top / "tools/packages/build.txt", (built + 10, built + 10))
@@ -55,7 +55,7 @@ def test_run_builds_and_starts_the_page(make):
     assert make("run")[-2:] == ["ninja -C build", "as-root build/sonde up"]
 
 
-def test_tests_have_their_packages_first(make):
+def test_test_installs_its_packages_first(make):
     assert make("test") == ["install-packages build test", "run-tests "]
 
 
