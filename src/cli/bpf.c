@@ -88,7 +88,7 @@ static int sample_lines(struct line_sampler *l)
 }
 
 /* Counts until `duration_ns` has passed, or until SIGINT or SIGTERM. */
-static int count(uint64_t duration_ns, struct line_sampler *l)
+static int count_runs(uint64_t duration_ns, struct line_sampler *l)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -110,7 +110,7 @@ static int count(uint64_t duration_ns, struct line_sampler *l)
 
 /* ---- as text ---- */
 
-static int by_time(const void *a, const void *b)
+static int compare_run_time(const void *a, const void *b)
 {
     const struct bpf_program_use *x = a, *y = b;
     if (x->run_time_ns != y->run_time_ns)
@@ -153,11 +153,12 @@ static void put_program_row(const struct bpf_report *a, const struct bpf_program
     buf_putc(out, '\n');
 }
 
-static void put_text(const struct bpf_args *args, struct bpf_report *a, struct bpf_lines *lines, struct buf *out)
+static void put_programs_text(const struct bpf_args *args, struct bpf_report *a, struct bpf_lines *lines,
+                              struct buf *out)
 {
     uint64_t runs = 0, run_time_ns = 0;
     size_t ran = 0, idle = 0;
-    qsort(a->uses, a->use_count, sizeof(*a->uses), by_time);
+    qsort(a->uses, a->use_count, sizeof(*a->uses), compare_run_time);
     buf_printf(out, "%6s %10s %10s %8s %7s  %-28s %-28s %s\n", "ID", "RUNS/S", "TIME/RUN", "CPU", "MISSED", "PROGRAM",
                "ATTACHED", "HELD BY");
     for (size_t i = 0; i < a->use_count; i++) {
@@ -203,7 +204,8 @@ static void put_json_program(const struct bpf_report *a, const struct bpf_progra
     buf_puts(out, "]}");
 }
 
-static void put_json(const struct bpf_args *args, const struct bpf_report *a, struct bpf_lines *lines, struct buf *out)
+static void put_programs_json(const struct bpf_args *args, const struct bpf_report *a, struct bpf_lines *lines,
+                              struct buf *out)
 {
     struct bpf_args all_programs = *args;
     bool is_first = true;
@@ -263,7 +265,7 @@ static void warn_losses(const struct bpf_report *a, const struct line_sampler *l
         log_warning("bpf: the kernel throttled sampling %" PRIu64 " times", kernel_samples_throttled(l->samples));
 }
 
-static int show(const struct bpf_args *args)
+static int report_programs(const struct bpf_args *args)
 {
     _cleanup_(bpf_statistics_freep) struct bpf_statistics *statistics = NULL;
     _cleanup_(line_sampler_clear) struct line_sampler line_sampler = {0};
@@ -275,7 +277,7 @@ static int show(const struct bpf_args *args)
         r = line_sampler_init(&line_sampler, args->name);
     if (r < 0)
         return r;
-    r = count(args->duration_ns, &line_sampler);
+    r = count_runs(args->duration_ns, &line_sampler);
     if (r == 0)
         r = bpf_statistics_read(statistics, &a.uses, &a.use_count);
     if (r == 0)
@@ -288,9 +290,9 @@ static int show(const struct bpf_args *args)
     a.duration_ns = bpf_statistics_duration_ns(statistics);
     a.left_out = bpf_statistics_left_out(statistics);
     if (args->json)
-        put_json(args, &a, &line_sampler.lines, &out);
+        put_programs_json(args, &a, &line_sampler.lines, &out);
     else
-        put_text(args, &a, &line_sampler.lines, &out);
+        put_programs_text(args, &a, &line_sampler.lines, &out);
     r = buf_error(&out);
     if (r == 0)
         r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
@@ -299,7 +301,7 @@ static int show(const struct bpf_args *args)
     return r;
 }
 
-static int run(int argc, char **argv)
+static int run_bpf(int argc, char **argv)
 {
     struct bpf_args args = {.duration_ns = 1000000000};
     int operands;
@@ -320,7 +322,7 @@ static int run(int argc, char **argv)
         return -EINVAL;
     }
     args.name = operands ? argv[1] : NULL;
-    return show(&args);
+    return report_programs(&args);
 }
 
 const struct subcommand subcommand_bpf = {
@@ -331,5 +333,5 @@ const struct subcommand subcommand_bpf = {
         "Reports runs and run time of every loaded BPF program, as counted by the kernel while this command runs.\n"
         "ID is a program ID, NAME a prefix of a program name.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_bpf,
 };

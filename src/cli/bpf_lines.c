@@ -86,7 +86,7 @@ void bpf_lines_add(void *context, const uint64_t *addresses, size_t count)
     }
 }
 
-static int compare(const struct bpf_line *a, const struct bpf_line *b)
+static int compare_samples(const struct bpf_line *a, const struct bpf_line *b)
 {
     return a->samples != b->samples ? (a->samples < b->samples ? 1 : -1) : strcmp(a->key, b->key);
 }
@@ -98,7 +98,7 @@ void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, stru
         return;
     }
     buf_printf(out, "\n%7s %8s %8s  %s\n", "CPU", "SAMPLES", "CALLED", "LINE");
-    HASH_SORT(l->all, compare);
+    HASH_SORT(l->all, compare_samples);
     unsigned shown = 0;
     for (const struct bpf_line *line = l->all; line && shown < max; line = line->hh.next, shown++) {
         const char *file = strrchr(line->file, '/');
@@ -116,7 +116,7 @@ void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, stru
 
 void bpf_lines_put_json(struct bpf_lines *l, struct buf *out)
 {
-    HASH_SORT(l->all, compare);
+    HASH_SORT(l->all, compare_samples);
     buf_putc(out, '[');
     for (const struct bpf_line *line = l->all; line; line = line->hh.next) {
         buf_puts(out, line == l->all ? "{\"function\":" : ",{\"function\":");

@@ -52,7 +52,7 @@ static int check_same_kind(char *const *paths, const struct pprof_about about[DI
     return -EINVAL;
 }
 
-static int draw(const struct profile_diff *d, const struct output *output)
+static int write_flame_graph(const struct profile_diff *d, const struct output *output)
 {
     _cleanup_buf_ struct buf page = {0};
     int r = diff_html_write(&page, d);
@@ -60,7 +60,7 @@ static int draw(const struct profile_diff *d, const struct output *output)
                  : output_write(output, ".html", page.data, page.size);
 }
 
-static int print(const struct profile_diff *d, const struct diff_args *args, const struct pprof_about *about)
+static int print_changes(const struct profile_diff *d, const struct diff_args *args, const struct pprof_about *about)
 {
     const struct diff_text_options options = {.by_total = args->total,
                                               .all = args->all,
@@ -94,8 +94,8 @@ static int read_windows(const struct agent_window *windows, const struct diff_ar
 }
 
 /* Compares `windows`, or the files at `paths` when `windows` is NULL. Returns the exit status or -errno. */
-static int compare(char *const *paths, const struct agent_window *windows, const struct diff_args *args,
-                   const struct output *output)
+static int compare_profiles(char *const *paths, const struct agent_window *windows, const struct diff_args *args,
+                            const struct output *output)
 {
     struct profile *profiles[DIFF_SIDES] = {0};
     struct pprof_about about[DIFF_SIDES];
@@ -119,7 +119,7 @@ static int compare(char *const *paths, const struct agent_window *windows, const
         log_error("diff: %s", profile_diff_why_not(d));
         return 1;
     }
-    return output ? draw(d, output) : print(d, args, &about[DIFF_AFTER]);
+    return output ? write_flame_graph(d, output) : print_changes(d, args, &about[DIFF_AFTER]);
 }
 
 /* Requires two files or two windows; options that apply to windows only are rejected with files. */
@@ -149,7 +149,7 @@ static int check_sides(const struct diff_args *args, int operands, struct agent_
     return 0;
 }
 
-static int run(int argc, char **argv)
+static int run_diff(int argc, char **argv)
 {
     struct diff_args args = {.rows = ROWS};
     struct agent_window windows[DIFF_SIDES];
@@ -185,13 +185,13 @@ static int run(int argc, char **argv)
     const struct agent_window *agent_windows = args.windows.count ? windows : NULL;
     struct output output;
     if (!args.page)
-        return compare(argv + 1, agent_windows, &args, NULL);
+        return compare_profiles(argv + 1, agent_windows, &args, NULL);
     const size_t length = strlen(args.page);
     if (args.folded || length < 5 || strcmp(args.page + length - 5, ".html") != 0) {
         log_error("diff: -o writes a flame graph and needs a name that ends in .html; text goes to standard output");
         return -EINVAL;
     }
-    return output_check("diff", args.page, &output) < 0 ? 1 : compare(argv + 1, agent_windows, &args, &output);
+    return output_check("diff", args.page, &output) < 0 ? 1 : compare_profiles(argv + 1, agent_windows, &args, &output);
 }
 
 const struct subcommand subcommand_diff = {
@@ -204,5 +204,5 @@ const struct subcommand subcommand_diff = {
         "not shown (--all shows them).\n"
         "Instead of files, two windows of the last two minutes of a running agent: `sonde diff --window 60s..30s --window 30s..0s`.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_diff,
 };

@@ -201,7 +201,7 @@ static void try_off_cpu(struct attach_report *report)
         source_off_cpu.free(self);
 }
 
-static int run(int argc, char **argv)
+static int run_doctor(int argc, char **argv)
 {
     bool json = false;
     const struct option_spec specs[] = {
@@ -234,5 +234,5 @@ const struct subcommand subcommand_doctor = {
     .name = "doctor",
     .synopsis = "[--json]",
     .summary = "Check what this kernel allows, what attaches, and what is missing",
-    .run = run,
+    .run = run_doctor,
 };

@@ -135,7 +135,8 @@ static int write_file(const struct output *o, const char *data, size_t size)
     return r < 0 ? r : file_part_commit(&part, o->path);
 }
 
-static int save_in(const struct output *o, const char *directory, const char *suffix, const char *data, size_t size)
+static int save_in_directory(const struct output *o, const char *directory, const char *suffix, const char *data,
+                             size_t size)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/sonde-XXXXXX%s", directory, suffix) >= (int)sizeof(path))
@@ -157,7 +158,7 @@ static void save_elsewhere(const struct output *o, const char *suffix, const cha
 {
     const char *const directories[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
     for (size_t i = 0; i < array_size(directories); i++)
-        if (directories[i] && directories[i][0] && save_in(o, directories[i], suffix, data, size) == 0)
+        if (directories[i] && directories[i][0] && save_in_directory(o, directories[i], suffix, data, size) == 0)
             return;
     log_error("%s: the profile is lost: it cannot be written to TMPDIR, /tmp, /var/tmp or /dev/shm either",
               o->subcommand);

@@ -22,7 +22,7 @@ struct probe_list {
     struct buf out;
 };
 
-static int flush(struct probe_list *l)
+static int flush_output(struct probe_list *l)
 {
     int r = buf_error(&l->out);
     if (r == 0 && l->out.size)
@@ -117,7 +117,7 @@ static int put_probe(void *context, const struct usdt_probe *p)
         put_probe_text(&l->out, p);
     }
     l->count++;
-    return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush(l);
+    return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush_output(l);
 }
 
 static void put_losses(struct buf *out, const struct usdt_losses *losses)
@@ -154,7 +154,7 @@ static int list_probes(const struct usdt_filter *filter, bool json)
     if (r == 0 && json)
         put_losses(&l.out, &losses);
     if (r == 0)
-        r = flush(&l);
+        r = flush_output(&l);
     buf_clear(&l.out);
     if (r == -ESRCH && filter->pid) {
         log_error("probes: no process %" PRIu32, filter->pid);
@@ -189,7 +189,7 @@ static int set_filter(struct usdt_filter *f, char *text)
 }
 
 /* `sonde probes watch PROVIDER:PROBE` */
-static int watch(struct probes_watch_options *o, int operands, char **argv)
+static int watch_probe(struct probes_watch_options *o, int operands, char **argv)
 {
     int r = operands == 2 ? set_filter(&o->filter, argv[2]) : -EINVAL;
     if (r == 0 && o->filter.name)
@@ -198,7 +198,7 @@ static int watch(struct probes_watch_options *o, int operands, char **argv)
     return -EINVAL;
 }
 
-static int run(int argc, char **argv)
+static int run_probes(int argc, char **argv)
 {
     bool json = false;
     int64_t pid = 0;
@@ -225,7 +225,7 @@ static int run(int argc, char **argv)
         return -EINVAL;
     }
     if (is_watch)
-        return watch(&o, operands, argv);
+        return watch_probe(&o, operands, argv);
     if (operands > 1) {
         log_error("probes: what is '%s'? (sonde probes --help lists what it takes)", argv[2]);
         return -EINVAL;
@@ -241,5 +241,5 @@ const struct subcommand subcommand_probes = {
     .details =
         "Lists the USDT probes (such as libsonde's) of every process, or of -p PID: their arguments, as declared by\nlibsonde or as operands of the note, and whether a tracer is attached.\n`sonde probes watch PROVIDER:PROBE` attaches and prints each firing, or counts firings by an argument.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_probes,
 };

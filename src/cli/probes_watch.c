@@ -77,7 +77,7 @@ static void watching_clear(struct watching *w)
     buf_clear(&w->text);
 }
 
-static int flush(struct watching *w)
+static int flush_output(struct watching *w)
 {
     int r = buf_error(&w->out);
     if (r == 0 && w->out.size)
@@ -139,7 +139,7 @@ static void count_number(struct watching *w, struct usdt_count *count, const str
         return;
     }
     usdt_count_number(count, f->values[i],
-                      probe_arguments->arguments.all[i].type == NATIVE_SIGNED && (int64_t)f->values[i] < 0);
+                      probe_arguments->arguments.all[i].type == USDT_SIGNED && (int64_t)f->values[i] < 0);
 }
 
 static bool is_counted(const struct watching *w)
@@ -154,7 +154,7 @@ static int take_firing(void *context, const void *target_context, const struct u
     w->fired++;
     if (!is_counted(w)) {
         (w->options->json ? put_firing_json : put_firing)(w, probe_arguments, f);
-        return w->out.size < FLUSH_BYTES ? buf_error(&w->out) : flush(w);
+        return w->out.size < FLUSH_BYTES ? buf_error(&w->out) : flush_output(w);
     }
     w->text.size = 0;
     if (probe_arguments->by >= 0)
@@ -190,10 +190,9 @@ static int read_arguments(const struct usdt_probe *p, const struct probes_watch_
     if (r < 0 || probe_arguments->histogram < 0)
         return r;
     const enum usdt_type type = probe_arguments->arguments.all[probe_arguments->histogram].type;
-    if (type != NATIVE_TEXT && type != NATIVE_DOUBLE)
+    if (type != USDT_TEXT && type != USDT_DOUBLE)
         return 0;
-    log_error("probes: --hist is of whole numbers; '%s' is a %s", o->histogram,
-              type == NATIVE_TEXT ? "text" : "double");
+    log_error("probes: --hist is of whole numbers; '%s' is a %s", o->histogram, type == USDT_TEXT ? "text" : "double");
     return -EINVAL;
 }
 
@@ -218,7 +217,7 @@ static int get_shape(struct watching *w, const struct usdt_probe *p, struct prob
     return 0;
 }
 
-static int attach(struct watching *w, const struct usdt_probe *p)
+static int attach_file(struct watching *w, const struct usdt_probe *p)
 {
     struct probe_arguments *probe_arguments;
     struct watched file = {.device = p->device, .inode = p->inode, .pid = p->pid};
@@ -264,7 +263,7 @@ static int watch_probe(void *context, const struct usdt_probe *p)
     for (size_t i = 0; i < w->file_count; i++)
         if (w->files[i].inode == p->inode && w->files[i].device == p->device)
             return 0;
-    int r = w->file_count == USDT_WATCH_LINKS_MAX ? -ENOSPC : attach(w, p);
+    int r = w->file_count == USDT_WATCH_LINKS_MAX ? -ENOSPC : attach_file(w, p);
     if (r == -ENOTSUP)
         log_error(
             "probes: this kernel cannot distinguish the probes of one program: BPF cookies need Linux 5.15 or later");
@@ -360,7 +359,7 @@ static int watch_loop(struct watching *w, int signals_fd, int pid_fd)
             return -errno;
         int r = usdt_watch_poll(w->watch);
         if (r == 0)
-            r = flush(w);
+            r = flush_output(w);
         const bool is_end = over || fds[1].revents || fds[2].revents;
         if (r == 0 && !is_end)
             r = drain_process_source(w);
@@ -383,7 +382,7 @@ static int put_counts(struct watching *w)
         }
         buf_puts(&w->out, "}\n");
     }
-    return flush(w);
+    return flush_output(w);
 }
 
 static void warn_losses(const struct watching *w)
@@ -400,13 +399,13 @@ static void warn_losses(const struct watching *w)
                     lost, w->fired);
     if (w->counts.others)
         log_warning("probes: %" PRIu64 " firings were not counted: %s has more than %d values", w->counts.others,
-                    w->options->by ? w->options->by : "", NATIVE_COUNTS_MAX);
+                    w->options->by ? w->options->by : "", USDT_COUNTS_MAX);
     if (w->unread)
         log_warning("probes: %" PRIu64 " values of %s could not be read", w->unread, w->options->histogram);
 }
 
 /* Opens the process lifecycle events before the initial scan, so that no mapping in between is missed. */
-static int start(struct watching *w)
+static int start_watching(struct watching *w)
 {
     const struct usdt_filter *filter = &w->options->filter;
     int r = usdt_watch_new(take_firing, w, &w->watch);
@@ -438,7 +437,7 @@ int probes_watch(const struct probes_watch_options *options)
     _cleanup_(watching_clear) struct watching w = {.options = options, .counts.has_buckets = options->histogram};
     _cleanup_close_ int signals_fd = open_signals();
     _cleanup_close_ int pid_fd = options->filter.pid ? (int)syscall(SYS_pidfd_open, options->filter.pid, 0) : -1;
-    int r = signals_fd < 0 ? signals_fd : start(&w);
+    int r = signals_fd < 0 ? signals_fd : start_watching(&w);
     if (r == 0 && w.is_started)
         r = watch_loop(&w, signals_fd, pid_fd);
     if (r < 0)

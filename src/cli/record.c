@@ -341,7 +341,7 @@ static int set_replayed_times(struct recording *rec)
 }
 
 /* Returns the exit status of the recorded command, 0 without one, or -errno. */
-static int record(const struct record_args *args)
+static int record_profile(const struct record_args *args)
 {
     const struct exporter *exporter = choose_format(args->output);
     struct output output, events_output = {0};
@@ -433,7 +433,7 @@ static int record(const struct record_args *args)
                                            : 0; /* Ctrl-C ends both, in either order */
 }
 
-static int run(int argc, char **argv)
+static int run_record(int argc, char **argv)
 {
     struct record_args args = {.output = "profile.pb.gz", .cri_socket = "", .ready_fd = -1};
     int64_t period = 0;
@@ -542,7 +542,7 @@ static int run(int argc, char **argv)
                                : PROFILE_CPU_TIME;
     if (!args.rate_hz)
         args.rate_hz = DEFAULT_HZ;
-    return record(&args);
+    return record_profile(&args);
 }
 
 const struct subcommand subcommand_record = {
@@ -556,5 +556,5 @@ const struct subcommand subcommand_record = {
         "Events: page-faults, minor-faults, major-faults, context-switches, cpu-migrations, cycles, instructions, cache-references, cache-misses,\n"
         "branches, branch-misses, mmap, brk, tracepoint:SUBSYSTEM:NAME, usdt:PROVIDER:PROBE, usdt:/PATH:PROVIDER:PROBE.\n"
         "The exit status is that of COMMAND.",
-    .run = run,
+    .run = run_record,
 };

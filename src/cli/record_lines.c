@@ -65,7 +65,7 @@ int record_lines_check(void)
 
 /* ---- debuginfod ---- */
 
-static int fetch(void *context, const char *build_id)
+static int fetch_debug_file(void *context, const char *build_id)
 {
     return debuginfod_find(context, build_id);
 }
@@ -131,7 +131,7 @@ void record_lines_add(struct profile **profile, const struct line_objects *objec
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     _cleanup_(debuginfod_freep) struct debuginfod *servers = fd < 0 ? NULL : open_debuginfod(fd, &progress);
-    const struct debug_fetcher fetcher = {.fetch = fetch, .context = servers};
+    const struct debug_fetcher fetcher = {.fetch = fetch_debug_file, .context = servers};
     const struct source_lines_options options = {.inlines = inlines,
                                                  .fetcher = servers ? &fetcher : NULL,
                                                  .stop_fd = fd,

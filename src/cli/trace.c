@@ -21,7 +21,7 @@ static void print_usage(FILE *f)
         "\n`sonde trace SUBCOMMAND --help` describes it.\n\nOptions:\n  -h, --help                       this text\n");
 }
 
-static int run(int argc, char **argv)
+static int run_trace(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
@@ -42,5 +42,5 @@ const struct subcommand subcommand_trace = {
     .name = "trace",
     .synopsis = "SUBCOMMAND [OPTIONS] FILE...",
     .summary = "Read files of request traces in Triton's JSON",
-    .run = run,
+    .run = run_trace,
 };

@@ -37,7 +37,7 @@ struct conversion {
     uint64_t late;
 };
 
-static int flush(struct conversion *c, bool always)
+static int flush_output(struct conversion *c, bool always)
 {
     if (buf_error(&c->out) || (!always && c->out.size < FLUSH_BYTES))
         return buf_error(&c->out);
@@ -56,7 +56,7 @@ static int take_complete(struct conversion *c, bool drain)
         c->any |= c->out.size > before;
         c->empty += c->out.size == before;
         if (r == 0)
-            r = flush(c, false);
+            r = flush_output(c, false);
     }
     return r;
 }
@@ -125,7 +125,7 @@ static int convert_traces(struct conversion *c, char **files, int count)
     if (c->late)
         log_warning("trace: %llu objects are too far from the others of their ID in the file: not in the output",
                     (unsigned long long)c->late);
-    r = flush(c, true);
+    r = flush_output(c, true);
     return r < 0 ? log_errno(r, "trace: cannot write the output") : bad;
 }
 
@@ -206,7 +206,7 @@ static int convert_spans(struct conversion *c, char **files, int count)
     if (strings_dropped(spans.texts))
         log_warning("trace: %llu names were dropped: table full", (unsigned long long)strings_dropped(spans.texts));
     if (r == 0)
-        r = flush(c, true);
+        r = flush_output(c, true);
     return r < 0 ? log_errno(r, "trace: cannot write the output") : bad;
 }
 
@@ -244,7 +244,7 @@ static int convert_into(struct conversion *c, const char *output, char **files, 
     return r < 0 ? log_errno(r, "trace: %s cannot be written", output) : converted;
 }
 
-static int run(int argc, char **argv)
+static int run_trace_convert(int argc, char **argv)
 {
     const char *format = NULL, *output = "-";
     int64_t zero_ns = -1;
@@ -285,5 +285,5 @@ const struct subcommand trace_subcommand_convert = {
         "FILE is as for `sonde trace summary`; with --format triton, it is OTLP in JSON or protobuf. Triton's timestamps count from\n"
         "boot: for a file of another machine or of an earlier boot, give that boot time with --zero.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_trace_convert,
 };

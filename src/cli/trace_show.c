@@ -122,7 +122,7 @@ static struct trace_id parse_id(const char *text)
     return (struct trace_id){.text = text, .is_number = is_number, .id = id};
 }
 
-static int run(int argc, char **argv)
+static int run_trace_show(int argc, char **argv)
 {
     const struct option_spec specs[] = {{0}};
     int operands, r = options_parse(&trace_subcommand_show, specs, argc, argv, &operands);
@@ -161,5 +161,5 @@ const struct subcommand trace_subcommand_show = {
     .details =
         "ID is a trace ID, of the request or of any of its child traces, or the request ID set by the client. FILE is as for `sonde trace summary`; in a rotated set, the request is shown for each file that has the ID.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_trace_show,
 };

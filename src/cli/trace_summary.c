@@ -128,7 +128,7 @@ static int read_file(struct summary_state *s, const char *path, bool *ret_read)
 
 /* ---- output ---- */
 
-static int flush(struct buf *out, bool always)
+static int flush_output(struct buf *out, bool always)
 {
     if (buf_error(out) || (!always && out->size < FLUSH_BYTES))
         return buf_error(out);
@@ -144,7 +144,7 @@ static int put_traces(const struct summary_state *s, uint8_t frontend, struct bu
     while (s->order && r == 0 && (r = trace_order_next(s->order, &trace)) > 0) {
         r = trace.frontends & frontend ? trace_summary_text_put_trace(out, &trace, s->names) : 0;
         if (r == 0)
-            r = flush(out, false);
+            r = flush_output(out, false);
     }
     return r;
 }
@@ -165,7 +165,7 @@ static int put_text(const struct summary_state *s, const struct trace_sums *sums
         r = trace_summary_text_put_flow(&out, &sums->flow);
     if (r == 0)
         r = trace_summary_text_put_slowest(&out, sums);
-    return r < 0 ? r : flush(&out, true);
+    return r < 0 ? r : flush_output(&out, true);
 }
 
 static void warn_count(const char *file, uint64_t count, const char *what)
@@ -235,7 +235,7 @@ static int parse_percentiles(const char *text, struct trace_percentiles *ret)
     return 0;
 }
 
-static int run(int argc, char **argv)
+static int run_trace_summary(int argc, char **argv)
 {
     struct summary_args args = {0};
     const char *percentiles = NULL;
@@ -274,7 +274,7 @@ static int run(int argc, char **argv)
         status |= r != 0;
     }
     buf_puts(&json, "]\n");
-    if (args.json && (r = flush(&json, true)) < 0)
+    if (args.json && (r = flush_output(&json, true)) < 0)
         return log_errno(r, "trace: cannot write the summary");
     return status;
 }
@@ -287,5 +287,5 @@ const struct subcommand trace_subcommand_summary = {
         "FILE is a trace file in Triton's JSON, plain or compressed with gzip or zstd, or - for standard input. If FILE does not exist,\n"
         "the rotated set FILE.0, FILE.1, ... is read as one. A truncated file is read up to its end.",
     .flags_anywhere = true,
-    .run = run,
+    .run = run_trace_summary,
 };

@@ -96,7 +96,7 @@ static int check_sampling_rates(struct config *c)
     return 0;
 }
 
-static int run(const struct subcommand *subcommand, int argc, char **argv)
+static int run_with_options(const struct subcommand *subcommand, int argc, char **argv)
 {
     const char *config_path = NULL, *listen = NULL;
     struct option_texts settings = {0};
@@ -182,12 +182,12 @@ static int run(const struct subcommand *subcommand, int argc, char **argv)
 
 static int run_up(int argc, char **argv)
 {
-    return run(&subcommand_up, argc, argv);
+    return run_with_options(&subcommand_up, argc, argv);
 }
 
 static int run_agent(int argc, char **argv)
 {
-    return run(&subcommand_agent, argc, argv);
+    return run_with_options(&subcommand_agent, argc, argv);
 }
 
 const struct subcommand subcommand_up = {

@@ -11,18 +11,18 @@
 static enum usdt_type type_of(const char *text, size_t size)
 {
     if (size == 3 && memcmp(text, "str", 3) == 0)
-        return NATIVE_TEXT;
+        return USDT_TEXT;
     if (size == 3 && memcmp(text, "ptr", 3) == 0)
-        return NATIVE_POINTER;
+        return USDT_POINTER;
     if (size == 3 && memcmp(text, "f64", 3) == 0)
-        return NATIVE_DOUBLE;
-    return size > 0 && text[0] == 'i' ? NATIVE_SIGNED : NATIVE_UNSIGNED;
+        return USDT_DOUBLE;
+    return size > 0 && text[0] == 'i' ? USDT_SIGNED : USDT_UNSIGNED;
 }
 
 /* "str model, u32 length" */
 static void read_declaration(const char *at, struct usdt_arguments *a)
 {
-    while (*at && a->count < NATIVE_ARGUMENTS_MAX) {
+    while (*at && a->count < USDT_ARGUMENTS_MAX) {
         struct usdt_argument *argument = &a->all[a->count++];
         const size_t size = strcspn(at, ","), type = strcspn(at, " ,");
         argument->type = type_of(at, type);
@@ -44,10 +44,10 @@ static bool is_operand(const char *at)
 
 static void read_operands(const char *at, struct usdt_arguments *a)
 {
-    for (const char *before = " "; *at && a->count < NATIVE_ARGUMENTS_MAX; before = at++)
+    for (const char *before = " "; *at && a->count < USDT_ARGUMENTS_MAX; before = at++)
         if (*before == ' ' && is_operand(at)) {
             struct usdt_argument *argument = &a->all[a->count];
-            argument->type = *at == '-' ? NATIVE_SIGNED : NATIVE_UNSIGNED;
+            argument->type = *at == '-' ? USDT_SIGNED : USDT_UNSIGNED;
             snprintf(argument->name, sizeof(argument->name), "arg%zu", a->count++);
         }
 }
@@ -76,17 +76,17 @@ int usdt_arguments_find(const struct usdt_arguments *a, const char *name)
 uint32_t usdt_arguments_texts(const struct usdt_arguments *a)
 {
     uint32_t texts = 0;
-    for (size_t i = 0; i < NATIVE_ARGUMENTS_MAX; i++) /* entries past the count are zeroed */
-        texts |= (uint32_t)(a->all[i].type == NATIVE_TEXT) << i;
+    for (size_t i = 0; i < USDT_ARGUMENTS_MAX; i++) /* entries past the count are zeroed */
+        texts |= (uint32_t)(a->all[i].type == USDT_TEXT) << i;
     return texts;
 }
 
 /* Copies the string. Returns true when it was truncated: then its last byte is dropped. A string that fills the buffer
  * exactly cannot be distinguished from a longer one. */
-static bool copy_text(const struct usdt_firing *f, size_t index, char ret[NATIVE_TEXT_BYTES])
+static bool copy_text(const struct usdt_firing *f, size_t index, char ret[USDT_TEXT_BYTES])
 {
     const size_t size = f->text_bytes[index];
-    const bool is_cut = size == NATIVE_TEXT_BYTES;
+    const bool is_cut = size == USDT_TEXT_BYTES;
     memcpy(ret, f->texts[index], is_cut ? size - 2 : size - 1);
     ret[is_cut ? size - 2 : size - 1] = '\0';
     return is_cut;
@@ -94,12 +94,12 @@ static bool copy_text(const struct usdt_firing *f, size_t index, char ret[NATIVE
 
 static bool is_text_unread(const struct usdt_firing *f, size_t index)
 {
-    return f->text_bytes[index] == 0 || f->text_bytes[index] > NATIVE_TEXT_BYTES;
+    return f->text_bytes[index] == 0 || f->text_bytes[index] > USDT_TEXT_BYTES;
 }
 
 static void put_text(const struct usdt_firing *f, size_t index, struct buf *out)
 {
-    char text[NATIVE_TEXT_BYTES];
+    char text[USDT_TEXT_BYTES];
     if (f->values[index] == 0) {
         buf_puts(out, "NULL");
     } else if (is_text_unread(f, index)) {
@@ -120,20 +120,20 @@ void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing
         return;
     }
     switch (a->all[index].type) {
-    case NATIVE_SIGNED:
+    case USDT_SIGNED:
         buf_printf(out, "%" PRId64, (int64_t)value);
         return;
-    case NATIVE_UNSIGNED:
+    case USDT_UNSIGNED:
         buf_printf(out, "%" PRIu64, value);
         return;
-    case NATIVE_POINTER:
+    case USDT_POINTER:
         buf_printf(out, "0x%" PRIx64, value);
         return;
-    case NATIVE_DOUBLE:
+    case USDT_DOUBLE:
         memcpy(&number, &value, sizeof(number));
         buf_printf(out, "%.17g", number);
         return;
-    case NATIVE_TEXT:
+    case USDT_TEXT:
         put_text(f, index, out);
         return;
     }
@@ -141,7 +141,7 @@ void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing
 
 static void put_text_json(const struct usdt_firing *f, size_t index, struct buf *out)
 {
-    char text[NATIVE_TEXT_BYTES];
+    char text[USDT_TEXT_BYTES];
     if (f->values[index] == 0) {
         buf_puts(out, "null");
     } else if (is_text_unread(f, index)) {
@@ -163,11 +163,11 @@ void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_f
     }
     const enum usdt_type type = a->all[index].type;
     memcpy(&number, &f->values[index], sizeof(number));
-    if (type == NATIVE_TEXT) {
+    if (type == USDT_TEXT) {
         put_text_json(f, index, out);
         return;
     }
-    const bool is_no_number = type == NATIVE_POINTER || (type == NATIVE_DOUBLE && !isfinite(number));
+    const bool is_no_number = type == USDT_POINTER || (type == USDT_DOUBLE && !isfinite(number));
     buf_puts(out, is_no_number ? "\"" : "");
     usdt_arguments_put(a, f, index, out);
     buf_puts(out, is_no_number ? "\"" : "");

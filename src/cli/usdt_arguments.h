@@ -9,7 +9,7 @@
 
 #include "probes/usdt.h"
 
-enum usdt_type { NATIVE_SIGNED, NATIVE_UNSIGNED, NATIVE_POINTER, NATIVE_TEXT, NATIVE_DOUBLE };
+enum usdt_type { USDT_SIGNED, USDT_UNSIGNED, USDT_POINTER, USDT_TEXT, USDT_DOUBLE };
 
 struct usdt_argument {
     char name[32];
@@ -17,11 +17,11 @@ struct usdt_argument {
 };
 
 struct usdt_arguments {
-    struct usdt_argument all[NATIVE_ARGUMENTS_MAX];
+    struct usdt_argument all[USDT_ARGUMENTS_MAX];
     size_t count;
 };
 
-/* Parses the arguments of `site`. At most NATIVE_ARGUMENTS_MAX are kept. */
+/* Parses the arguments of `site`. At most USDT_ARGUMENTS_MAX are kept. */
 void usdt_arguments_read(const struct usdt_site *site, struct usdt_arguments *ret);
 
 /* Index of the argument with this name, or of "arg0" and so on; -1: none. */

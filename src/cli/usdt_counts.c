@@ -34,7 +34,7 @@ static struct usdt_count *get_count(struct usdt_counts *c, const char *text, siz
 {
     struct usdt_count *n;
     HASH_FIND(hh, c->all, text, size, n);
-    if (n || HASH_COUNT(c->all) == NATIVE_COUNTS_MAX)
+    if (n || HASH_COUNT(c->all) == USDT_COUNTS_MAX)
         return n;
     n = calloc(1, sizeof(*n) + size + 1);
     if (!n)
@@ -112,14 +112,14 @@ static void put_histogram(struct buf *out, const uint64_t *buckets)
     }
 }
 
-static int compare(struct usdt_count *a, struct usdt_count *b)
+static int compare_counts(struct usdt_count *a, struct usdt_count *b)
 {
     return a->count != b->count ? a->count < b->count ? 1 : -1 : strcmp(a->text, b->text);
 }
 
 void usdt_counts_put(struct usdt_counts *c, const char *by, struct buf *out)
 {
-    HASH_SORT(c->all, compare);
+    HASH_SORT(c->all, compare_counts);
     if (by)
         buf_printf(out, "%10s %s\n", "COUNT", by);
     for (const struct usdt_count *n = c->all; n; n = n->hh.next) {
@@ -148,7 +148,7 @@ static void put_histogram_json(struct buf *out, const uint64_t *buckets)
 void usdt_counts_put_json(struct usdt_counts *c, const char *by, struct buf *out)
 {
     const char *between = "";
-    HASH_SORT(c->all, compare);
+    HASH_SORT(c->all, compare_counts);
     buf_putc(out, '[');
     for (const struct usdt_count *n = c->all; n; n = n->hh.next) {
         buf_printf(out, "%s{", between);

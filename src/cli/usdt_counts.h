@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NATIVE_COUNTS_MAX 10000 /* distinct texts */
+#define USDT_COUNTS_MAX 10000 /* distinct texts */
 
 struct usdt_count;
 

@@ -101,7 +101,7 @@ static void print_request(size_t number, const struct request *r, bool stacks)
     printf("\n");
 }
 
-static int print(struct request *const *requests, size_t count, bool json, bool stacks, uint64_t last_ns)
+static int print_requests(struct request *const *requests, size_t count, bool json, bool stacks, uint64_t last_ns)
 {
     if (json) {
         _cleanup_buf_ struct buf out = {0};
@@ -164,7 +164,7 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
     return r < 0 ? r : requests_slowest(requests, 0, slowest, ret, ret_count);
 }
 
-static int run(int argc, char **argv)
+static int run_why(int argc, char **argv)
 {
     int64_t slowest = 10;
     uint64_t last_ns = 60 * 1000000000ull;
@@ -187,7 +187,7 @@ static int run(int argc, char **argv)
     r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
-    r = print(requests, count, json, stacks, last_ns);
+    r = print_requests(requests, count, json, stacks, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
     free(requests);
@@ -201,5 +201,5 @@ const struct subcommand subcommand_why = {
     .details =
         "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"
         "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.",
-    .run = run,
+    .run = run_why,
 };

@@ -26,7 +26,7 @@ int otlp_dictionary_reset(struct otlp_dictionary *d)
     return d->error;
 }
 
-static uint32_t put(struct otlp_dictionary *d, enum otlp_table table, const char *data, size_t size)
+static uint32_t put_row(struct otlp_dictionary *d, enum otlp_table table, const char *data, size_t size)
 {
     struct strings *rows = d->rows[table - 1];
     if (d->error || size == 0)
@@ -41,7 +41,7 @@ uint32_t otlp_dictionary_put(struct otlp_dictionary *d, enum otlp_table table, s
 {
     if (buf_error(row) < 0 && !d->error)
         d->error = buf_error(row);
-    const uint32_t number = put(d, table, row->data, row->size);
+    const uint32_t number = put_row(d, table, row->data, row->size);
     row->size = 0;
     return number;
 }
@@ -52,7 +52,7 @@ uint32_t otlp_dictionary_put_text(struct otlp_dictionary *d, const char *text)
     int r = text[0] ? buf_put_utf8(&d->text, text) : 0;
     if (r < 0 && !d->error)
         d->error = r;
-    return put(d, OTLP_STRING, d->text.data, d->text.size);
+    return put_row(d, OTLP_STRING, d->text.data, d->text.size);
 }
 
 static void write_no_link(struct buf *out)

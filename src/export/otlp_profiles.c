@@ -552,7 +552,7 @@ static void find_span(struct writer *w)
 }
 
 /* Returns the indices 0 to count - 1, sorted; NULL: no memory. */
-static uint32_t *sorted(const struct profile *p, uint32_t count, int (*compare)(const void *, const void *, void *))
+static uint32_t *sort_rows(const struct profile *p, uint32_t count, int (*compare)(const void *, const void *, void *))
 {
     uint32_t *numbers = calloc((size_t)count + 1, sizeof(*numbers));
     for (uint32_t i = 0; numbers && i < count; i++)
@@ -562,12 +562,12 @@ static uint32_t *sorted(const struct profile *p, uint32_t count, int (*compare)(
     return numbers;
 }
 
-static int prepare(struct writer *w)
+static int prepare_writer(struct writer *w)
 {
     const struct profile *p = w->p;
-    w->order = sorted(p, p->entry_count, compare_entries);
-    w->frame_order = sorted(p, p->frame_count, compare_frames);
-    w->stack_order = sorted(p, p->stack_count, compare_stacks);
+    w->order = sort_rows(p, p->entry_count, compare_entries);
+    w->frame_order = sort_rows(p, p->frame_count, compare_frames);
+    w->stack_order = sort_rows(p, p->stack_count, compare_stacks);
     w->moments = calloc((size_t)p->moment_count + 1, sizeof(*w->moments));
     w->first_moment = calloc((size_t)p->entry_count + 2, sizeof(*w->first_moment));
     w->locations = calloc((size_t)p->frame_count + 1, sizeof(*w->locations));
@@ -589,7 +589,7 @@ int otlp_profiles_write(const struct profile *p, const struct otlp_profiles_opti
         *ret_too_large = 0;
         return 0;
     }
-    int r = prepare(&w);
+    int r = prepare_writer(&w);
     if (r == 0) {
         const struct part all = entries_from(&w, 0, p->entry_count);
         r = write_part(&w, &all, sink, &too_large);

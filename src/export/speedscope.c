@@ -29,7 +29,7 @@ static void writer_clear(struct writer *w)
     free(w->order);
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_numbers(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -37,8 +37,8 @@ static int compare(uint64_t a, uint64_t b)
 static int compare_processes(const void *left, const void *right)
 {
     const struct process *a = left, *b = right;
-    int order = compare(b->weight_ns, a->weight_ns);
-    return order ? order : compare(a->resource, b->resource);
+    int order = compare_numbers(b->weight_ns, a->weight_ns);
+    return order ? order : compare_numbers(a->resource, b->resource);
 }
 
 static int compare_entries(const void *left, const void *right, void *context)
@@ -46,12 +46,12 @@ static int compare_entries(const void *left, const void *right, void *context)
     const struct writer *w = context;
     uint32_t number_a = *(const uint32_t *)left, number_b = *(const uint32_t *)right;
     const struct profile_entry *a = &w->p->entries[number_a], *b = &w->p->entries[number_b];
-    int order = compare(w->ranks[a->resource], w->ranks[b->resource]);
+    int order = compare_numbers(w->ranks[a->resource], w->ranks[b->resource]);
     if (!order)
-        order = compare(a->tid, b->tid);
+        order = compare_numbers(a->tid, b->tid);
     if (!order)
-        order = compare(a->thread_name, b->thread_name);
-    return order ? order : compare(number_a, number_b);
+        order = compare_numbers(a->thread_name, b->thread_name);
+    return order ? order : compare_numbers(number_a, number_b);
 }
 
 static int writer_sort(struct writer *w)

@@ -104,12 +104,13 @@ static void put_item(struct buf *out, const struct trace_item *item, const struc
     buf_putc(out, '}');
 }
 
-static void begin(struct buf *out)
+static void begin_events(struct buf *out)
 {
     buf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 }
 
-static int put(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options, bool first)
+static int put_trace(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options,
+                     bool first)
 {
     struct triton_trace alone = *trace;
     alone.root_id = alone.id;
@@ -132,10 +133,10 @@ static int put(struct buf *out, const struct triton_trace *trace, const struct t
     return buf_error(out);
 }
 
-static void end(struct buf *out)
+static void end_events(struct buf *out)
 {
     buf_puts(out, "\n]}\n");
 }
 
-const struct trace_format trace_format_chrome = {"chrome", "Chrome's trace events, for ui.perfetto.dev", begin, put,
-                                                 end};
+const struct trace_format trace_format_chrome = {"chrome", "Chrome's trace events, for ui.perfetto.dev", begin_events,
+                                                 put_trace, end_events};

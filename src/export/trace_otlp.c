@@ -136,12 +136,13 @@ static void put_span(struct buf *out, const struct trace_span_record *span)
     protobuf_put_message(out, SCOPE_SPANS_SPANS, &message);
 }
 
-static void nothing(struct buf *out)
+static void put_nothing(struct buf *out)
 {
     (void)out;
 }
 
-static int put(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options, bool first)
+static int put_trace(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options,
+                     bool first)
 {
     (void)first;
     _cleanup_(trace_spans_clear) struct trace_spans spans = {0};
@@ -161,4 +162,5 @@ static int put(struct buf *out, const struct triton_trace *trace, const struct t
     return buf_error(out);
 }
 
-const struct trace_format trace_format_otlp = {"otlp", "OpenTelemetry spans as OTLP's protobuf", nothing, put, nothing};
+const struct trace_format trace_format_otlp = {"otlp", "OpenTelemetry spans as OTLP's protobuf", put_nothing, put_trace,
+                                               put_nothing};

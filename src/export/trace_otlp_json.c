@@ -86,7 +86,7 @@ static void put_span(struct buf *out, const struct trace_span_record *span)
     buf_putc(out, '}');
 }
 
-static void begin(struct buf *out)
+static void begin_traces(struct buf *out)
 {
     buf_puts(
         out,
@@ -95,7 +95,8 @@ static void begin(struct buf *out)
         "\"scopeSpans\":[{\"scope\":{\"name\":\"" TRACE_SCOPE_NAME "\"},\"spans\":[");
 }
 
-static int put(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options, bool first)
+static int put_trace(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options,
+                     bool first)
 {
     _cleanup_(trace_spans_clear) struct trace_spans spans = {0};
     int r = trace_spans_add(&spans, trace, options);
@@ -106,9 +107,10 @@ static int put(struct buf *out, const struct triton_trace *trace, const struct t
     return r < 0 ? r : buf_error(out);
 }
 
-static void end(struct buf *out)
+static void end_traces(struct buf *out)
 {
     buf_puts(out, "\n]}]}]}\n");
 }
 
-const struct trace_format trace_format_otlp_json = {"otlp-json", "OpenTelemetry spans as OTLP/JSON", begin, put, end};
+const struct trace_format trace_format_otlp_json = {"otlp-json", "OpenTelemetry spans as OTLP/JSON", begin_traces,
+                                                    put_trace, end_traces};

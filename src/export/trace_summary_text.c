@@ -132,7 +132,7 @@ struct ordered {
     uint32_t place, event, tokens;
 };
 
-static int by_time(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     const struct ordered *x = a, *y = b;
     if (x->ns != y->ns)
@@ -155,7 +155,7 @@ int trace_summary_text_put_trace(struct buf *out, const struct triton_trace *tra
         if (!is_wait_for_request(trace->moments[i].event))
             ordered[count++] =
                 (struct ordered){trace->moments[i].ns, i, trace->moments[i].event, trace->moments[i].tokens};
-    qsort(ordered, count, sizeof(*ordered), by_time);
+    qsort(ordered, count, sizeof(*ordered), compare_times);
     put_name(out, strings_get(names, trace->model));
     buf_printf(out, " (%" PRId64 "):\n\tid: %" PRIu64 "\n", trace->model_version, trace->id);
     if (trace->has_parent)
