@@ -37,19 +37,19 @@ struct probe_arguments {
     int by, histogram; /* argument index; -1: option not given */
 };
 
-struct watched { /* one file */
+struct watched_file {
     struct usdt_watch_link *link;
     uint64_t device, inode;
     uint32_t pid; /* process in which the file was found */
 };
 
-struct watching {
+struct watch_state {
     const struct probes_watch_options *options;
     struct usdt_processes *processes;
     struct usdt_watch *watch;
     struct probe_arguments *shapes[USDT_WATCH_CONTEXTS_MAX];
     size_t shape_count;
-    struct watched files[USDT_WATCH_LINKS_MAX];
+    struct watched_file files[USDT_WATCH_LINKS_MAX];
     size_t file_count;
     bool is_started;   /* the initial scan is done */
     uint64_t left_out; /* failed attempts to attach to files found after the initial scan */
@@ -63,7 +63,7 @@ struct watching {
     size_t changed_count;
 };
 
-static void watching_clear(struct watching *w)
+static void watch_state_clear(struct watch_state *w)
 {
     usdt_watch_free(w->watch);
     for (size_t i = 0; i < w->shape_count; i++)
@@ -77,7 +77,7 @@ static void watching_clear(struct watching *w)
     buf_clear(&w->text);
 }
 
-static int flush_output(struct watching *w)
+static int flush_output(struct watch_state *w)
 {
     int r = buf_error(&w->out);
     if (r == 0 && w->out.size)
@@ -88,7 +88,8 @@ static int flush_output(struct watching *w)
 
 /* ---- firings ---- */
 
-static void put_firing(struct watching *w, const struct probe_arguments *probe_arguments, const struct usdt_firing *f)
+static void put_firing(struct watch_state *w, const struct probe_arguments *probe_arguments,
+                       const struct usdt_firing *f)
 {
     const uint64_t unix_ns = clock_unix_from_monotonic(f->time_ns);
     const time_t seconds = (time_t)(unix_ns / 1000000000);
@@ -111,7 +112,7 @@ static void put_firing(struct watching *w, const struct probe_arguments *probe_a
     buf_putc(&w->out, '\n');
 }
 
-static void put_firing_json(struct watching *w, const struct probe_arguments *probe_arguments,
+static void put_firing_json(struct watch_state *w, const struct probe_arguments *probe_arguments,
                             const struct usdt_firing *f)
 {
     char process[sizeof(f->process) + 1] = "";
@@ -130,7 +131,7 @@ static void put_firing_json(struct watching *w, const struct probe_arguments *pr
     buf_puts(&w->out, "]}\n");
 }
 
-static void count_number(struct watching *w, struct usdt_count *count, const struct probe_arguments *probe_arguments,
+static void count_number(struct watch_state *w, struct usdt_count *count, const struct probe_arguments *probe_arguments,
                          const struct usdt_firing *f)
 {
     const size_t i = (size_t)probe_arguments->histogram;
@@ -142,14 +143,14 @@ static void count_number(struct watching *w, struct usdt_count *count, const str
                       probe_arguments->arguments.all[i].type == USDT_SIGNED && (int64_t)f->values[i] < 0);
 }
 
-static bool is_counted(const struct watching *w)
+static bool is_counted(const struct watch_state *w)
 {
     return w->options->by || w->options->histogram;
 }
 
 static int take_firing(void *context, const void *target_context, const struct usdt_firing *f)
 {
-    struct watching *w = context;
+    struct watch_state *w = context;
     const struct probe_arguments *probe_arguments = target_context;
     w->fired++;
     if (!is_counted(w)) {
@@ -197,7 +198,7 @@ static int read_arguments(const struct usdt_probe *p, const struct probes_watch_
 }
 
 /* Returns the shape that equals the probe's arguments, or adds one. -ENOSPC: limit reached. */
-static int get_shape(struct watching *w, const struct usdt_probe *p, struct probe_arguments **ret)
+static int get_shape(struct watch_state *w, const struct usdt_probe *p, struct probe_arguments **ret)
 {
     _cleanup_free_ struct probe_arguments *probe_arguments = calloc(1, sizeof(*probe_arguments));
     if (!probe_arguments)
@@ -217,10 +218,10 @@ static int get_shape(struct watching *w, const struct usdt_probe *p, struct prob
     return 0;
 }
 
-static int attach_file(struct watching *w, const struct usdt_probe *p)
+static int attach_file(struct watch_state *w, const struct usdt_probe *p)
 {
     struct probe_arguments *probe_arguments;
-    struct watched file = {.device = p->device, .inode = p->inode, .pid = p->pid};
+    struct watched_file file = {.device = p->device, .inode = p->inode, .pid = p->pid};
     int r = get_shape(w, p, &probe_arguments);
     if (r < 0)
         return r;
@@ -245,7 +246,7 @@ static int attach_file(struct watching *w, const struct usdt_probe *p)
 
 /* Detaches from files whose process has ended. If another process still maps one, the next scan attaches to it again.
  */
-static void detach_ended(struct watching *w)
+static void detach_ended(struct watch_state *w)
 {
     size_t kept = 0;
     for (size_t i = 0; i < w->file_count; i++)
@@ -259,7 +260,7 @@ static void detach_ended(struct watching *w)
 /* Attaches to each file once, for all processes or for the one that was selected. */
 static int watch_probe(void *context, const struct usdt_probe *p)
 {
-    struct watching *w = context;
+    struct watch_state *w = context;
     for (size_t i = 0; i < w->file_count; i++)
         if (w->files[i].inode == p->inode && w->files[i].device == p->device)
             return 0;
@@ -277,7 +278,7 @@ static int watch_probe(void *context, const struct usdt_probe *p)
 
 /* ---- files mapped later ---- */
 
-static void open_process_source(struct watching *w)
+static void open_process_source(struct watch_state *w)
 {
     const struct source_options options = {.ring_bytes = RING_BYTES};
     struct attach_report report = {0};
@@ -290,7 +291,7 @@ static void open_process_source(struct watching *w)
         log_warning("probes: files loaded from now on are not attached (%s)", strerror(-r));
 }
 
-static void note_changed(struct watching *w, uint32_t pid)
+static void note_changed(struct watch_state *w, uint32_t pid)
 {
     for (size_t i = 0; i < w->changed_count && i < CHANGED_MAX; i++)
         if (w->changed[i] == pid)
@@ -300,7 +301,7 @@ static void note_changed(struct watching *w, uint32_t pid)
     w->changed_count++;
 }
 
-static int scan_changed(struct watching *w)
+static int scan_changed(struct watch_state *w)
 {
     if (w->file_count == USDT_WATCH_LINKS_MAX && w->changed_count) {
         detach_ended(w);
@@ -314,7 +315,7 @@ static int scan_changed(struct watching *w)
 }
 
 /* Drains process lifecycle events and scans the processes that have mapped a file with code since the last call. */
-static int drain_process_source(struct watching *w)
+static int drain_process_source(struct watch_state *w)
 {
     if (!w->process_source)
         return 0;
@@ -344,7 +345,7 @@ static int open_signals(void)
 }
 
 /* Runs until the duration has passed, SIGINT or SIGTERM arrives, or the selected process ends. */
-static int watch_loop(struct watching *w, int signals_fd, int pid_fd)
+static int watch_loop(struct watch_state *w, int signals_fd, int pid_fd)
 {
     const uint64_t start_ns = clock_monotonic_ns(), duration_ns = w->options->duration_ns;
     for (;;) {
@@ -368,7 +369,7 @@ static int watch_loop(struct watching *w, int signals_fd, int pid_fd)
     }
 }
 
-static int put_counts(struct watching *w)
+static int put_counts(struct watch_state *w)
 {
     const char *by = w->options->by;
     if (!w->options->json && is_counted(w))
@@ -385,7 +386,7 @@ static int put_counts(struct watching *w)
     return flush_output(w);
 }
 
-static void warn_losses(const struct watching *w)
+static void warn_losses(const struct watch_state *w)
 {
     const uint64_t lost = usdt_watch_lost(w->watch);
     struct usdt_losses losses;
@@ -405,7 +406,7 @@ static void warn_losses(const struct watching *w)
 }
 
 /* Opens the process lifecycle events before the initial scan, so that no mapping in between is missed. */
-static int start_watching(struct watching *w)
+static int start_watching(struct watch_state *w)
 {
     const struct usdt_filter *filter = &w->options->filter;
     int r = usdt_watch_new(take_firing, w, &w->watch);
@@ -434,7 +435,7 @@ static int start_watching(struct watching *w)
 
 int probes_watch(const struct probes_watch_options *options)
 {
-    _cleanup_(watching_clear) struct watching w = {.options = options, .counts.has_buckets = options->histogram};
+    _cleanup_(watch_state_clear) struct watch_state w = {.options = options, .counts.has_buckets = options->histogram};
     _cleanup_close_ int signals_fd = open_signals();
     _cleanup_close_ int pid_fd = options->filter.pid ? (int)syscall(SYS_pidfd_open, options->filter.pid, 0) : -1;
     int r = signals_fd < 0 ? signals_fd : start_watching(&w);
