@@ -108,5 +108,5 @@ struct source {
 
 extern const struct source source_cpu, source_link, source_off_cpu, source_process, source_request;
 
-/* All sources, NULL-terminated, in drain order: a source that others depend on comes after them. */
+/* All sources, NULL-terminated, in the order in which they are opened and drained (see sources.c). */
 extern const struct source *const sources[];

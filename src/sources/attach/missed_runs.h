@@ -7,4 +7,5 @@
 
 struct bpf_object;
 
+/* The sum over all loaded programs of `object`; programs that cannot be queried count as 0. */
 uint64_t missed_runs(struct bpf_object *object);

@@ -17,6 +17,7 @@ int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t 
 void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
 
+/* Enable or disable the events of all CPUs, and of CPUs that come online later. -errno: the first failure. */
 int perf_events_enable(struct perf_events *e);
 int perf_events_disable(struct perf_events *e);
 
@@ -35,6 +36,8 @@ int perf_events_follow(struct perf_events *e, uint64_t now_ns);
 typedef int (*perf_events_take)(void *context, unsigned cpu, const struct perf_event_header *record);
 int perf_events_read(struct perf_events *e, perf_events_take take, void *context);
 
+/* Writes up to `max` borrowed descriptors, which become readable at the ring's watermark; returns how many. */
 size_t perf_events_fds(const struct perf_events *e, int *ret_fds, size_t max);
 size_t perf_events_count(const struct perf_events *e);
+/* Memory held by the rings. */
 size_t perf_events_bytes(const struct perf_events *e);

@@ -27,6 +27,6 @@ int user_probes_attach(struct bpf_program *program, const struct user_probe_site
                        struct user_probes **ret);
 /* False when the helper process has ended unexpectedly. */
 bool user_probes_are_on(struct user_probes *u);
-/* Detaches; waits for that, but not for ever. */
+/* Detaches; waits a limited time for completion. */
 void user_probes_free(struct user_probes *u);
 DEFINE_FREEP(user_probes)

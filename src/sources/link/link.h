@@ -20,6 +20,7 @@ struct link_site {
     bool is_leave;                          /* thread_leave, else thread_enter */
 };
 
+/* Borrowed descriptor of the table of threads, for source_options.links_fd. */
 int link_source_fd(void *link_source);
 
 /* Makes the helper process attach to all sites, in every present and future process that maps the file. That happens

@@ -16,6 +16,7 @@ struct off_cpu_totals {
     uint64_t wakers_unseen;         /* recorded without the requested waker; counted by the pipeline (pipeline_waits) */
 };
 
+/* Totals since open; wakers_unseen is left 0. */
 struct off_cpu_totals off_cpu_source_stats(void *off_cpu_source);
 
 /* Whether it is started and not shed. */

@@ -101,7 +101,7 @@ struct cgroup_matches {
     struct cgroup_wanted wanted[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
     uint32_t rule[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
     size_t count;
-    uint64_t ids[SAMPLING_RULES_MAX][CGROUPS_MAX]; /* by target */
+    uint64_t ids[SAMPLING_RULES_MAX][CGROUPS_MAX]; /* by rule */
     size_t id_count[SAMPLING_RULES_MAX];
 };
 

@@ -1,7 +1,7 @@
 /* The kernel defers every change of a map of maps until no program can be reading it. That takes milliseconds, which
- * must not block the pipeline. So this thread fills an object's map, and a publisher thread inserts it into the map of
- * maps, many at once. Until then a lookup of the object's number fails, and a walk that needs it copies the stack, as
- * for any object without an unwind table.
+ * must not block the pipeline. So the pipeline thread fills an object's map, and a publisher thread inserts it into the
+ * map of maps, many at once. Until then a lookup of the object's number fails, and a walk that needs it copies the
+ * stack, as for any object without an unwind table.
  *
  * Mappings need no thread: the chunks of a new generation are written before the process's entry refers to it, and the
  * chunks of the old generation are deleted only after GRACE_NS, when no walk can use them any more. */

@@ -35,12 +35,14 @@ struct unwind_mapping {
  * probes/unwind/unwind.h. `*ret_object` identifies it until it is removed. -ENOSPC: exceeds table_bytes or
  * UNWIND_MAX_OBJECTS; the caller counts LOSS_MAP_FULL. */
 int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object);
+/* Removes an object, asynchronously. Its number may be reused later. */
 void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object);
 
 /* Replaces a process's mappings (sorted by start, disjoint) and its interpreter layouts (NULL: none). Concurrent
  * samples see either the old or the new state. -ENOSPC: too many mappings or processes. */
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, const struct interpreter_layouts *interpreters);
+/* Removes a process's mappings; does nothing for an unknown process. */
 void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid);
 
 /* Whether the BPF programs see every object that was put. A thread publishes objects milliseconds after the call. */
@@ -49,4 +51,5 @@ bool unwind_tables_is_settled(struct unwind_tables *t);
 /* Waits until unwind_tables_is_settled; for tests. -ETIMEDOUT after 10 s. */
 int unwind_tables_settle(struct unwind_tables *t);
 
+/* Kernel memory held by objects, mappings and processes. */
 size_t unwind_tables_bytes(const struct unwind_tables *t);
