@@ -1,4 +1,4 @@
-# The commands of the README; everything else is Meson's business.
+# The commands of the README; Meson does everything else.
 BUILD ?= build
 
 .PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench kernels python demo install clean
@@ -6,7 +6,7 @@ BUILD ?= build
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
-# Again when the list has grown: an old checkout that is updated needs what a new one needs.
+# Also after the list of packages changes: an updated checkout needs what a new one needs.
 $(BUILD)/build.ninja: tools/packages/build.txt
 	@tools/install-packages build
 	@meson setup $(if $(wildcard $@),--reconfigure) $(BUILD) >/dev/null
@@ -14,15 +14,15 @@ $(BUILD)/build.ninja: tools/packages/build.txt
 run: all                ## start `sonde up` as root and print the address of its page
 	@tools/as-root $(BUILD)/sonde up
 
-test:                   ## install what tests need and run those that no chance decides
+test:                   ## install the packages for tests and run the deterministic ones
 	@tools/install-packages build test
 	@tools/run-tests
 
-test-statistical:       ## tests decided by random sampling, load or time; this machine should do nothing else
+test-statistical:       ## tests that depend on random sampling, load or timing; the machine should be idle otherwise
 	@tools/install-packages build test peers
 	@tools/run-tests statistical
 
-test-peers:             ## tests that need other projects' programs
+test-peers:             ## tests that compare with other projects' programs
 	@tools/install-packages build test peers
 	@tools/run-tests peers
 
@@ -30,15 +30,15 @@ test-sanitize test-tsan test-arm64 test-fuzz test-fresh: test-%:
 	@tools/install-packages build test peers cross fresh
 	@tools/run-tests $*
 
-test-all:               ## every tier, one after the other
+test-all:               ## all tiers, one after another
 	@tools/install-packages build test peers cross kernels fresh
 	@tools/run-tests all
 
-bench: all              ## a table of costs, each row beside a peer in the same run
+bench: all              ## a table of costs, each row with a peer measured in the same run
 	@tools/install-packages test bench
 	@bench/run $(ROWS)
 
-kernels:                ## the BPF tests in QEMU on Debian's 5.10, 6.1 and 6.12, those of libsonde's probes on arm64
+kernels:                ## the BPF tests in QEMU on Debian's kernels 5.10, 6.1 and 6.12; those of libsonde's probes on arm64
 	@tools/install-packages build test cross kernels
 	@tools/run-tests kernels
 
@@ -46,7 +46,7 @@ python:                 ## the wheel of `import sonde`, for CPython 3.9 and late
 	@tools/install-packages python
 	@tools/make-wheel $(BUILD)/python
 
-demo: all               ## a model server under load beside `sonde up`, until Ctrl-C
+demo: all               ## run a model server under load together with `sonde up`, until Ctrl-C
 	@exec env BUILD=$(BUILD) examples/inference-server/demo
 
 install: all

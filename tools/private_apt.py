@@ -1,5 +1,5 @@
-"""An apt of our own for packages that the system has no use for: kernels of other releases, libraries of another architecture.
-Everything is kept in one folder; the system's lists, cache and status are neither read nor written. Needs no root."""
+"""A private apt for packages that must not be installed on the system: kernels of other releases, libraries of another architecture. Everything is
+kept in one directory; the system's lists, cache and status are neither read nor written. Needs no root."""
 import os
 import re
 import subprocess
@@ -18,7 +18,7 @@ def mirror():
 
 
 class Apt:
-    """An apt of our own: one suite, its own lists and cache; trusts Debian's archive keys only."""
+    """A private apt: one suite, its own lists and cache; trusts Debian's archive keys only."""
 
     def __init__(self, folder, suite, architecture="amd64"):
         for part in ("lists/partial", "archives/partial", "etc/preferences.d", "etc/apt.conf.d"):
@@ -50,6 +50,6 @@ class Apt:
         return next((self.folder / "archives").glob(f"{package}_*.deb"), None)
 
     def fetch_all(self, packages):
-        """The .deb files of the packages and of everything that they depend on, or what went wrong as a text."""
+        """The .deb files of the packages and of all their dependencies, or an error message."""
         done = self.run("apt-get", "-qq", "-y", "--no-install-recommends", "--download-only", "install", *packages)
         return list((self.folder / "archives").glob("*.deb")) if done.returncode == 0 else " ".join(done.stderr.split())[-300:]

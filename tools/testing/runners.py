@@ -17,11 +17,11 @@ BUILD = TOP / "build"
 LOGS = BUILD / "test-logs"
 JOBS = str(os.cpu_count() or 1)
 LINE = re.compile(r"^(pass|FAIL|skip) (.*)$")
-# A lane does not see what tests in another lane mount, and has an agent of its own (a lock allows one a node).
+# Test lanes have separate mount namespaces, and each can run an agent of its own (a lock allows one per node).
 LANE = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", """
 mount --make-rprivate / 2>/dev/null || :  # where / is no mount (chroot) this is not needed
 own=$(mktemp); : >>/run/sonde.lock; mount --bind "$own" /run/sonde.lock; rm "$own"; exec "$@" """, "lane"]
-TRIES = 3  # of a statistical test: the majority decides
+TRIES = 3  # runs of a statistical test; the majority decides
 
 
 def environment(**extra):
@@ -31,7 +31,7 @@ def environment(**extra):
 
 
 def as_root():
-    """What to put before a command that needs root; None when there is no way."""
+    """A command prefix that runs a command as root; None if that is impossible."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
@@ -40,7 +40,7 @@ def as_root():
 
 
 def build_step(tally, name, *commands, env=None):
-    """Runs commands that build something for later tests; a failure counts as one failed test. Whether all went well."""
+    """Runs commands that build something for later tests; a failure counts as one failed test. Returns whether all succeeded."""
     started = time.monotonic()
     for command in commands:
         done = subprocess.run(command, cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
@@ -55,7 +55,7 @@ def build_step(tally, name, *commands, env=None):
 # ---- programs that print lines of results ----
 
 def run_lines(tally, name, command, timeout_s, env=None):
-    """A program that prints result lines; its whole output goes to a log, and its end is printed when the program fails."""
+    """Runs a program that prints result lines; its whole output goes to a log, and the end of it is printed when the program fails."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / (name.replace("/", "-") + ".log")
     failed, tail = False, []
@@ -103,7 +103,7 @@ def cmocka_results(test):
 
 
 def meson_tests(build, suite):
-    """Paths, relative to `build`, of what ninja is to make for a suite."""
+    """The targets of a suite for ninja, relative to `build`."""
     def introspect(what):
         return json.loads(subprocess.run(["meson", "introspect", what, str(build)], check=True, capture_output=True, text=True).stdout)
     files = {target["id"]: [os.path.relpath(path, build) for path in target["filename"]] for target in introspect("--targets")}
@@ -112,7 +112,7 @@ def meson_tests(build, suite):
 
 
 def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
-    """A Result for every case of every program of a suite, or of the programs named in `only`."""
+    """A Result for every case of every program of a suite, or only of the programs in `only`."""
     log = Path(build) / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     done = subprocess.run([*command, "meson", "test", "-C", str(build), "--no-rebuild", "--suite", suite, "--num-processes", JOBS,
@@ -144,7 +144,7 @@ def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
 
 
 def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False):
-    """Runs a suite of `build` and counts every case of every cmocka program; another program counts as one. `retry`: as pytest_suite."""
+    """Runs a suite of `build` and counts every case of every cmocka program; any other program counts as one. `retry`: see pytest_suite."""
     def run(only=()):
         return meson_results(prefix, build, suite, command, env, timeout_factor, only)
     for result in run():
@@ -164,8 +164,8 @@ def python():
 
 
 def pytest_suite(tally, folder, timeout_s, root=True, prefix="", options=(), lanes=1, retry=False, **extra):
-    """pytest over one folder under tests/, in `lanes` lanes side by side. `retry`: a failed test is run again alone, and the majority of its
-    runs decides (statistical tests only). `extra`: its environment."""
+    """Runs pytest on one directory under tests/, in `lanes` parallel lanes. `retry`: a failed test is run again alone, and the majority of its runs
+    decides (statistical tests only). `extra`: its environment."""
     files = sorted(str(path.relative_to(TOP)) for path in (TOP / "tests" / folder).glob("test_*.py"))
     if not files:
         return
@@ -176,7 +176,7 @@ def pytest_suite(tally, folder, timeout_s, root=True, prefix="", options=(), lan
     has_timeout = subprocess.run([interpreter, "-c", "import pytest_timeout"], stderr=subprocess.DEVNULL).returncode == 0
     command = [*before, *(LANE if lanes > 1 else []), interpreter, "-m", "pytest", "-p", "no:cacheprovider", "-ra",
                *(["--timeout=600"] if has_timeout else []), *options]
-    # Files whose names begin alike may attach to the same programs (test_probes*): they stay in one lane.
+    # Files whose names have the same prefix may attach to the same programs (test_probes*): they stay in one lane.
     groups = groupby(files, lambda path: "_".join(Path(path).stem.split("_")[:2]))
     runs = [(prefix + folder, files)] if lanes == 1 else [(f"{prefix}{folder}/{name}", list(paths)) for name, paths in groups]
     ends_at, env = time.monotonic() + timeout_s, environment(**extra)
@@ -196,7 +196,7 @@ def pytest_suite(tally, folder, timeout_s, root=True, prefix="", options=(), lan
 
 
 def pytest_run(run_name, command, prefix, ends_at, env):
-    """Yields a Result as it comes: tests/harness/results.py writes a line of JSON for every one into a file of ours."""
+    """Yields each Result as it arrives: tests/harness/results.py writes one line of JSON per result into a file."""
     LOGS.mkdir(parents=True, exist_ok=True)
     results = LOGS / (run_name.replace("/", "-") + ".jsonl")
     results.write_text("")
@@ -227,7 +227,7 @@ def pytest_run(run_name, command, prefix, ends_at, env):
 # ---- statistical tests ----
 
 def decide(tally, failure, run_again):
-    """What the majority of up to TRIES runs says of a test that failed once: run_again() runs it alone and returns its results."""
+    """The majority of up to TRIES runs of a test that failed once: run_again() runs it alone and returns its results."""
     last, failures, passes = failure, 1, 0
     while max(failures, passes) <= TRIES // 2:
         tally.retry(failure.name, last.why)

@@ -1,4 +1,4 @@
-"""Counts results and prints them: one line for each test, then where the time went, the failures, and the last line."""
+"""Counts results and prints them: one line per test, then the time per suite, the failures, and the final line."""
 import re
 import threading
 from pathlib import Path
@@ -14,7 +14,7 @@ class Result(NamedTuple):
     why: str = ""
     details: str = ""
     seconds: float = 0
-    nodeid: str = ""  # pytest's name of the test
+    nodeid: str = ""  # pytest's node id
 
 
 class Tally:
@@ -25,7 +25,7 @@ class Tally:
         self.retried = None  # None: no suite retries
         self.failures = []
         self.seconds_of_files, self.seconds_of_suites = {}, {}
-        self.logs = Path(logs)  # a failed case's whole output is kept here
+        self.logs = Path(logs)  # directory for the whole output of failed cases
         self.lock = threading.Lock()
 
     def add(self, result):
@@ -49,7 +49,7 @@ class Tally:
         self.add(Result(outcome, name, why, details, seconds))
 
     def retry(self, name, why):
-        """A failure that will be decided by running the test again: it is printed and not counted yet."""
+        """Records a failure that is decided by running the test again: it is printed but not counted yet."""
         with self.lock:
             self.retried = (self.retried or 0) + 1
             print(f"retry {name}: {why}", flush=True)
@@ -59,7 +59,7 @@ class Tally:
             self.seconds_of_suites[name] = seconds
 
     def summary(self):
-        """Prints where the time went, the failures and the last line; the exit status."""
+        """Prints the time per suite, the failures and the final line; returns the exit status."""
         slowest = sorted(self.seconds_of_files.items(), key=lambda each: -each[1])[:SLOWEST]
         for what, pairs in ("seconds", self.seconds_of_suites.items()), ("slowest files", [each for each in slowest if each[1] >= 1]):
             if pairs:

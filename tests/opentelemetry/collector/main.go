@@ -1,5 +1,5 @@
-// The OpenTelemetry Collector of its official modules, for tests/e2e/test_collector.py to hold what it received against what it was sent:
-// otlpreceiver takes it, pdata's own marshaler puts it into a file, one object of JSON a line. Ours is the step between, an exporter.
+// An OpenTelemetry Collector built from its official modules, with which tests/e2e/test_collector.py compares what was sent: otlpreceiver
+// receives it, and pdata's own marshaler writes it to a file, one JSON object per line. Only the exporter in between is ours.
 //
 //	collector --config=FILE
 package main
@@ -33,7 +33,7 @@ type linesConfig struct {
 	Path string `mapstructure:"path"`
 }
 
-// Of all pipelines: they may share a file.
+// Shared by all pipelines, which may write to the same file.
 var writing sync.Mutex
 
 func appendLine(path string, line []byte) error {
@@ -50,7 +50,7 @@ func appendLine(path string, line []byte) error {
 	return err
 }
 
-// Without a queue: a client has its answer when the line is in the file.
+// Without a queue: a client gets its response after the line was written.
 func newTraces(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Traces, error) {
 	return exporterhelper.NewTraces(ctx, settings, config, func(_ context.Context, traces ptrace.Traces) error {
 		line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
@@ -71,7 +71,7 @@ func newMetrics(ctx context.Context, settings exporter.Settings, config componen
 	})
 }
 
-// Profiles are in development there as well: the exporter's helper for them is a module of its own, and this is all that it would do.
+// Profiles are in development there as well: the exporter helper for them is a module of its own, which would do no more than this.
 type profileLines struct {
 	component.StartFunc
 	component.ShutdownFunc

@@ -1,5 +1,5 @@
-// Package main prints what OpenTelemetry's eBPF profiler reads of a process's context (OTEP 4719), by the profiler's own packages:
-// its walk through the mappings, its choice of the one, its reading of the memory.
+// Package main prints what OpenTelemetry's eBPF profiler reads of a process's context (OTEP 4719), using the profiler's own packages to scan the
+// mappings, select the context's mapping and read its memory.
 //
 //	process-context PID
 package main

@@ -1,20 +1,19 @@
-// Samples that Sonde sent, as OpenTelemetry's eBPF profiler would have sent them: its own reporter (reporter.CollectorReporter) is given each
-// sample anew and makes its packets of them, of which only the sizes are wanted.
+// Converts samples exported by Sonde into packets of OpenTelemetry's eBPF profiler, to compare sizes: its own reporter (reporter.CollectorReporter)
+// receives each sample again and builds packets from them.
 //
 //	profiler-wire [-names] [-window 5s] [-step NS] PACKET...
 //	profiler-wire -bare PACKET...
 //
-// PACKET is a file with the body of a post, uncompressed. Samples go together in packets as they came; with -window by their times. Times are those of the
-// packets, which saves the reporter what they are rounded; with -step what is below so many ns is filled up by chance. What the reporter
-// gets is what its own profiler gives it: native frames without names, which it leaves to a backend (with -names they have them), with the
-// file's build id and its hash; of the kernel and of interpreters with names. Of the thread its name and id, and always the same CPU, which
-// saves it bytes; no service, no host. Its hash of a stack tells Python's frames from each other by nothing: here by their lines, as otherwise
-// it would merge samples.
+// PACKET is a file with the body of a POST, uncompressed. By default samples stay in their original packets; -window regroups them by time.
+// Timestamps are those of the packets, whose rounding favours the reporter; -step adds a random number of ns below the step. The reporter gets what
+// its own profiler would give it: native frames without names, which it leaves to a backend (-names keeps the names), with the file's build id and
+// its hash; kernel and interpreter frames with names; of the thread, its name and id, and always the same CPU, which favours it too; no service, no
+// host. Its stack hash does not distinguish Python frames: here they are distinguished by line, as it would merge different samples otherwise.
 //
-// With -bare the packets are those of Sonde themselves, without the names of native functions and whatever else is there for them alone: what
-// it takes to say as much as that profiler says.
+// With -bare, the packets are Sonde's own without the names of native functions and everything used only by these: what Sonde needs for the same
+// content as that profiler.
 //
-// Prints a line: packets, samples, bytes, bytes by gzip as gRPC compresses.
+// Prints one line: packets, samples, bytes, and bytes after gzip, which gRPC uses.
 package main
 
 import (
@@ -46,7 +45,7 @@ type event struct {
 	meta  *samples.TraceEventMeta
 }
 
-// sink takes the one packet that a reporter makes.
+// sink receives the single packet of a reporter.
 type sink chan pprofile.Profiles
 
 func (s sink) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
@@ -62,7 +61,7 @@ func must(err error) {
 	}
 }
 
-// attribute is the text of an attribute of this key; "" without.
+// attribute returns the string and the number of the attribute with this key; "" and 0 without.
 func attribute(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice, key string) (text string, number int64) {
 	for _, at := range indices.All() {
 		if a := d.AttributeTable().At(int(at)); d.StringTable().At(int(a.KeyStrindex())) == key {
@@ -138,7 +137,7 @@ func eventsOf(p pprofile.Profiles, names bool, step int64) (events []event) {
 	return events
 }
 
-// bare takes the names of native functions out of a packet, and the rows that nothing refers to then.
+// bare removes the names of native functions from a packet, and table entries that are no longer referenced; returns the number of samples.
 func bare(p pprofile.Profiles) int {
 	d, old := p.Dictionary(), []string{}
 	for _, l := range d.LocationTable().All() {
@@ -208,7 +207,7 @@ func bare(p pprofile.Profiles) int {
 	return count
 }
 
-// packetOf is what a reporter sends that has got these events.
+// packetOf returns the packet that a reporter sends for these events.
 func packetOf(events []event) []byte {
 	out := make(sink)
 	r, err := reporter.NewCollector(&reporter.Config{Name: "otel-ebpf-profiler", Version: "0", SamplesPerSecond: 99, ReportInterval: time.Millisecond}, out)
@@ -228,7 +227,7 @@ func marshaled(p pprofile.Profiles) []byte {
 	return packet
 }
 
-// byWindow puts the events of all packets together anew.
+// byWindow regroups the events of all packets by time.
 func byWindow(packets [][]event, window time.Duration) (found [][]event) {
 	var all []event
 	for _, packet := range packets {
@@ -255,10 +254,10 @@ func (s *sum) add(samples int, packet []byte) {
 }
 
 func main() {
-	names := flag.Bool("names", false, "native frames have names")
+	names := flag.Bool("names", false, "keep the names of native frames")
 	ours := flag.Bool("bare", false, "Sonde's own packets, without names of native frames")
-	window := flag.Duration("window", 0, "how long a packet is about; 0: as the packets are")
-	step := flag.Int64("step", 1, "ns of which times are multiples, and are to be no more")
+	window := flag.Duration("window", 0, "time window of a packet; 0: keep the packets as they are")
+	step := flag.Int64("step", 1, "resolution of the timestamps in ns, below which random digits are added")
 	flag.Parse()
 	var packets [][]event
 	var sizes sum
