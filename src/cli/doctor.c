@@ -97,7 +97,7 @@ static struct fact fact_receiver(void)
         snprintf(f.value, sizeof(f.value), "%.150s", error);
     for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
-            snprintf(f.value, sizeof(f.value), "%.150s%s", d.value,
+            snprintf(f.value, sizeof(f.value), "%.140s%s", d.value,
                      config_is_grpc(&config) ? " over gRPC" : ""); /* config_describe hides secrets */
     if (f.good && !config.profile_enabled && !config.off_cpu_enabled)
         snprintf(f.value, sizeof(f.value), "no receiver (profile.enabled and off_cpu.enabled are false)");
