@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What request traces cost a whole server of ASGI, in CPU a request: `PYTHONPATH=WHEEL_UNPACKED PYTHON bench/asgi_cost.py [ROUNDS [REQUESTS]]`, where
-PYTHON has uvicorn, starlette and fastapi (tests/e2e/test_asgi.py makes such an environment, build/asgi/bin/python).
+"""CPU time per request that request traces cost a whole ASGI server: `PYTHONPATH=WHEEL_UNPACKED PYTHON bench/asgi_cost.py [ROUNDS [REQUESTS]]`, where
+PYTHON has uvicorn, starlette and fastapi (tests/e2e/test_asgi.py creates such an environment, build/asgi/bin/python).
 
-Servers without TraceMiddleware, with it and one request in a million sampled, and with every request traced into a file run side by side and
-are asked in turn, in alternating order, over one connection each. Their CPU is what the kernel says of all of a server's threads, in
-nanoseconds: what others do on the machine is none of it, but that a core's other half is busy makes everything slower. So rounds are short and
-many; of each way its fastest round is told, and what that is more than the fastest without."""
+Three servers run side by side: without TraceMiddleware, with it and one request in a million sampled, and with every request traced into a file. They
+are measured in turn, in alternating order, over one connection each. CPU time is the kernel's, summed over a server's threads, in nanoseconds: it
+excludes other processes, but a busy sibling hyperthread makes everything slower. So rounds are short and many; reported are the fastest
+round of each server, and its difference from the fastest round without."""
 import http.client
 import os
 import statistics
@@ -57,7 +57,7 @@ class Server:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def warm_up(self):
-        """Until it answers, and has done so often enough."""
+        """Waits until the server responds, and sends enough requests to warm it up."""
         until = time.monotonic() + 60
         while True:
             try:
@@ -79,7 +79,7 @@ class Server:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{self.process.pid}/task").iterdir())
 
     def cost_us(self, count):
-        """CPU a request."""
+        """CPU time per request."""
         before = self.cpu_ns()
         self.ask(count)
         return (self.cpu_ns() - before) / count / 1000

@@ -1,4 +1,4 @@
-/* What the C programs of the benches share. */
+/* Helpers of the C benchmarks. */
 #pragma once
 
 #include <stdbool.h>

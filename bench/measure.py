@@ -1,9 +1,9 @@
-"""Measuring one observer: the CPU that it and its BPF programs take, the memory it holds, the bytes it writes.
+"""Measures one observer: the CPU time of it and its BPF programs, its memory, the bytes it writes.
 
-CPU is what the kernel accounts to the process and its children when it ends (rusage). The run time of BPF programs is charged to
-whatever they interrupted, so it is read from the descriptors that the process holds (fdinfo: run_time_ns, memlock) while it lives;
-the statistics' own two looks at the clock are in it, so it is an upper bound. perf's own work inside the kernel (walking frame
-pointers, copying stacks) is charged to the observed program too, and there is no counter for it: the comparison favours perf."""
+CPU time is what the kernel accounts to the process and its children when it ends (rusage). The run time of BPF programs is charged to whatever they
+interrupt, so it is read from the descriptors that the process holds (fdinfo: run_time_ns, memlock) while it runs; it includes the two clock reads
+of the statistics themselves, so it is an upper bound. perf's own work in the kernel (walking frame pointers, copying stacks) is charged to
+the observed program too, and has no counter: the comparison favours perf."""
 import fcntl
 import os
 import re
@@ -31,10 +31,10 @@ class Cost:
     resident: int = 0         # highest resident set seen
     bpf_bytes: int = 0        # highest sum of its BPF maps and programs seen
     out_bytes: int = 0
-    script_s: float = 0       # of cpu_s, what turning samples into names took afterwards
-    samples: int = 0          # of the load
-    whole: float = 0          # share that reaches the thread's entry
-    good: float = 0           # ... and is named in every frame
+    script_s: float = 0       # part of cpu_s: perf script, which resolves names afterwards
+    samples: int = 0          # samples of the load
+    whole: float = 0          # share of stacks that reach the thread's entry
+    good: float = 0           # ... and have a name in every frame
     status: int = 0
     error: str = ""
 
@@ -44,12 +44,12 @@ class Cost:
 
 
 def median_cost(costs):
-    """The median of each figure by itself."""
+    """The median of each value on its own."""
     return Cost(**{field.name: median(getattr(cost, field.name) for cost in costs) for field in fields(Cost) if field.type in (int, float)})
 
 
 def bpf_of(pid):
-    """(run time in seconds, bytes) of the BPF objects that a process holds; each object once, whatever descriptors name it."""
+    """(run time in seconds, bytes) of the BPF objects that a process holds; each object counts once, however many descriptors refer to it."""
     runs, sizes = {}, {}
     try:
         for entry in os.scandir(f"/proc/{pid}/fdinfo"):
@@ -65,7 +65,7 @@ def bpf_of(pid):
 
 
 def clock_of(pid):
-    """CPU nanoseconds of a process, ended threads included, by its own clock: /proc/PID/stat counts in hundredths of a second."""
+    """CPU nanoseconds of a process, including ended threads, by its CPU clock: /proc/PID/stat counts in hundredths of a second."""
     try:
         return time.clock_gettime_ns((~pid << 3) | 2)
     except OSError:
@@ -73,7 +73,7 @@ def clock_of(pid):
 
 
 def cpu_of(pid):
-    """CPU seconds of a living process, of its living children and of its ended ones."""
+    """CPU seconds of a running process, its running children and its ended ones."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ended = sum(map(int, fields[13:15])) / TICKS
     return clock_of(pid) / 1e9 + ended + sum(map(cpu_of, children_of(pid)))
@@ -87,7 +87,7 @@ def children_of(pid):
 
 
 def resident_of(pid):
-    """Resident bytes; without the pages of BPF maps that are mapped, which are counted with the maps."""
+    """Resident bytes, without mapped pages of BPF maps, which are counted with the maps."""
     size, is_map = 0, False
     try:
         for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
@@ -101,7 +101,7 @@ def resident_of(pid):
 
 
 def agent_runs():
-    """Does an agent run on this node that is not ours?"""
+    """Whether an agent that is not ours runs on this node."""
     try:
         with open(AGENT_LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,19 +113,19 @@ def agent_runs():
 
 
 def with_own_lock(command, lock):
-    """The command with a lock of its own in the place of the node's: another agent may run here (it costs what it costs, and the head
-    of the results says that it did), and the one that is measured must not give up."""
+    """The command with a lock file of its own in place of the node's: another agent may run here (its cost is part of the measurement, which the head
+    of the results notes), and the measured one must not refuse to start."""
     if not agent_runs():
         return command
     return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', lock, AGENT_LOCK, *command]
 
 
 class Ended(RuntimeError):
-    """An observer ended that should have gone on; what it said is the message."""
+    """An observer ended unexpectedly; the message is its output."""
 
 
 class Observer:
-    """A started observer, watched from the side until it ends."""
+    """A started observer, measured from outside until it ends."""
 
     def __init__(self, command, out=None, environment=None):
         self.command, self.out, self.cost = list(map(str, command)), out, Cost()
@@ -147,21 +147,21 @@ class Observer:
             self.look()
 
     def send(self, number):
-        os.kill(self.pid, number)  # it is there until wait() takes it, if only as a zombie; Popen's own would take it first
+        os.kill(self.pid, number)  # the pid stays valid until wait() reaps it; Popen.send_signal() would reap it first
 
     def used_s(self):
-        """CPU until now, of it and of its BPF programs."""
+        """CPU seconds so far, of the process and its BPF programs."""
         self.check()
         return cpu_of(self.pid) + bpf_of(self.pid)[0]
 
     def check(self):
-        """Raises what it said when it has ended by itself."""
+        """Raises Ended with its output if it has exited."""
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             cost = self.wait()
             raise Ended(f"{Path(self.command[0]).name} ended with {cost.status}: {cost.error}")
 
     def until(self, condition, timeout_s):
-        """Waits for the condition while it lives."""
+        """Waits for the condition while the observer runs."""
         def holds():
             self.check()
             return condition()
@@ -193,7 +193,7 @@ class Observer:
         return self
 
     def __exit__(self, *_):
-        """Leaves nothing behind when a row fails half-way."""
+        """Leaves nothing running when a row fails half-way."""
         if self.process.returncode is None:
             self.send(signal.SIGKILL)
             self.wait()
@@ -201,7 +201,7 @@ class Observer:
 
 @contextmanager
 def bpf_statistics(on=True):
-    """Whether the kernel counts BPF run time meanwhile; left as it was found."""
+    """Turns the kernel's BPF run time statistics on or off for the block; restores the setting afterwards."""
     switch = Path("/proc/sys/kernel/bpf_stats_enabled")
     before = switch.read_text().strip()
     switch.write_text("1" if on else "0")
@@ -225,7 +225,7 @@ def tracefs():
 
 @contextmanager
 def running(*command, ready=None, environment=None):
-    """A load that runs while the block does; with `ready`, once that text has come out."""
+    """A load that runs during the block; with `ready`, waits until it has printed that text."""
     process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if ready else subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=environment, start_new_session=True, text=True)
     try:
@@ -257,14 +257,14 @@ def which(name):
 
 
 def compile_program(source, folder, *flags):
-    """The program of a C file beside this one."""
+    """Compiles a C file of this directory."""
     program = folder / Path(source).stem
     subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-o", program, Path(__file__).parent / source, *flags], check=True)
     return program
 
 
 def get(port, path):
-    """What a server of this machine answers; None when it does not, or refuses."""
+    """The response of a server on this machine; None if it does not respond or refuses."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
             return reply.read().decode(errors="replace")

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What the inference provider costs MLServer while nobody is attached: CPU time of a request, of all the server's processes.
+"""CPU time per request, over all of the server's processes, that the inference provider costs MLServer while no tracer is attached.
 
     bench/mlserver_cost.py ENVIRONMENT PACKAGE [--starts N] [--seconds N] [--requests N] [--control]
 
-ENVIRONMENT: a virtual environment with MLServer (tests/e2e/test_mlserver.py makes build/mlserver); PACKAGE: a folder with our wheel
-unpacked. Two servers differ by more than is looked for, whatever their settings, by what lies where in memory. So it is one server, with one
-worker, out of which the provider is taken and into which it is put back (mlserver_switch.py), in - out - out - in and then the other way
-round, a few requests each time: what else the machine does, it does to both. The medians of the requests of four such rounds give one figure, the
-logarithm of their ratio in hundredths; the server is started anew some times, for the memory's sake. Given are the mean of the figures without the highest and the
-lowest tenth, which is what others on the machine can spoil, and its interval by the bootstrap. --control: whenever it would be out it is taken
-out and put back, so that nothing is to be seen."""
+ENVIRONMENT: a virtual environment with MLServer (tests/e2e/test_mlserver.py creates build/mlserver); PACKAGE: a directory with our wheel unpacked.
+Two servers with the same settings differ by more than the effect, because of memory layout. So there is one server with one worker, in which the
+provider is removed and restored (mlserver_switch.py), in the order in - out - out - in and then reversed, a few requests each time: other load on the
+machine affects both. The request medians of four such rounds give one data point, the logarithm of their ratio in hundredths; the server is restarted
+several times for different memory layouts. Reported are the mean of the data points without the highest and the lowest tenth, which excludes
+disturbances, and its bootstrap interval. --control: instead of leaving the provider out, removes and restores it, so that no effect is
+expected."""
 import argparse
 import http.client
 import json
@@ -40,7 +40,7 @@ def free_ports(count):
 
 
 class Server:
-    """Main process and one worker, both with the provider in."""
+    """Main process and one worker, both with the provider."""
 
     def __init__(self, options, folder):
         ports, model = free_ports(3), folder / "models/echo"
@@ -86,7 +86,7 @@ class Server:
         return answer.status
 
     def switch(self):
-        """In both processes, seen to be done."""
+        """Switches both processes and waits until they have confirmed it."""
         size = self.switched.stat().st_size
         for pid in self.providers:
             os.kill(pid, signal.SIGUSR2)
@@ -100,7 +100,7 @@ class Server:
             self.fail("has not switched all")
 
     def costs_ns(self, requests):
-        """CPU time of all its processes from one answer to the next; the first request, which finds its code anew, is not counted."""
+        """CPU time of all its processes from one response to the next; the first request, with cold caches, is not counted."""
         found, before = [], 0
         for _ in range(requests + 1):
             if self.ask() != 200:
@@ -118,13 +118,13 @@ class Server:
         self.process.wait()
 
 
-def figures(server, options):
-    """[(medians of the CPU of a request with the provider in, and out, in nanoseconds)] of each four rounds."""
+def data_points(server, options):
+    """[(median CPU nanoseconds per request with the provider in, and out)], one pair per four rounds."""
     found, ends = [], time.monotonic() + options.seconds
     while time.monotonic() < ends:
         spent = {True: [], False: []}
         for is_in in (True, False, False, True) if len(found) % 2 == 0 else (False, True, True, False):
-            # By one signal or two, so that each round comes after some.
+            # One or two signals, so that each round follows a switch.
             for _ in range(2 if options.control or is_in == server.is_in else 1):
                 server.switch()
             spent[is_in] += server.costs_ns(options.requests)
@@ -138,7 +138,7 @@ def trimmed_mean(values):
 
 
 def interval(values):
-    """95 %, by the bootstrap."""
+    """The 95 % bootstrap interval."""
     chance = random.Random(1)
     means = sorted(trimmed_mean(chance.choices(values, k=len(values))) for _ in range(RESAMPLES))
     return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES)]
@@ -161,11 +161,11 @@ def main():
                 server.wait()
                 for _ in range(WARM):
                     server.ask()
-                found = figures(server, options)
+                found = data_points(server, options)
             finally:
                 server.end()
         ours, theirs = (statistics.median(column) / 1000 for column in zip(*found))
-        more += [100 * math.log(with_it / without) for with_it, without in found]  # a mean of ratios would be above what it is of
+        more += [100 * math.log(with_it / without) for with_it, without in found]  # a mean of ratios would be biased upwards
         print(f"start {number + 1}: {len(found)} figures, medians {ours:.1f} us of CPU a request with, {theirs:.1f} us without", flush=True)
     low, high = interval(more)
     print(f"{'control: ' if options.control else ''}{trimmed_mean(more):+.2f} % of CPU a request, 95 % interval {low:+.2f} to {high:+.2f} %, median "

@@ -1,6 +1,6 @@
-"""Inside MLServer's processes, for mlserver_cost.py: the provider as `sonde.mlserver` puts it in, which SIGUSR2 takes out and puts back: every
-wrapper is replaced by what it wraps, so that the rest of the way is MLServer's own. Each time a byte goes to the file that is named by
-MLSERVER_SWITCH: 1, it is in; 0, it is out."""
+"""Inside MLServer's processes, for mlserver_cost.py: serves with the provider of `sonde.mlserver`, which SIGUSR2 removes and restores: every wrapper
+is replaced by what it wraps, so that only MLServer's own code runs. Each switch writes a byte to the file named by MLSERVER_SWITCH: 1 when the
+provider is in, 0 when it is out."""
 import gc
 import inspect
 import os
@@ -12,11 +12,11 @@ import sonde.pair
 from mlserver import MLModel
 
 OURS = sonde.mlserver.__file__, sonde.pair.__file__
-places = []  # (who has it, its name, ours, what stands there without us or None)
+places = []  # (owner, attribute, wrapper, original or None if the owner has no such attribute of its own)
 
 
 def repository(root, **arguments):
-    """By its name workers come to import this module, too."""
+    """Named in the settings, so that workers import this module too."""
     return sonde.mlserver.repository(root, **arguments)
 
 
@@ -25,7 +25,7 @@ def is_ours(function):
 
 
 def find():
-    """Of MLServer's classes, and of models, which have theirs themselves."""
+    """Collects the wrappers of MLServer's classes, and of model objects, which have their own."""
     modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "mlserver"]
     classes = {one for module in modules for one in vars(module).values() if inspect.isclass(one)}
     for owner in classes:

@@ -1,5 +1,5 @@
-"""One nginx worker that wrk keeps busy: the worker on the first CPU and wrk on the second, so that the scheduler's choice of the moment is
-no part of what is compared."""
+"""One nginx worker kept busy by wrk: the worker on the first CPU and wrk on the second, so that the scheduler's placement does not affect the
+comparison."""
 import re
 import subprocess
 import time
@@ -21,7 +21,7 @@ class Load:
         return ["taskset", "-c", "1", which("wrk"), "-t1", f"-c{self.connections}", f"-d{seconds}s", URL]
 
     def run(self, seconds):
-        """Requests a second."""
+        """Requests per second."""
         said = subprocess.run(self.wrk(seconds), capture_output=True, text=True, check=True).stdout
         return float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
 
@@ -42,7 +42,7 @@ def configure(folder):
 
 @contextmanager
 def saturated(folder, connections=16):
-    """A Load, warmed up; `folder` is made, in one that may be opened to all."""
+    """A Load, warmed up. Creates `folder`, whose parent is made accessible to every user."""
     configuration = configure(folder)
     with measure.running("taskset", "-c", "0", which("nginx"), "-c", configuration, "-e", folder / "errors") as server:
         if not measure.wait_until(lambda: measure.get(PORT, "/"), 10):
@@ -53,8 +53,8 @@ def saturated(folder, connections=16):
 
 
 def toggled(load, folder, rounds, build):
-    """{way: ((median, lower quartile, upper quartile) of the change in requests a second, in CPU a request)}, in percent (request_toggle.c);
-    wrk goes on meanwhile."""
+    """{way: ((median, lower quartile, upper quartile) of the change in requests per second, the same in CPU per request)}, in percent
+    (request_toggle.c); wrk runs throughout."""
     program = measure.compile_program("request_toggle.c", folder, f"-I{build}/probes", "-lbpf")
     with measure.running(*load.wrk(3600)):
         time.sleep(1)
@@ -63,5 +63,5 @@ def toggled(load, folder, rounds, build):
     return {way: (numbers[:3], numbers[3:]) for way, numbers in figures.items()}
 
 
-def told(change):
+def format_change(change):
     return f"{change[0]:+.1f} % (half of the slices: {change[1]:+.1f} to {change[2]:+.1f})"

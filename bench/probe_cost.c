@@ -1,10 +1,10 @@
-/* What a probe costs, in nanoseconds of one thread, beside one as libstapsdt and sys/sdt.h make them: a
- * function of a nop and a return, called through a pointer; and for the check whether anybody is attached, the
- * one of sys/sdt.h, a semaphore at an address that the linker knows. Both attached to by the same BPF program
- * that does nothing, through the same perf events, in the same run; the rounds alternate and the median and the
- * best of each row are printed, with the loop's own time in them, which has a row of its own:
- * `probe_cost [ROUNDS]`. What nobody is attached to is timed in slices of some 50 us, of which a round has the
- * fastest: others who want the CPU, or the core's other half, are no cost of ours. Attaching needs root. */
+/* The cost of a probe in nanoseconds of one thread, compared with probes as libstapsdt and sys/sdt.h create them: a
+ * function with a nop and a return, called through a pointer; and for the check whether a tracer is attached, that of
+ * sys/sdt.h: a semaphore at an address known to the linker. The same empty BPF program is attached to both, through
+ * the same perf events, in the same run. Rounds alternate; the median and the best of each row are printed, including
+ * the loop's own time, which has a row of its own: `probe_cost [ROUNDS]`. Unattached probes are timed in slices of some
+ * 50 us, of which a round keeps the fastest: competing processes and a busy sibling hyperthread are not the probe's
+ * cost. Attaching needs root. */
 #include "bench.h"
 
 #include <sonde/probe.h>
@@ -23,42 +23,42 @@
 
 enum { ROUNDS_MAX = 99, IDLE_CALLS = 20000000, IDLE_SLICES = 200, ATTACHED_CALLS = 200000 };
 
-/* The peer. Its place is in our own file, as libstapsdt's is in the file that it writes. */
+/* The peer. Its site is in our own file, as libstapsdt's is in the file that it writes. */
 void single_nop(uint64_t, uint64_t);
 __asm__(
     ".text\n.balign 64\n.globl single_nop\n.type single_nop, @function\nsingle_nop: nop\nret\n.size single_nop, . - single_nop\n");
 static void (*volatile single_nop_pointer)(uint64_t, uint64_t) = single_nop;
 
 #if defined(__x86_64__)
-/* The floor: the cheapest site that this kernel knows, a nop of five bytes, bare and in the executable. What a probe of ours costs
- * above it is ours; the rest is the kernel's way from a site to a program. */
+/* The floor: the kernel's cheapest site, a bare nop of five bytes in the executable. The difference to our probe is our
+ * own cost; the rest is the kernel's path from a site to a program. */
 void five_byte_nop(uint64_t, uint64_t);
 __asm__(".text\n.balign 64\n.globl five_byte_nop\n.type five_byte_nop, @function\n"
         "five_byte_nop: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nret\n.size five_byte_nop, . - five_byte_nop\n");
 static void (*volatile five_byte_nop_pointer)(uint64_t, uint64_t) = five_byte_nop;
 #else
-static void (*volatile five_byte_nop_pointer)(uint64_t, uint64_t); /* no such kind of site */
+static void (*volatile five_byte_nop_pointer)(uint64_t, uint64_t); /* this architecture has no such site */
 #endif
 
 static struct sonde_probe *probe, *twelve;
 
-/* A function that times `what`, of which nothing is known to the compiler from one time to the next. Sixteen
- * to a turn of the loop, so that the loop itself is next to nothing. */
-#define TIMED(name, what)                                                                                    \
-    static double name(int calls)                                                                            \
-    {                                                                                                        \
-        const struct sonde_probe *held __attribute__((unused)) = probe;                                      \
-        double began_ns = now_ns();                                                                          \
-        _Pragma("GCC unroll 16") for (int i = 0; i < calls; i++)                                             \
-        {                                                                                                    \
-            what;                                                                                            \
-            __asm__ volatile("" ::: "memory");                                                               \
-        }                                                                                                    \
-        return (now_ns() - began_ns) / calls;                                                                \
+/* A function that times `what`; the compiler can assume nothing from one iteration to the next. Unrolled 16 times, so
+ * that the loop itself costs almost nothing. */
+#define TIMED(name, what)                                                                                              \
+    static double name(int calls)                                                                                      \
+    {                                                                                                                  \
+        const struct sonde_probe *held __attribute__((unused)) = probe;                                                \
+        double began_ns = now_ns();                                                                                    \
+        _Pragma("GCC unroll 16") for (int i = 0; i < calls; i++)                                                       \
+        {                                                                                                              \
+            what;                                                                                                      \
+            __asm__ volatile("" ::: "memory");                                                                         \
+        }                                                                                                              \
+        return (now_ns() - began_ns) / calls;                                                                          \
     }
 
-/* What a check costs above nothing at all: three loads when the handle lies in memory as a global variable
- * does, two when the compiler has it in a register, one where the place of the semaphore is a constant. */
+/* The cost of a check: three loads with the handle in memory, as in a global variable, two with the handle in a
+ * register, one where the semaphore's address is a constant. */
 TIMED(nothing, (void)0)
 TIMED(enabled, if (sonde_probe_enabled(probe)) __asm__ volatile("nop"))
 TIMED(enabled_static, if (SONDE_PROBE_ENABLED(bench, known_when_compiled)) __asm__ volatile("nop"))
@@ -102,8 +102,8 @@ static int attach(const struct place *place)
     return fd;
 }
 
-/* The object of our probes is the only file in memory that we have; its sections say where they begin, in the
- * order of adding. */
+/* The object of our probes is our only memfd; its sections give the places of the probes, in the order in which they
+ * were added. */
 static struct place place_of_probe(unsigned index)
 {
     struct place place = {0};
@@ -127,7 +127,7 @@ static struct place place_of_probe(unsigned index)
     return place;
 }
 
-/* Of a function of the executable. */
+/* The place of a function of the executable. */
 static struct place place_of(void (*function)(uint64_t, uint64_t))
 {
     struct place place = {.path = "/proc/self/exe"};
@@ -142,9 +142,7 @@ static struct place place_of(void (*function)(uint64_t, uint64_t))
     return place;
 }
 
-/* --- rows
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* --- rows --- */
 
 enum row {
     NOTHING,
@@ -165,7 +163,7 @@ struct measured {
     const char *name;
     double (*loop)(int calls);
     int calls;
-    const struct place *place; /* attached to while it is measured; NULL: nobody is */
+    const struct place *place; /* where the program is attached during the measurement; NULL: not attached */
     double ns[ROUNDS_MAX];
 };
 
@@ -173,7 +171,7 @@ static void measure(struct measured *row, int round)
 {
     int fd = row->place ? attach(row->place) : -1;
     int slices = row->place ? 1 : IDLE_SLICES;
-    row->loop(row->calls / 100); /* the kernel exchanges a nop that it optimises at its first hit */
+    row->loop(row->calls / 100); /* the kernel replaces an optimizable nop at its first hit */
     for (int i = 0; i < slices; i++) {
         double ns = row->loop(row->calls / slices);
         row->ns[round] = i == 0 || ns < row->ns[round] ? ns : row->ns[round];
@@ -203,42 +201,35 @@ int main(int argc, char **argv)
     must(rounds > 0 && rounds <= ROUNDS_MAX, "rounds");
     must(sonde_provider_new("bench", &provider) == 0 &&
              sonde_probe_add(provider, "two", "i32 i, u32 seven", &probe) == 0 &&
-             sonde_probe_add(
-                 provider, "twelve",
-                 "i32 a, i32 b, i32 c, i32 d, i32 e, i32 f, i32 g, i32 h, i32 i, i32 j, i32 k, i32 l",
-                 &twelve) == 0 &&
+             sonde_probe_add(provider, "twelve",
+                             "i32 a, i32 b, i32 c, i32 d, i32 e, i32 f, i32 g, i32 h, i32 i, i32 j, i32 k, i32 l",
+                             &twelve) == 0 &&
              sonde_provider_load(provider) == 0,
          "provider");
     const struct place two_place = place_of_probe(0), twelve_place = place_of_probe(1),
-                       nop_place = place_of(single_nop),
-                       five_place = place_of(five_byte_nop_pointer);
+                       nop_place = place_of(single_nop), five_place = place_of(five_byte_nop_pointer);
     static struct measured all[ROWS];
     all[NOTHING] = (struct measured){"the loop, with nothing in it", nothing, IDLE_CALLS, NULL, {0}};
-    all[ENABLED] = (struct measured){"enabled, nobody attached", enabled, IDLE_CALLS, NULL, {0}};
-    all[ENABLED_HELD] =
-        (struct measured){"enabled, handle in a register", enabled_held, IDLE_CALLS, NULL, {0}};
-    all[ENABLED_STATIC] =
-        (struct measured){"enabled, static (sys/sdt.h's)", enabled_static, IDLE_CALLS, NULL, {0}};
-    all[FIRE] = (struct measured){"fire, nobody attached", fire, IDLE_CALLS, NULL, {0}};
-    all[SINGLE_NOP] =
-        (struct measured){"single nop, nobody attached", fire_single_nop, IDLE_CALLS, NULL, {0}};
+    all[ENABLED] = (struct measured){"enabled, not attached", enabled, IDLE_CALLS, NULL, {0}};
+    all[ENABLED_HELD] = (struct measured){"enabled, handle in a register", enabled_held, IDLE_CALLS, NULL, {0}};
+    all[ENABLED_STATIC] = (struct measured){"enabled, static (sys/sdt.h's)", enabled_static, IDLE_CALLS, NULL, {0}};
+    all[FIRE] = (struct measured){"fire, not attached", fire, IDLE_CALLS, NULL, {0}};
+    all[SINGLE_NOP] = (struct measured){"single nop, not attached", fire_single_nop, IDLE_CALLS, NULL, {0}};
     all[SYSTEM_CALL] = (struct measured){"getppid, for comparison", system_call, ATTACHED_CALLS, NULL, {0}};
-    all[FIRE_ATTACHED] =
-        (struct measured){"fire of 2 arguments, attached", fire, ATTACHED_CALLS, &two_place, {0}};
+    all[FIRE_ATTACHED] = (struct measured){"fire of 2 arguments, attached", fire, ATTACHED_CALLS, &two_place, {0}};
     all[TWELVE_ATTACHED] =
         (struct measured){"fire of 12 arguments, attached", fire_twelve, ATTACHED_CALLS, &twelve_place, {0}};
     all[SINGLE_NOP_ATTACHED] =
         (struct measured){"single nop, attached", fire_single_nop, ATTACHED_CALLS, &nop_place, {0}};
     all[FIVE_BYTE_NOP_ATTACHED] =
-        (struct measured){"bare nop of 5 bytes, attached", fire_five_byte_nop, ATTACHED_CALLS,
-                          &five_place,                     {0}};
+        (struct measured){"bare nop of 5 bytes, attached", fire_five_byte_nop, ATTACHED_CALLS, &five_place, {0}};
     for (int i = 0; i < rounds; i++)
         for (int j = 0; j < rows; j++)
             measure(&all[i % 2 ? rows - 1 - j : j], i);
     double ns[ROWS] = {0};
     for (int i = 0; i < rows; i++) {
         ns[i] = median(all[i].ns, rounds);
-        printf("%-32s %8.2f ns, the best %8.2f\n", all[i].name, ns[i], all[i].ns[0]); /* it has sorted them */
+        printf("%-32s %8.2f ns, the best %8.2f\n", all[i].name, ns[i], all[i].ns[0]); /* median() has sorted them */
     }
     if (rows > SINGLE_NOP_ATTACHED)
         printf("%-32s %8.2f of the single nop's\n", "attached, of 2 arguments",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a probe of `import sonde` costs while nobody is attached, in nanoseconds, the best of several rounds each, less the loop around it:
-`PYTHONPATH=WHEEL_UNPACKED bench/python_probe_cost.py`. The peer fires as python-stapsdt does, by ctypes into a function of one nop
-(python-stapsdt itself needs libstapsdt, which no package has)."""
+"""The cost in nanoseconds of a probe of `import sonde` while no tracer is attached: the best of several rounds, without the loop:
+`PYTHONPATH=WHEEL_UNPACKED bench/python_probe_cost.py`. The peer fires as python-stapsdt does, by ctypes into a function with one nop
+(python-stapsdt itself needs libstapsdt, which no package provides)."""
 import ctypes
 import subprocess
 import tempfile
@@ -45,7 +45,7 @@ def main(folder):
 
     def lazy(count):
         for _ in range(count):
-            two.fire("model", len)  # called when somebody listens
+            two.fire("model", len)  # called only while a tracer is attached
 
     def block(count):
         for _ in range(count):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What request traces cost a server in Python, in nanoseconds: `PYTHONPATH=WHEEL_UNPACKED bench/python_trace_cost.py`, the best of several
-rounds each, less the loop around it."""
+"""The cost in nanoseconds of request traces in a Python server: `PYTHONPATH=WHEEL_UNPACKED bench/python_trace_cost.py`, the best of several rounds,
+without the loop."""
 import asyncio
 import os
 import tempfile
@@ -16,7 +16,7 @@ HEADERS = [(b"host", b"localhost"), (b"user-agent", b"bench"), (b"accept", b"*/*
 
 
 def best(work, count):
-    """Nanoseconds for each of `count`."""
+    """Nanoseconds per iteration."""
     def once():
         begin = time.perf_counter_ns()
         work(count)

@@ -1,7 +1,7 @@
-/* What a request costs a server inside the kernel, with nothing else in the figure: a process that reads a
- * request and writes a reply on 64 connections in turn, timed while all requests are already there. No
- * waiting and no switch is in it, so that it says the same on a busy machine. `request-path ROUNDS` prints
- * the 10th percentile over rounds, in nanoseconds a request. */
+/* The cost of a request inside the kernel, without anything else: a process reads a request and writes a reply on 64
+ * connections in turn, timed while all requests have arrived already. It includes no wait and no context switch, so a
+ * busy machine gives the same result. `request-path ROUNDS` prints the 10th percentile over rounds, in nanoseconds per
+ * request. */
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ static void set_undelayed(int fd)
     must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0, "setsockopt");
 }
 
-/* Sends a request on every connection, says so, and takes the replies when told to. */
+/* Sends a request on every connection, signals `ready`, and reads the replies after a byte arrives on `served`. */
 static void be_client(const struct sockaddr_in *address, int ready, int served)
 {
     int fds[CONNECTIONS];
@@ -73,10 +73,8 @@ int main(int argc, char **argv)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     must(rounds > 0 && rounds <= ROUNDS_MAX, "rounds");
-    must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, CONNECTIONS) == 0,
-         "listen");
-    must(getsockname(listener, (struct sockaddr *)&address, &size) == 0 && pipe(ready) == 0 &&
-             pipe(served) == 0,
+    must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, CONNECTIONS) == 0, "listen");
+    must(getsockname(listener, (struct sockaddr *)&address, &size) == 0 && pipe(ready) == 0 && pipe(served) == 0,
          "pipe");
     pid_t client = fork();
     must(client >= 0, "fork");

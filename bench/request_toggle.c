@@ -1,11 +1,12 @@
-/* What the request programs cost a server at work: they are attached and taken away again many times a second while it serves, and each
- * slice of time with them is held against the ones without before and after it. What else happens on the machine mostly lasts longer than a
- * slice, or is so short that many slices have it, and so falls out of the comparison. Beside them, in the same way: nothing at all (the
- * control), and an empty pair of raw system-call tracepoints.
+/* The cost of the request programs to a busy server: they are attached and detached many times per second while it
+ * serves, and each slice with them is compared with the slices without before and after it. Other load on the machine
+ * mostly lasts longer than a slice, or is so short that it affects many slices, and so cancels out. Measured in the
+ * same way: nothing at all (the control), and an empty pair of raw system call tracepoints.
  *
- * Only the kernel half, on the method that kernels of 6.16 and later take: this program reads the ring, there are no rows to walk user
- * stacks by, and the agent's own CPU is not in the figures. `request_toggle PID SLICE_MS ROUNDS`; a request is one write of the process
- * (access log off). Prints for each way by how many percent requests a second and the process's CPU a request change: median, quartiles. */
+ * Measures only the BPF side, with the attach method of kernels 6.16 and later: this program reads the ring buffer, no
+ * unwind tables are loaded, and the agent's own CPU time is not included. `request_toggle PID SLICE_MS ROUNDS`; a
+ * request is one write of the process (access log off). Prints for each case by how many percent requests per second
+ * and the process's CPU per request change: median, quartiles. */
 #include <linux/types.h>
 
 #include "bench.h"
@@ -23,13 +24,13 @@
 #define SETTLE_US  50000
 
 struct slice {
-    double rate, cpu_ns; /* requests a second, the process's CPU a request */
+    double rate, cpu_ns; /* requests per second, the process's CPU per request */
 };
 
 static struct request_bpf *requests;
 static int empty_program;
 
-/* ---- the ways: each attaches and returns how many descriptors it took ---- */
+/* ---- the cases: each attaches and returns the number of descriptors used ---- */
 
 static size_t nothing(int *fds)
 {
@@ -45,17 +46,19 @@ static size_t empty_pair(int *fds)
     return 2;
 }
 
-/* The programs of the first method, and what goes with them. */
+/* The programs of the first attach method, and those that belong to it. */
 static size_t request_programs(int *fds)
 {
     const struct bpf_program *programs[] = {
-        requests->progs.request_socket_receive, requests->progs.request_socket_send, requests->progs.request_connection_state,
-        requests->progs.request_switch,         requests->progs.request_waking,      requests->progs.request_thread_exit,
+        requests->progs.request_socket_receive,   requests->progs.request_socket_send,
+        requests->progs.request_connection_state, requests->progs.request_switch,
+        requests->progs.request_waking,           requests->progs.request_thread_exit,
         requests->progs.request_return,
     };
     size_t count = sizeof(programs) / sizeof(programs[0]);
     for (size_t i = 0; i < count; i++)
-        must((fds[i] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(programs[i]))) >= 0, bpf_program__name(programs[i]));
+        must((fds[i] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(programs[i]))) >= 0,
+             bpf_program__name(programs[i]));
     return count;
 }
 
@@ -72,20 +75,21 @@ static void load(void)
     must(empty_program >= 0, "an empty program");
     must((requests = request_bpf__open()) != NULL, "request.bpf.o");
     struct bpf_program *const left_out[] = {
-        requests->progs.request_inet_receive, requests->progs.request_inet6_receive, requests->progs.request_inet_send,
-        requests->progs.request_inet6_send,   requests->progs.request_inet_sendpage, requests->progs.request_syscall_exit,
+        requests->progs.request_inet_receive,  requests->progs.request_inet6_receive,
+        requests->progs.request_inet_send,     requests->progs.request_inet6_send,
+        requests->progs.request_inet_sendpage, requests->progs.request_syscall_exit,
         requests->progs.request_leave,
     };
     for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
         bpf_program__set_autoload(left_out[i], false);
     struct bpf_map *map;
-    bpf_object__for_each_map(map, requests->obj)
-        if (bpf_map__max_entries(map) == 0)
-            must(bpf_map__set_max_entries(map, 1) == 0, "set_max_entries");
+    bpf_object__for_each_map(map, requests->obj) if (bpf_map__max_entries(map) == 0)
+        must(bpf_map__set_max_entries(map, 1) == 0, "set_max_entries");
     requests->rodata->ring_bytes = bpf_map__max_entries(requests->maps.request_ring);
     requests->rodata->skip_pid = (unsigned)getpid();
     requests->rodata->walks = REQUEST_WALKS_AT_RETURN;
-    must(request_bpf__load(requests) == 0, "the programs of the first method (Linux 6.3 and later; stacks of waits: 6.16)");
+    must(request_bpf__load(requests) == 0,
+         "the programs of the first method (Linux 6.3 and later; stacks of waits: 6.16)");
 }
 
 /* ---- slices ---- */
@@ -109,7 +113,8 @@ static struct slice take(const char *pid, unsigned slice_ms)
     unsigned long long writes = number_in(pid, "io", "syscw: "), cpu = number_in(pid, "schedstat", "");
     double start_ns = now_ns();
     usleep(slice_ms * 1000);
-    double done = (double)(number_in(pid, "io", "syscw: ") - writes), used = (double)(number_in(pid, "schedstat", "") - cpu);
+    double done = (double)(number_in(pid, "io", "syscw: ") - writes),
+           used = (double)(number_in(pid, "schedstat", "") - cpu);
     if (done <= 0) {
         fprintf(stderr, "the server served nothing for %u ms\n", slice_ms);
         exit(1);
@@ -123,7 +128,7 @@ static int ignore(void *context, void *data, size_t size)
     return 0;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 static int compare(const void *a, const void *b)
 {

@@ -1,8 +1,7 @@
-"""The rows of `make bench`: for each, a load, Sonde and its peers over it in turn, and the figures side by side.
+"""The rows of `make bench`: for each, a load, Sonde and its peers measured on it in turn, and the results side by side.
 
-What is compared runs in alternating order (Sonde first, then the peers; in the next round the other way round), so that a machine
-that grows busier or warmer does not favour anybody, and each figure is the median of the rounds; short-lived programs are
-watched by all at once, nginx in slices."""
+Measurements alternate (Sonde first, then the peers; in the next round in reverse), so that a machine that gets busier or warmer favours no observer,
+and each value is the median of the rounds. Short-lived programs are observed by all at once, nginx in slices."""
 import os
 import re
 import shutil
@@ -36,7 +35,7 @@ def walk(n): return 0 if n == 0 else 1 + walk(n - 1)
 print("ready", flush=True)
 while True: [walk(40) for _ in range(200)]; sorted(str(i) for i in range(2000))
 """
-# Two hundred processes that wake, work a millisecond and sleep again.
+# Two hundred processes that wake up, work for a millisecond and sleep again.
 SLEEPERS = """
 import os, time
 for _ in range(199):
@@ -47,7 +46,7 @@ while True:
     while time.process_time() < ends: pass
     time.sleep(0.2)
 """
-# The same, each with a library of its own in which it works, deep in its functions.
+# The same, each in a library of its own, deep in its functions.
 MAPPERS = """
 import ctypes, os, random, sys, time
 for i in range(199):
@@ -77,13 +76,13 @@ WORKSHOP_COMMANDS = ("gcc", "cc1", "as", "python3", "openssl", "git", "sh")
 class Bench:
     def __init__(self, options):
         self.options, self.seconds, self.rows, self.folder = options, options.seconds, [], Path(tempfile.mkdtemp(prefix="sonde-bench-"))
-        self.missed, self.subject = [], ""  # rows whose target was not reached; the last row that says what it is of
+        self.missed, self.subject = [], ""  # rows that missed their target; the last row that names its subject
         self.sonde = Path(options.sonde)
         self.lock = self.folder / "lock"
         self.lock.touch()
 
     def row(self, what, sonde, *peers, target="", met=True, ratio=None):
-        """One line of the table; `ratio` is Sonde's figure over the first peer's, `met` whether the target was reached."""
+        """One line of the table; `ratio` is Sonde's value divided by the first peer's, `met` whether the target was reached."""
         about = self.subject + what.replace("  ...", ":") if what.startswith("  ...") else what
         if not what.startswith("  ..."):
             self.subject = what
@@ -93,27 +92,27 @@ class Bench:
         print("  " + " | ".join(filter(None, map(str, self.rows[-1]))), flush=True)
 
     def in_turn(self, ways):
-        """Calls the functions of {name: function} in alternating order; {name: [what they returned]}."""
+        """Calls the functions of {name: function} in alternating order; returns {name: [their results]}."""
         found = {name: [] for name in ways}
         for number in range(self.options.rounds):
             for name in list(ways)[::-1 if number % 2 else 1]:
                 found[name].append(ways[name]())
         return found
 
-    # --- the observers, each over the whole node for the same time -------------------------------------------------------------
+    # --- the observers; each observes the whole node for the same time -------------------------------------------------------------
 
     def record(self, hz=HZ, scope=("-a",), seconds=None, ours=lambda name: True):
         path = self.folder / "sonde.pb.gz"
         path.unlink(missing_ok=True)
         with Observer([self.sonde, "record", *scope, "-F", hz, "-d", seconds or self.seconds, "-o", path], path) as observer:
             cost = observer.wait()
-        complain("sonde record", cost)
+        raise_if_failed("sonde record", cost)
         cost.samples, cost.whole, cost.good = stacks.quality(stacks.of_pprof(path, lambda labels: ours(labels.get("process", ""))))
         return cost
 
     def perf(self, graph, hz=HZ, scope=("-a",), seconds=None, ours=lambda name: True):
-        """perf record and then perf script: the sum of both. Without build ids and BPF programs: that saves perf work, and Debian 12's
-        perf 6.1 smashes its stack over BPF programs that are loaded while it records; then it gets another try."""
+        """perf record and then perf script: the sum of both. Without build ids and BPF programs: that saves perf work, and Debian 12's perf 6.1
+        overflows its stack when BPF programs are loaded while it records; then it is retried."""
         for attempt in range(3):
             try:
                 return self.perf_once(graph, hz, scope, seconds, ours)
@@ -126,7 +125,7 @@ class Bench:
         path.unlink(missing_ok=True)
         with Observer([*perf_record(path, hz, scope, graph), "--", "sleep", seconds or self.seconds], path) as observer:
             cost = observer.wait()
-        complain("perf record", cost)
+        raise_if_failed("perf record", cost)
         cost.script_s, text = quiet([which("perf"), "script", "--no-inline", "--max-stack", "1024", "-i", path, "-F", "comm,pid,ip,sym,dso"])
         cost.cpu_s += cost.script_s
         cost.samples, cost.whole, cost.good = stacks.quality(stacks.of_perf_script(text, lambda comm, pid: ours(comm)))
@@ -141,7 +140,7 @@ class Bench:
         path = self.folder / "py-spy.raw"
         with Observer([command, "record", "-r", HZ, "-d", seconds, "-p", pid, "-f", "raw", "-o", path], path) as observer:
             cost = observer.wait()
-        complain("py-spy", cost)
+        raise_if_failed("py-spy", cost)
         cost.samples, cost.whole = stacks.of_raw(path.read_text())
         return cost
 
@@ -155,7 +154,7 @@ class Bench:
     # --- rows ------------------------------------------------------------------------------------------------------------------
 
     def loads(self):
-        """Name, command, whether its files have symbols (Debian's programs have none), which processes are it."""
+        """(name, command, whether its files have symbols (Debian's programs have none), a predicate on the names of its processes)."""
         python = ["python3", "-c", PYTHON_LOAD]
         yield "a busy Python", python, True, lambda name: name.startswith("python")
         yield "C, 300 frames deep, no frame pointers", [WORKLOADS / "deep", 300, 600], True, lambda name: name == "deep"
@@ -188,7 +187,7 @@ class Bench:
                      *(f"{cost.good:.1%}" for cost in (sonde, graph, dwarf)), target=">= 99 %" if has_symbols else "", met=sonde.good >= 0.99)
 
     def python(self):
-        """The whole cost of profiling one busy Python at 99 Hz for 20 s (twice --seconds), beside py-spy."""
+        """The whole cost of profiling one busy Python at 99 Hz for 20 s (twice --seconds), compared with py-spy."""
         seconds = 2 * self.seconds
         command = packages.environment("py-spy", packages.PY_SPY, ["/usr/bin/python3", sys.executable]) / "py-spy"
         with running("python3", "-c", PYTHON_LOAD, ready="ready") as load:
@@ -208,8 +207,8 @@ class Bench:
         self.row("  ... whole in Python (reach the module)", f"{sonde.whole:.1%}", f"{py_spy.whole:.1%} py-spy", "none perf -g", target=">= 99 %", met=sonde.whole >= 0.99)
 
     def python_processes(self):
-        """`sonde up`, settled, with 200 Python processes that wake and sleep, each in a library of its own, of 1 GiB between them; with CPU as
-        much as it wants, with memory as by default; and with CPU as by default."""
+        """`sonde up`, settled, with 200 Python processes that wake and sleep, each in a library of its own, 1 GiB in total: with an unlimited CPU
+        budget and the default memory budget; and with the default CPU budget."""
         files = libraries.make(self.folder, 200, 1 << 30)
         mib = sum(path.stat().st_size for path in files) >> 20
         with running("python3", "-c", MAPPERS, self.folder, libraries.FUNCTIONS, ready="ready"):
@@ -221,18 +220,18 @@ class Bench:
                 self.row(f"% of one CPU, up, 200 Python processes, {mib} MiB of libraries, {hz} Hz", f"{share:.2%}", f"{perf.cpu_s / self.seconds:.2%} with script",
                          target=f"<= {most:.0%}, its budget", met=share <= most, ratio=sonde.cpu_s / max(perf.cpu_s, 1e-3))
                 self.row("  ... resident + BPF, MiB", f"{memory(sonde)} = {total / 2**20:.1f}", memory(perf), target="<= 64", met=total <= 64 << 20, ratio=total / max(perf.resident, 1))
-            cost, detail = self.settled(after_s=90)  # it looks for long before it gives detail up
-            self.row("% of one CPU, up as it comes, the same processes, after a minute and a half", f"{cost.cpu_s / self.seconds:.2%}", target=f"<= {most:.0%}, its budget",
+            cost, detail = self.settled(after_s=90)  # the agent averages for a long time before it sheds detail
+            self.row("% of one CPU, up with default settings, the same processes, after 90 s", f"{cost.cpu_s / self.seconds:.2%}", target=f"<= {most:.0%}, its budget",
                      met=cost.cpu_s / self.seconds <= most)
             self.row("  ... detail that its budget allows", detail)
 
     def off_cpu(self):
-        """`sonde record --off-cpu` beside bpftrace's offcputime (waits.py), over threads that switch a hundred thousand times a second."""
-        watched = self.seconds + 4  # from before the threads are watched until after
+        """`sonde record --off-cpu` compared with bpftrace's offcputime (waits.py), on threads that switch a hundred thousand times per second."""
+        watched = self.seconds + 4  # the observers run for longer than the measurement
         path, text = self.folder / "waits.pb.gz", self.folder / "bpftrace.txt"
         with running(measure.compile_program("switches.c", self.folder, "-pthread"), ready="ready") as load:
             def alone():
-                """Switches a second, of all and of those that leave a CPU no time; {threads: seconds of waiting a second}."""
+                """Switches per second by kind of thread; {kind: seconds of waiting per second}."""
                 before = waits.account(load.pid)
                 time.sleep(self.seconds)
                 after = waits.account(load.pid)
@@ -244,7 +243,7 @@ class Bench:
                     time.sleep(2.5)
                     rates, waited = alone()
                     cost = observer.wait()
-                complain(Path(command[0]).name, cost)
+                raise_if_failed(Path(command[0]).name, cost)
                 return cost, rates, {name: s / watched / waited[name] for name, s in seen().items()}
 
             def ours(*options):
@@ -268,17 +267,17 @@ class Bench:
         compare(f"CPU s of {watched}, off-CPU, {thousands:.0f} thousand switches a second", cost, lambda c: f"{c.cpu_s:.2f} + {c.bpf_s:.2f} BPF")
         compare("  ... us of CPU a switch, BPF included", switch_us, "{:.2f}".format, ratio=switch_us["sonde"] / switch_us["trace"], target="<= bpftrace's",
                 met=switch_us["sonde"] <= switch_us["trace"])
-        compare("  ... switches lost to it, of threads that leave a CPU no time", lost, "{:.1%}".format, ratio=lost["sonde"] / max(lost["trace"], 1e-3), target="<= bpftrace's",
+        compare("  ... switches lost, of threads that keep a CPU busy", lost, "{:.1%}".format, ratio=lost["sonde"] / max(lost["trace"], 1e-3), target="<= bpftrace's",
                 met=lost["sonde"] <= lost["trace"])
         compare("  ... resident + BPF, MiB", cost, memory, ratio=(cost["sonde"].resident + cost["sonde"].bpf_bytes) / (cost["trace"].resident + cost["trace"].bpf_bytes))
         for threads in kinds:
             share = {name: seen[name][threads] for name in cost}
-            compare(f"  ... of the waiting by the kernel's accounts seen, threads that are {threads}", share, "{:.1%}".format, ratio=share["sonde"] / share["trace"],
+            compare(f"  ... share of the waiting time in the kernel's accounting, threads that are {threads}", share, "{:.1%}".format, ratio=share["sonde"] / share["trace"],
                     target="98 to 102 %", met=0.98 <= share["sonde"] <= 1.02)
 
     def record_sizes(self):
-        """Bytes on the wire of what `sonde up` samples at 99 Hz of programs in turn, beside OpenTelemetry's eBPF profiler's own reporter, given
-        the same samples (tests/opentelemetry/profiler-wire)."""
+        """Bytes sent for the samples that `sonde up` takes at 99 Hz of several programs in turn, compared with the reporter of OpenTelemetry's eBPF
+        profiler on the same samples (tests/opentelemetry/profiler-wire)."""
         subprocess.run([TOP / "tests/opentelemetry/build", "profiler-wire"], check=True, stdout=subprocess.DEVNULL)
 
         lock = self.folder / "lock-beside"
@@ -293,26 +292,26 @@ class Bench:
         for name, command, *_ in self.loads():
             with running(*command, ready="ready"):
                 cost, packets, cost_of_smallest = wire.record(agent, smallest, 6 * self.seconds)
-            complain("sonde up", cost)
-            complain("sonde up", cost_of_smallest)
+            raise_if_failed("sonde up", cost)
+            raise_if_failed("sonde up", cost_of_smallest)
             named, nameless, often, exact, default, bare = (wire.measured(self.folder, packets, *options) for options in (
                 ("-names",), (), ("-names", "-window", "5s"), ("-names", "-step", TIME_STEP), ("-window", "5s", "-step", TIME_STEP), ("-bare",)))
             ours = wire.of_ours(packets, named.samples)
 
             def compare(about, what, left, right, *others, **target):
                 ratio = left.each(what) / right.each(what)
-                self.row(about, left.told(what), f"{right.told(what)} ebpf-profiler", *others, ratio=ratio, **target, met=not target or ratio <= 0.5)
+                self.row(about, left.format(what), f"{right.format(what)} ebpf-profiler", *others, ratio=ratio, **target, met=not target or ratio <= 0.5)
             compare(f"MB by gzip for a million samples, {name} ({ours.samples} of the node)", "gzip", ours, named,
-                    f"{often.told('gzip')} ... in windows of its 5 s", target="<= 0.5")
-            compare("  ... not compressed", "plain", ours, named, f"{often.told('plain')} ... in windows of its 5 s", target="<= 0.5")
-            compare("  ... by gzip, both without names of native functions, which the peer leaves to others", "gzip", bare, nameless)
-            compare("  ... by gzip, times as each has them: ours in steps of a millisecond; the peer's in nanoseconds", "gzip", ours, exact)
-            compare("  ... by gzip, as each does by itself: we in windows of 60 s, with names; the peer in 5 s, without, in nanoseconds", "gzip", ours, default)
-            compare("  ... as small as we can be set: by zstd, without times and system names; the peer as in the first row", "gzip", wire.told(cost_of_smallest), named)
-            compare("  ... the same; the peer by itself", "gzip", wire.told(cost_of_smallest), default)
+                    f"{often.format('gzip')} ... in windows of its 5 s", target="<= 0.5")
+            compare("  ... not compressed", "plain", ours, named, f"{often.format('plain')} ... in windows of its 5 s", target="<= 0.5")
+            compare("  ... by gzip, both without names of native functions, which the peer leaves to its backend", "gzip", bare, nameless)
+            compare("  ... by gzip, each with its own timestamps: Sonde's in steps of a millisecond, the peer's in nanoseconds", "gzip", ours, exact)
+            compare("  ... by gzip, each with its defaults: Sonde in windows of 60 s, with names; the peer in 5 s, without, in nanoseconds", "gzip", ours, default)
+            compare("  ... Sonde's smallest settings: zstd, no timestamps, no system names; the peer as in the first row", "gzip", wire.sent_sizes(cost_of_smallest), named)
+            compare("  ... the same; the peer with its defaults", "gzip", wire.sent_sizes(cost_of_smallest), default)
 
     def short_lived(self):
-        """650 processes of 10 ms each: the samples of them that each observer saw of the same storm."""
+        """650 processes of 10 ms each: the number of their samples taken by each observer of the same run."""
         names = ("storm-child", "exe")
         data, ours, text = self.folder / "storm.data", self.folder / "storm.pb.gz", self.folder / "bpftrace.txt"
         program = f"profile:hz:{HZ} /comm == \"exe\" || comm == \"storm-child\"/ {{ @[comm] = count(); }}"
@@ -323,7 +322,7 @@ class Bench:
             storm = subprocess.run([WORKLOADS / "storm", "650", "10"], capture_output=True, text=True, timeout=300)
             time.sleep(1)
             trace.stop()
-            complain("sonde record", sonde.stop())
+            raise_if_failed("sonde record", sonde.stop())
             perf.stop()
         cpu_s = int(re.search(r"cpu_ns (\d+)", storm.stdout)[1]) / 1e9
         try:
@@ -338,7 +337,7 @@ class Bench:
         self.row("  ... whole and named", f"{good:.1%}", target=">= 99 %", met=good >= 0.99)
 
     def start(self):
-        """From the start of `sonde up` to the first profile that holds samples, and the CPU spent until then."""
+        """Time from the start of `sonde up` to the first profile with samples, and the CPU time until then."""
         def ours():
             began = time.monotonic()
             observer, port = self.up()
@@ -346,7 +345,7 @@ class Bench:
                 if not observer.until(lambda: "deep_leaf" in (measure.get(port, "/api/v1/profile?format=folded") or ""), 30):
                     raise RuntimeError("no profile within 30 s")
                 took, used = time.monotonic() - began, observer.used_s()
-                complain("sonde up", observer.stop())
+                raise_if_failed("sonde up", observer.stop())
             return took, used
 
         def peer(observe):
@@ -361,7 +360,7 @@ class Bench:
         self.row("CPU s until then", f"{used[0]:.2f}", f"{used[1]:.2f}", "", f"{used[2]:.2f}", target="<= 0.3", met=used[0] <= 0.3, ratio=used[0] / max(used[1], 1e-3))
 
     def depth(self):
-        """The cost of a sample as frames grow from 10 to 500. perf -g gets a program with frame pointers: without, it has no stack."""
+        """The cost per sample for 10 to 500 frames. perf -g gets a program with frame pointers: without them it has no stacks."""
         seconds = max(3, self.seconds // 3)
         for frames in (10, 100, 300, 500):
             with running(WORKLOADS / "deep", frames, 600, ready="ready") as load, running(WORKLOADS / "deep-frame-pointers", frames, 600, ready="ready") as framed:
@@ -376,7 +375,8 @@ class Bench:
                      ratio=us["sonde"] / max(us["graph"], 1e-9))
 
     def settled(self, *options, after_s=5):
-        """What `sonde up` costs after it has settled, for which it has so long: its CPU of so many seconds, its memory until then, the detail at which its budget let it work."""
+        """The cost of a settled `sonde up`, which gets `after_s` to settle: CPU over --seconds, peak memory, and the detail that its budget
+        allowed."""
         observer, port = self.up(*options)
         with observer:
             observer.until(lambda: measure.get(port, "/healthz"), 20)
@@ -385,12 +385,12 @@ class Bench:
             time.sleep(self.seconds)
             used, metrics = observer.used_s() - before, measure.get(port, "/metrics") or ""
             cost = observer.stop()
-            complain("sonde up", cost)
+            raise_if_failed("sonde up", cost)
         cost.cpu_s, cost.bpf_s = used, 0
         return cost, next(iter(re.findall(r'detail="(\w+)"\} 1$', metrics, re.M)), "?")
 
     def idle(self):
-        """`sonde up` as it is by default (19 Hz, requests on) on a machine that does nothing else, after it has settled."""
+        """`sonde up` with default settings (19 Hz, requests on) on an otherwise idle machine, after it has settled."""
         found = self.in_turn({"sonde": lambda: self.settled()[0].cpu_s, "perf": lambda: self.perf(GRAPH, 19).cpu_s})
         sonde, perf = (median(used) for used in found.values())
         self.row("% of one CPU when idle (perf -g at 19 Hz)", f"{sonde / self.seconds:.2%}", f"{perf / self.seconds:.2%}", target="<= 0.3 %", met=sonde / self.seconds <= 0.003, ratio=sonde / max(perf, 1e-3))
@@ -402,36 +402,36 @@ class Bench:
             with observer:
                 time.sleep(max(15, self.seconds))
                 cost = observer.stop()
-            complain("sonde up", cost)
+            raise_if_failed("sonde up", cost)
             with Observer([*perf_record(self.folder / "perf.data", 19, ("-a",), GRAPH), "--", "sleep", self.seconds]) as observer:
                 perf = observer.wait()
         total = cost.resident + cost.bpf_bytes
         self.row("MiB resident + BPF, up, 200 processes", f"{memory(cost)} = {total / 2**20:.1f}", memory(perf), target="<= 64", met=total <= 64 << 20, ratio=total / max(perf.resident, 1))
 
     def nginx(self):
-        """Requests a second of one nginx worker at saturation, and its CPU a request, with the request programs attached for a fraction of a
-        second and without (request_toggle.c): machines drift. Beside it, in the same slices, nothing at all and an empty pair of raw
-        system-call tracepoints."""
+        """Requests per second of one nginx worker at saturation, and its CPU per request, with the request programs attached for a fraction of a
+        second and without (request_toggle.c), because machines drift. In the same slices, for comparison: nothing attached, and an empty pair of raw
+        system call tracepoints."""
         with measure.bpf_statistics(False), nginx.saturated(self.folder / "nginx") as load:
             found = nginx.toggled(load, self.folder, 20 * self.options.rounds, self.sonde.parent)
         for at, what in enumerate(("requests a second", "worker's CPU a request")):
-            cost = {way: nginx.told(changes[at]) for way, changes in found.items()}
+            cost = {way: nginx.format_change(changes[at]) for way, changes in found.items()}
             self.row(f"nginx, {what}, nothing attached", cost["nothing"])
             self.row(f"nginx, {what}, requests attached", cost["requests"], "", "", f"{cost['empty pair']} empty pair",
                      ratio=found["requests"][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found["requests"][at][0] >= -5} if at == 0 else {}))
 
     def probes(self):
-        """libsonde's native probes beside a function of a single nop, as libstapsdt makes them (probe_cost.c); getppid says how dear a system
-        call is on this machine just now."""
+        """libsonde's USDT probes compared with a function with a single nop, as libstapsdt generates it (probe_cost.c); getppid shows the current
+        cost of a system call on this machine."""
         done = subprocess.run([self.sonde.parent / "tests/probe-cost", str(self.options.rounds)], capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             raise measure.Ended(f"probe-cost ended with {done.returncode}: {done.stderr}")
         lines = re.findall(r"^(.*?) +([\d.-]+) ns, the best +([\d.-]+)$", done.stdout, re.M)
         ns, best = {name.strip(): float(value) for name, value, _ in lines}, {name.strip(): float(value) for name, _, value in lines}
         attached = ns["single nop, attached"]
-        # at best: with the core's other half busy everything takes twice as long, which is no cost of a probe's
-        for what, peer, target_ns in (("enabled, nobody attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
-                                      ("fire, nobody attached", "single nop, nobody attached", 2)):
+        # the best value: a busy sibling hyperthread doubles all times, which is not a cost of the probe
+        for what, peer, target_ns in (("enabled, not attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
+                                      ("fire, not attached", "single nop, not attached", 2)):
             self.row(f"ns, at best: {what}", f"{best[what]:.2f}", f"{best[peer]:.2f} {peer.split(',')[0]}{' static' if 'static' in peer else ''}",
                      f"{ns[what]:.2f} its median", f"{best['the loop, with nothing in it']:.2f} the loop", target=f"<= {target_ns}", met=best[what] <= target_ns, ratio=best[what] / best[peer])
         for what in ("fire of 2 arguments, attached", "fire of 12 arguments, attached"):
@@ -443,7 +443,7 @@ class Bench:
             self.row("  ... that floor beside the single nop", f"{floor:.0f}", f"{attached:.0f} single nop", ratio=floor / attached)
 
     def python_probes(self):
-        """Probes of `import sonde` while nobody is attached, beside a nop by way of ctypes (python_probe_cost.py)."""
+        """Probes of `import sonde` while no tracer is attached, compared with a nop called through ctypes (python_probe_cost.py)."""
         subprocess.run([TOP / "tools/make-wheel", self.folder / "wheel"], check=True, capture_output=True, timeout=300)
         wheel, = (self.folder / "wheel").glob("*.whl")
         shutil.unpack_archive(wheel, self.folder / "package", "zip")
@@ -466,12 +466,12 @@ class Bench:
             self.row(f"ns: {what}", ns, **({"target": f"<= {target_ns}", "met": float(ns) <= float(target_ns)} if target_ns else {}))
 
     def summary(self):
-        """`sonde trace summary` beside a reader in Python (json.load and the sums, as trace_summary.py does it)."""
+        """`sonde trace summary` compared with a reader in Python (json.load and the sums, as trace_summary.py does it)."""
         (rate, used), (peer_rate, peer_used) = trace_summary.compare(self.sonde, self.folder, self.options.rounds)
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire"}  # in their cells: others than the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "memory": memory,
             "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx}
 
@@ -480,8 +480,8 @@ def perf_record(path, hz, scope, graph):
     return [which("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", *scope, "-e", "cpu-clock", "-F", hz, *graph, "-o", path]
 
 
-def complain(what, cost):
-    """Ended as it was asked to, or by itself and well?"""
+def raise_if_failed(what, cost):
+    """Raises Ended unless the observer ended as requested or with exit status 0."""
     if cost.status not in (0, -signal.SIGINT, -signal.SIGTERM, 130):
         raise measure.Ended(f"{what} ended with {cost.status}: {cost.error}")
 

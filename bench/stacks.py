@@ -1,24 +1,24 @@
-"""How good the stacks are: the share of samples that reach the thread's entry and are named in every frame, ours and the peers'.
+"""Stack quality: the share of samples that reach the thread's entry and have a name in every frame, for Sonde and its peers.
 
-A stack reaches it when its root is one of the functions that threads begin in, or lies at the entry point of its file: stripped
-programs have no name for it."""
+A stack reaches the entry when its root is one of the functions in which threads begin, or lies at its file's entry point: stripped programs have no
+name for it."""
 import functools
 import re
 import struct
 
 import pprof
 
-# Where threads begin: the C library's and the loader's entries, clone's other side, Go's, and the kernel's own threads.
+# Where threads begin: entries of the C library and the loader, clone's child side, Go's, and the kernel's own threads.
 ENTRIES = re.compile(r"(_start|_dl_start|_dl_start_user|(__)?clone3?|__clone_internal|start_thread|thread_start|runtime\.(goexit|mstart|rt0_go|mcall)(\.\w+)?|_rt0_\w+|"
                      r"ret_from_fork(_asm)?|kthread|(__)?vfork)$")
 UNNAMED = re.compile(r"\+0x[0-9a-f]+$|^\[(unknown|truncated)|^0x[0-9a-f]+$|^$")
-ENTRY_BYTES = 64  # of _start, in every C library
+ENTRY_BYTES = 64  # upper bound for the size of _start in every C library
 PAGE = 4096
 
 
 @functools.cache
 def entry_of(path):
-    """The entry point of an ELF file, in its page; None: there is none to read."""
+    """The entry point of an ELF file, as an offset within its page; None if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             head = file.read(64)
@@ -31,7 +31,7 @@ def reaches_entry(frames):
     name, file, address = frames[0]
     if ENTRIES.match(name) or all(frame[0].startswith("[k]") for frame in frames):
         return True
-    entry = entry_of(file)  # where a file is mapped moves it by whole pages
+    entry = entry_of(file)  # mappings move a file by whole pages
     return entry is not None and (address - entry) % PAGE < ENTRY_BYTES
 
 
@@ -64,7 +64,7 @@ def of_python(path, pid):
 
 
 def of_raw(text):
-    """The same of py-spy's raw format: lines of frames, root first, and a count."""
+    """The same from py-spy's raw format: lines of frames, root first, and a count."""
     total = whole = 0
     for stack, count in (line.rsplit(" ", 1) for line in text.splitlines()):
         total += int(count)

@@ -1,6 +1,6 @@
-/* Threads that wait a hundred thousand times a second: two that hand a byte to and fro on one CPU, with a little work before, and leave it
- * no time; and on the other one four that sleep a millisecond at a time. Their names say which they are. What they get done is what the
- * kernel counts as their switches. Goes on until it is killed. */
+/* Threads that switch a hundred thousand times per second: two pass a byte back and forth on one CPU, with a little
+ * work before each write, and keep it busy; four on the other CPU sleep for a millisecond at a time. Their names tell
+ * the two kinds apart. Their progress is the kernel's count of context switches. Runs until killed. */
 #include "bench.h"
 
 #include <pthread.h>
@@ -18,10 +18,10 @@ static void be(const char *name, int cpu)
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     pthread_setname_np(pthread_self(), name);
-    sched_setaffinity(0, sizeof(set), &set); /* where there is one CPU alone, they share it */
+    sched_setaffinity(0, sizeof(set), &set); /* on a machine with a single CPU they share it */
 }
 
-static int turns = 1 << 20; /* until main has found how many WORK_NS are */
+static int turns = 1 << 20; /* until main() has calibrated it for WORK_NS */
 
 static bool work(void)
 {

@@ -1,7 +1,7 @@
-/* What tracing costs the thread that serves a request: `trace-cost` prints nanoseconds, the median of rounds,
- * beside what a clock read alone costs. The queue never fills: it is emptied between rounds, outside of the
- * figure; what the writer's thread costs the machine is the last line. The targets are those of
- * docs/traces.md. With the URL of a receiver also what mode opentelemetry costs: `trace-cost http://...`. */
+/* The cost of tracing for the thread that serves a request: `trace-cost` prints nanoseconds, the median of rounds,
+ * after the cost of a clock read alone. The queue never fills: it is flushed between rounds, outside of the
+ * measurement; the last line is the CPU time of the writer thread. The targets are those of docs/traces.md. With a
+ * receiver's URL it also measures mode opentelemetry: `trace-cost http://...`. */
 #include "bench.h"
 
 #include <sonde/trace.h>
@@ -62,7 +62,7 @@ static void ask(int n)
         sonde_trace_end(sonde_trace_start(model, NULL), SONDE_TRACE_OK, NULL);
 }
 
-/* A thread works for a request and for no longer; nobody is attached. */
+/* Enters and leaves a request; no tracer is attached. */
 static void enter_and_leave(int n)
 {
     struct sonde_trace *t = sonde_trace_start(model, NULL);
@@ -73,7 +73,7 @@ static void enter_and_leave(int n)
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
 }
 
-/* One long request: stamps alone. */
+/* One long request: timestamps only. */
 static void stamp(int n)
 {
     struct sonde_trace *t = sonde_trace_start(model, NULL);
@@ -100,7 +100,7 @@ static void trace_fully(int n)
     }
 }
 
-/* One long answer, a token at a time. */
+/* One long generation, a token at a time. */
 static void emit(struct sonde_trace *t, int n)
 {
     struct sonde_trace_generation g;
@@ -122,7 +122,7 @@ static void emit_traced(int n)
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
 }
 
-/* Short answers: what counting one costs beside its tokens. */
+/* Short generations: the cost of counting a generation, besides its tokens. */
 static void generate(int n)
 {
     const struct sonde_trace_generation_result result = {
@@ -135,8 +135,7 @@ static void generate(int n)
     }
 }
 
-/* As a kernel does it to the semaphores of the provider `sonde_trace`: the stubs that are called stay empty.
- */
+/* Sets the semaphores of the provider `sonde_trace` as the kernel does for a tracer; the stubs stay empty. */
 static void attach(uint16_t by)
 {
     char line[512];
@@ -193,8 +192,8 @@ static void measure_opentelemetry(const char *url)
 {
     char option[300];
     snprintf(option, sizeof(option), "opentelemetry,url=%s", url);
-    open_manager(option, LIST("mode=opentelemetry", "level=TIMESTAMPS", "rate=1",
-                              "opentelemetry,bsp_max_queue_size=1000000"));
+    open_manager(option,
+                 LIST("mode=opentelemetry", "level=TIMESTAMPS", "rate=1", "opentelemetry,bsp_max_queue_size=1000000"));
     printf("mode opentelemetry\n");
     measure_traced();
     close_manager();
@@ -219,7 +218,7 @@ int main(int argc, char **argv)
     measure("  a token of its answer", emit_untraced, 100000, "10");
     measure("  an answer of one token, counted", generate, 20000, "500");
     attach(1);
-    measure("  the same, somebody is attached", trace_fully, 10000, "");
+    measure("  the same, a tracer is attached", trace_fully, 10000, "");
     attach(0);
     close_manager();
     open_manager(option, LIST("level=TIMESTAMPS", "rate=1"));

@@ -1,6 +1,6 @@
-"""How many bytes of trace JSON a second `sonde trace summary` reads, and in how much memory, beside a reader in Python
-(json.load and the sums, which is what trace_summary.py does) in the same run, on files made here. CPU time of one process, the file in
-the page cache, the best of the rounds in alternating order."""
+"""Bytes of trace JSON per second that `sonde trace summary` reads, and its memory, compared with a reader in Python (json.load and the sums, which is
+what trace_summary.py does) in the same run, on generated files. CPU time of one process, with the file in the page cache; the best of
+the rounds, in alternating order."""
 import os
 import random
 import subprocess
@@ -24,7 +24,7 @@ print(sums)
 
 
 def make(path, megabytes):
-    """Requests through HTTP as Triton writes them, and every tenth one an ensemble of two."""
+    """Requests over HTTP as Triton writes them; every tenth one is an ensemble of two."""
     names = ("REQUEST_START", "QUEUE_START", "INFER_RESPONSE_COMPLETE", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END")
     dice, clock, number, size = random.Random(4), 59_509_292_477_966, 0, megabytes * 1_000_000
 
@@ -59,7 +59,7 @@ def measure(command):
 
 
 def compare(sonde, folder, rounds, megabytes=300, peer_megabytes=60):
-    """Of us and of the peer (whose memory is nine times its file, so that it gets a smaller one): bytes a CPU second, and MiB."""
+    """(bytes per CPU second, MiB) of Sonde and of the peer, which gets a smaller file because its memory is nine times the file."""
     large, small = Path(folder) / "large.json", Path(folder) / "small.json"
     make(large, megabytes)
     make(small, peer_megabytes)

@@ -1,5 +1,5 @@
-"""Who waits, seen by `sonde record --off-cpu` and by a bpftrace program that does what bcc's offcputime does, over threads that switch a
-hundred thousand times a second (switches.c)."""
+"""Waiting threads as seen by `sonde record --off-cpu` and by a bpftrace program that does what bcc's offcputime does, on threads that switch a
+hundred thousand times per second (switches.c)."""
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ import pprof
 
 SLEEPING, HANDING = "sleeping", "handing"
 
-# Of one process: its stacks and the moment when a thread leaves its CPU, the time added to them when it comes back.
+# For one process: records the stacks and the time when a thread leaves its CPU, and adds the elapsed time when it returns.
 PROGRAM = """
 tracepoint:sched:sched_switch {
     $now = nsecs;
@@ -30,18 +30,18 @@ def program(pid, seconds):
 
 @dataclass
 class Kind:
-    """What the kernel accounts to the threads of a name until now."""
+    """The kernel's accounting so far for the threads of one name."""
     threads: int = 0
     switches: int = 0
     cpu_s: float = 0
 
     def waited_s(self, before, seconds):
-        """Of so many seconds, after what was `before`."""
+        """Waiting time within `seconds`, given the accounting `before`."""
         return self.threads * seconds - (self.cpu_s - before.cpu_s)
 
 
 def account(pid):
-    """{name of threads: Kind}"""
+    """{thread name: Kind}"""
     found = {SLEEPING: Kind(), HANDING: Kind()}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         kind = found.get((thread / "comm").read_text().strip())
@@ -53,7 +53,7 @@ def account(pid):
 
 
 def seen_by_bpftrace(text):
-    """Seconds of waiting, by the name of the threads."""
+    """Seconds of waiting by thread name."""
     return sums(re.findall(r"([\w-]+)\]: (\d+)$", text, re.M))
 
 

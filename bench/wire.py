@@ -1,5 +1,5 @@
-"""What goes over the wire for samples: the packets of `sonde up` as a receiver gets them, and those that the reporter of OpenTelemetry's eBPF
-profiler makes of the same samples (tests/opentelemetry/profiler-wire says what it is given)."""
+"""Network traffic of samples: the packets of `sonde up` as a receiver gets them, and the packets that the reporter of OpenTelemetry's eBPF profiler
+builds from the same samples (see tests/opentelemetry/profiler-wire for its input)."""
 import gzip
 import re
 import subprocess
@@ -21,16 +21,16 @@ class Sizes:
     gzip: int
 
     def each(self, what):
-        """Bytes a sample: MB for a million."""
+        """Bytes per sample, which is MB per million samples."""
         return getattr(self, what) / self.samples
 
-    def told(self, what):
+    def format(self, what):
         return f"{self.each(what):.1f} ({self.packets} packets)"
 
 
 def record(start, start_beside, seconds):
-    """What an agent sends in that time after its first packet, as sent, by gzip; start(URL) starts it: (its cost, bodies). And the cost of another
-    one, started likewise and set otherwise, which samples the same meanwhile."""
+    """What an agent sends after its first packet in `seconds`, as sent, compressed by gzip; start(URL) starts it. Returns its cost, the bodies, and
+    the cost of a second agent with other settings (start_beside), which samples the same load at the same time."""
     receiver, other = profiles_receiver.ProfilesReceiver(), profiles_receiver.ProfilesReceiver()
     try:
         with start(receiver.url) as observer:
@@ -46,7 +46,7 @@ def record(start, start_beside, seconds):
 
 
 def measured(folder, packets, *options):
-    """By profiler-wire: what the peer makes of our packets' samples, or what is left of ours."""
+    """The sizes printed by profiler-wire: of the peer's packets for our packets' samples, or of a reduced form of ours."""
     paths = []
     for i, packet in enumerate(packets):
         paths.append(folder / f"packet{i}")
@@ -55,8 +55,8 @@ def measured(folder, packets, *options):
     return Sizes(*map(int, done.stdout.split()))
 
 
-def told(cost):
-    """Of all that an agent says it sent."""
+def sent_sizes(cost):
+    """The totals that an agent prints at exit."""
     said = re.search(r"profiles: (\d+) of \d+ samples were sent to \S+, in (\d+) packets of (\d+) bytes", cost.error)
     return Sizes(int(said[2]), int(said[1]), 0, int(said[3]))
 
