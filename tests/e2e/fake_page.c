@@ -1,10 +1,12 @@
-/* The page on made-up data, so that it can be tried without root, a kernel or luck: `fake_page [MODE] [LISTEN
- * [ALLOWED_HOSTS]]` prints "port N" and serves until standard input ends. What it shows is exact, so that a
- * test can say what must be seen:
+/* The page's server on synthetic data, so that it can be tested without root, a kernel or random sampling:
+ * `fake_page [MODE] [LISTEN [ALLOWED_HOSTS]]` prints "port N" and serves until standard input ends. The data is exact,
+ * so that a test knows what the page must show. Modes:
  *
- *   normal   three processes, one in a container; every profile has 10 ms more of nginx's worker() than the
- * one before empty    no samples, no requests failing  every call fails large    20,000 frames hostile  names
- * with markup, quotes, control characters and broken UTF-8 */
+ *   normal   three processes, one in a container; each profile has 10 ms more of nginx's worker() than the previous one
+ *   empty    no samples, no requests
+ *   failing  every call fails
+ *   large    20,000 frames
+ *   hostile  names with markup, quotes, control characters and invalid UTF-8 */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "model/loss.h"
@@ -19,17 +21,13 @@
 
 struct fake {
     const char *mode;
-    atomic_uint profiles; /* given so far */
+    atomic_uint profiles; /* number of profiles returned so far */
 };
 
 static struct frame native(const char *function, const char *mapping)
 {
-    return (struct frame){.kind = FRAME_NATIVE,
-                          .function = function,
-                          .file = "",
-                          .mapping = mapping,
-                          .build_id = "",
-                          .address = 0x1234};
+    return (struct frame){
+        .kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x1234};
 }
 
 static struct frame of_kind(enum frame_kind kind, const char *function, const char *mapping)
@@ -70,8 +68,8 @@ static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, 
     return profile_add(p, &s);
 }
 
-#define ADD(p, r, weight_ns, ...)                                                                            \
-    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__},                                                \
+#define ADD(p, r, weight_ns, ...)                                                                                      \
+    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__},                                                          \
         sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
 
 #define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -86,16 +84,15 @@ static void fill_normal(struct profile *p, unsigned round)
                           python = process(303, "python3", "");
     struct frame start = native("_start", NGINX), main_ = native("main", NGINX),
                  worker = native("worker(int, char const*)", NGINX);
-    struct frame parse = native("parse_headers", NGINX), copy = native("memcpy", LIBC),
-                 write_ = native("write", LIBC);
+    struct frame parse = native("parse_headers", NGINX), copy = native("memcpy", LIBC), write_ = native("write", LIBC);
     worker.file = "src/worker.cc";
     worker.line = 42;
     ADD(p, &nginx, (200 + 10 * round) * MS, worker, main_, start);
     ADD(p, &nginx, 200 * MS, parse, worker, main_, start);
     ADD(p, &nginx, 100 * MS, copy, parse, worker, main_, start);
     ADD(p, &nginx, 100 * MS, of_kind(FRAME_BPF, "bpf_prog_socket_filter", "[bpf]"),
-        of_kind(FRAME_KERNEL, "tcp_sendmsg", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL), write_,
-        worker, main_, start);
+        of_kind(FRAME_KERNEL, "tcp_sendmsg", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL), write_, worker,
+        main_, start);
     ADD(p, &postgres, 180 * MS, native("ExecSeqScan", "/usr/lib/postgresql/15/bin/postgres"),
         native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"),
         of_kind(FRAME_TRUNCATED, "no rows for /usr/lib/postgresql/15/bin/postgres", ""));
@@ -128,26 +125,25 @@ static void fill_large(struct profile *p)
 static void fill_hostile(struct profile *p)
 {
     const struct resource r = process(666, "</script><b>x", "");
-    ADD(p, &r, 50 * MS,
-        native("</script><img src=x onerror=\"document.title='owned'\">", "/tmp/<svg onload=alert(1)>"),
+    ADD(p, &r, 50 * MS, native("</script><img src=x onerror=\"document.title='owned'\">", "/tmp/<svg onload=alert(1)>"),
         native("a\"b\\c\n\t\x01&amp;", "\xff\xfe"));
-    ADD(p, &r, 50 * MS, native("", ""),
-        native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
+    ADD(p, &r, 50 * MS, native("", ""), native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
 }
 
 /* Only nginx waits: 4 s for a lock, 1 s for a CPU. */
 static void fill_waits(struct profile *p)
 {
     const struct resource nginx = process(101, "nginx", "");
-    const struct frame lock = {.kind = FRAME_WAIT, .function = "[lock: futex]", .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    const struct frame lock = {
+        .kind = FRAME_WAIT, .function = "[lock: futex]", .system_name = "", .file = "", .mapping = "", .build_id = ""};
     struct frame queue = lock;
     queue.function = "[run queue]";
-    ADD(p, &nginx, 4000 * MS, lock, native("pthread_mutex_lock", LIBC), native("take_job", NGINX), native("main", NGINX));
+    ADD(p, &nginx, 4000 * MS, lock, native("pthread_mutex_lock", LIBC), native("take_job", NGINX),
+        native("main", NGINX));
     ADD(p, &nginx, 1000 * MS, queue, native("worker(int, char const*)", NGINX), native("main", NGINX));
 }
 
-static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter,
-                        struct profile **ret)
+static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
     struct fake *fake = context;
     _cleanup_(profile_freep) struct profile *all = NULL, *chosen = NULL;
@@ -178,9 +174,10 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
     return 0;
 }
 
-/* The fake's clock stands at 120 s after it began at 100 s. nginx has a sample of 50 ms in each of the first five slots of every second, of
- * worker(), and from 110 s on two a slot, of which one is of parse_headers(); postgres one in slot 25 of every second; python3 ten in slot 49
- * of 115 s alone: the spike. What was before 103 s is no longer known so exactly. */
+/* The synthetic agent started at 100 s and its clock stands at 120 s. In each of the first five slots of every second
+ * nginx has a sample of 50 ms in worker(), and from 110 s on a second one in parse_headers(); postgres has one in slot
+ * 25 of every second; python3 has ten in slot 49 of second 115 only: the spike. Slots before 103 s are no longer kept.
+ */
 #define FAKE_FIRST_S 100
 #define FAKE_KEPT_S  103
 #define FAKE_NOW_S   120
@@ -197,7 +194,8 @@ static int put_in_slot(struct fake_slot *slot, const struct resource *r, unsigne
     const struct frame frames[] = {native(function, NGINX), native("main", NGINX)};
     const struct profile_filter *f = slot->filter;
     int e = 0;
-    if ((f->pid && f->pid != r->pid) || (f->container_id && strncmp(f->container_id, r->container_id, strlen(f->container_id)) != 0))
+    if ((f->pid && f->pid != r->pid) ||
+        (f->container_id && strncmp(f->container_id, r->container_id, strlen(f->container_id)) != 0))
         return 0;
     for (unsigned i = 0; e >= 0 && i < count; i++) {
         slot->sum.count++;
@@ -226,7 +224,8 @@ static int fill_slot(uint64_t number, struct fake_slot *slot)
     return r;
 }
 
-static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                       struct profile **ret)
 {
     const struct fake *fake = context;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -238,7 +237,8 @@ static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const st
         return -ENODATA;
     int r = profile_new(0, &p);
     struct fake_slot slot = {.filter = filter, .p = p};
-    for (uint64_t i = from_ns / HEATMAP_SLOT_NS; r == 0 && i * HEATMAP_SLOT_NS < to_ns && i < FAKE_NOW_S * HEATMAP_SLOTS_PER_SECOND; i++)
+    for (uint64_t i = from_ns / HEATMAP_SLOT_NS;
+         r == 0 && i * HEATMAP_SLOT_NS < to_ns && i < FAKE_NOW_S * HEATMAP_SLOTS_PER_SECOND; i++)
         r = fill_slot(i, &slot);
     if (r < 0)
         return r;
@@ -249,7 +249,8 @@ static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const st
     return 0;
 }
 
-static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret)
+static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                        struct heatmap **ret)
 {
     const struct fake *fake = context;
     if (strcmp(fake->mode, "failing") == 0)
@@ -258,9 +259,12 @@ static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const s
     struct heatmap *h = calloc(1, sizeof(*h) + count * sizeof(h->seconds[0]));
     if (!h)
         return -ENOMEM;
-    (void)from_ns; /* all that there is, always: its clock is not the caller's */
+    (void)from_ns; /* returns everything: its clock differs from the caller's */
     (void)to_ns;
-    *h = (struct heatmap){.start_ns = FAKE_FIRST_S * SECOND_NS, .start_unix_ns = 1767225600000000000ull, .now_ns = FAKE_NOW_S * SECOND_NS, .period_ns = 50 * MS,
+    *h = (struct heatmap){.start_ns = FAKE_FIRST_S * SECOND_NS,
+                          .start_unix_ns = 1767225600000000000ull,
+                          .now_ns = FAKE_NOW_S * SECOND_NS,
+                          .period_ns = 50 * MS,
                           .second_count = (uint32_t)count};
     for (uint64_t i = 0; i < count * HEATMAP_SLOTS_PER_SECOND; i++) {
         struct fake_slot slot = {.filter = filter};
@@ -273,22 +277,23 @@ static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const s
     return 0;
 }
 
-/* Of what the heatmap has, by windows of five seconds; what it no longer knows to 20 ms is there all the same. */
-static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, const struct hotspots_options *options,
-                         struct hotspots **ret)
+/* The heatmap's data in windows of five seconds, including the time before the kept slots. */
+static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                         const struct hotspots_options *options, struct hotspots **ret)
 {
     const struct fake *fake = context;
     const uint64_t window_ns = 5 * SECOND_NS;
     _cleanup_(hotspots_freep) struct hotspots *h = NULL;
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
-    (void)from_ns; /* all that there is, always: its clock is not the caller's */
+    (void)from_ns; /* returns everything: its clock differs from the caller's */
     (void)to_ns;
     int r = hotspots_new(options, strcmp(fake->mode, "normal") == 0 ? (FAKE_NOW_S - FAKE_FIRST_S) / 5 : 0, &h);
     for (uint32_t i = 0; r == 0 && i < h->window_count; i++) {
         const uint64_t start_ns = FAKE_FIRST_S * SECOND_NS + i * window_ns;
         _cleanup_(profile_freep) struct profile *p = NULL;
-        h->windows[i] = (struct hotspots_window){.start_ns = start_ns, .end_ns = start_ns + window_ns, .duration_ns = window_ns};
+        h->windows[i] =
+            (struct hotspots_window){.start_ns = start_ns, .end_ns = start_ns + window_ns, .duration_ns = window_ns};
         r = profile_new(0, &p);
         struct fake_slot slot = {.filter = filter, .p = p};
         for (uint64_t j = start_ns / HEATMAP_SLOT_NS; r == 0 && j < (start_ns + window_ns) / HEATMAP_SLOT_NS; j++)
@@ -307,7 +312,7 @@ static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const 
     return 0;
 }
 
-static const struct request made_up[] = {
+static const struct request synthetic_requests[] = {
     {.duration_ns = 812 * MS,
      .pid = 101,
      .service = "nginx",
@@ -355,11 +360,10 @@ static const struct request made_up[] = {
      .parts = {{REQUEST_PART_CPU, 2 * MS, "worker < main"}, {REQUEST_PART_STEAL, 1 * MS, ""}}},
 };
 
-static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret,
-                         size_t *ret_count)
+static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
 {
     const struct fake *fake = context;
-    size_t count = sizeof(made_up) / sizeof(made_up[0]);
+    size_t count = sizeof(synthetic_requests) / sizeof(synthetic_requests[0]);
     (void)seconds;
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
@@ -372,7 +376,7 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, struct req
         requests[i] = malloc(sizeof(*requests[i]));
         if (!requests[i])
             abort();
-        *requests[i] = made_up[i];
+        *requests[i] = synthetic_requests[i];
         requests[i]->container_id = requests[i]->peer = "";
         requests[i]->start_unix_ns = 1767225600000000000ull + i * 1000 * MS;
         if (strcmp(fake->mode, "hostile") == 0)

@@ -1,4 +1,4 @@
-"""`sonde doctor` tells what the agent would attach: it says the same of every probe, alone, beside an agent, and where nothing is watched."""
+"""`sonde doctor` reports what the agent would attach: the same for every probe, alone, beside a running agent, and in a PID namespace."""
 import json
 import os
 import shutil
@@ -24,9 +24,9 @@ def probes_of(sonde):
     return [p for p in probes if p["probe"] not in WAITS], [p for p in probes if p["probe"] in WAITS]
 
 
-def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleepers):
+def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleeping_stacks):
     alone, waits = probes_of(sonde)
-    earlier = "iterator that may sleep" if reads_sleepers else "kernel stacks alone"
+    earlier = "iterator that may sleep" if reads_sleeping_stacks else "kernel stacks alone"
     started = agent("--set", "links.enabled=true")  # doctor tries this too; it has exited and released the node lock
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
@@ -92,13 +92,13 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
 
 
 def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):
-    apart = ("unshare", "-p", "-f", "--mount-proc")
-    probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
+    in_pid_namespace = ("unshare", "-p", "-f", "--mount-proc")
+    probes = json.loads(doctor(sonde, "--json", before=in_pid_namespace))["probes"]
     refused = [p for p in probes if not p["attached"]]
     assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["fallback_reason"] and refused[0]["limitation"], probes
     assert not {"cpu samples", "requests", "lives of processes", *WAITS} & {p["probe"] for p in probes}
-    assert refused[0]["fallback_reason"] in doctor(sonde, before=apart)
-    up = subprocess.run([*apart, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert refused[0]["fallback_reason"] in doctor(sonde, before=in_pid_namespace)
+    up = subprocess.run([*in_pid_namespace, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up
 
 

@@ -165,9 +165,9 @@ def test_waker_can_be_a_java_process(run, sonde, root, classes, tmp_path):
         for seconds in (2, 8, 30):
             done = subprocess.run([sonde, "record", "--off-cpu", "--wakers", "-p", str(reader.pid), "-d", str(seconds), "-o", out], capture_output=True, text=True, timeout=100)
             assert done.returncode == 0 and "started during the recording" not in done.stderr, done.stderr
-            if "Talk.tell(" in out.read_text():
+            if "Talk.writeLine(" in out.read_text():
                 break
-        assert "Talk.tell(" in out.read_text(), out.read_text()[-3000:] + done.stderr
+        assert "Talk.writeLine(" in out.read_text(), out.read_text()[-3000:] + done.stderr
     finally:
         talk.kill()
         talk.wait()

@@ -122,11 +122,11 @@ def test_hotspots_sum_to_the_profile(server, scope, order, names):
     """Rows plus the remainder sum to each window's total, however many rows there are, and to the window's profile."""
     for count in range(1, 6):
         status, headers, body = server.ask(f"/api/v1/hotspots?seconds=120&order={order}&max={count}{scope}")
-        told = json.loads(body)
-        assert status == 200 and headers["content-type"] == "application/json" and told["functions"] == len(names) and told["by"] == "self"
-        assert [row["name"] for row in told["rows"]] == names[:count]
-        for i, window in enumerate(told["windows"]):
-            assert sum(row["weights_ns"][i] for row in told["rows"]) + window["others_ns"] == window["weight_ns"]
+        answer = json.loads(body)
+        assert status == 200 and headers["content-type"] == "application/json" and answer["functions"] == len(names) and answer["by"] == "self"
+        assert [row["name"] for row in answer["rows"]] == names[:count]
+        for i, window in enumerate(answer["windows"]):
+            assert sum(row["weights_ns"][i] for row in answer["rows"]) + window["others_ns"] == window["weight_ns"]
             if i:
                 profile = json.loads(server.ask(f"/api/v1/profile?{regions(**{'from': window['from_ms'], 'to': window['to_ms']})}{scope}")[2])
                 assert profile["sonde"]["weight_ns"] == window["weight_ns"]
@@ -139,12 +139,12 @@ def test_regions_are_compared(server):
     """Shares before and after, as files and on the page."""
     both = regions(baseline_from=104000, baseline_to=109000, **{"from": 112000, "to": 117000})
     status, headers, body = server.ask(f"/api/v1/compare?{both}")
-    told = json.loads(body)
+    answer = json.loads(body)
     assert status == 200 and headers["content-type"] == "application/json"
-    assert told["sonde"]["compared"] == {"before": {"samples": 30, "duration_ns": 5 * 10**9, "not_observed_ns": 0},
+    assert answer["sonde"]["compared"] == {"before": {"samples": 30, "duration_ns": 5 * 10**9, "not_observed_ns": 0},
                                          "after": {"samples": 65, "duration_ns": 5 * 10**9, "not_observed_ns": 0}}
-    names = [frame["name"] for frame in told["shared"]["frames"]]
-    shares = {names[stack[-1]]: (before, after) for process in told["profiles"]
+    names = [frame["name"] for frame in answer["shared"]["frames"]]
+    shares = {names[stack[-1]]: (before, after) for process in answer["profiles"]
               for stack, before, after in zip(process["samples"], process["sonde"]["before"], process["weights"])}
     assert shares == {"worker(int, char const*)": (833333333, 384615385), "parse_headers": (0, 384615385), "ExecSeqScan": (166666667, 76923077), "handler": (0, 153846154)}
     status, headers, body = server.ask(f"/api/v1/compare?{both}&format=text")

@@ -12,8 +12,8 @@ PYTHON = "import threading\nlock = threading.Lock()\nlock.acquire()\nprint('read
 
 
 @pytest.fixture(autouse=True)
-def able(reads_sleepers):
-    if not reads_sleepers:
+def able(reads_sleeping_stacks):
+    if not reads_sleeping_stacks:
         skip("this kernel does not let threads that sleep be read")
 
 

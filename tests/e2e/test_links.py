@@ -89,7 +89,7 @@ def expected_of(linked):
     for name, (trace, span) in ids.items():
         function, _, tid = name.rpartition("-")
         expected[function, int(tid), trace, span] = FIRINGS * (2 if function == "burn_outer" else 1)
-        expected["burn_nobody", int(tid), None, None] = FIRINGS
+        expected["burn_unlinked", int(tid), None, None] = FIRINGS
     assert len(expected) == 6, ids
     return expected
 
@@ -148,13 +148,13 @@ def check(samples, ids):
     for function, tid, trace, span, count in samples:
         if function in ("burn_outer", "burn_inner"):
             assert (trace, span) == ids[f"{function}-{tid}"], (function, tid, trace, span)
-        elif function == "burn_nobody":
+        elif function == "burn_unlinked":
             assert (trace, span) == ("", ""), (function, tid, trace, span)
         seen[function, tid] = seen.get((function, tid), 0) + count
     tids = {name.rpartition("-")[2] for name in ids}
     assert len(tids) == 2
     for tid in tids:
-        for function in ("burn_outer", "burn_inner", "burn_nobody"):
+        for function in ("burn_outer", "burn_inner", "burn_unlinked"):
             assert seen.get((function, int(tid)), 0) > 5, seen
 
 
@@ -276,7 +276,7 @@ def test_requests_carry_their_trace(linked_agent, workload, sonde):
     linked = workload("linked", 0)
     port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
-    routes, found = ["alpha", "nobody", "beta", "late", "several", "gamma", "nobody", "alpha"], {}
+    routes, found = ["alpha", "unlinked", "beta", "late", "several", "gamma", "unlinked", "alpha"], {}
 
     def seen():
         """Requests each route again, over one connection and over new ones: per second, not every request is recorded in detail."""
@@ -295,7 +295,7 @@ def test_requests_carry_their_trace(linked_agent, workload, sonde):
 
     def ids(route):
         return (f"{0x1111:016x}{ord(route[0]) << 8 | ord(route[1]):016x}", f"{0xc1:016x}")
-    assert found == {f"/{route}": {(None, None) if route in ("nobody", "several") else ids(route)} for route in routes}
+    assert found == {f"/{route}": {(None, None) if route in ("unlinked", "several") else ids(route)} for route in routes}
     printed = subprocess.run([sonde, "why", "-n", "1000", "--last", "5m", "--agent", f"127.0.0.1:{linked_agent.port}"], capture_output=True, text=True, timeout=60)
     assert f"   Trace: {ids('gamma')[0]}, span {ids('gamma')[1]}\n" in printed.stdout, printed.stdout + printed.stderr
 

@@ -97,7 +97,7 @@ def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde,
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
 
-def test_unfinished_wait_counts_until_the_end(recording, workload, reads_sleepers):
+def test_unfinished_wait_counts_until_the_end(recording, workload, reads_sleeping_stacks):
     """For a thread that waits during the whole recording, the wait has the length of the recording."""
     sleeper, before = workload("threads", 60), time.monotonic()
     running = recording("--off-cpu", "-p", sleeper.pid)
@@ -108,7 +108,7 @@ def test_unfinished_wait_counts_until_the_end(recording, workload, reads_sleeper
     most = time.monotonic() - before
     main = profile.of(tid=sleeper.pid)
     assert [s.frames[-1] for s in main.samples] == ["[lock: futex]"], main.top()
-    assert main.count == 1 and ("main" if reads_sleepers else "[truncated: waiting since before the recording]") in main.samples[0].frames, main.top()
+    assert main.count == 1 and ("main" if reads_sleeping_stacks else "[truncated: waiting since before the recording]") in main.samples[0].frames, main.top()
     assert least <= seconds(main) <= most, main.top()
 
 

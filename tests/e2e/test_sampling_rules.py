@@ -1,5 +1,5 @@
-"""profile.sampling_rules: who is sampled how often. Programs at several rates: the figures of all are those of the kernel's own account, and of who is
-never to be sampled there are none."""
+"""profile.sampling_rules: the sampling rate per process. For programs at several rates the statistics match the kernel's accounting, and processes
+with rate 0 are not sampled."""
 import json
 import math
 import os
@@ -18,7 +18,7 @@ SECONDS = 5
 
 
 def run_together(folder, *names, seconds=SECONDS):
-    """{name: (process, CPU time in ns)} of busy programs that have ended."""
+    """{name: (pid, CPU time in ns)} of busy programs that have ended."""
     started, ended = {}, {}
     for name in names:
         shutil.copy(workload_path("deep"), folder / name)
@@ -31,7 +31,7 @@ def run_together(folder, *names, seconds=SECONDS):
 
 
 @pytest.mark.statistical
-def test_rates(agent, tmp_path):
+def test_each_rule_samples_at_its_rate(agent, tmp_path):
     (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  sampling_rules: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
                                          "budget:\n  cpu: 100%\n  memory: 1GiB\n")
     started = agent("--config", tmp_path / "sonde.yaml")
@@ -43,28 +43,28 @@ def test_rates(agent, tmp_path):
 
     def folded():
         return [line.rpartition(" ") for line in started.text("/api/v1/profile?seconds=110&format=folded").splitlines()]
-    run_together(tmp_path, "later", seconds=2)  # when it is told of, all is that was before it
-    wait_for(lambda: taken("later") and any(stack.startswith("later;") for stack, _, _ in folded()), 60, "what came last")
+    run_together(tmp_path, "later", seconds=2)  # once it is in the profile, all earlier samples are too
+    wait_for(lambda: taken("later") and any(stack.startswith("later;") for stack, _, _ in folded()), 60, "the last program")
 
     for name in ("often", "seldom"):
         pid, cpu_ns = ended[name]
-        told, samples = json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"], taken(name)
-        # Of who it was before it was a program of that name there may be some.
-        assert samples <= told["samples"] <= samples + 10, (name, told["samples"], samples)
-        assert abs(told["weight_ns"] - samples * 1e9 / HZ[name]) <= 10 * 1e9 / OTHERS_HZ + samples, (name, told, samples)
+        profile_stats, samples = json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"], taken(name)
+        # Samples from before the exec of the program with that name may be included.
+        assert samples <= profile_stats["samples"] <= samples + 10, (name, profile_stats["samples"], samples)
+        assert abs(profile_stats["weight_ns"] - samples * 1e9 / HZ[name]) <= 10 * 1e9 / OTHERS_HZ + samples, (name, profile_stats, samples)
         ticks, share = taken(name, "ticks"), HZ[name] / 500
         assert abs(samples - ticks * share) <= 6 * math.sqrt(ticks * share * (1 - share)), (name, samples, ticks)
         # The clock may lag where a hypervisor takes time away.
-        assert abs(told["weight_ns"] / cpu_ns - 1) <= 0.4 + 6 * math.sqrt((1 - share) / max(samples, 1)), (name, told["weight_ns"], cpu_ns)
-        # The same by every other way out.
+        assert abs(profile_stats["weight_ns"] / cpu_ns - 1) <= 0.4 + 6 * math.sqrt((1 - share) / max(samples, 1)), (name, profile_stats["weight_ns"], cpu_ns)
+        # The other output formats have the same totals.
         (tmp_path / "of.pb.gz").write_bytes(started.get(f"/api/v1/profile?seconds=110&pid={pid}&format=pprof")[2])
         read, period_ns = pprof.read(tmp_path / "of.pb.gz")
-        assert sum(sample.ns for sample in read) == told["weight_ns"] and sum(sample.count for sample in read) == told["samples"]
-        assert period_ns == told["period_ns"] == 1e9 / 500
+        assert sum(sample.ns for sample in read) == profile_stats["weight_ns"] and sum(sample.count for sample in read) == profile_stats["samples"]
+        assert period_ns == profile_stats["period_ns"] == 1e9 / 500
         lines = started.text(f"/api/v1/profile?seconds=110&pid={pid}&format=folded").splitlines()
-        assert abs(sum(int(line.rpartition(" ")[2]) for line in lines) * period_ns - told["weight_ns"]) <= len(lines) * period_ns
+        assert abs(sum(int(line.rpartition(" ")[2]) for line in lines) * period_ns - profile_stats["weight_ns"]) <= len(lines) * period_ns
         windows = json.loads(started.text(f"/api/v1/hotspots?seconds=110&pid={pid}"))["windows"]
-        assert sum(window["weight_ns"] for window in windows) == told["weight_ns"]
+        assert sum(window["weight_ns"] for window in windows) == profile_stats["weight_ns"]
     assert taken("never") == 0 < taken("never", "ticks")
     assert not [stack for stack, _, _ in folded() if stack.startswith("never;")]
 
@@ -75,17 +75,17 @@ def test_rates(agent, tmp_path):
     assert status["sampling_rules"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
 
 
-def test_sampling_rules_alone(agent, tmp_path):
-    """At a rate of 0 of all others these are sampled, and waits are told of them; nobody else's are."""
+def test_rate_zero_samples_processes_with_a_rule_only(agent, tmp_path):
+    """With a rate of 0 for other processes, only those with a rule are sampled and have their waits recorded."""
     started = agent("--waits", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
     ended = run_together(tmp_path, "often", "other", seconds=2)
-    shutil.copy(workload_path("threads"), tmp_path / "often")  # which waits
+    shutil.copy(workload_path("threads"), tmp_path / "often")  # a program that waits
     waiting = subprocess.Popen([tmp_path / "often", "3"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def commands(time_of):
-        told = json.loads(started.text(f"/api/v1/profile?seconds=110&time={time_of}"))
-        return {process["sonde"]["resource"]["process.command"] for process in told["profiles"]}
-    wait_for(lambda: commands("cpu") and commands("off_cpu"), 90, "who is asked for")
+        profile_stats = json.loads(started.text(f"/api/v1/profile?seconds=110&time={time_of}"))
+        return {process["sonde"]["resource"]["process.command"] for process in profile_stats["profiles"]}
+    wait_for(lambda: commands("cpu") and commands("off_cpu"), 90, "processes with a rule to be in both profiles")
     waiting.wait()
     assert commands("cpu") == commands("off_cpu") == commands("wall") == {"often"}
     assert started.metric("sonde_self_sampling_rule_samples_total", rule="others") == 0 < started.metric("sonde_self_sampling_rule_ticks_total", rule="others")
@@ -93,7 +93,7 @@ def test_sampling_rules_alone(agent, tmp_path):
     assert json.loads(started.text("/api/v1/status"))["sample_hz"] == 0
 
 
-def test_nobody(agent, sonde):
+def test_all_rates_zero_records_no_cpu_profile(agent, sonde):
     started = agent("--set", "profile.rate=0")
     assert "no CPU profile is recorded" in started.running.error
     said = json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]
@@ -102,7 +102,7 @@ def test_nobody(agent, sonde):
     assert done.returncode == 2 and "all sampling rates are 0" in done.stderr, done
 
 
-# Takes the name, naps 3 ms at a time for five seconds; says how long it did, how long it has lived, and what of it was no waiting.
+# Takes the name "seldom", naps for 3 ms at a time for five seconds; prints how long it napped, its lifetime, and its CPU time.
 NAPS = """import ctypes, time
 ctypes.CDLL(None).prctl(15, b"seldom")
 named = time.monotonic_ns()
@@ -110,36 +110,36 @@ while time.monotonic_ns() - named < 5e9:
     time.sleep(0.003)
 started = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
 print("napped", time.monotonic_ns() - named, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * 10**7, time.process_time_ns(), flush=True)"""
-SAMPLE_WAIT_NS = 1e6  # the agent's: shorter waits are told by chance
+SAMPLE_WAIT_NS = 1e6  # the agent's: shorter waits are recorded by random sampling
 
 
 @pytest.mark.parametrize("profile", ["true", "false"], ids=["with CPU samples", "without"])
 @pytest.mark.statistical
-def test_waits(agent, run, tmp_path, profile):
-    """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones. Of who is to be sampled less
-    often fewer are told, which stand for more."""
+def test_waits_follow_the_sampling_rules(agent, run, tmp_path, profile):
+    """Processes with rate 0 have no waits, neither those that already waited when the agent started nor new ones. At a lower rate fewer waits are
+    recorded, with larger weights."""
     for name in ("never", "other"):
         shutil.copy(workload_path("threads"), tmp_path / name)
 
-    def two():
+    def start_both():
         return {name: run(tmp_path / name, 600) for name in ("never", "other")}
-    before = two()
-    wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "who waits before")
+    before = start_both()
+    wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "the earlier programs to wait")
     started = agent("--waits", "--set", f"profile.enabled={profile}", "--set", f"profile.sampling_rules=command=never:0, command=seldom:1",
                     "--set", f"profile.rate={OTHERS_HZ}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
-    after = two()
+    after = start_both()
     seldom = run(sys.executable, "-c", NAPS)
 
     def waited(program, what="weight_ns"):
         return json.loads(started.text(f"/api/v1/profile?seconds=110&time=off_cpu&pid={program.pid}"))["sonde"][what]
     wait_for(lambda: all(waited(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
     assert waited(before["never"]) == 0
-    assert waited(after["never"]) < 0.5 * waited(after["other"])  # before it was of that name
+    assert waited(after["never"]) < 0.5 * waited(after["other"])  # only from before it had that name
     assert started.metric("sonde_self_sampling_rule_found", rule="command=seldom") == 1
 
     wait_for(lambda: "napped" in seldom.out, 60, "the naps")
     named_ns, lived_ns, cpu_ns = map(int, seldom.out.split()[1:])
-    chance_ns = 6.5 * math.sqrt(SAMPLE_WAIT_NS * OTHERS_HZ * lived_ns)  # each is told with length / of, for of: all vary by no more than that
-    wait_for(lambda: waited(seldom) >= named_ns - cpu_ns - chance_ns, 30, "what it waited")  # once a second
+    chance_ns = 6.5 * math.sqrt(SAMPLE_WAIT_NS * OTHERS_HZ * lived_ns)  # a wait is recorded with probability length / period and weight period: bound for the sum's deviation
+    wait_for(lambda: waited(seldom) >= named_ns - cpu_ns - chance_ns, 30, "its waiting time")  # once a second
     assert waited(seldom) <= lived_ns + 1e7 + chance_ns, (waited(seldom), named_ns, lived_ns, cpu_ns)
-    assert waited(seldom, "samples") > 100  # they stand for all of them
+    assert waited(seldom, "samples") > 100  # recorded waits represent all of them

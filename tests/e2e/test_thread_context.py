@@ -124,7 +124,7 @@ def test_thread_variable_is_read_in_every_tls_model(recorded, way):
     expected, found, slept = Counter(), Counter(), set()
     for name, link in ids.items():
         tid = int(name.rpartition("-")[2])
-        expected.update({(tid, "burn_outer", link): FIRINGS, (tid, "burn_torn", (None, None)): FIRINGS, (tid, "burn_nobody", (None, None)): FIRINGS})
+        expected.update({(tid, "burn_outer", link): FIRINGS, (tid, "burn_torn", (None, None)): FIRINGS, (tid, "burn_unlinked", (None, None)): FIRINGS})
     for sample in events.of(pid=pid).samples:
         found[sample.labels["tid"], place(sample), said(sample)] += sample.count
     assert not found - expected and sum((expected - found).values()) <= missed(events.said), (found, expected, events.said)
@@ -132,7 +132,7 @@ def test_thread_variable_is_read_in_every_tls_model(recorded, way):
         tid, where = sample.labels["tid"], place(sample)
         assert where is None or said(sample) == (ids[f"burn_outer-{tid}"] if where in ("burn_outer", "nap_outer") else (None, None)), sample
         slept |= {(tid, where)} if sample.frames[-1].startswith("[sleep: ") else set()
-    assert slept >= {(tid, f"nap_{kind}") for tid, _, _ in expected for kind in ("outer", "torn", "nobody")}, waits.of(pid=pid).top()
+    assert slept >= {(tid, f"nap_{kind}") for tid, _, _ in expected for kind in ("outer", "torn", "unlinked")}, waits.of(pid=pid).top()
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def test_python_request_of_libsonde_has_its_ids(gated, tmp_path, package):  # no
     wait_for(lambda: "ready" in program.out or not program.alive, 60, "the program")
     profile, found = gated.record([program.pid], lambda: "fired" in program.out), Counter()
     for sample in profile.samples:
-        found[next((name for name in sample.frames if name in ("traced", "nobody")), None), said(sample)[0], bool(said(sample)[1])] += sample.count
-    expected = Counter({("traced", f"{1:032x}", True): FIRINGS // 2, ("traced", f"{2:032x}", True): FIRINGS // 2, ("nobody", None, False): FIRINGS})
+        found[next((name for name in sample.frames if name in ("traced", "unlinked")), None), said(sample)[0], bool(said(sample)[1])] += sample.count
+    expected = Counter({("traced", f"{1:032x}", True): FIRINGS // 2, ("traced", f"{2:032x}", True): FIRINGS // 2, ("unlinked", None, False): FIRINGS})
     assert not found - expected and sum((expected - found).values()) <= missed(profile.said), (found, profile.said)
 
 
@@ -205,7 +205,7 @@ def test_exported_packets_have_links(agent, run, receiver, profcheck, tmp_path):
     for time, s in samples:
         names, link = {frame["name"] for frame in s["frames"]}, (s["trace_id"], s["span_id"])
         if not names & {"burn_outer", "nap_outer"}:
-            assert not names & {"burn_torn", "burn_nobody", "nap_torn", "nap_nobody"} or link == ("", ""), (names, link)
+            assert not names & {"burn_torn", "burn_unlinked", "nap_torn", "nap_unlinked"} or link == ("", ""), (names, link)
         elif link != ("", ""):  # samples from before the process was known have no link
             assert link == ids[f"burn_outer-{s['attributes']['thread.id']}"], (ids, s)
             linked[time, link] = linked.get((time, link), 0) + len(s["times"])

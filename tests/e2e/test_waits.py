@@ -94,7 +94,7 @@ def test_wait_times_match_the_threads_own_reports(agent, run, sonde):
     assert diff.returncode == 0 and "[sleep: " in diff.stdout, diff.stdout + diff.stderr
 
 
-def check_ongoing_wait(agent, workload, reads_sleepers, least_s):
+def check_ongoing_wait(agent, workload, reads_sleeping_stacks, least_s):
     """A wait is recorded before its thread wakes up, and no second is counted twice."""
     sleeper = workload("threads", 600)
     started = agent("--waits", *ROOM)
@@ -104,21 +104,21 @@ def check_ongoing_wait(agent, workload, reads_sleepers, least_s):
     wait_for(lambda: seconds(main()) > least_s, 180, "a look at sleeping tasks")
     found = main()
     assert {s.frames[-1] for s in found.samples} == {"[lock: futex]"}, found.top()
-    if reads_sleepers:
+    if reads_sleeping_stacks:
         assert all("main" in s.frames for s in found.samples) and not found.cut.samples, found.top()
         assert started.metric("sonde_self_earlier_stacks_total", result="recorded") >= 1
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
     assert seconds(found) <= uptime, found.top()
 
 
-def test_ongoing_wait_is_recorded(agent, workload, reads_sleepers):
-    check_ongoing_wait(agent, workload, reads_sleepers, 0)
+def test_ongoing_wait_is_recorded(agent, workload, reads_sleeping_stacks):
+    check_ongoing_wait(agent, workload, reads_sleeping_stacks, 0)
 
 
 @pytest.mark.statistical
-def test_ongoing_wait_is_recorded_repeatedly(agent, workload, reads_sleepers):
+def test_ongoing_wait_is_recorded_repeatedly(agent, workload, reads_sleeping_stacks):
     """By two scans of sleeping tasks, five seconds apart."""
-    check_ongoing_wait(agent, workload, reads_sleepers, 9)
+    check_ongoing_wait(agent, workload, reads_sleeping_stacks, 9)
 
 
 def test_waits_are_not_monitored_unless_enabled(agent):

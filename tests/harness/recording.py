@@ -23,7 +23,8 @@ def sonde():
 
 
 def is_recording(pid):
-    """Whether a `sonde record` has all its events, of samples and of lives, one a CPU each, and waits for what they tell: they are open before they count."""
+    """Whether a `sonde record` has opened all its events, of samples and of process lifecycle events, one per CPU each, and polls them: they are
+    opened before they count."""
     return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count() and system_call(pid) in EPOLL_WAITS
 
 
@@ -53,28 +54,28 @@ class Profile:
         return self.where(lambda s: all(s.labels.get(key) == value for key, value in wanted.items()))
 
     def share(self, pattern):
-        """The share of the samples whose stack matches a workload's expected stack; see stack_matches."""
+        """The fraction of the samples whose stack matches a workload's expected stack; see stack_matches."""
         return self.where(lambda s: stack_matches(s.frames, pattern)).count / max(self.count, 1)
 
     @property
     def cut(self):
-        """The samples that say of themselves that they are not whole."""
+        """The samples that are marked as truncated."""
         return self.where(lambda s: any(f.startswith("[truncated") for f in s.frames))
 
     @property
     def truncated(self):
-        """Their share."""
+        """Their fraction."""
         return self.cut.count / max(self.count, 1)
 
     @property
     def early(self):
-        """The share of those that came before what they are walked by: on a busy machine that takes its time."""
+        """The fraction of samples taken before the process's unwind table was loaded: on a busy machine that takes a while."""
         return self.where(lambda s: any(f in EARLY for f in s.frames)).count / max(self.count, 1)
 
     @property
     def overwritten(self):
-        """The share of those cut in the last steps of a C++ throw, which write the handler over who threw (docs/decisions/0003): 2 to 3 % of
-        a program that does nothing else, as the processor has it."""
+        """The fraction of samples truncated in the last steps of a C++ throw, which overwrite the frame of the thrower with the handler
+        (docs/decisions/0003): 2 to 3 % of a program that does nothing else, depending on the CPU."""
         return self.cut.where(lambda s: stack_matches(s.frames, "shop::throw_and_catch;_Unwind_RaiseException")).count / max(self.count, 1)
 
     def top(self, count=6):
@@ -84,9 +85,9 @@ class Profile:
 
 
 def stack_matches(frames, pattern):
-    """Whether `pattern` (root first, "..." for up to eight frames of any name) occurs in the stack as one run of frames. What
-    stands before is the C library's start, what stands after is the leaf's own business (the kernel, a libc call). Names are without
-    parameters, as we and perf print them; what the compiler made of a function ("[clone .constprop.0]") is left aside."""
+    """Whether `pattern` (root first, "..." for up to eight frames of any name) occurs in the stack as one run of frames. Frames before it are the
+    C library's start; frames after it are below the leaf (the kernel, a libc call). Names have no parameters, as Sonde and perf print them;
+    compiler suffixes ("[clone .constprop.0]") are ignored."""
     wanted = pattern.split(";")
     frames = [re.sub(r" \[clone [^]]*\]", "", frame) for frame in frames]
     wanted = wanted[1:] if wanted[0] == "..." else wanted
@@ -101,8 +102,8 @@ def stack_matches(frames, pattern):
 
 
 @pytest.fixture(scope="session")
-def reads_sleepers(sonde):
-    """Whether the user stack of a thread that waited before anybody looked is read (Linux 5.18 and later)."""
+def reads_sleeping_stacks(sonde):
+    """Whether stacks of threads that slept before the recording started are read (Linux 5.18 and later)."""
     said = subprocess.run([str(sonde), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
     return re.search(r"^ *stacks of earlier waits +iterator that may sleep$", said, re.M) is not None
 
@@ -128,7 +129,7 @@ def record(sonde, tmp_path, root):
 
 @pytest.fixture
 def record_busy(run, sonde, tmp_path):
-    """record_busy(workload, seconds, options...) -> samples of that much of its CPU time, what was said"""
+    """record_busy(workload, seconds, options...) -> samples of that much of its CPU time, stderr"""
     def start(workload, seconds=1.5, *options):
         path = tmp_path / "profile.pb.gz"
         recording = run(sonde, "record", "-F", "499", *options, "-p", workload.pid, "-o", path)
@@ -141,7 +142,7 @@ def record_busy(run, sonde, tmp_path):
 
 
 class Recording:
-    """A running `sonde record` that counts: of processes chosen by -p, the unwind tables are in place."""
+    """A running `sonde record` that has started counting: unwind tables of processes selected by -p are loaded."""
 
     def __init__(self, running, ready, path):
         self.running, self.pid, self.path = running, running.pid, path
@@ -156,7 +157,7 @@ class Recording:
 
 @pytest.fixture
 def recording(run, sonde, tmp_path, root):
-    """recording(arguments...) starts `sonde record` without a duration and returns the Recording when it counts."""
+    """recording(arguments...) starts `sonde record` without a duration and returns the Recording once it counts."""
     def start(*arguments):
         path = tmp_path / f"recording-{time.monotonic_ns()}.pb.gz"
         ready, write = os.pipe()
@@ -172,7 +173,7 @@ def recording(run, sonde, tmp_path, root):
 @pytest.fixture
 def record_until(recording):
     """record_until(condition, arguments...) records until condition() is true; the Profile."""
-    def start(condition, *arguments, what="what ends the recording"):
+    def start(condition, *arguments, what="the end of the recording"):
         running = recording(*arguments)
         wait_for(condition, 120, what)
         return running.finish()
@@ -184,9 +185,9 @@ FIRED = "tracepoint:syscalls:sys_enter_getppid"
 
 @pytest.fixture
 def fire(recording):
-    """fire(workload, arguments...) records the stacks of a workload that was started with WORKLOAD_FIRE=N in its environment: at SIGUSR1
-    its leaf calls getppid() N times, which is the event that is recorded, and the workload ends. N stacks, whatever the machine does
-    meanwhile, but for those that the profile counts as missed."""
+    """fire(workload, arguments...) records the stacks of a workload that was started with WORKLOAD_FIRE=N in its environment: at SIGUSR1 its leaf
+    function calls getppid() N times, which is the recorded event, and the workload exits. Returns exactly N stacks, except for those that the
+    profile counts as missed."""
     def start(workload, *arguments):
         running = recording("--event", FIRED, "-p", workload.pid, *arguments)
         os.kill(workload.pid, signal.SIGUSR1)
