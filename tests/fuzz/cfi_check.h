@@ -1,4 +1,4 @@
-/* What must hold of every table of unwinding rows, whatever it was built from. For the harnesses. */
+/* Invariants of every unwind table, whatever input it was built from. Shared by the fuzzers. */
 #pragma once
 
 #include "resolve/unwind/cfi.h"

@@ -1,4 +1,4 @@
-/* What becomes of any name that comes from a process: UTF-8 without control characters. */
+/* Invariants of any name read from a process: UTF-8 without control characters. */
 #pragma once
 
 #include "base/utf8.h"

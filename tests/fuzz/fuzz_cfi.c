@@ -1,5 +1,5 @@
-/* Any bytes as an ELF file whose unwinding rows are wanted: what is built must be a table whose every search
- * ends in a rule, and what is found without it must be a rule. */
+/* Any bytes as an ELF file: the unwind table built from it must return a rule for every lookup, and so must the
+ * finder, which works without the table. */
 #include "cfi_check.h"
 #include "resolve/unwind/cfi_finder.h"
 
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Takes the file. */
+/* Takes ownership of the file. */
 static void check_finder(struct elf_file *f, size_t size)
 {
     struct cfi_finder *finder = NULL;

@@ -1,5 +1,4 @@
-/* /proc/PID/cgroup and the paths in it: what comes out is terminated and made of the characters that it may
- * be made of. */
+/* /proc/PID/cgroup and the paths in it: results are terminated and contain only allowed characters. */
 #include "resolve/proc/cgroups.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A configuration file: refused with a reason and nothing changed, or taken whole, and then what is told whole of each key is a value that this
- * key takes. */
+/* A configuration file is either refused with a reason and changes nothing, or accepted whole; then the printed value
+ * of each key is a valid value of that key. */
 #include "agent/config.h"
 #include "base/cleanup.h"
 
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         return 0;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    memset(&c, 0, sizeof(c)); /* its padding too: it is compared */
+    memset(&c, 0, sizeof(c)); /* including padding, because it is compared */
     config_defaults(&c);
     memcpy(&before, &c, sizeof(c));
     int r = config_load(&c, path, error);

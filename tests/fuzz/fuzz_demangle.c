@@ -1,5 +1,4 @@
-/* Names made readable: any bytes up to the first NUL. The bound of the output holds, and time is bounded
- * (libFuzzer's -timeout). */
+/* Demangling of any bytes up to the first NUL. Output size is bounded, and so is time (libFuzzer's -timeout). */
 #include "resolve/symbols/demangle.h"
 
 #include <stdint.h>

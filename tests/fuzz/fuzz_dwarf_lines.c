@@ -1,6 +1,7 @@
-/* What stands around libdw, with a libdw that says whatever it is told to: units and entries without end, siblings of themselves, ranges that
- * overlap, begin behind their end or are everywhere, texts of any length or none. Every place that is asked for is told at most once, in a
- * message that can be read. What libdw itself makes of damaged files is the sandbox's business (resolve/lines/line_helper.h). */
+/* The code around libdw, with a fake libdw that returns arbitrary results: endless units and entries, siblings of
+ * themselves, ranges that overlap, are reversed or cover everything, strings of any length or none. Every requested
+ * place is reported at most once, in a readable message. Damaged files in libdw itself are contained by the sandbox
+ * (resolve/lines/line_helper.h). */
 #include "resolve/lines/dwarf_lines.h"
 
 #include <dwarf.h>
@@ -11,7 +12,7 @@
 
 static const uint8_t *at, *end;
 
-/* 0 for ever when there is no more: the answers that end everything. */
+/* Returns 0 for ever at the end of the input: the results that end every loop. */
 static uint8_t next(void)
 {
     return at < end ? *at++ : 0;
@@ -111,7 +112,7 @@ static const struct dwarf_library fake = {
 
 struct check {
     size_t count;
-    bool told[PLACES_MAX];
+    bool reported[PLACES_MAX];
     uint8_t messages_left;
 };
 
@@ -119,9 +120,9 @@ static bool look(void *context, const void *data, size_t size)
 {
     struct check *c = context;
     struct line_answer *answer = malloc(sizeof(*answer));
-    if (!answer || line_answer_read(data, size, answer) < 0 || answer->kind != LINE_ANSWER_PLACE || answer->number >= c->count || c->told[answer->number])
+    if (!answer || line_answer_read(data, size, answer) < 0 || answer->kind != LINE_ANSWER_PLACE || answer->number >= c->count || c->reported[answer->number])
         abort();
-    c->told[answer->number] = true;
+    c->reported[answer->number] = true;
     free(answer);
     return c->messages_left == 0 || --c->messages_left > 0;
 }
@@ -137,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < c.count; i++)
         addresses[i] = address += next() % 8; /* some of them twice */
     const struct dwarf_request question = {.fd = -1, .alt_fd = next() & 1 ? 0 : -1, .addresses = addresses, .count = c.count, .inlines = yes()};
-    c.messages_left = next(); /* 0: whoever is told listens to the end */
+    c.messages_left = next(); /* 0: the receiver reads to the end */
     if (dwarf_lines_find(&fake, &question, look, &c) >= LINE_STATUS_COUNT)
         abort();
     return 0;

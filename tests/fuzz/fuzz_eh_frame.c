@@ -1,5 +1,5 @@
-/* Any bytes as the call frame information of a sound file: what is built must be a table whose every search
- * ends in a rule. The last byte chooses machine and section, the others are the section's contents. */
+/* Any bytes as the call frame information of an otherwise valid file: every lookup in the unwind table must return a
+ * rule. The last byte selects machine and section, the others are the section's contents. */
 #include "cfi_check.h"
 
 #include "../unit/resolve/frame_file.h"

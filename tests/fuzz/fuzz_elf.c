@@ -1,5 +1,5 @@
-/* Any bytes as an ELF file: headers, sections (also compressed ones), notes, conversions of addresses, the variable of threads' contexts, what Go
- * says of itself. */
+/* Any bytes as an ELF file: headers, sections (also compressed ones), notes, address conversions, the thread context
+ * variable, Go's build info. */
 #include "resolve/elf/elf.h"
 #include "resolve/elf/go_labels.h"
 #include "resolve/elf/thread_context.h"
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     uint64_t offset, vaddr;
     if (elf_offset_from_vaddr(f, elf_entry(f), &offset) == 0 && elf_vaddr_from_offset(f, offset, &vaddr) < 0)
-        abort(); /* whatever segment gave the offset holds it */
+        abort(); /* the segment that gave the offset contains it */
     (void)elf_section(f, ".text");
     struct thread_context_symbol context = {0};
     if (thread_context_read(f, &context) == 0 && context.kind == THREAD_CONTEXT_NONE)

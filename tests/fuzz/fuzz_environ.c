@@ -1,4 +1,4 @@
-/* The environment of somebody else's process: nothing but three terminated values may come of it. */
+/* The environment of another process: at most three terminated values result. */
 #include "resolve/proc/identity.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* A Go program's table of functions and its module's record, in an ELF file made around them, so that no input is spent on that file:
- * functions come in the number that was promised, names lie within the file, and all have code, for which rules are made. The first two bytes say where the record begins,
- * and with the highest bit that the table lies among other data. */
+/* A Go program's function table and module record, in an ELF file generated around them, so that no input is spent on
+ * the ELF file: the number of functions matches the header, names are within the file, and all functions have code,
+ * for which rules are generated. The first two bytes give the offset of the record; their highest bit places the table
+ * within other data. */
 #include "resolve/symbols/go_table.h"
 #include "resolve/unwind/cfi.h"
 
@@ -21,7 +22,7 @@ static void add_section(Elf64_Shdr *section, uint32_t name, uint32_t type, uint6
                             .sh_entsize = type == SHT_RELA ? sizeof(Elf64_Rela) : 0};
 }
 
-/* Table, record and the rest as relocations one behind the other, the names, then the headers of sections. */
+/* Table, record and the rest as relocations, consecutively, then the names, then the section headers. */
 static uint8_t *make_elf(const uint8_t *data, size_t size, size_t head, size_t *ret_size)
 {
     const uint64_t at = sizeof(Elf64_Ehdr), names_at = at + (size + 7) / 8 * 8, headers_at = names_at + (sizeof(names) + 7) / 8 * 8;
@@ -86,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!image)
         return 0;
     if (elf_open_memory(image, file_size, &file) < 0)
-        abort(); /* it is a good one */
+        abort(); /* the table is valid */
     if (go_table_find(file, &table) == 0)
         follow(&table, file_size);
     _cleanup_(unwind_table_freep) struct unwind_table *rules = NULL;

@@ -1,5 +1,5 @@
-/* What a receiver of gRPC may answer: lines of headers and trailers, then, behind an empty one, a body. Reading stays
- * within the bytes and the room, and what goes into a log is one line. */
+/* The reply of a gRPC receiver: header and trailer lines, then an empty line and a body. Reading stays within its
+ * bounds, and log text is a single line. */
 #include "otlp/grpc.h"
 #include "otlp/zstd.h"
 
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy of exactly its size: what is read behind it is seen. */
+/* A copy of exactly its size, so that the sanitizer detects a read beyond it. */
 static void read_line(struct otlp_grpc_reply *reply, const char *at, size_t size)
 {
     char *line = malloc(size);

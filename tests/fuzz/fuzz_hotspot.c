@@ -1,4 +1,5 @@
-/* A method as the kernel half tells of it, of whatever a process has in its memory: its name and file are UTF-8 without control characters. */
+/* A Java method record from the BPF side, with any memory contents: name and file are UTF-8 without control
+ * characters. */
 #include "check_name.h"
 
 #include "resolve/interpreter/interpreter.h"

@@ -1,5 +1,5 @@
-/* A process's memory as it says how HotSpot lays things out in it: an image whose tables stand behind the symbols' words, and the texts that they
- * point to. Whatever it says, a layout that is believed names fields that the kernel half can read. */
+/* A process's memory with HotSpot's description of its layout: an image whose tables follow the words of the symbols,
+ * and the strings they point to. A layout that is accepted names fields that the BPF side can read. */
 #include "resolve/interpreter/hotspot_layout.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* What of a request is parsed by us rather than by libmicrohttpd: the Host header, the lists in
- * Accept-Encoding, the parameters. The input's first line is a header; what follows are parameters,
- * key=value&key=value. */
+/* The parts of a request that Sonde parses instead of libmicrohttpd: the Host header, the lists in Accept-Encoding,
+ * the parameters. The first line of the input is a header; the rest are parameters, key=value&key=value. */
 #include "base/host_name.h"
 #include "serve/host.h"
 #include "serve/http.h"

@@ -1,5 +1,5 @@
-/* Mappings laid over one another, forks and changes after them: at every step sorted, disjoint, and what a
- * plain array of pages says that they are. */
+/* Overlapping mappings, forks, and changes after them: after every step the list is sorted, disjoint, and equal to a
+ * plain array of pages. */
 #include "resolve/proc/paths.h"
 #include "resolve/process/image.h"
 
@@ -15,8 +15,8 @@ static void check(const struct image *image, const uint8_t *pages)
         const struct process_mapping *m = &image->mappings[i];
         if (m->end <= m->start || (i > 0 && m->start < image->mappings[i - 1].end) || m->end > PAGES)
             abort();
-        /* The offset says which mapping a page is of: begun at `offset - start`, a multiple of 1024. Code
-         * without a file has none. */
+        /* The offset identifies the mapping of a page: started at `offset - start`, a multiple of 1024. Code without a
+         * file has none. */
         for (uint64_t page = m->start; page < m->end; page++)
             seen[page] = m->object ? (uint8_t)((m->file_offset - m->start) / 1024) : 255;
     }
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unsigned end = start + data[i + 1] % 32 + 1;
         if (end > PAGES)
             end = PAGES;
-        if (kind == 250) { /* a fork; the child keeps what was */
+        if (kind == 250) { /* a fork; the child keeps the previous state */
             if (child)
                 image_live(child, -1);
             image_unref(child);
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     objects_trim(objects, 1, UINT64_MAX);
     struct objects_stats figures;
     objects_stats(objects, &figures);
-    if (figures.objects != 0 || paths.by_text || paths.bytes != 0) /* every hold was given back */
+    if (figures.objects != 0 || paths.by_text || paths.bytes != 0) /* every reference was released */
         abort();
     objects_free(objects);
     return 0;

@@ -1,4 +1,4 @@
-/* Any bytes as a jitdump, read in pieces and until a time: ranges lie within the file, and what is told of them is text. */
+/* Any bytes as a jitdump, read in pieces up to a time: ranges are within the file, and their names are valid text. */
 #include "resolve/jit/jitdump.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static void describe(const uint8_t *data, size_t size, const struct code_range *
     if (range->place >= size)
         abort();
     const size_t left = size - range->place, wanted = jitdump_described_bytes(data + range->place, left), bytes = wanted < left ? wanted : left;
-    void *piece = malloc(bytes); /* exactly that, for the sanitizer */
+    void *piece = malloc(bytes); /* exactly that size, for the sanitizer */
     if (!piece)
         abort();
     memcpy(piece, data + range->place, bytes);

@@ -1,5 +1,5 @@
-/* A table of kernel symbols from any text: every address must be answered within bounds, and a name found
- * must begin at or before it. */
+/* A kernel symbol table from any text: every lookup stays within bounds, and a found symbol begins at or before the
+ * address. */
 #include "resolve/kernel/kallsyms.h"
 
 #include "memory_file.h"

@@ -1,5 +1,5 @@
-/* Messages of the process that reads DWARF (it may have been taken over by what it read): whatever they are, what is taken of them is within
- * its bounds, and what was taken can be told again. */
+/* Messages of the process that reads DWARF, which its input may have compromised: accepted contents are within their
+ * bounds, and can be written again. */
 #include "resolve/lines/line_answer.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static bool is_clean(const char *text, size_t room)
     return size < room;
 }
 
-/* The same once more; only texts with a NUL inside come out shorter. */
+/* Writes and reads it again; only texts with a NUL inside become shorter. */
 static void check_place(const struct line_answer *answer)
 {
     _cleanup_buf_ struct buf again = {0};

@@ -1,5 +1,4 @@
-/* /proc/PID/maps: whatever the text, every line handed out is executable, not empty, and its path lies within
- * the text. */
+/* /proc/PID/maps: for any text, every returned line is executable, not empty, and its path is within the text. */
 #include "resolve/proc/maps.h"
 
 #include <stdlib.h>

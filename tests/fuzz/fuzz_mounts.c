@@ -1,5 +1,5 @@
-/* Lines of mountinfo and a path to find in them, divided by a NUL: parsing ends, what is handed out lies within the text, and only mounts
- * that are there are found. */
+/* Lines of mountinfo, a NUL, and a path to look up: parsing terminates, results are within the text, and only existing
+ * mounts are found. */
 #include "base/mounts.h"
 
 #include <stdlib.h>

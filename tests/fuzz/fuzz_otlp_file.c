@@ -1,5 +1,5 @@
-/* Spans out of OTLP as somebody may have made it, JSON or protobuf, written as Triton's JSON: reading ends within the bytes, and our own reader
- * takes what was written without a complaint. */
+/* Arbitrary OTLP spans, JSON or protobuf, converted to Triton's JSON: reading stays within the input, and our own
+ * reader accepts the output without a complaint. */
 #include "export/triton_json.h"
 #include "import/otlp_file.h"
 #include "import/triton_file.h"

@@ -1,5 +1,5 @@
-/* What a receiver may answer to a packet: protobuf or JSON, from anybody. Reading stays within the bytes, and
- * what goes into a log is one line. */
+/* The answer of an arbitrary receiver to a packet: protobuf or JSON. Reading stays within the bytes, and log text is a
+ * single line. */
 #include "trace/partial_success_json.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Any bytes as a perf map, in two pieces: every range is what its line says, ranges do not overlap, and names come apart within their room. */
+/* Any bytes as a perf map, in two pieces: every range is as in its line, ranges do not overlap, and names are parsed
+ * within their buffer. */
 #include "resolve/jit/jit_name.h"
 #include "resolve/jit/perf_map.h"
 
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!feed || !perf_map_parse((const char *)at, (size_t)(feed - at), &line))
             continue;
         if (!code_ranges_find(&ranges, line.start, &range))
-            continue; /* written over, and that as well */
+            continue; /* overwritten, and that one as well */
         check_range(data, size, &range);
         found += range.place == (uint32_t)(at - data);
     }

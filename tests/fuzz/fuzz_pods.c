@@ -1,5 +1,5 @@
-/* What a container runtime answers: the messages of both calls, of which the first begins with its length. Whatever they are, each line
- * that is kept is one, of names that Kubernetes allows; and only labels that were asked for. */
+/* Answers of a container runtime: the messages of both calls, the first one prefixed by its length. Each stored line
+ * consists of names that Kubernetes allows, and only requested labels are kept. */
 #include "model/resource.h"
 #include "resolve/process/pods.h"
 
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (count != pods_count(pods) || count > PODS_MAX)
         abort();
     static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < 16; i++) { /* of the corpus' ids */
+    for (size_t i = 0; i < 16; i++) { /* ids used in the corpus */
         char id[65] = "";
         memset(id, digits[i], 64);
         const char *found = pods_find(pods, id, "", &is_whole);

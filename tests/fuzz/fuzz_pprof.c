@@ -1,4 +1,4 @@
-/* A pprof message: what is read of it is a whole profile, which can be compared with itself and shows no change. */
+/* A pprof message: a profile that is read is complete, and comparing it with itself shows no change. */
 #include "export/diff_text.h"
 #include "import/pprof_file.h"
 

@@ -1,4 +1,5 @@
-/* Any bytes as an ELF file that tells of probes, and as a section of such notes: texts end within it, probes stand in their order. */
+/* Any bytes as an ELF file with USDT notes, and as a section of such notes: strings end within it, and probes are in
+ * order. */
 #include "resolve/elf/probe_notes.h"
 #include "resolve/usdt/usdt_probes.h"
 

@@ -1,5 +1,5 @@
-/* What a process says of itself: whatever it is, texts of it are whole, bounded, without control characters, and each attribute is said
- * once and in order. */
+/* A process context with any contents: its strings are complete, bounded and free of control characters, and each
+ * attribute occurs once and in order. */
 #include "model/resource.h"
 #include "resolve/process/process_context.h"
 

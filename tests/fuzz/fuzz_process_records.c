@@ -1,11 +1,11 @@
-/* Records of lives in any order and state of damage: the table stays within its bound, hands out sorted
- * mappings, and forgets all. */
+/* Process lifecycle records in any order, valid or damaged: the table stays within its bound, returns sorted mappings,
+ * and releases everything. */
 #include "resolve/process/processes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* No process of this machine, so that what happens does not depend on it. */
+/* Not a process of this machine, so that the result does not depend on it. */
 #define FIRST_PID 0x40000000u
 #define PIDS      8u
 

@@ -1,5 +1,5 @@
-/* What comes of a process's memory and of its files: a code object as the kernel half tells of it, its names and the lines of all its
- * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters, whatever is told. */
+/* Memory and files of a process: a code object record from the BPF side, its names and the lines of all its
+ * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters. */
 #include "check_name.h"
 
 #include "resolve/elf/elf.h"

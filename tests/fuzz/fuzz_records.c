@@ -1,5 +1,5 @@
-/* A recording of wire records: whatever the file holds, each record that comes out of it must be one whose
- * lengths and texts can be followed blindly, and reading must end. */
+/* A recording of event records: whatever the file holds, the lengths and strings of each returned record are valid,
+ * and reading terminates. */
 #include "sources/events/record_check.h"
 #include "sources/events/record_file.h"
 
@@ -35,7 +35,7 @@ static uint64_t follow(const struct record_header *header)
     return sum;
 }
 
-#define HELD_FROM_NS (UINT64_C(1) << 40) /* of some records that is the past, of others it is not */
+#define HELD_FROM_NS (UINT64_C(1) << 40) /* earlier than some records, later than others */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
-/* A recorded wire of any content through the whole pipeline: what passes the reader must be resolved and written out without harm, and the
- * replay must end. */
+/* A recording with any contents through the whole pipeline: records that the reader accepts are resolved and written
+ * without harm, and the replay terminates. */
 #include "agent/pipeline.h"
 #include "base/log.h"
 #include "export/export.h"

@@ -1,5 +1,5 @@
-/* Records of requests with any content that the wire's own checks let through (a size that its kind can
- * have): whatever they say, the parts add up to the duration, and all that is told is printable text. */
+/* Request records with any contents that the record check accepts (a size that its kind can have): the components sum
+ * to the duration, and all text is printable. */
 #include "diagnose/request.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t fixed = offsetof(struct request_record, waits);
     memset(&with_stacks, 0, sizeof(with_stacks));
     memcpy(&with_stacks, data, size < sizeof(with_stacks) ? size : sizeof(with_stacks));
-    /* Most bytes go to what is read, and not to guessing a method. */
+    /* Most of the input is spent on parsing, not on guessing a method. */
     if (size && data[size - 1] & 1)
         memcpy(record->line, "GET /", 5);
     record->wait_count %= REQUEST_WAITS + 2;
@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < REQUEST_WAITS; i++) {
         struct request_wait *w = &record->waits[i];
         w->user_frames %= REQUEST_FRAMES / REQUEST_WAITS + 1;
-        if (size & 1) /* as the kernel half does it: a name that belongs to its frames */
+        if (size & 1) /* as the BPF side does: a name that belongs to its frames */
             set_name(w, with_stacks.frames + frames);
         if (i < record->wait_count)
             frames += w->user_frames;

@@ -1,4 +1,4 @@
-/* Names of events: what is taken can become part of a path in tracefs and nothing else, and what is refused leaves the result alone. */
+/* Event names: an accepted name is safe as a part of a tracefs path, and a refused one leaves the result unchanged. */
 #include "sources/attach/sample_event.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* /proc/PID/stat, in which the command may be any bytes: on failure the result is left alone. */
+/* /proc/PID/stat, in which the command may be any bytes: on failure the result is unchanged. */
 #include "resolve/proc/proc_files.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Names from a hostile ELF file, whatever its tables claim: asked with large caches and with none, the
- * answers must be the same. */
+/* Symbols of a hostile ELF file: lookups with large caches and with none give the same results. */
 #include "resolve/symbols/symbols.h"
 
 #include "../unit/resolve/object_by_path.h"
@@ -31,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             0 ||
         symbols_new(&(struct symbols_options){.cache_bytes = 1, .debug_root = "/nonexistent"}, &small) < 0)
         abort();
-    /* places spread over the file, and dense where code often begins */
+    /* addresses spread over the file, and dense where code often begins */
     for (size_t i = 0; i < 48; i++) {
         uint64_t offset = i < 32 ? size * i / 32 : 0x1000 + (i - 32) * 0x40;
         struct symbol a, b;

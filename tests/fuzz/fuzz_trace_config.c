@@ -1,5 +1,4 @@
-/* Command lines: one argument a line, as sonde_trace_config_take gets them; then what can only be said at the
- * end. */
+/* Command lines: one argument per line, as sonde_trace_config_take gets them; then the checks at the end. */
 #include "trace/config.h"
 
 #include <sonde/trace.h>

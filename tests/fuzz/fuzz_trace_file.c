@@ -1,5 +1,6 @@
-/* A trace file as somebody may have made it, from the reader to its summary, waterfalls and conversions: reading ends, offsets lie within the file and go up,
- * every object counts at most once, and what is written is whole lines of valid UTF-8 without control characters. */
+/* An arbitrary trace file, from the reader to its summary, waterfalls and conversions: reading terminates, offsets are
+ * within the file and increase, every object counts at most once, and the output is complete lines of valid UTF-8
+ * without control characters. */
 #include "aggregate/trace_flow.h"
 #include "aggregate/trace_summary.h"
 #include "base/buf.h"

@@ -1,6 +1,6 @@
-/* What a client may send to the trace protocol: "METHOD PATH\nBODY" over HTTP; the same bytes as a setting
- * with values over gRPC, and as a traceparent. The answer must be JSON that our own strict reader takes,
- * whatever came in, and a refusal must change nothing. */
+/* Client input of the trace protocol: "METHOD PATH\nBODY" over HTTP; the same bytes as a setting with values over
+ * gRPC, and as a traceparent. The answer must be JSON that our strict reader accepts, and a refusal must change
+ * nothing. */
 #include "trace/context.h"
 #include "trace/json.h"
 #include "trace/manager.h"

@@ -1,5 +1,5 @@
-/* Tensors and names that a server hands on from its clients: dtype, shape and data from the input, made into
- * text. What comes out must be JSON, with and without the strictness of UTF-8. */
+/* Tensors and names that a server passes on from its clients: dtype, shape and data from the input, formatted as text.
+ * The output must be JSON, with and without strict UTF-8. */
 #include "trace/format.h"
 #include "trace/json.h"
 #include "trace/node.h"

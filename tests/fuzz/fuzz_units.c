@@ -1,5 +1,5 @@
-/* Figures with units, as they come from flags and configuration: whatever is taken must be a figure, and what is refused must leave
- * the result alone. */
+/* Numbers with units, from options and configuration: an accepted value is a number, and a refused one leaves the
+ * result unchanged. */
 #include "base/units.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What comes of a process's memory and of its files: a function as the kernel half tells of it, which has a name of UTF-8 without control characters or
- * none, whatever is told; and the same bytes as an ELF file that publishes a V8's structures. */
+/* Memory and files of a process: a V8 function record from the BPF side, which has a name of UTF-8 without control
+ * characters or none; and the same bytes as an ELF file that publishes V8's structures. */
 #include "check_name.h"
 
 #include "resolve/elf/elf.h"

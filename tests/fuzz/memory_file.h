@@ -1,4 +1,4 @@
-/* A harness's input as a file in memory, for parsers that open a path. */
+/* A fuzzer's input as a memory file, for parsers that open a path. */
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #define MEMORY_FILE_PATH_BYTES 32
 
-/* A descriptor, the caller's; `path` names it. */
+/* Returns a descriptor, owned by the caller; `path` names it. */
 static inline int memory_file(const void *data, size_t size, char path[static MEMORY_FILE_PATH_BYTES])
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);

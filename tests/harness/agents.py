@@ -17,7 +17,7 @@ class Agent:
         self.running, self.port, self.pid = running, port, running.pid
 
     def get(self, path, headers=None, timeout_s=10):
-        """(status, headers, body) of a GET; does not follow redirects. Asks again where the page has no room for another connection."""
+        """(status, headers, body) of a GET; does not follow redirects. Retries when the server is at its connection limit."""
         import http.client
         ends = time.monotonic() + 30
         while True:
@@ -52,7 +52,7 @@ class Agent:
         return found
 
     def metric(self, name, **labels):
-        """The sum over all series of a name that carry the labels; 0 when there is none."""
+        """The sum over all series of a name with these labels; 0 when there is none."""
         total = 0
         for key, value in self.metrics().items():
             base, _, rest = key.partition("{")
@@ -61,7 +61,7 @@ class Agent:
         return total
 
     def used_bytes(self):
-        """As the kernel says; but of unwinding tables, which lie in maps inside of a map, only the agent can."""
+        """As reported by the kernel, except for unwind tables: they are in inner maps, which only the agent can count."""
         return resident_bytes(self.pid)[0] + sum(bpf_objects(self.pid).values()) + self.metric("sonde_self_unwind_table_bytes")
 
     def stop(self, signal_number=signal.SIGTERM):
@@ -70,8 +70,8 @@ class Agent:
 
 @pytest.fixture
 def agent(sonde, run, root):
-    """agent(arguments..., verb="up", environment=...) starts the agent on a port of its choice and waits until it is ready (--ready-fd): it
-    answers and counts. One that still runs when the test ends has to end well. wait=False: not; the agent has no port then."""
+    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until it is ready (--ready-fd): it answers and
+    counts. An agent still running when the test ends must exit cleanly. wait=False: does not wait; the agent has no port then."""
     all_started = []
 
     def start(*arguments, verb="up", wait=True, pass_fds=(), **options):
@@ -80,7 +80,7 @@ def agent(sonde, run, root):
                       pass_fds=[write, *pass_fds], **options)
         os.close(write)
         with os.fdopen(ready) as reader:
-            line = reader.readline() if wait else ""  # the end of the file when it has ended
+            line = reader.readline() if wait else ""  # end of file when it has exited
         assert line == "ready\n" or not wait, f"sonde {verb} ended: {running.error[-3000:]}"
         started = Agent(running, int(re.search(r"http://127\.0\.0\.1:(\d+)/", running.out)[1]) if wait else None)
         all_started.append(started)

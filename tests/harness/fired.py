@@ -1,4 +1,5 @@
-"""Programs of tests/workloads that make a known number of system calls in their leaf when they get SIGUSR1 (workload.h), and the stacks recorded of them."""
+"""Programs of tests/workloads that make a known number of system calls in their leaf function on SIGUSR1 (workload.h), and the stacks recorded for
+them."""
 import os
 import re
 import signal
@@ -10,12 +11,12 @@ FIRINGS = 200
 
 
 def fires(count=FIRINGS, stay=False):
-    """The environment of a program that is to fire `count` times. `stay`: and then not to end (fire_and_stay)."""
+    """The environment of a program that makes `count` calls. `stay`: the program does not exit afterwards (fire_and_stay)."""
     return dict(os.environ, WORKLOAD_FIRE=str(count), **({"WORKLOAD_STAY": "1"} if stay else {}))
 
 
 def fire_all(*workloads):
-    """Makes them all fire, and waits for their ends."""
+    """Sends SIGUSR1 to all, and waits for their exit."""
     for workload in workloads:
         os.kill(workload.pid, signal.SIGUSR1)
     for workload in workloads:
@@ -23,7 +24,7 @@ def fire_all(*workloads):
 
 
 def start_firing(*workloads):
-    """Makes programs that stay fire, and waits until all have."""
+    """Sends SIGUSR1 to programs that stay, and waits until all calls are made."""
     for workload in workloads:
         os.kill(workload.pid, signal.SIGUSR1)
     for workload in workloads:
@@ -32,25 +33,25 @@ def start_firing(*workloads):
 
 
 def fire_and_stay(recording, workload, *arguments):
-    """The profile of a program that still runs when the recording ends: names, labels and lines come from what can be read of it then."""
+    """The profile of a program that is still running when the recording ends: names, labels and lines are read from it then."""
     running = recording("--event", FIRED, "-p", workload.pid, *arguments)
     start_firing(workload)
     return running.finish()
 
 
 def missed(said):
-    """The events that a recording counts as missed, of the whole node."""
+    """The number of events that a recording counts as missed, on the whole node."""
     found = re.search(r"(\d+) missed", said)
     return int(found[1]) if found else 0
 
 
 def assert_all_fired(profile, count=FIRINGS):
-    """A stack for each firing, but for those counted as missed."""
+    """Asserts one stack per call, except for those counted as missed."""
     assert count - missed(profile.said) <= profile.count <= count, f"{profile.count} of {count}\n{profile.said}\n{profile.top()}"
 
 
 def assert_exact(profile, stack, count=FIRINGS):
-    """All fired, and each with this stack."""
+    """Asserts that all calls were recorded, each with this stack."""
     assert_all_fired(profile, count)
     assert profile.count > 0, profile.said
     strange = profile.where(lambda s: not stack_matches(s.frames, stack))

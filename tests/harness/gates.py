@@ -1,5 +1,5 @@
-"""Exact stacks of interpreted and JIT-compiled programs: they wait at a gate, a file that does not exist yet, and are recorded from before it opens.
-Behind it, their innermost function makes system calls, and that event is recorded: no duration, and no random sampling."""
+"""Exact stacks of interpreted and JIT-compiled programs: they wait at a gate, a file that does not exist yet, and are recorded from before it
+opens. After that, their innermost function makes system calls, and this event is recorded: no duration, and no random sampling."""
 import contextlib
 import os
 
@@ -11,7 +11,7 @@ from harness.recording import FIRED, Recording
 
 
 class Gated:
-    """Programs that wait at a gate, and recordings of what they do when it opens. For fixtures of any scope."""
+    """Programs that wait at a gate, and recordings that start before the gate opens. For fixtures of any scope."""
 
     def __init__(self, sonde, folder):
         need_root()
@@ -27,7 +27,7 @@ class Gated:
         return self.record_all(pids, has_fired, "--event", event, *arguments)
 
     def record_all(self, pids, has_fired, *arguments):
-        """The same of what the arguments choose."""
+        """The same for the processes selected by the arguments."""
         ready, write = os.pipe()
         output = self.folder / f"recording-{len(self.started)}.pb.gz"
         of_pids = [word for pid in pids for word in ("-p", pid)]

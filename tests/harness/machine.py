@@ -1,4 +1,4 @@
-"""What this machine has: rights, commands, tracefs, ports, small disks. A test that cannot run here skips with the reason."""
+"""Capabilities of this machine: permissions, commands, tracefs, ports, small disks. A test that cannot run here skips with the reason."""
 import os
 import random
 import shutil
@@ -33,7 +33,7 @@ def need_command(*names):
 
 
 def sanitizers():
-    """What the libsonde of this build is compiled with; a program that links it must be too."""
+    """The sanitizers of this build of libsonde; a program that links it must use the same."""
     needed = subprocess.run([need_command("readelf"), "-d", BUILD / "lib/libsonde.so"], capture_output=True, text=True, timeout=60).stdout
     return [kind for kind, name in (("address", "libasan"), ("undefined", "libubsan"), ("thread", "libtsan")) if name in needed]
 
@@ -45,7 +45,7 @@ def root():
 
 @pytest.fixture(scope="session")
 def tracefs():
-    """tracefs mounted, as perf and bpftrace want it; taken away again if it was not there."""
+    """Mounts tracefs, as perf and bpftrace need it; unmounts it again if it was not mounted."""
     need_root()
     mounted = False
     if not (TRACEFS / "events").is_dir():
@@ -60,7 +60,7 @@ def tracefs():
 
 @pytest.fixture
 def perf(tracefs):
-    """A function that runs perf with arguments. Debian's perf is older than some kernels; that is fine for what is asked of it."""
+    """A function that runs perf with arguments. Debian's perf is older than some kernels; that is sufficient here."""
     path = need_command("perf")
     probe = subprocess.run([path, "stat", "-e", "cpu-clock", "true"], capture_output=True, text=True)
     if probe.returncode != 0:
@@ -69,17 +69,18 @@ def perf(tracefs):
                                                         errors="replace", **options)
 
 
-_given_ports = []  # the sockets that say so
+_given_ports = []  # sockets that mark the ports as taken
 
 
 def free_port():
-    """One that nobody else gets, in this process or beside it: an agent binds it a second later. Below those that the kernel gives to who asks for any."""
+    """A port that is given to no other test, in this process or in parallel ones: an agent binds it a second later. Below the kernel's ephemeral
+    port range."""
     first_of_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         number = random.randrange(10000, max(first_of_kernel, 20000))
         given = socket.socket(socket.AF_UNIX)
         try:
-            given.bind(f"\0sonde-test-port-{number}")  # a name that lives as long as we do, where the port does
+            given.bind(f"\0sonde-test-port-{number}")  # an abstract socket lives as long as this process, and so does the port
             with socket.socket() as s:
                 s.bind(("127.0.0.1", number))
         except OSError:
@@ -96,7 +97,7 @@ def port():
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """small_disk(KIB) mounts a file system of that size and returns where it is."""
+    """small_disk(KIB) mounts a file system of that size and returns its path."""
     place = tmp_path / "small"
 
     def mount(size_kib):

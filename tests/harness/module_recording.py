@@ -1,4 +1,4 @@
-"""Recordings that the tests of a module share."""
+"""Recordings shared by the tests of a module."""
 import os
 import signal
 
@@ -29,7 +29,7 @@ class Stage:
         return Workload(self.run(*command, **options))
 
     def record(self, *arguments, output="live.folded"):
-        """A running `sonde record` that counts."""
+        """A running `sonde record` that has started counting."""
         ready, write = os.pipe()
         try:
             running = self.run(self.sonde, "record", "--ready-fd", write, "-o", self.folder / output, *arguments, pass_fds=[write])

@@ -4,4 +4,4 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
-WORKLOADS = TOP / "build/workloads"  # also for builds with sanitizers: they get none of the project's flags, and Go's take long to build
+WORKLOADS = TOP / "build/workloads"  # also for builds with sanitizers: workloads are built without the project's flags, and Go's take long to build

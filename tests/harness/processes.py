@@ -13,8 +13,8 @@ from harness.machine import skip
 
 
 def wait_for(condition, timeout_s=30, what="the condition", seen=None):
-    """Polls until `condition()` is true and returns its value. The time-out is a net, never the measure of a test. `seen`: what the
-    condition keeps of what it saw, told when it was in vain."""
+    """Polls until `condition()` is true and returns its value. The time-out is only a safety net. `seen`: what the condition observed, reported on
+    failure."""
     ends = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -26,7 +26,7 @@ def wait_for(condition, timeout_s=30, what="the condition", seen=None):
 
 
 def descriptors(pid):
-    """Path of each under /proc and what it is of; without those closed while they are looked at."""
+    """{path under /proc: target} of each descriptor; without those closed meanwhile."""
     found = {}
     for entry in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
         try:
@@ -37,7 +37,7 @@ def descriptors(pid):
 
 
 def command_line(pid):
-    """As bytes; empty of one that has gone."""
+    """As bytes; empty if the process has exited."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -45,7 +45,7 @@ def command_line(pid):
 
 
 def command_name(pid):
-    """Empty of one that has gone."""
+    """Empty if the process has exited."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
@@ -53,7 +53,7 @@ def command_name(pid):
 
 
 def helper_of(pid):
-    """The process that opens files for an agent or a recording."""
+    """The helper process that opens files for an agent or a recording."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
     if not children.exists():
         skip("this kernel does not list children")
@@ -66,7 +66,7 @@ EPOLL_WAITS = {"232", "281"} if platform.machine() == "x86_64" else {"22"}
 
 
 def system_call(pid):
-    """The number of the one that the main thread sleeps in, as text; "running"; empty of a process that has gone."""
+    """The number of the system call in which the main thread sleeps, as text; "running"; empty if the process has exited."""
     try:
         return Path(f"/proc/{pid}/syscall").read_text().split()[0]
     except OSError:
@@ -85,7 +85,7 @@ def memory_bytes(pid, field="VmRSS"):
 
 
 def resident_bytes(pid):
-    """(without, of) the pages of BPF maps, which are the kernel's: the rings are mapped twice."""
+    """(without, of) the pages of BPF maps, which belong to the kernel: the rings are mapped twice."""
     size, maps, is_map = 0, 0, False
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
         if line.startswith("Rss:"):
@@ -97,12 +97,12 @@ def resident_bytes(pid):
 
 
 def bpf_objects(pid):
-    """{("map" or "prog", its number): bytes} of the BPF maps and programs that a process has descriptors of."""
+    """{("map" or "prog", id): bytes} of the BPF maps and programs that a process has descriptors of."""
     found = {}
     for entry in os.scandir(f"/proc/{pid}/fdinfo"):
         try:
             fields = dict(re.findall(r"^(\w+):\s*(\S+)$", Path(entry.path).read_text(), re.M))
-        except OSError:  # closed since
+        except OSError:  # closed meanwhile
             continue
         found.update({(kind, int(fields[kind + "_id"])): int(fields.get("memlock", 0)) for kind in ("map", "prog") if kind + "_id" in fields})
     return found

@@ -2,7 +2,8 @@
 import json
 import re
 
-MARKERS = {  # which tier of tools/run-tests runs a test; one without a marker of the first two is of `make test`, which no chance decides
+MARKERS = {  # which tier of tools/run-tests runs a test; a test without one of the first two markers belongs to `make test`, whose results do not
+             # depend on random sampling
     "statistical": "decided by random sampling, load, wall time, CPU, memory or sample counts: `make test-statistical`",
     "peer": "needs another project's program beyond Debian's interpreters and compilers: `make test-peers`",
     "alone": "makes an assertion about the whole node: no other test runs meanwhile",
@@ -24,7 +25,7 @@ def pytest_configure(config):
 
 class _Results:
     config = None
-    seconds = 0  # of what was run since the last result
+    seconds = 0  # since the last result
 
     @classmethod
     def add(cls, outcome, nodeid, why="", details="", place=""):

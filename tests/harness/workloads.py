@@ -13,7 +13,7 @@ from packages import exclusive
 
 
 def workload_path(name):
-    """Builds a program of tests/workloads if need be; skips when its compiler is missing."""
+    """Builds a program of tests/workloads if necessary; skips when its compiler is missing."""
     compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
@@ -26,7 +26,7 @@ def workload_path(name):
 
 def go_pprof(*arguments):
     """What `go tool pprof` prints."""
-    # Newer Go compiles its pprof when it is first used: kept with the workloads' own. A busy machine takes minutes for it.
+    # Newer Go compiles its pprof on first use: kept with the workloads' own cache. On a busy machine this takes minutes.
     done = subprocess.run([need_command("go"), "tool", "pprof", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
                           errors="replace", env=dict(os.environ, GOCACHE=str(WORKLOADS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=tempfile.gettempdir()))
     if done.returncode != 0 and "no such tool" in done.stderr:
@@ -46,19 +46,19 @@ class Workload:
         return {line.partition(" ")[0]: line.partition(" ")[2] for line in self.running.out.splitlines()}
 
     def threads(self):
-        """[(thread's name, its stack)] of a workload that prints them."""
+        """[(thread name, its stack)] of a workload that prints them."""
         lines = [line.split(" ", 1)[1].rpartition(" ") for line in self.running.out.splitlines() if line.startswith("thread ")]
         return [(name, stack) for name, _, stack in lines]
 
     def end(self):
-        """Waits for its end; the CPU it used, in nanoseconds, if it says so."""
+        """Waits for its exit; returns the CPU time it used, in nanoseconds, if it prints it."""
         assert self.running.wait(60) == 0, self.running.error
         return int(self.facts().get("cpu_ns", 0))
 
 
 @pytest.fixture
 def workload(run):
-    """workload(name, arguments...) builds a program of tests/workloads, starts it and waits until its stack stands."""
+    """workload(name, arguments...) builds a program of tests/workloads, starts it and waits until it is ready."""
     numbers = itertools.count()
 
     def start(name, *arguments, path=None, **options):

@@ -1,4 +1,4 @@
-"""What tests/kernels/run needs for causes.sh: kernel modules, programs, and a judgement of what it says on the console."""
+"""What tests/kernels/run needs for causes.sh: kernel modules, programs, and the evaluation of its console output."""
 import json
 import re
 import shutil
@@ -8,15 +8,14 @@ from pathlib import Path
 MODULES = ("brd", "dm-mod", "dm-delay", "sch_netem")
 COMMANDS = ("tc", "dmsetup")
 SLACK_NS = 10_000_000
-# Route: kind, what was injected at least, what a detail says. netem holds each packet back for 80 ms: the connection's two, the
-# request and the reply. dm-delay holds each read or write back for 100. 40 ms of CPU at 5 in each 100 take seven more periods, if
-# all of the 5 are had.
+# Route: kind, minimum injected delay, text in the detail. netem delays each packet by 80 ms: the connection's two, the request and the reply.
+# dm-delay delays each read or write by 100. 40 ms of CPU at 5 in each 100 take seven more periods, if the whole 5 are available.
 INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, "127.0.0.1:8002"),
             "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
 
 
 def keep_modules(tree, folder):
-    """Of an unpacked kernel package, uncompressed."""
+    """From an unpacked kernel package, uncompressed."""
     folder.mkdir(exist_ok=True)
     for name in MODULES:
         for path in Path(tree).glob(f"**/{name}.ko*"):
@@ -25,7 +24,7 @@ def keep_modules(tree, folder):
 
 
 def why_not(modules):
-    """Why the causes cannot be tried, or None."""
+    """The reason why the causes cannot be tested, or None."""
     missing = [name for name in MODULES if not (modules / f"{name}.ko").exists()] + [name for name in COMMANDS if not find(name)]
     return f"not there: {', '.join(missing)}" if missing else None
 
@@ -35,7 +34,7 @@ def find(command):
 
 
 def put_in_place(root, place, modules, server):
-    """What is put into the initramfs; returns the line of the script that runs it."""
+    """Copies the files into the initramfs; returns the line of the script that runs them."""
     shutil.copytree(modules, root / "modules", dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_suffix(".sh"), root / "causes")
     place(root, server, "t/server")
@@ -49,12 +48,12 @@ def total(request, kind, detail=""):
 
 
 def wrong_with(request, kind, least_ns, detail):
-    """What is wrong with how a request was taken apart, or None."""
+    """The error in a request's latency breakdown, or None."""
     if sum(part["ns"] for part in request["parts"]) != request["duration_ns"]:
         return "the parts do not sum to the duration"
-    # How much CPU a request takes in an emulator, and how long it waits for one there, is the emulator's matter.
-    told = {part["kind"] for part in request["parts"]} - ({"cpu", "run_queue", "unattributed"} - {kind})
-    if max(told, key=lambda k: total(request, k), default=None) != kind:
+    # How much CPU time a request takes in an emulator, and how long it waits for a CPU, depends on the emulator.
+    counted = {part["kind"] for part in request["parts"]} - ({"cpu", "run_queue", "unattributed"} - {kind})
+    if max(counted, key=lambda k: total(request, k), default=None) != kind:
         return f"most of what it waited for is not {kind}"
     found = total(request, kind, detail) + (total(request, "run_queue") if kind != "run_queue" else 0)
     if found < least_ns - SLACK_NS:

@@ -1,6 +1,6 @@
-# Runs inside the emulated machine, after tests/kernels/run has put everything in place: causes of slowness that the machine of the
-# other tests has no kernel modules for (netem, dm-delay), and those that other kernels tell in other ways. tests/kernels/causes.py
-# judges what `sonde why` says of them. The server's pages are in tests/workloads/servers/server.c.
+# Runs inside the emulated machine, after tests/kernels/run has copied all files: causes of slow requests that need kernel
+# modules which the machine of the other tests lacks (netem, dm-delay), and causes that other kernels report differently.
+# tests/kernels/causes.py evaluates the output of `sonde why`. The server's pages are in tests/workloads/servers/server.c.
 say() { echo "@@@ causes $*"; }
 get() { wget -q -O /dev/null "http://127.0.0.1:$1" || say "failed: $1"; }
 

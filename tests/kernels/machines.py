@@ -1,6 +1,6 @@
-"""What tests/kernels/run boots a kernel on, by architecture: the emulator, and where the programs that run there come from. Those for x86-64
-are this system's own; those for arm64 are cross-compiled, and their libraries and busybox are Debian's, from the sysroot of
-tests/arm64/build: there only libsonde's probes and what attaches to them are tried."""
+"""The machine that tests/kernels/run boots a kernel on, by architecture: the emulator, and the origin of the programs that run there. Those for
+x86-64 are this system's own; those for arm64 are cross-compiled, and their libraries and busybox come from Debian's sysroot of
+tests/arm64/build: there only libsonde's probes and their consumers are tested."""
 import re
 import shutil
 import subprocess
@@ -18,10 +18,10 @@ def output(*command):
 class Amd64:
     name, only = "amd64", ()
     tools = ("qemu-system-x86_64", "busybox")
-    # Software emulation always: KVM inside a virtual machine may be there and not work, and a test should not depend on it.
-    # Both CPUs on one thread: side by side, QEMU 7.2 now and then runs code that the kernel has just changed as it was (a stray int3
-    # when tracepoints are attached), and the guest dies. It also dies when the flags behind a cmpxchg16b are spoilt, one thread or not:
-    # so it has none. On a busy machine the timer's interrupts may come too late for the kernel to believe in them: it is not to check.
+    # Always software emulation: KVM inside a virtual machine may exist and not work, and a test should not depend on it. Both CPUs on one thread: in
+    # parallel, QEMU 7.2 occasionally runs code that the kernel has just changed in its old form (a stray int3 when tracepoints are attached), and the
+    # guest crashes. It also crashes when the flags after a cmpxchg16b are corrupted, with one thread or several: so the instruction is disabled. On a
+    # busy machine timer interrupts may arrive too late for the kernel's check of them: it is disabled.
     emulator = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max,-cx16", *MEMORY]
     arguments = f"console=ttyS0 {KERNEL} no_timer_check"
 
@@ -29,7 +29,7 @@ class Amd64:
         self.build = build
 
     def prepare(self):
-        """Why there is nothing to run, or None."""
+        """The reason why there is nothing to run, or None."""
         if not (self.build / "sonde").exists():
             return f"{self.build} has not been built"
         done = subprocess.run(["make", "-s", "-C", TOP / "tests/workloads", f"OUT={self.build}/workloads", "deep", "server"], stdin=subprocess.DEVNULL,
@@ -40,11 +40,11 @@ class Amd64:
         return Path(shutil.which("busybox"))
 
     def loaded_when_needed(self):
-        """What `sonde up` and `sonde why` load themselves (ARCHITECTURE.md), which no list of libraries has."""
+        """Libraries that `sonde up` and `sonde why` load themselves (ARCHITECTURE.md), which ldd does not list."""
         return [Path("/usr/lib/x86_64-linux-gnu", name) for name in ("libcurl.so.4", "libmicrohttpd.so.12")]
 
     def libraries(self, path):
-        """The shared libraries of a program, its loader included, {where it belongs: where it is}; none when it is static."""
+        """The shared libraries of a program, its loader included, {target path: source path}; none when it is static."""
         return {Path(found): Path(found) for found in re.findall(r"(/\S+) \(0x", output("ldd", path))}
 
 
@@ -65,7 +65,7 @@ class Arm64:
         return self.sysroot / "bin/busybox"
 
     def libraries(self, path):
-        """Of itself only: those of its libraries are asked for when they are placed."""
+        """Only direct dependencies: those of the libraries are resolved when the libraries are placed."""
         said = output("readelf", "-ldW", path)
         found = {}
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]|interpreter: .*/(.*)\]", said):

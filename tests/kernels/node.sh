@@ -1,5 +1,5 @@
-# Runs inside the emulated machine, after tests/kernels/run has put everything in place: what doctor says; what record sees, of a CPU that
-# goes and comes back too; containers and units where only cgroup v2 is mounted. Writes the lines that cmocka writes.
+# Runs inside the emulated machine, after tests/kernels/run has copied all files: the output of doctor; recordings, also of a CPU that goes
+# offline and online; containers and units where only cgroup v2 is mounted. Prints lines in cmocka's format.
 verdict() {
     if [ "$2" = 0 ]; then
         echo "[       OK ] $1"
@@ -9,8 +9,8 @@ verdict() {
         echo "[  FAILED  ] $1"
     fi
 }
-# There are samples of the recursion under the command $1, and nearly all of them are whole. What share of all they are, and how many, is a
-# matter of how fast the machine is.
+# There are samples of the recursion under the command $1, and nearly all of them are complete. Their number and fraction depend on the
+# speed of the machine.
 whole() {
     awk -v name="$1" 'index($0, name ";") == 1 && /recurse|deep_leaf/ {all += $NF; if (/_start;.*;main;recurse;/) good += $NF}
         END {exit !(good >= 10 && good >= 0.95 * all)}' /tmp/node.folded
@@ -24,7 +24,7 @@ for probe in "cpu samples" requests "traced requests" "user stacks of waits" "li
     grep -qF "{\"attached\":true,\"probe\":\"$probe\"," /tmp/said || doctor=1
 done
 verdict doctor $doctor
-/t/sonde doctor # for who reads the console
+/t/sonde doctor # for readers of the console
 
 echo "[ RUN      ] record"
 /t/sonde record -F 99 -o /tmp/node.folded -- /t/deep 40 3 >/tmp/said 2>&1 && whole deep
@@ -34,7 +34,7 @@ echo "[ RUN      ] cpu_goes_and_comes"
 cp /t/deep /tmp/returned
 cat >/tmp/scenario <<'END'
 CPU=/sys/devices/system/cpu/cpu1/online
-# Forked before and executed after: nobody sees the second while the CPU has no event yet.
+# Forked before and executed after: the exec is not recorded, because the CPU has no perf event yet.
 sh -c 'until [ -e /tmp/go ]; do usleep 1000; done; exec taskset 2 /tmp/returned 40 8' >/dev/null &
 echo 0 >$CPU
 /t/deep 40 3 >/dev/null
@@ -59,7 +59,7 @@ kill $inside $unit
 zcat /tmp/inside.pb.gz | grep -q $id && ! zcat /tmp/inside.pb.gz | grep -q web.service && zcat /tmp/unit.pb.gz | grep -q web.service
 verdict cgroup_v2_alone $?
 
-# Its names were not there when those of the kernel were first asked for, and its code is where nothing was.
+# Its symbols were not loaded when the kernel's were first read, and its code is at formerly unused addresses.
 echo "[ RUN      ] module_loaded_later"
 cat >/tmp/scenario <<'END'
 dd if=/dev/urandom of=/dev/null bs=1M count=20 2>/dev/null

@@ -2,7 +2,7 @@
 
 
 def without_kernel(lines):
-    """{stack: count} of the user's part: the kernel's names are those of now, and BPF programs come and go. What was lost is in it."""
+    """{stack: count} of the user part: kernel names are those of the present system, and BPF programs come and go. Includes what was lost."""
     stacks = {}
     for line in lines:
         stack, count = line.rsplit(" ", 1)

@@ -1,8 +1,9 @@
-/* Replays a recorded wire with caches that forget: `replay-trimmed WIRE MEMORY_BYTES EVERY [ENTRIES [PACKETS NAME...]]`. The pipeline may hold
- * MEMORY_BYTES (0: plenty), each of its caches ENTRIES (0: as many as that allows), and after every EVERYth sample (0: never), in the middle of
- * a turn, all that its caches hold is given back. Writes folded stacks, and as comments what was lost; and to the file PACKETS what would be sent
- * of the processes of these names, without the kernel's frames, which are named as of now. test_replay.py and test_caches.py compare: a cache
- * saves work and changes no output. */
+/* Replays a recording with small or emptied caches: `replay-trimmed WIRE MEMORY_BYTES EVERY [ENTRIES [PACKETS
+ * NAME...]]`. The pipeline may hold MEMORY_BYTES (0: plenty), each of its caches ENTRIES (0: as many as that allows),
+ * and after every EVERYth sample (0: never), in the middle of a turn, all caches are emptied. Writes folded stacks,
+ * with losses as comments; and to the file PACKETS the export of the processes of these names, without kernel frames,
+ * which have their present names. test_replay.py and test_caches.py compare: a cache saves work and does not change
+ * output. */
 #include "agent/pipeline.h"
 #include "export/export.h"
 #include "export/otlp_profiles.h"
@@ -16,7 +17,7 @@
 struct replay {
     struct pipeline *pipeline;
     struct profile *profile, *sent;
-    char **names; /* NULL after the last */
+    char **names; /* NULL-terminated */
     unsigned long every, entries, count;
 };
 
@@ -63,7 +64,7 @@ static int take_sample(void *context, const struct sample *sample)
     return error;
 }
 
-/* What the caches cost, to stderr: whether they forgot at all. */
+/* Prints the work of the caches to stderr, which shows whether they evicted anything. */
 static void tell_work(const struct pipeline *p)
 {
     static const char *const names[] = {"sonde_self_symbol_file_openings", "sonde_self_symbol_index_builds", "sonde_self_unwind_cache_builds",

@@ -1,9 +1,8 @@
-"""Every cache between a sample and a packet holds so few entries that it forgets what it has just read, and what is sent is the same, byte by byte.
-What is replayed runs through more files, functions and names than that, again and again; the caches of the kernel's names, which are those of now, are
-in tests/unit/resolve/kernel/test_kernel.c. What caches that are emptied do to several programs at once is in test_replay.py.
-
-Of Python the decoded lines are such a cache. The names are none: the BPF programs report each code object once, and a replay, which cannot ask them,
-is to keep what was reported, whatever is trimmed. That has a bound of its own, by memory (tests/unit/resolve/interpreter/test_python.c)."""
+"""Every cache between a sample and a packet has so few entries that it evicts what it has just read, and the exported packets are identical, byte
+by byte. The replayed programs repeatedly use more files, functions and names than fit; the caches of kernel names, which have their present
+names, are tested in tests/unit/resolve/kernel/test_kernel.c. Emptied caches with several programs at once are tested in test_replay.py. Decoded
+Python lines are such a cache. Names are not: the BPF programs report each code object once, and a replay, which cannot request them again, must
+keep what was reported, whatever is trimmed. They have a memory bound of their own (tests/unit/resolve/interpreter/test_python.c)."""
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from harness.recording import FIRED
 from harness.workloads import workload_path
 
 FILES, ROUNDS = 24, 2  # as many libraries as tests/workloads/many_files/main.cpp enters
-PROGRAM, PYTHON = "forgotten", "told-once"
+PROGRAM, PYTHON = "evicted", "emitted-once"
 PROGRAMS = PROGRAM, "deeper", PYTHON
 PYTHON_FUNCTIONS = 60
 SOURCES = TOP / "tests/workloads/many_files"
@@ -39,7 +38,8 @@ def many_files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recorded(sonde, tmp_path_factory, many_files):
-    """The recorder stands still while the programs run, so no unwind table of theirs gets into the kernel: all their stacks are walked in the replay."""
+    """The recorder is stopped while the programs run, so none of their unwind tables is loaded into the kernel: all their stacks are walked in the
+    replay."""
     need_root()
     folder = tmp_path_factory.mktemp("recorded")
     deeper = shutil.copy(workload_path("deep"), folder / "deeper")
@@ -65,9 +65,9 @@ def recorded_python(sonde, tmp_path_factory):
         lines += [f"def told_{i}():", *["    os.getppid()"] * 5, *([f"    told_{i - 1}()"] if i % 4 else [])]
     lines += ["print(f'pid {os.getpid()}\\nready', flush=True)", "signal.sigwait({signal.SIGUSR1})", "for _ in range(3):",
               f"    for f in [{', '.join(f'told_{i}' for i in range(PYTHON_FUNCTIONS))}]:", "        f()"]
-    (folder / "told.py").write_text("\n".join(lines))
+    (folder / "emitted.py").write_text("\n".join(lines))
     with Stage(sonde, folder) as stage:
-        python = stage.workload(folder / PYTHON, folder / "told.py")
+        python = stage.workload(folder / PYTHON, folder / "emitted.py")
         recording = stage.record("--event", FIRED, "--record-events", folder / "wire", "-p", python.pid)
         fire_all(python)
         stage.end(recording)

@@ -1,4 +1,4 @@
-"""Replay: what was recorded on the wire says the same again, without the kernel and without rights, as often as one likes."""
+"""Replay: a recording yields the same output again, without the kernel and without privileges, any number of times."""
 import json
 import os
 import shutil
@@ -16,11 +16,11 @@ from harness.processes import cpu_seconds, wait_for
 from harness.recording import Profile
 from harness.workloads import workload_path
 
-PROGRAM = "replayed"  # a name that nothing else here has
+PROGRAM = "replayed"  # a name that no other program here has
 
 
 def folded(path):
-    """{stack: count}, without the samples that say of themselves that they are not whole."""
+    """{stack: count}, without the samples that are marked as truncated."""
     samples = {}
     for line in path.read_text(errors="replace").splitlines():
         stack, count = line.rsplit(" ", 1)
@@ -35,7 +35,7 @@ def copy_of_deep(folder):
 
 @pytest.fixture(scope="module")
 def recorded(sonde, tmp_path_factory):
-    """A wire file of programs that are older than the recording and gone at replay, each with a hundred samples or so, and what was written live."""
+    """A recording of programs that started before it and are gone at replay, each with about a hundred samples, and the live output."""
     need_root()
     folder = tmp_path_factory.mktemp("recorded")
     with Stage(sonde, folder) as stage:
@@ -72,21 +72,21 @@ def test_twice_is_equal(sonde, recorded, tmp_path):
 
 
 def forgetful(wire, memory_mib, every):
-    """{stack: count} of a replay with caches that are emptied after `every` samples and may hold so much."""
+    """{stack: count} of a replay whose caches are emptied after every `every` samples and have this size."""
     done = subprocess.run([BUILD / "tests/replay-trimmed", wire, str(memory_mib << 20), str(every)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return without_kernel(done.stdout.splitlines())
 
 
 def only_stacks(stacks, programs=None):
-    """Without the comments that say what was lost."""
+    """Without the comments that count losses."""
     return {stack: count for stack, count in stacks.items() if not stack.startswith("#") and (programs is None or stack.split(";")[0] in programs)}
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("memory_mib,every", [(0, 1), (0, 7), (8, 0), (8, 1)])
 def test_a_cache_changes_nothing(sonde, recorded, tmp_path, memory_mib, every):
-    """Emptied after every sample, or after each seventh; and of a small size: the same stacks and the same losses."""
+    """Emptied after every sample, or after each seventh; and with a small size: the same stacks and the same losses."""
     wire, _ = recorded
     replay(sonde, wire, tmp_path / "a.folded")
     plain, again = forgetful(wire, 0, 0), forgetful(wire, memory_mib, every)
@@ -100,13 +100,13 @@ def running_names():
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
             names.add(path.read_text(errors="replace").rstrip("\n"))
-        except OSError:  # it has ended
+        except OSError:  # it has exited
             pass
     return names
 
 
 @pytest.mark.statistical
-@pytest.mark.timeout(900)  # rows of all that ran are made anew again and again, also of the largest compiler
+@pytest.mark.timeout(900)  # unwind tables of all programs are built again and again, also of the largest compiler
 def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_path):
     wire = tmp_path / "node.wire"
     deep = workload("deep", "200", "600", path=copy_of_deep(tmp_path))
@@ -117,20 +117,20 @@ def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_pa
     replay(sonde, wire, tmp_path / "a.folded")
     plain, again = forgetful(wire, 0, 0), forgetful(wire, 0, 7)
     once = without_kernel((tmp_path / "a.folded").read_text().splitlines())
-    # The files of programs that came and went on this machine may have gone as well, between two replays.
+    # Files of short-lived programs on this machine may also have disappeared between two replays.
     lasting = {PROGRAM, "sonde"} | before & running_names()
     assert only_stacks(plain, lasting) == only_stacks(once, lasting) == only_stacks(again, lasting)
     assert sum(count for stack, count in plain.items() if "deep_leaf" in stack) > 100
 
 
 def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
-    """Rate and length as recorded, whatever the replay's own are; and no day, which the wire does not hold."""
+    """Rate and length as recorded, whatever options the replay has; and no date, which the recording does not contain."""
     wire, _ = recorded
     for name in ("a.json", "b.json"):
         replay(sonde, wire, tmp_path / name)
     said, again = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
     times = [[{key: profile[key] for key in ("name", "unit", "startValue", "endValue", "weights")} for profile in one["profiles"]] for one in (said, again)]
-    assert times[0] == times[1]  # frames of the kernel are named as of now, see without_kernel
+    assert times[0] == times[1]  # kernel frames have their present names, see without_kernel
     assert said["name"] == "sonde" and said["sonde"]["start_time_unix_ms"] == 0
     assert said["sonde"]["period_ns"] == 1000000000 // 199 and said["sonde"]["duration_ns"] == again["sonde"]["duration_ns"] > 0, said["sonde"]
     done = subprocess.run([sonde, "record", "--replay", wire, "-F", "19", "-o", tmp_path / "c.json"], capture_output=True, text=True)
@@ -168,7 +168,7 @@ def test_damaged_files(sonde, recorded, tmp_path, damage):
 
 
 class Wire:
-    """A wire file made by hand: its records, a microsecond apart (probes/*.h)."""
+    """A recording built by hand: its records, a microsecond apart (probes/*.h)."""
     FORK, EXEC, MMAP, CPU_SAMPLE = 16, 17, 20, 1
     PID = 0x40000000  # larger than any
 
@@ -193,7 +193,7 @@ class Wire:
 
 
 def test_program_in_the_middle_of_exec(sonde, tmp_path):
-    """From its exec on a process is the new program, which says where its file is only when it maps that."""
+    """After its exec a process is the new program, whose file is only known when it is mapped."""
     wire, path, out = Wire(), tmp_path / "made.wire", tmp_path / "made.pb.gz"
     wire.add(wire.FORK, struct.pack("<II", wire.PID + 1, wire.PID + 1))
     for name in ("first", "second", "third"):
@@ -203,7 +203,7 @@ def test_program_in_the_middle_of_exec(sonde, tmp_path):
         wire.map("//anon")
         wire.map("/bin/other", pid=wire.PID + 2)
         wire.sample()
-        if name != "second":  # which executes the third before it has mapped anything
+        if name != "second":  # which calls exec() for the third before it has mapped anything
             wire.map(f"/bin/{name}", 0x600000)
             wire.sample()
     path.write_bytes(wire.data)

@@ -1,5 +1,6 @@
-/* The wall clock of one program, set from outside: preloaded into it, CLOCK_REALTIME is the kernel's and the nanoseconds that stand
- * in the file WORKLOAD_CLOCK (int64_t). The machine's own clock is everybody's, and a time namespace has none. */
+/* Sets the wall clock of one program: when preloaded, CLOCK_REALTIME is the kernel's plus the nanoseconds in the file
+ * WORKLOAD_CLOCK (int64_t). The machine's own clock is shared by all processes, and a time namespace does not
+ * virtualise it. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>

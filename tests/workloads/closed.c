@@ -1,4 +1,4 @@
-/* Takes down a library that burns CPU on its way out: `closed LIBRARY [SECONDS]`. */
+/* Closes a library that burns CPU in its destructor: `closed LIBRARY [SECONDS]`. */
 #include "workload.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* A library with something to be taken down, as C++ has static objects: by __cxa_finalize, which __do_global_dtors_aux calls. That one
- * is of the compiler's crtstuff.o and has no call frame information, only a frame pointer. */
+/* A library with a destructor, like C++'s static objects: run by __cxa_finalize, which __do_global_dtors_aux calls.
+ * The latter is in the compiler's crtstuff.o and has no call frame information, only a frame pointer. */
 #include "workload.h"
 
 extern void *__dso_handle;

@@ -1,9 +1,7 @@
-/* Two threads that publish the request that they work for as OTEP 4947 has it (contexts_library.c), and say
- * which: "ids burn_outer-TID TRACE_ID SPAN_ID". In burn_outer and nap_outer they work for it; in burn_torn
- * and nap_torn the record is being written; in burn_nobody and nap_nobody there is none. `contexts
- * [LIBRARY]`, the latter if compiled to load it.
- *
- * With WORKLOAD_FIRE=N they wait for SIGUSR1, then do N rounds with a getppid() in each of burn_*, and end. */
+/* Two threads that publish their request as in OTEP 4947 (contexts_library.c), and print it: "ids burn_outer-TID
+ * TRACE_ID SPAN_ID". In burn_outer and nap_outer they work for it; in burn_torn and nap_torn the record is being
+ * written; in burn_unlinked and nap_unlinked there is none. `contexts [LIBRARY]`, the latter if compiled to load it.
+ * With WORKLOAD_FIRE=N they wait for SIGUSR1, then do N rounds with a getppid() in each of burn_*, and exit. */
 #include "workload.h"
 
 #include <dlfcn.h>
@@ -34,7 +32,7 @@ static long firings;
     }
 BURNS(burn_outer, 3)
 BURNS(burn_torn, 5)
-BURNS(burn_nobody, 7)
+BURNS(burn_unlinked, 7)
 #define NAPS(name, microseconds)                                                                             \
     __attribute__((noinline)) static void name(void)                                                         \
     {                                                                                                        \
@@ -43,7 +41,7 @@ BURNS(burn_nobody, 7)
     }
 NAPS(nap_outer, 201)
 NAPS(nap_torn, 202)
-NAPS(nap_nobody, 203)
+NAPS(nap_unlinked, 203)
 
 static void on_fire(int number)
 {
@@ -81,8 +79,8 @@ static void *work(void *number)
         burn_torn();
         nap_torn();
         context_set(NULL);
-        burn_nobody();
-        nap_nobody();
+        burn_unlinked();
+        nap_unlinked();
     }
     return NULL;
 }

@@ -1,7 +1,7 @@
-/* Publishes a thread's context as OTEP 4947 has it; compiled in each way that reaches a thread's variable. */
+/* Publishes a thread's context as in OTEP 4947; compiled with each TLS model. */
 #include <stdint.h>
 
-#ifdef BIG /* more than the loader has room for beside the program's own */
+#ifdef BIG /* more than the loader's surplus of static TLS */
 __thread char big[1 << 20];
 char *touch(void)
 {

@@ -1,10 +1,11 @@
-/* A crowd of processes: `crowd COUNT ROUNDS MILLISECONDS [stay]` starts COUNT processes (fork and exec of itself), which sleep. When all do, one
- * after the other is woken, two at a time, works MILLISECONDS of CPU and sleeps again, COUNT * ROUNDS times. A member's number is its name
- * (crowd-42) and, digit by digit from the last, the functions that it works in, so a sample tells three times whose it is: by its pid, its
- * name and its stack. All end with the one that started them, even when it is killed: when the work is done, or with `stay` on SIGTERM.
- *
- * Told besides what every workload tells: `member NUMBER PID`, a line each; `short N WHY` where no more than N could be started; `worked`; at the
- * end how many ended well, how much CPU they used, how often they were taken off it, and how much their starting took here. */
+/* Many processes: `crowd COUNT ROUNDS MILLISECONDS [stay]` starts COUNT processes (fork and exec of itself), which
+ * sleep. When all do, they are woken one after the other, two at a time; each works MILLISECONDS of CPU and sleeps
+ * again, COUNT * ROUNDS times in total. A member's number is its name (crowd-42) and, digit by digit from the last,
+ * the functions that it works in, so a sample identifies its process three times: by pid, name and stack. All exit
+ * with the one that started them, even when it is killed: when the work is done, or with `stay` on SIGTERM. Printed in
+ * addition to what every workload prints: `member NUMBER PID`, a line each; `short N WHY` where no more than N could
+ * be started; `worked`; at the end how many exited cleanly, how much CPU they used, how often they were preempted, and
+ * how much CPU time starting them took here. */
 #include "workload.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #define DIGITS   4
 #define TOGETHER 2
-#define TURNS    100 /* descriptors: a byte each for whoever is to work; and of whoever sleeps */
+#define TURNS    100 /* descriptors: a byte per turn to work; and a byte per sleeping member */
 #define WORDS    101
 
 typedef void digit(unsigned rest, int left, uint64_t until_ns);
@@ -52,7 +53,7 @@ KEEP static void crowd_work(unsigned number, double milliseconds)
     STAY;
 }
 
-/* The kernel wakes the reader that has waited longest. No turn is left to come when the starter has gone. */
+/* The kernel wakes the reader that has waited longest. No turn is pending after the starter has exited. */
 static int member(unsigned number, double milliseconds)
 {
     char name[16], turn;
@@ -66,7 +67,7 @@ static int member(unsigned number, double milliseconds)
     return 1;
 }
 
-/* 0, or why not. */
+/* 0, or -errno. */
 static int start(unsigned number, char **argv)
 {
     char text[16];

@@ -1,5 +1,5 @@
-// C++ names and C++ frames: templates, lambdas, virtual calls through std::function, and exceptions that are thrown and caught all the
-// time on the way (`cxx [SECONDS] [throw]`), so that samples fall into the C++ run time's own unwinder.
+// C++ names and frames: templates, lambdas, virtual calls through std::function, and exceptions that are thrown and
+// caught continuously (`cxx [SECONDS] [throw]`), so that samples hit the C++ run time's own unwinder.
 #include "workload.h"
 
 #include <cstring>
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         STAY;
         return sum;
     };
-    // Between the virtual function and the lambda stand the library's own invokers, inlined or not as the compiler likes.
+    // Between the virtual function and the lambda are the library's own invokers, inlined at the compiler's discretion.
     workload_ready("main;shop::Loud::count;...;main::{lambda(int)#1}::operator();shop::Till<long>::ring;shop::leaf");
     int n = counter->count(add);
     STAY;

@@ -1,6 +1,6 @@
-/* Recursion to a depth given: `deep DEPTH [SECONDS]`. The frames differ in size (a third of them keep a buffer), so that a walker
- * that guesses instead of reading its rows goes wrong at once. Also built static, static-pie, no-pie, stripped and with its debug
- * information elsewhere. */
+/* Recursion to a given depth: `deep DEPTH [SECONDS]`. The frames differ in size (a third of them keep a buffer), so
+ * that a walker that guesses instead of using the unwind table fails at once. Also built static, static-pie, no-pie,
+ * stripped and with separate debug information. */
 #include "workload.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Does a known number of things, each in a function of its own, and says what the kernel accounts to it for them. `eventful PAGES CALLS`.
+/* Makes a known number of system calls and faults, each kind in a function of its own, and prints what the kernel accounts for them. `eventful PAGES CALLS`.
  *
  *     faults N          of touch_pages, by getrusage()
  *     naps N            of take_naps that waited for their timer (on a busy machine it may be there first), likewise
@@ -7,7 +7,7 @@
  *     mmap_bytes N      of map_memory; of map_in_vain none
  *     brk_bytes N       of grow_heap
  *     calls N           getppid() in call_kernel, and firings of workload:counted in fire_probe
- *     heard N           ... of these with somebody attached */
+ *     heard N           ... of these with a tracer attached */
 #include <sonde/probe.h>
 
 #include <stdio.h>
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     volatile char *memory = mmap(NULL, (size_t)(pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise((void *)memory, (size_t)(pages + 1) * PAGE, MADV_NOHUGEPAGE);
     setvbuf(stdout, NULL, _IONBF, 0);
-    sbrk(PAGE - (long)sbrk(0) % PAGE); /* from here on whole pages */
+    sbrk(PAGE - (long)sbrk(0) % PAGE); /* whole pages from here on */
     touch_pages(memory + pages * PAGE, 1);
 
     struct rusage before = usage();

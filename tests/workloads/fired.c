@@ -1,5 +1,5 @@
-/* Fires PROVIDER:some, declared as DECLARATION, with VALUES: every PAUSE_US microseconds until a SIGUSR1,
- * then a hundred times a second. */
+/* Fires PROVIDER:some, declared as DECLARATION, with VALUES: every PAUSE_US microseconds until a SIGUSR1, then a
+ * hundred times a second. */
 #include <sonde/probe.h>
 
 #include <signal.h>

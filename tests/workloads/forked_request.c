@@ -1,5 +1,5 @@
-/* Forks while a request is in flight, which only the parent ends; the child has three requests of its own: `forked_request MODE,SETTING=VALUE`,
- * after a SIGUSR1. Prints the child and its status. */
+/* Forks while a request is in flight, which only the parent ends; the child makes three requests of its own:
+ * `forked_request MODE,SETTING=VALUE`, after a SIGUSR1. Prints the child and its status. */
 #include <sonde/trace.h>
 #include <signal.h>
 #include <stdio.h>

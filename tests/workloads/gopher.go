@@ -1,7 +1,7 @@
-// Go frames: goroutines on stacks of their own, methods and closures. `gopher [SECONDS]`
-// With WORKLOAD_FIRE=N in the environment, SIGUSR1 makes the leaves call getppid() N times together, and the program ends.
-// With `churn`: garbage, which the collector makes those help with who make it, on the stack of their thread; goroutines that wait for
-// each other; stacks that grow.
+// Go frames: goroutines on stacks of their own, methods and closures. `gopher [SECONDS]` With WORKLOAD_FIRE=N in the
+// environment, SIGUSR1 makes the leaves call getppid() N times together, and the program exits. With `churn`: garbage,
+// which allocating goroutines help to collect, on the stack of their thread; goroutines that wait for each other;
+// stacks that grow.
 package main
 
 import (

@@ -1,6 +1,6 @@
-/* A program that hangs, in ways that are known: `hung deadlock` (two threads each wait for what the other one has), `hung deep DEPTH` (its one
- * thread waits under so many frames of a KiB) and `hung many COUNT` (so many threads wait, under 0 to 9 frames each). When all wait is seen
- * from outside only. Ends by a signal. */
+/* A program that hangs in known ways: `hung deadlock` (two threads each wait for the lock that the other holds), `hung
+ * deep DEPTH` (its only thread waits under DEPTH frames of a KiB) and `hung many COUNT` (COUNT threads wait, under 0
+ * to 9 frames each). Whether all wait must be observed from outside. Exits by a signal. */
 #include "workload.h"
 
 #include <pthread.h>

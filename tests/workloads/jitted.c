@@ -1,11 +1,12 @@
-/* JIT code, reported as runtimes report theirs: `jitted SECONDS map|memfd|dump|none`. Its stack is
- * main;jit_outer;native_middle;jit_inner;inner's loop, where the two of jit_ are made here (with frame pointers, as V8 and HotSpot make theirs)
- * and the one between is compiled (without). Before what is true comes what was true once, and lines that are not valid.
+/* JIT code, published as runtimes do: `jitted SECONDS map|memfd|dump|none`. Its stack is
+ * main;jit_outer;native_middle;jit_inner;inner's loop, where the two jit_ functions are generated at run time (with frame
+ * pointers, like V8's and HotSpot's) and the one between is compiled (without). Outdated and invalid entries precede the
+ * valid ones.
  *
- *     map     /tmp/perf-PID.map, with names as V8's
- *     memfd   the same, and the code lies in memory with a descriptor, as that of .NET
- *     dump    ./jit-PID.dump, with lines; jit_inner is reported elsewhere first, and moved
- *     none    nothing is reported
+ *     map     /tmp/perf-PID.map, with names in V8's form
+ *     memfd   the same, with the code in a memory file, as in .NET
+ *     dump    ./jit-PID.dump, with lines; jit_inner is loaded elsewhere first, and moved
+ *     none    nothing is published
  *
  * With WORKLOAD_FIRE=N: at SIGUSR1 jit_inner calls getppid() N times, an event to record, and the program ends. */
 #include "workload.h"

@@ -1,6 +1,7 @@
-// Labels of goroutines, as runtime/pprof sets them: over equal stacks, inherited, nested, none, more and longer than anybody keeps.
-// Work and waits. `labelled [PROFILE]` works until it is interrupted, and leaves Go's own profile of that.
-// With WORKLOAD_FIRE=N in the environment it waits for SIGUSR1, goes round once, and ends: its work is N calls of getppid().
+// Goroutine labels, as runtime/pprof sets them: over equal stacks, inherited, nested, none, more and longer ones than
+// Sonde keeps. Work and waits. `labelled [PROFILE]` works until it is interrupted, and writes Go's own profile of that.
+// With WORKLOAD_FIRE=N in the environment it waits for SIGUSR1, does one round, and exits: its work is N calls of
+// getppid().
 package main
 
 import (
@@ -18,7 +19,7 @@ var sink [64]uint64
 var fire, _ = strconv.Atoi(os.Getenv("WORKLOAD_FIRE"))
 var chance uint32 = 1
 
-// So that the work has no rhythm of its own that a profiler's could go with.
+// Random, so that the work has no period that could be in step with a profiler's.
 func some() int {
 	chance = chance*1664525 + 1013904223
 	return 1 + int(chance>>30)
@@ -46,7 +47,7 @@ func nested() {
 	pprof.Do(context.Background(), pprof.Labels("route", "/outer", "tenant", "one"), func(outer context.Context) {
 		pprof.Do(outer, pprof.Labels("route", "/inner"), func(context.Context) {
 			done := make(chan bool)
-			go func() { // which is born with them
+			go func() { // inherits them
 				burn(some())
 				done <- true
 			}()

@@ -1,8 +1,7 @@
-/* A program that looks like one of Go's, of VERSION, and gives its threads goroutines with labels of which
- * some cannot be so. At SIGUSR1 it goes round ROUNDS times: burn_true with the labels key=value, burn_lies
- * with others, CALLS calls of getppid() each. LIST: how labels are kept (Go 1.24 and later: a list; before: a
- * map); LABELS and CURG: where in a goroutine its labels are, and in a thread its goroutine. Not optimized:
- * nothing in it reads what it writes. */
+/* A program that looks like a Go program of VERSION, and gives its threads goroutines with labels, some of which are
+ * corrupt. At SIGUSR1 it makes ROUNDS rounds: burn_true with the labels key=value, burn_lies with others, CALLS calls
+ * of getppid() each. LIST: how labels are stored (Go 1.24 and later: a list; before: a map); LABELS and CURG: offsets
+ * of the labels in a goroutine, and of the goroutine in a thread. Not optimized: nothing in it reads what it writes. */
 #include "workload.h"
 
 #include <string.h>
@@ -91,10 +90,10 @@ static void go_round(void)
 #endif
     for (unsigned i = 0; i < sizeof(sets) / sizeof(*sets); i++)
         lie(&g, sets[i]);
-    lie((struct g *)40, set); /* nothing there */
+    lie((struct g *)40, set); /* unmapped */
     m.curg = &other;
     other.m = (struct m *)&g;
-    lie(&g, set); /* a goroutine of another thread's */
+    lie(&g, set); /* a goroutine of another thread */
     m.curg = 0;
     lie(&g, set);
     m.curg = &g;

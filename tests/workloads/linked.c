@@ -26,7 +26,7 @@
 static struct sonde_probe *enter, *leave;
 static volatile sig_atomic_t signals;
 static volatile uint64_t sink;
-static pthread_barrier_t told;
+static pthread_barrier_t ids_printed;
 static long firings;
 
 struct ids {
@@ -42,9 +42,9 @@ struct ids {
             WORKLOAD_SYSTEM_CALL();                                                                           \
     }
 
-BURNS(burn_outer, 3) /* different, or the compiler makes them one */
+BURNS(burn_outer, 3) /* different, or the compiler merges them */
 BURNS(burn_inner, 5)
-BURNS(burn_nobody, 7)
+BURNS(burn_unlinked, 7)
 
 static void on_signal(int number)
 {
@@ -57,7 +57,7 @@ static void begin(const struct ids *ids)
     sonde_probe_fire(enter, ids->high, ids->low, ids->span, 1);
 }
 
-/* NULL: nothing holds again */
+/* NULL: no request becomes active again */
 static void end(const struct ids *again)
 {
     static const struct ids none;
@@ -73,7 +73,7 @@ static void *work(void *argument)
     const long tid = syscall(SYS_gettid);
     printf("ids burn_outer-%ld %016lx%016lx %016lx\n", tid, outer.high, outer.low, outer.span);
     printf("ids burn_inner-%ld %016lx%016lx %016lx\n", tid, inner.high, inner.low, inner.span);
-    pthread_barrier_wait(&told);
+    pthread_barrier_wait(&ids_printed);
     while (signals == 0)
         usleep(1000);
     while (signals == 1) {
@@ -84,26 +84,26 @@ static void *work(void *argument)
         end(&outer);
         burn_outer();
         end(NULL);
-        burn_nobody();
+        burn_unlinked();
         if (firings)
             return NULL;
     }
     while (1)
-        burn_nobody();
+        burn_unlinked();
 }
 
-/* What "/ROUTE" does, with ids that its first letters make. */
+/* Serves "/ROUTE", with ids from its first letters. */
 static void serve(const char *route)
 {
     const struct ids a = {0x1111, (uint64_t)route[0] << 8 | (uint64_t)route[1], 0xc1},
                      b = {0x2222, a.low, 0xc2};
-    if (strncmp(route, "nobody", 6) != 0)
+    if (strncmp(route, "unlinked", 8) != 0)
         begin(&a);
     usleep(3000);
     if (strncmp(route, "several", 7) == 0)
         begin(&b);
     usleep(3000);
-    if (strncmp(route, "late", 4) != 0 && strncmp(route, "nobody", 6) != 0)
+    if (strncmp(route, "late", 4) != 0 && strncmp(route, "unlinked", 8) != 0)
         end(NULL);
 }
 
@@ -117,7 +117,7 @@ static void serve_connection(int fd)
         serve(route);
         if (write(fd, reply, sizeof(reply) - 1) < 0)
             break;
-        if (strncmp(route, "late", 4) == 0) /* goes on after its reply */
+        if (strncmp(route, "late", 4) == 0) /* continues after its reply */
             end(NULL);
     }
     close(fd);
@@ -153,10 +153,10 @@ int main(int argc, char **argv)
         return serve_on((uint16_t)atoi(argv[1]));
     firings = getenv("WORKLOAD_FIRE") ? atol(getenv("WORKLOAD_FIRE")) : 0;
     signal(SIGUSR1, on_signal);
-    pthread_barrier_init(&told, NULL, 3);
+    pthread_barrier_init(&ids_printed, NULL, 3);
     for (uintptr_t i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, work, (void *)(i + 1));
-    pthread_barrier_wait(&told);
+    pthread_barrier_wait(&ids_printed);
     printf("pid %d\nready\n", getpid());
     fflush(stdout);
     for (uintptr_t i = 0; firings && i < 2; i++)

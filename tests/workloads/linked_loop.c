@@ -26,7 +26,7 @@ static int to_pool[2];
 struct connection {
     int fd; /* -1: none */
     char route[64];
-    int steps; /* done */
+    int steps; /* completed */
 };
 
 static uint64_t id_of(const char *route)

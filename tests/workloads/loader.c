@@ -1,5 +1,5 @@
-/* Loads a library after it said that it is ready, and works in it: a mapping that appears in the middle. `loader LIBRARY [SECONDS]`
- * With WORKLOAD_FIRE it loads the library at SIGUSR1. */
+/* Loads a library after it has printed that it is ready, and works in it: a mapping that appears later. `loader
+ * LIBRARY [SECONDS]` With WORKLOAD_FIRE it loads the library at SIGUSR1. */
 #include "workload.h"
 
 #include <dlfcn.h>

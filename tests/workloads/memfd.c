@@ -1,4 +1,5 @@
-/* Runs a program that is in no directory: `memfd PROGRAM ARGUMENTS...` copies it into memory and executes that. */
+/* Runs a program without a path in any directory: `memfd PROGRAM ARGUMENTS...` copies it into memory and executes
+ * that. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

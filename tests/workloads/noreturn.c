@@ -1,5 +1,5 @@
-/* The last instruction of a function is the call of one that never returns, so the return address belongs to the next function: names
- * and rows must be looked up for the call, one byte before. `noreturn [SECONDS]` */
+/* The last instruction of a function is the call of one that never returns, so the return address belongs to the next
+ * function: names and unwind rules must be looked up for the call, one byte before. `noreturn [SECONDS]` */
 #include "workload.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ KEEP __attribute__((noreturn)) static void ends_in_call(int x)
     never_returns(x + 1);
 }
 
-/* What lies behind it, with another frame of its own. */
+/* The function after it, with a different frame. */
 KEEP static int innocent_neighbour(int x)
 {
     volatile char room[512];

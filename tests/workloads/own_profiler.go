@@ -12,7 +12,7 @@ import (
 
 var sum int
 
-// Both sum in a register: in memory one of two equal loops may take three times as long as the other, as the processor foresees its loads.
+// Both sum in a register: in memory one of two equal loops may take three times as long as the other, depending on the CPU's load prediction.
 //go:noinline
 func loud(n int) { s := 0; for i := 0; i < n; i++ { s += i * i ^ s }; sum += s }
 
@@ -29,7 +29,8 @@ func main() {
 	file, _ := os.Create(os.Args[1])
 	pprof.StartCPUProfile(file)
 	seconds, _ := time.ParseDuration(os.Args[3])
-	for used() < seconds { // lengths by chance: equal ones may be in step with the ticks of Go's profiler, which then sees one function only
+	for used() < seconds { // random lengths: equal ones may be in step with the ticks of Go's profiler, which then samples
+                        // one function only
 		loud(rand.Intn(600000) * strings.Count(os.Args[2], "l"))
 		quiet(rand.Intn(600000) * strings.Count(os.Args[2], "q"))
 	}

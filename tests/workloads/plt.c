@@ -1,5 +1,5 @@
-/* Calls a tiny function of a shared library for ever, through the PLT: a good share of the samples falls into the stub, where the
- * frame is not yet what the library's function will make of it. `plt [SECONDS]` */
+/* Calls a tiny function of a shared library in a loop, through the PLT: many samples hit the stub, where the frame is
+ * not yet set up by the library's function. `plt [SECONDS]` */
 #include "workload.h"
 
 int plt_tiny(int x);

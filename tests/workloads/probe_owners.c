@@ -75,7 +75,7 @@ static void fork_many(void)
     printf("children");
     for (int i = 0; i < CHILDREN; i++) {
         fork_child_with_provider(loaded[1]);
-        fflush(stdout); /* else a child has it, too */
+        fflush(stdout); /* otherwise the child has it, too */
         if (read(loaded[0], &byte, 1) != 1)
             _exit(1);
     }

@@ -1,7 +1,7 @@
-/* Fires probes of libsonde: `prober [DIRECTORY [COUNT]]`, where an empty DIRECTORY is none. Of a provider
- * made at run time `workload:all` with every type of argument and, added when it was loaded already,
- * `workload:late`; of one known when it was compiled `workload:compiled`. Without COUNT a hundred times a
- * second; with it COUNT times at each SIGUSR1, each firing numbered on, and prints "fired" after the last. */
+/* Fires probes of libsonde: `prober [DIRECTORY [COUNT]]`, where an empty DIRECTORY is none. A dynamic provider has
+ * `workload:all` with every type of argument and, added after loading, `workload:late`; a static one has
+ * `workload:compiled`. Without COUNT a hundred times a second; with it COUNT times at each SIGUSR1, each firing
+ * numbered, and prints "fired" after the last. */
 #include <sonde/probe.h>
 
 #include <signal.h>

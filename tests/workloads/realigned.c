@@ -1,5 +1,5 @@
-/* Functions that move the stack pointer to a boundary and have room of a size known only when they run: their rows say where the
- * caller is by a DWARF expression. `realigned [SECONDS]`, compiled with -mstackrealign. */
+/* Functions that align the stack pointer and allocate a variable amount of stack: their unwind rules locate the caller
+ * by a DWARF expression. `realigned [SECONDS]`, compiled with -mstackrealign. */
 #include "workload.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Maps a file with code where another one was, calls it, and takes it away, all the time: `remapper SECONDS LIBRARY...` (libremapped-N.so).
- * Which file stood there when tells the frame that calls: called_N calls remapped_N. Prints how many mappings there were.
- * With WORKLOAD_FIRE=N it maps N files, from SIGUSR1 on. */
+/* Maps a file with code where another one was, calls it, and unmaps it, continuously: `remapper SECONDS LIBRARY...`
+ * (libremapped-N.so). The calling frame identifies the file mapped at that time: called_N calls remapped_N. Prints how
+ * many mappings there were. With WORKLOAD_FIRE=N it maps N files, from SIGUSR1 on. */
 #include "workload.h"
 
 #include <dlfcn.h>
@@ -43,7 +43,8 @@ static int find(const char *path, int number, struct file *ret)
     void *library = dlopen(path, RTLD_NOW), *function = library ? dlsym(library, name) : NULL;
     if (!function || !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP))
         return -1;
-    uintptr_t at = (uintptr_t)function - map->l_addr; /* in the file, too: its pieces lie as they do there */
+    uintptr_t at = (uintptr_t)function - map->l_addr; /* also in the file: its segments have the same relative
+                                                       * positions there */
     *ret = (struct file){open(path, O_RDONLY | O_CLOEXEC), (off_t)(at & -PAGE), at % PAGE};
     return dlclose(library) || ret->fd < 0 ? -1 : 0;
 }

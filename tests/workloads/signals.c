@@ -1,5 +1,6 @@
-/* Burns inside a signal handler that interrupted a function between any two instructions: `signals [SECONDS] [alt]`. The frame under
- * the handler is the kernel's signal frame, and what lies under that did not call anything. With `alt` the handler has its own stack. */
+/* Burns CPU inside a signal handler that interrupted a function between any two instructions: `signals [SECONDS]
+ * [alt]`. The frame under the handler is the kernel's signal frame, and the interrupted frame below it made no call.
+ * With `alt` the handler has its own stack. */
 #include "workload.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A BPF program that is long in two lines of it, which test_record.py knows by their comments. */
+/* A BPF program that spends its time in two of its lines, which test_record.py finds by their comments. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

@@ -1,7 +1,7 @@
-/* A storm of short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each busy for
- * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they used, how often
- * they were taken off it, and how much CPU their starting took here. Under a name of its own (a copy), the children have that name too.
- * With WORKLOAD_FIRE=N each child calls getppid() N times when it has worked. */
+/* Short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each
+ * busy for MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they
+ * used, how often they were preempted, and how much CPU time starting them took here. Under a name of its own (a
+ * copy), the children have that name too. With WORKLOAD_FIRE=N each child calls getppid() N times when it has worked. */
 #include "workload.h"
 
 #include <string.h>

@@ -5,12 +5,12 @@
  *         serves POST /v2/models/{simple,ens,bls}/infer and the trace protocol
  *
  *     traced [--trace-config ...] --load N [wait]
- *         as fast as it goes, N requests on each of two threads; with `wait` after a SIGUSR1
+ *         as fast as possible, N requests on each of two threads; with `wait` after a SIGUSR1
  *
  * `simple` computes, `ens` is an ensemble of simple, `bls` calls simple itself; a body that has no "inputs"
  * is refused. `llm` answers token by token (POST /v2/models/llm/generate_stream, and "max_tokens", "each",
- * "delay_ms", "fail_after", "finish" (a number, for a reason of its own) in its body); GET /metrics has what that took. Ends on SIGTERM, or when --load is
- * through, with a line of counts. */
+ * "delay_ms", "fail_after", "finish" (a number, for a custom reason) in its
+ * body); GET /metrics has its durations. Exits on SIGTERM, or when --load is finished, with a line of counts. */
 #include <sonde/trace.h>
 
 #include <arpa/inet.h>
@@ -32,8 +32,7 @@ static void on_error(void *argument, int error, const char *message)
     fprintf(stderr, "traced: %s (errno %d)\n", message, error);
 }
 
-/* A step in the queue and in the backend. The timestamps cost nothing where the request is not traced: `t` is
- * NULL. */
+/* One step in the queue and in the backend. The timestamps cost nothing where the request is not traced: `t` is NULL. */
 static void compute(struct sonde_trace *t, const int32_t *input, int32_t *output)
 {
     static const int64_t shape[] = {1, 4};
@@ -63,7 +62,7 @@ static void run_ensemble(struct sonde_trace *t, struct request_id id, const int3
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_START);
     sonde_trace_timestamp(t, SONDE_TRACE_QUEUE_START);
     struct sonde_trace *step = sonde_trace_child(t, simple);
-    sonde_trace_request_id(step, id.at, id.size); /* as Triton's ensembles do, and its models that ask others do not */
+    sonde_trace_request_id(step, id.at, id.size); /* as Triton does for ensembles, but not for models that call others */
     sonde_trace_enter(step);
     compute(step, input, output);
     sonde_trace_leave(step);
@@ -71,7 +70,7 @@ static void run_ensemble(struct sonde_trace *t, struct request_id id, const int3
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_END);
 }
 
-/* A model that asks another one while it computes. */
+/* A model that calls another one while it computes. */
 static void run_bls(struct sonde_trace *t, const int32_t *input, int32_t *output)
 {
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_START);

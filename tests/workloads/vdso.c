@@ -1,5 +1,5 @@
-/* Asks for the time for ever: the samples' leaves lie in the vdso, which is in no file. `vdso [SECONDS]`
- * With WORKLOAD_FIRE it asks for a time that the vdso makes a system call for: clock_gettime(). */
+/* Reads the clock in a loop: the samples' leaves are in the vdso, which is in no file. `vdso [SECONDS]` With
+ * WORKLOAD_FIRE it reads a clock for which the vdso makes a system call: clock_gettime(). */
 #include "workload.h"
 
 #include <time.h>

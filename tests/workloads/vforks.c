@@ -1,5 +1,5 @@
-/* A vfork child burns on its parent's stack while the parent stands still inside vfork. `vforks [SECONDS]`; the cpu_ns printed are
- * the child's. Prints the child's pid as `child`; the child fires. */
+/* A vfork child burns on its parent's stack while the parent is blocked in vfork. `vforks [SECONDS]`; the cpu_ns
+ * printed are the child's. Prints the child's pid as `child`; the child fires. */
 #include "workload.h"
 
 #include <sys/wait.h>

@@ -1,7 +1,8 @@
-/* Threads that wait, each in a function of its own and for a reason of its own, fed by the main thread; two more share one CPU. At
- * the end they say of each how long it lived, by its own clock and at most (from before its birth until it was gone), how much of that it
- * had a CPU, how much it waited for one, by the kernel's account (schedstat), and how often it waited. `waits SECONDS FILE`: FILE is written to and synced, FILE.fifo made and
- * removed. Begins when its standard input has a line or ends. */
+/* Threads that wait, each in a function of its own and for a reason of its own, woken by the main thread; two more
+ * share one CPU. At the end they print for each thread how long it existed, by its own clock and at most (from before
+ * its creation until it was gone), how much of that it had a CPU, how much it waited for one, by the kernel's count
+ * (schedstat), and how often it waited. `waits SECONDS FILE`: FILE is written to and synced, FILE.fifo created and
+ * removed. Starts when its standard input has a line or ends. */
 #include "workload.h"
 
 #include <fcntl.h>
@@ -61,7 +62,7 @@ KEEP static void wait_in_event(void)
     take_number(event);
 }
 
-/* For somebody who opens its other end. */
+/* Until another process opens the other end. */
 KEEP static void wait_in_fifo(void)
 {
     const int fd = open(fifo_path, O_RDONLY);
@@ -69,7 +70,7 @@ KEEP static void wait_in_fifo(void)
         workload_over = 1;
     else
         close(fd);
-    nap(BEAT_NS / 10); /* else it would be open when it is opened again */
+    nap(BEAT_NS / 10); /* otherwise it would still be open when it is opened again */
 }
 
 KEEP static void wait_in_lock(void)
@@ -184,7 +185,7 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* A thread that is joined still has its own end before it. */
+/* A joined thread has not yet exited in the kernel. */
 static void await_end(long tid)
 {
     char path[64];
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
     while (!workload_over && seconds_of(CLOCK_MONOTONIC) < end)
         feed();
     workload_over = 1;
-    feed(); /* so that each of them sees it */
+    feed(); /* so that each of them notices it */
     for (size_t i = 0; i < WAITERS; i++) {
         const struct waiter *w = &waiters[i];
         while (pthread_tryjoin_np(w->thread, NULL)) {

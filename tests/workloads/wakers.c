@@ -1,6 +1,6 @@
-/* Threads that wait and who lets them go, each in a function of its own: `let_go` the thread in `wait_here` (a semaphore), `send_here` the
- * one in `receive_here` (a packet to this machine); `sleep_here` ends by a timer. A child, renamed "feeder", writes in `feed_here` to the
- * one in `read_here`. `wakers SECONDS`. */
+/* Threads that wait and their wakers, each in a function of its own: `let_go` wakes the thread in `wait_here` (a
+ * semaphore), `send_here` the one in `receive_here` (a packet to this machine); `sleep_here` ends by a timer. A child,
+ * renamed "feeder", writes in `feed_here` to the one in `read_here`. `wakers SECONDS`. */
 #include "workload.h"
 
 #include <netinet/in.h>
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         send_here();
     }
     workload_over = 1;
-    let_go(); /* so that each of them sees it */
+    let_go(); /* so that each of them notices it */
     send_here();
     for (size_t i = 0; i < WAITERS; i++)
         pthread_join(threads[i], NULL);

@@ -1,12 +1,13 @@
-/* A program of 1024 functions: `wander SECONDS DEPTH` goes DEPTH calls deep, for a moment, from one function after the other. Which function
- * calls which is given by its number, which its name tells in octal, so a stack of it can be checked frame by frame; and hardly two are
- * equal. Copies of it with build ids of their own are as many programs, with as many names and unwinding rows. */
+/* A program of 1024 functions: `wander SECONDS DEPTH` goes DEPTH calls deep, for a moment, from one function after the
+ * other. A function's callee is determined by its number, which its name contains in octal, so a stack can be checked
+ * frame by frame; and almost no two are equal. Copies of it with build ids of their own are as many programs, with as
+ * many names and unwind tables. */
 #include "workload.h"
 
 typedef int wanderer(int depth);
 static int on(unsigned number, int depth);
 
-/* Buffers of many sizes, so that each has rows of its own. */
+/* Buffers of many sizes, so that each has an unwind rule of its own. */
 #define WANDERER(A, B, C, D)                                                                                 \
     KEEP static int wander_to_one_of_very_many_##A##B##C##D(int depth)                                       \
     {                                                                                                        \

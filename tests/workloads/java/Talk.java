@@ -2,11 +2,11 @@
 public class Talk {
     public static void main(String[] a) throws Exception {
         for (;;) {
-            tell();
+            writeLine();
             Thread.sleep(5);
         }
     }
-    static void tell() {
+    static void writeLine() {
         System.out.println("x");
         System.out.flush();
     }

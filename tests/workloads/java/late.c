@@ -1,5 +1,6 @@
-/* A program that is linked to libjvm and calls Java when it needs it: `late -Djava.class.path=FOLDER SECONDS`. Prints "alone", works for so many seconds
- * of CPU time, so that it is sampled, and only then makes the machine and calls Deep's main(). */
+/* A program that is linked to libjvm and creates the JVM late: `late -Djava.class.path=FOLDER SECONDS`. Prints
+ * "alone", works for that many seconds of CPU time, so that it is sampled, and only then creates the JVM and calls
+ * Deep's main(). */
 #include <jni.h>
 #include <stdio.h>
 #include <stdlib.h>

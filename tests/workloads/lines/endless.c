@@ -1,4 +1,4 @@
-/* Preloaded into sonde: the process that looks for lines never loads libdw. */
+/* Preloaded into sonde: the process that reads source lines blocks when it loads libdw. */
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/prctl.h>

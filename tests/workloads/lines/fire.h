@@ -1,4 +1,4 @@
-/* An event of a known place, without a call: getppid(). */
+/* An event at a known place, without a call: getppid(). */
 #pragma once
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
-/* Functions inlined into one another, each with an event in it. `program ROUNDS [wait]`: with `wait` it
- * prints its pid and waits for SIGUSR1; with WORKLOAD_STAY in the environment it prints `fired` after the last
- * round and waits for SIGTERM. */
+/* Functions inlined into one another, each with an event in it. `program ROUNDS [wait]`: with `wait` it prints its pid
+ * and waits for SIGUSR1; with WORKLOAD_STAY in the environment it prints `fired` after the last round and waits for
+ * SIGTERM. */
 #include "fire.h"
 
 #include <signal.h>

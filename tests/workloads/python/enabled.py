@@ -1,5 +1,5 @@
-"""Prints whether its groups of probes are enabled, and whether they are in a forked child, each time that this changes; loads its provider
-anew at SIGUSR1."""
+"""Prints whether its groups of probes are enabled, and whether they are in a forked child, each time that this changes; reloads its provider at
+SIGUSR1."""
 import os
 import signal
 import time
@@ -27,7 +27,7 @@ while True:
     said = bool(any_enabled), bool(nested), bool(other_enabled)
     if said != before:
         child = os.fork()
-        if child == 0:  # a tracer of one process does not hear its children, and they find that out at their first firing
+        if child == 0:  # a tracer of one process does not trace its children, and they detect that at their first firing
             other.fire()
             os._exit(bool(any_enabled))
         print(*map(int, said), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

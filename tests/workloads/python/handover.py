@@ -1,5 +1,5 @@
-"""A thread that waits for a lock and another that lets it go, over and over: `handover.py [GATE]`. Prints "tid N" of the one that waits, then "ready",
-and "given" when it has been let go 20 times since a file GATE exists."""
+"""A thread that waits for a lock and another that releases it, repeatedly: `handover.py [GATE]`. Prints "tid N" of the waiting one, then "ready",
+and "given" when it was woken 20 times after a file GATE exists."""
 import os
 import sys
 import threading

@@ -1,6 +1,7 @@
-"""A thread with frames in two interpreters of one process, which works and sleeps in the inner one: `interpreters.py WAY [GATE]`. Prints "spinner TID", then
-"ready". same: the thread that made the interpreter. lent: another one; before 3.12 that has the state of the one which made it. Another thread waits in either.
-With GATE it does not work, but calls getppid() 100 times once a file of that name exists, and prints "fired"."""
+"""A thread with frames in two interpreters of one process, which works and sleeps in the inner one: `interpreters.py WAY [GATE]`. Prints "spinner
+TID", then "ready". same: the thread that created the interpreter. lent: another one; before 3.12 that has the state of the thread that created
+it. Another thread waits in either. With GATE it does not work, but calls getppid() 100 times once a file of that name exists, and prints
+"fired"."""
 import sys
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Publishes a process context (OTEP 4719) that lies in a mapping of another file, and works: `lying_context.py FILE`."""
+"""Publishes a process context (OTEP 4719) located in a mapping of another file, and works: `lying_context.py FILE`."""
 import ctypes
 import mmap
 import os

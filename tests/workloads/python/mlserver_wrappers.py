@@ -1,7 +1,7 @@
-"""Wrappers of sonde.mlserver put on a class, some of which do not fit; prints why."""
+"""Wrappers of sonde.mlserver applied to a class, some of which do not match; prints why."""
 import warnings
 
-warnings.simplefilter("ignore")  # there is no MLServer
+warnings.simplefilter("ignore")  # MLServer is not installed
 from sonde import mlserver  # noqa: E402
 
 class Owner:

@@ -1,5 +1,5 @@
-"""Which trace contexts are passed on, by the native part of sonde.trace and by the one without it; the vectors are those of tests/unit/lib/trace.
-Prints nothing."""
+"""Which trace contexts are propagated, by the native part of sonde.trace and by the fallback without it; the vectors are those of
+tests/unit/lib/trace. Prints nothing."""
 from sonde import _native, _silent, trace
 ids = "12345678901234567890123456789012-1234567890123456"
 parent, many = f"00-{ids}-01", ",".join(f"k{number}=1" for number in range(32))

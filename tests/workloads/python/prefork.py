@@ -1,7 +1,6 @@
-"""Python's own http.server under workers that are forked beforehand, as gunicorn and its like do it: `prefork.py WORKERS`. The path of a request
-says what it waits for; the reply's header says how long the handler found that it took, and how long the scheduler says it was in the run queue.
-SIGUSR1 takes the workers' lock, SIGUSR2 releases it. Prints "port PORT" and "workers PID...".
-"""
+"""Python's own http.server under pre-forked workers, as in gunicorn: `prefork.py WORKERS`. The path of a request names what it waits for; a header
+of the reply has the handler's own duration, and the run queue time from the scheduler. SIGUSR1 takes the workers' lock, SIGUSR2 releases it.
+Prints "port PORT" and "workers PID..."."""
 import fcntl
 import http.client
 import http.server

@@ -1,5 +1,6 @@
-"""Publishes a process context by hand, after the text of OTEP 4719: `process_context_by_hand.py memfd|anonymous PAUSE_S`. SIGUSR1: another version
-of it. SIGUSR2: `fire` makes 200 system calls. The child publishes nothing. Prints "named False" on a kernel without names of anonymous memory."""
+"""Publishes a process context by hand, following the text of OTEP 4719: `process_context_by_hand.py memfd|anonymous PAUSE_S`. SIGUSR1: another
+version of it. SIGUSR2: `fire` makes 200 system calls. The child publishes nothing. Prints "named False" on a kernel without names of anonymous
+memory."""
 import ctypes
 import mmap
 import os

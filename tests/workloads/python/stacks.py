@@ -1,9 +1,7 @@
-"""Programs whose Python stacks stay where they are: `stacks.py NAME [GATE]`. Each ends in spin(), which never returns; what it is reached by is
-the interpreter's own ways from function to function, with C code in between and without. Prints "ready" when all threads are there.
-SIGUSR1 makes faulthandler print the stacks.
-
-Without GATE, spin() is busy. With it, spin() sleeps until a file of that name exists, calls getppid() FIRINGS times, an event to record, prints
-"fired" and sleeps again."""
+"""Programs whose Python stacks stay unchanged: `stacks.py NAME [GATE]`. Each ends in spin(), which never returns; it is reached in the
+interpreter's different ways from function to function, with and without C code in between. Prints "ready" when all threads are there. SIGUSR1
+makes faulthandler print the stacks. Without GATE, spin() is busy. With it, spin() sleeps until a file of that name exists, calls getppid()
+FIRINGS times, an event to record, prints "fired" and sleeps again."""
 import faulthandler
 import os
 import signal

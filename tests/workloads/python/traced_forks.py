@@ -34,7 +34,7 @@ def flush():
 
 
 def run_child(number, parents):
-    end(parents)  # the parent's: nothing
+    end(parents)  # the parent's: does nothing
     for i in range(3):
         trace_named(f"child {number} {i}")
     traced_library.library.sonde_trace_model_free(traced_library.model)

@@ -1,4 +1,4 @@
-"""Traces requests on 64 threads, unloads the library, and checks that nothing of it is left: `traced_unload.py LIBRARY "SETTING SETTING..."...`"""
+"""Traces requests on 64 threads, unloads the library, and checks that nothing of it remains: `traced_unload.py LIBRARY "SETTING SETTING..."...`"""
 import os
 import sys
 import threading
@@ -15,11 +15,11 @@ for settings in sys.argv[2:]:
         thread.join()
     traced_library.unload()
     assert not any("libsonde.so" in line for line in open("/proc/self/maps")), "still mapped"
-    ends = time.monotonic() + 60  # a joined thread leaves /proc a moment later
+    ends = time.monotonic() + 60  # a joined thread disappears from /proc a moment later
     while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < ends:
         time.sleep(0.01)
     assert len(os.listdir("/proc/self/task")) == 1, "a thread is left"
-    pid = os.fork()  # a fork handler of the library must have gone with it
+    pid = os.fork()  # a fork handler of the library must be gone with it
     if pid == 0:
         os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7

@@ -1,5 +1,5 @@
-"""Requests of two traces in turn, each with work for it and work for none, after the file GATE has come to be: `traced_works.py GATE ROUNDS TRACES`.
-Each function makes a system call in each round. Prints "fired" at the end."""
+"""Requests of two traces in turn, each with work for it and work without a request, once the file GATE exists: `traced_works.py GATE ROUNDS
+TRACES`. Each function makes a system call in each round. Prints "fired" at the end."""
 import os
 import sys
 import time
@@ -11,7 +11,7 @@ def traced():
     os.getppid()
 
 
-def nobody():
+def unlinked():
     os.getppid()
 
 
@@ -25,6 +25,6 @@ for number in range(rounds):
     with model.start("r", traceparent=f"00-{number % 2 + 1:032x}-00000000000000aa-01") as t:
         with t.working():
             traced()
-        nobody()
+        unlinked()
 print("fired", flush=True)
 time.sleep(600)

@@ -1,4 +1,4 @@
-"""Functions that call each other for ever, to be run with -X perf."""
+"""Functions that call each other in a loop, to be run with -X perf."""
 
 
 def inner(n):

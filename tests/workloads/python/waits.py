@@ -1,6 +1,6 @@
-"""Threads that wait in Python's ways: `waits.py [GATE]`. Each waits in the same place over and over, for a moment each time. When all are there, a line a
-thread reports where, `stack TID JSON` of (function, file, line), outermost first, and then "ready".
-With GATE, "ready" comes first, the threads go to their places when a file of that name exists, and "waited" follows when each has ended waits there."""
+"""Threads that wait in Python's different ways: `waits.py [GATE]`. Each waits in the same place repeatedly, for a moment each time. When all are
+there, a line per thread reports where, `stack TID JSON` of (function, file, line), outermost first, and then "ready". With GATE, "ready" comes
+first, the threads go to their places when a file of that name exists, and "waited" follows when each has finished waits there."""
 import asyncio
 import collections
 import json
@@ -14,7 +14,7 @@ import time
 MOMENT_S = 0.05
 lock, box = threading.Lock(), queue.Queue()
 lock.acquire()
-turns = collections.Counter()  # the waits that have ended, by place
+turns = collections.Counter()  # finished waits by place
 
 
 def in_sleep():
@@ -52,7 +52,7 @@ def in_asyncio():
 
 
 def in_callback():
-    """With C code between Python's functions."""
+    """With C code between Python functions."""
     def wait(_):
         while True:
             time.sleep(MOMENT_S)
@@ -79,7 +79,7 @@ def account(frame):
 
 
 def most_seen(threads):
-    """Of each thread the stack that it has at most of a hundred moments."""
+    """The most frequent stack of each thread in a hundred observations."""
     seen = {thread.usdt_id: collections.Counter() for thread in threads}
     for _ in range(100):
         time.sleep(MOMENT_S / 7)

@@ -1,4 +1,4 @@
-/* A small HTTP/1.1 server whose requests are slow for a cause that the client names, to see whether Sonde finds it.
+/* A small HTTP/1.1 server whose requests are slow for a cause that the client selects, to test the diagnosis.
  *
  *     server threads|epoll|prefork|pool PORT DIRECTORY     prints "ready" once it listens; PORT 0: any, printed before as "port N"
  *
@@ -7,13 +7,13 @@
  *     /sleep?ms=N          nanosleep               /chunked?ms=N&n=K  K chunks, N ms apart
  *     /disk?ms=N           writes and syncs        /hangup            closes without a reply
  *     /status?code=N       that status             /pipe?ms=N         reads from a pipe that is written N ms later
- *     /large               32 MiB, a piece whenever poll() says that there is room
- *     /upgrade?ms=N        101, and N ms later something of another protocol
+ *     /large               32 MiB, a piece whenever poll() reports space
+ *     /upgrade?ms=N        101, and N ms later data of another protocol
  *     /handed?ms=N         sends the reply's head, another thread its body N ms later; &bytes=K: a body of K bytes by one send;
  *                          &close=1: closes the connection as soon as that send is under way
  *     /naps?ms=N           sleeps N/4, and N in another function; /chunked?...&after=N sleeps N after its reply, too
  *
- * threads: a thread a connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that accept.
+ * threads: one thread per connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that accept.
  * pool: one thread reads the requests, four others reply. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static long number(const char *target, const char *name, long otherwise)
 
 /* ---- causes ---- */
 
-/* By the thread's own CPU clock: however busy the machine is, this much is computed. */
+/* By the thread's own CPU clock: this much is computed under any load. */
 static unsigned long long cpu_ns(void)
 {
     struct timespec t;
@@ -155,7 +155,7 @@ static void wait_for_disk(long ms)
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (fd < 0)
         abort();
-    do { /* once at least: opening it may have waited as long for a journal */
+    do { /* at least once: opening it may have waited as long for a journal */
         if (pwrite(fd, block, sizeof(block), 0) < 0 || fsync(fd) < 0)
             abort();
     } while (now_ns() < end);
@@ -219,7 +219,7 @@ static bool reply_chunked(int fd, long ms, long n, long after)
     return stays;
 }
 
-/* As some event loops do it: never more than the socket was found to take, so that no send falls short. */
+/* As some event loops do: never sends more than the socket has space for, so that no send is short. */
 static bool reply_large(int fd)
 {
     static const char piece[65536];
@@ -329,7 +329,7 @@ struct connection {
     char data[REQUEST_MAX + 1];
 };
 
-/* Length of the first whole request in the buffer, 0 when there is none yet. */
+/* Length of the first complete request in the buffer, 0 when there is none yet. */
 static size_t whole_request(const struct connection *c)
 {
     const char *end = strstr(c->data, "\r\n\r\n");
@@ -342,7 +342,8 @@ static size_t whole_request(const struct connection *c)
     return size;
 }
 
-/* Receives once and serves what is whole; bodies larger than the buffer are thrown away as they come. False: close. */
+/* Receives once and serves complete requests; bodies larger than the buffer are discarded as they arrive. False:
+ * close. */
 static bool advance(struct connection *c)
 {
     ssize_t n = recv(c->fd, c->data + c->size, REQUEST_MAX - c->size, 0);
@@ -371,7 +372,7 @@ static bool advance(struct connection *c)
     return c->size < REQUEST_MAX;
 }
 
-/* ---- ways to serve ---- */
+/* ---- server models ---- */
 
 static void *serve_connection(void *context)
 {
@@ -446,7 +447,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* One request a connection. */
+/* One request per connection. */
 static void serve_pool(int listener)
 {
     if (pipe(jobs) < 0)

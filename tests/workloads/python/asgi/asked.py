@@ -1,4 +1,5 @@
-"""An application behind TraceMiddleware, and `ask`, which sends it a request, for the programs in this folder. The trace file is the first argument."""
+"""An application behind TraceMiddleware, and `ask`, which sends it a request, for the programs in this directory. The trace file is the first
+argument."""
 import asyncio
 import sys
 

@@ -19,7 +19,7 @@ for n in range(3000):
     ask(f"/v2/models/none{n}/infer", status=404)
 assert not named("/v2/models/none2999/infer", status=404) and named("/v2/models/none5/infer", status=404)
 assert manager.http("GET", "/v2/models/none5/trace/setting")[0] == 400 and manager.http("GET", "/v2/models/a/trace/setting")[0] == 200
-assert not named("/v2/models/new/infer") and named("/v2/models/new/infer"), "traced from its first success on, whoever came before"
+assert not named("/v2/models/new/infer") and named("/v2/models/new/infer"), "traced from its first success on, whichever requests came before"
 assert not named("/v2/models/other/infer", status=503) and not named("/v2/models/other/infer", status=404) and not named("/v2/models/other/infer")
 assert named("/v2/models/other/infer") and len(middleware._models._tried) == 1024
 assert not named("/v2/models/" + "b" * 2000 + "/infer") and not named("/v2/models/" + "b" * 2000 + "/infer")

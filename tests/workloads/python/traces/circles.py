@@ -1,4 +1,4 @@
-"""Managers in reference cycles with their own models, requests and generations: the collector frees them, and others go on."""
+"""Managers in reference cycles with their own models, requests and generations: the collector frees them, and others are not affected."""
 import gc
 import sys
 import weakref
@@ -17,4 +17,4 @@ for make in (lambda m, model: model, lambda m, model: {"deep": [model]}, lambda 
     assert gone() is not None, "a cycle is there until it is collected"
     gc.collect()
     assert gone() is None and gone not in trace._managers
-assert model.start("after").id > 0   # the others are as they were
+assert model.start("after").id > 0   # the others are unaffected

@@ -1,4 +1,4 @@
-"""The collector frees a manager on the thread of the library; a signal handler closes what is being closed."""
+"""The collector frees a manager on the library's thread; a signal handler closes what is being closed."""
 import gc
 import logging
 import threading
@@ -22,7 +22,7 @@ owner.self, owner.manager = owner, trace.Manager(["rate=1", "level=TIMESTAMPS", 
 gc.disable()
 owner.manager.model("m").start().end()
 print(reported.wait(30))
-for _ in range(100000):  # the main thread takes what was put off
+for _ in range(100000):  # the main thread runs the deferred work
     pass
 print(len(trace._managers))
 manager = trace.Manager(["rate=1"])

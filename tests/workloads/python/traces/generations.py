@@ -1,4 +1,4 @@
-"""Generations of tokens with and without a trace, whichever way they end; prints the metrics."""
+"""Generations of tokens with and without a trace, ending in every way; prints the metrics."""
 from begun import manager, model
 
 t = model.start("one")

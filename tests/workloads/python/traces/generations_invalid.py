@@ -26,7 +26,7 @@ g.end(input_tokens="many", output_tokens=2**70, response_id=Bad(), finish_reason
 t.end()
 t = model.start("two")
 g = model.generation(t, "d")
-g.end(response_id=Ending(t.end, g.end), error_type="late")     # its trace has ended by then, and so has it
+g.end(response_id=Ending(t.end, g.end), error_type="late")     # its trace has ended by then, and so has the generation
 class Stopping:
     def __str__(self): raise KeyboardInterrupt
 g = model.generation(None, "e")

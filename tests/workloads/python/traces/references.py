@@ -1,5 +1,5 @@
-"""Traces in all ways to end: `references.py FILE COUNT`. Afterwards every reference count is as before; prints how many more memory blocks and bytes
-there are."""
+"""Traces ending in every way: `references.py FILE COUNT`. Afterwards every reference count is as before; prints how many more memory blocks and
+bytes there are."""
 import array
 import gc
 import os

@@ -1,4 +1,4 @@
-"""The package without its native part: the same calls, nothing is traced."""
+"""The package without its native part: the same calls trace nothing."""
 import sonde
 from sonde import trace
 

@@ -1,4 +1,4 @@
-"""Requests that are not traced: every call does nothing, and the headers of the caller are passed on if they are valid."""
+"""Requests that are not traced: every call does nothing, and valid headers of the caller are propagated."""
 from begun import manager, model
 
 manager.http("POST", "/v2/models/simple/trace/setting", b'{"trace_level":["OFF"]}')

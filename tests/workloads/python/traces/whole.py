@@ -1,4 +1,4 @@
-"""All that a trace can have, and a child of it."""
+"""Everything that a trace can contain, and a child of it."""
 import array
 import time
 
@@ -18,7 +18,7 @@ t.tensor("TENSOR_QUEUE_INPUT", "INPUT0", "INT32", [1, 3], array.array("i", [1, -
 child = t.child(manager.model(name="step", version=1))
 t.end()
 assert not t and t.id == 1 and t.level == 0
-t.end("error"); t.timestamp("late"); t.set_request_id("late")   # nothing
+t.end("error"); t.timestamp("late"); t.set_request_id("late")   # does nothing
 with child:
     child.set_request_id("two")
 print(before, after, manager.flush(), sorted(manager.stats().items()))

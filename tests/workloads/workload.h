@@ -1,10 +1,10 @@
-/* What the programs to observe have in common: they say what their true stack is, say that they are ready, burn CPU in a known
- * leaf until their time is over, and say how much CPU they used.
+/* Shared by the test workloads: they print their true stack, print that they are ready, burn CPU in a known leaf function
+ * until their time is over, and print how much CPU they used.
  *
- * On standard output, one fact a line (tests/harness/workloads.py reads them):
+ * On standard output, one fact per line (tests/harness/workloads.py reads them):
  *     stack main;recurse;recurse;leaf     root first; "..." stands for up to eight frames of the C library
  *     pid 4711
- *     ready                               the stack holds from here on
+ *     ready                               the stack is as printed from here on
  *     cpu_ns 1999000000                   at the end: user and system time of the process
  * Everything is in the header, so that a workload is one file and one compiler call. */
 #pragma once
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define KEEP __attribute__((noinline, noclone, used))
-/* After a call, so that it is no tail call. */
+/* Prevents the preceding call from becoming a tail call. */
 #define STAY __asm__ volatile("" ::: "memory")
 
 static volatile sig_atomic_t workload_over;
@@ -54,7 +54,7 @@ static inline uint64_t workload_cpu_ns(int who)
            ((uint64_t)u.ru_utime.tv_usec + (uint64_t)u.ru_stime.tv_usec) * 1000u;
 }
 
-/* Of this process, to the nanosecond: to work for so long. */
+/* CPU time of this process in nanoseconds. */
 static inline uint64_t workload_own_cpu_ns(void)
 {
     struct timespec t;
@@ -84,7 +84,8 @@ static inline void workload_ready(const char *stack)
     fflush(stdout);
 }
 
-/* With WORKLOAD_STAY in the environment, waits for SIGTERM: what is read of a process while it runs can still be read. */
+/* With WORKLOAD_STAY in the environment, waits for SIGTERM: data that is read from a running process can still be
+ * read. */
 static inline void workload_stay(void)
 {
     sigset_t set;
