@@ -29,7 +29,7 @@ def cgroup_version():
 @pytest.fixture
 def cgroup():
     """cgroup(version, path) creates a directory in the hierarchies; teardown kills its processes and removes it with the parents it created."""
-    made = []
+    created = []
 
     def make_one(version, at):
         if at.exists():
@@ -38,7 +38,7 @@ def cgroup():
             at.mkdir()
         except FileExistsError:
             return
-        made.append(at)
+        created.append(at)
         for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new v1 cgroup, which accepts no process until they are set
             if version == "v1" and (at / name).exists():
                 (at / name).write_text((at.parent / name).read_text())
@@ -59,7 +59,7 @@ def cgroup():
                     skip(f"cannot make {parts[-1]}: {error}")
         return [root / path for root in roots]
     yield make
-    for path in sorted(set(made), key=lambda path: -len(path.parts)):
+    for path in sorted(set(created), key=lambda path: -len(path.parts)):
         if not path.exists():
             continue
         for pid in (path / "cgroup.procs").read_text().split():

@@ -19,7 +19,7 @@ class CriRuntime(H2GrpcReceiver):
     """Listens on `.socket` and returns the response set by say(). A response must fit into one HTTP/2 flow-control window."""
 
     def __init__(self, folder):
-        self.socket, self.said = folder / "cri.sock", {}
+        self.socket, self.messages = folder / "cri.sock", {}
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.socket))
         self.listener.listen(8)
@@ -31,10 +31,10 @@ class CriRuntime(H2GrpcReceiver):
 
     def say(self, *pods, **others):
         """`pods`: pairs of a sandbox and its containers. `code` and `words` make the response a gRPC error."""
-        self.said = {"items": [sandbox for sandbox, _ in pods], "containers": [one for _, containers in pods for one in containers], **others}
+        self.messages = {"items": [sandbox for sandbox, _ in pods], "containers": [one for _, containers in pods for one in containers], **others}
 
     def answer(self, connection, stream, headers, message):
-        said, name = self.said, {"/runtime.v1.RuntimeService/ListPodSandbox": "ListPodSandboxResponse",
+        said, name = self.messages, {"/runtime.v1.RuntimeService/ListPodSandbox": "ListPodSandboxResponse",
                                  "/runtime.v1.RuntimeService/ListContainers": "ListContainersResponse"}[headers[":path"]]
         assert message == bytes(5), message
         self.send(connection, HEADERS, END_HEADERS, stream, b"\x88" + literal("content-type", "application/grpc"))  # :status 200

@@ -11,13 +11,13 @@ def sets(**values):
 @pytest.fixture
 def receiver():
     """receiver(answers..., options...): a ProfilesReceiver."""
-    made = []
+    created = []
 
     def make(*answers, **options):
-        made.append(ProfilesReceiver(*answers, **options))
-        return made[-1]
+        created.append(ProfilesReceiver(*answers, **options))
+        return created[-1]
     yield make
-    for one in made:
+    for one in created:
         one.close()
 
 

@@ -44,11 +44,11 @@ class GrpcReceiver:
 @pytest.fixture
 def grpc_receiver(tmp_path):
     """grpc_receiver(answers..., options...) starts a GrpcReceiver; see grpc_server.py for the options."""
-    python, made = environment("python-otlp-grpc", NEEDED, [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python", []
+    python, created = environment("python-otlp-grpc", NEEDED, [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python", []
 
     def make(*answers, **options):
-        made.append(GrpcReceiver(python, tmp_path / f"grpc-{len(made)}", *answers, **options))
-        return made[-1]
+        created.append(GrpcReceiver(python, tmp_path / f"grpc-{len(created)}", *answers, **options))
+        return created[-1]
     yield make
-    for one in made:
+    for one in created:
         one.close()

@@ -31,11 +31,11 @@ class Prober:
 @pytest.fixture
 def new_prober(run, root, tmp_path):
     """new_prober() -> a Prober; new_prober(other.path) runs the same file as another one."""
-    made = []
+    created = []
 
     def start(path=None):
-        made.append(path or shutil.copy(workload_path("prober"), tmp_path / f"prober-{len(made)}"))
-        return Prober(run(made[-1], "", COUNT, name=f"prober-{len(made)}"), made[-1])
+        created.append(path or shutil.copy(workload_path("prober"), tmp_path / f"prober-{len(created)}"))
+        return Prober(run(created[-1], "", COUNT, name=f"prober-{len(created)}"), created[-1])
     return start
 
 

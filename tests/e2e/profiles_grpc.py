@@ -63,11 +63,11 @@ def reset(connection, stream):
 @pytest.fixture
 def h2_receiver():
     """h2_receiver(answers...): a ProfilesGrpcReceiver."""
-    made = []
+    created = []
 
     def make(*answers):
-        made.append(ProfilesGrpcReceiver(*answers))
-        return made[-1]
+        created.append(ProfilesGrpcReceiver(*answers))
+        return created[-1]
     yield make
-    for one in made:
+    for one in created:
         one.close()

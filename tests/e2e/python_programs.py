@@ -86,7 +86,7 @@ def of_process(profile, pid):
 
 def counted_interpreted(profile):
     """The number of samples that the profile reports as lacking interpreter frames."""
-    found = re.search(r"(\d+) interpreted", profile.said)
+    found = re.search(r"(\d+) interpreted", profile.messages)
     return int(found[1]) if found else 0
 
 

@@ -30,7 +30,7 @@ def watch(agent):
     return lambda: agent("--set", "budget.cpu=100%")
 
 
-def found(sonde, agent, server, route, reply):
+def find_request(sonde, agent, server, route, reply):
     """The request of that route, once the agent has the record of its complete reply."""
     def look():
         return [r for r in why(sonde, agent) if r["pid"] in server.pids and r["route"] == route and r["bytes_out"] > len(reply.body)]
@@ -65,7 +65,7 @@ def assert_found(sonde, agent, server, target, kind, detail="", reply=None):
     """Sends a request to a pre-fork worker and compares the reported components with the worker's own measurement."""
     reply = reply or get(server.port, target)
     assert reply.took_ns >= INJECTED_NS, "the injection did not work"
-    request = found(sonde, agent, server, "/" + target.strip("/").partition("?")[0], reply)
+    request = find_request(sonde, agent, server, "/" + target.strip("/").partition("?")[0], reply)
     assert_cause(request, kind, reply.took_ns, reply.took_ns, detail)
     return request
 
@@ -118,7 +118,7 @@ def test_cpu_hogs_cause_run_queue_time_in_python(sonde, watch, run, hogs):
     watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
     hogs(cpu)
     reply = get(server.port, "/cpu?0.06")
-    request = found(sonde, watching, server, "/cpu", reply)
+    request = find_request(sonde, watching, server, "/cpu", reply)
     assert_cause(request, "run_queue", reply.queued_ns * 0.97, request["duration_ns"] - 60_000_000)
     assert 60_000_000 - SLACK_NS <= total(request, "cpu") <= reply.took_ns - reply.queued_ns + SLACK_NS + reply.stolen_ns, json.dumps(request)
 
@@ -131,7 +131,7 @@ def test_cpu_hogs_cause_run_queue_time_in_nginx(sonde, watch, run, hogs, words):
     hogs(cpu)
     with AccountedDuring(server.queued_ns) as queued:
         reply = get(server.port, "/words.txt", **{"Accept-Encoding": "gzip"})
-    request = found(sonde, watching, server, "/words.txt", reply)
+    request = find_request(sonde, watching, server, "/words.txt", reply)
     assert_cause(request, "run_queue", queued.least_ns(request) * 0.97, queued.all_ns * 1.03)
 
 
@@ -168,7 +168,7 @@ def test_steal_components_match_the_kernels_steal_time(sonde, watch, run):
 @pytest.fixture
 def controller(tmp_path):
     """controller(name): a new cgroup in that controller's hierarchy, in either version; removed after the test."""
-    made = []
+    created = []
 
     def make(name):
         roots = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
@@ -181,12 +181,12 @@ def controller(tmp_path):
                     skip(f"the cgroup controller {name} cannot be used here: {error}")
             elif kind != "cgroup" or {"io": "blkio"}.get(name, name) not in options.split(","):
                 continue
-            made.append(Path(path) / f"sonde-test-{os.getpid()}-{name}")
-            made[-1].mkdir()
-            return made[-1], kind == "cgroup2"
+            created.append(Path(path) / f"sonde-test-{os.getpid()}-{name}")
+            created[-1].mkdir()
+            return created[-1], kind == "cgroup2"
         return skip(f"there is no cgroup controller {name}")
     yield make
-    for path in made:
+    for path in created:
         def empty(path=path):
             for pid in (path / "cgroup.procs").read_text().split():
                 os.kill(int(pid), 9)
@@ -231,7 +231,7 @@ def test_cpu_quota_is_named_as_cause_of_run_queue_time(sonde, watch, run, contro
     limit_cpu(cgroup, unified)
     with AccountedDuring(lambda: throttled_ns(cgroup)) as throttled:
         reply = get(server.port, route, **headers)
-    request = found(sonde, watching, server, route.partition("?")[0], reply)
+    request = find_request(sonde, watching, server, route.partition("?")[0], reply)
     least_ns = throttled.least_ns(request) * 0.95
     assert throttled.all_ns >= INJECTED_NS, "the injection did not work"
     assert_cause(request, "run_queue", least_ns, request["duration_ns"] - total(request, "cpu"), "quota")
@@ -303,7 +303,7 @@ def test_slow_disk_is_found_in_nginx(sonde, watch, run, slow_disk, ends_before_u
     forget_pages(folder / "file")
     reply = get(server.port, "/file")
     assert len(reply.body) == 1 << 20
-    request = found(sonde, watching, server, "/file", reply)
+    request = find_request(sonde, watching, server, "/file", reply)
     # The throttled rate gives a quarter of a second, minus an initial burst.
     assert_cause(request, "disk", INJECTED_NS, request["duration_ns"], "sendfile" if sendfile == "on" else "file (ext4)")
 
@@ -317,7 +317,7 @@ def test_slow_disk_is_found_in_python(sonde, watch, run, slow_disk, ends_before_
     ends_before_unmount(server)
     forget_pages(folder / "file")
     reply = get(server.port, f"/{way}?{folder}/file")
-    request = found(sonde, watching, server, "/" + way, reply)
+    request = find_request(sonde, watching, server, "/" + way, reply)
     assert_cause(request, "disk", INJECTED_NS, reply.took_ns, "page fault" if way == "mapped" else "fsync of file (ext4)")
 
 
@@ -352,13 +352,13 @@ class DelayingProxy:
 
 @pytest.fixture
 def delaying_proxy():
-    made = []
+    created = []
 
     def make(to):
-        made.append(DelayingProxy(to))
-        return made[-1].port
+        created.append(DelayingProxy(to))
+        return created[-1].port
     yield make
-    for way in made:
+    for way in created:
         way.listener.close()
 
 
@@ -374,7 +374,7 @@ def test_slow_downstream_service_is_found_in_nginx(sonde, watch, run, delaying_p
     watching, service = watch(), start_prefork(run)
     port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
-    request = found(sonde, watching, server, "/ok", get(server.port, "/ok"))
+    request = find_request(sonde, watching, server, "/ok", get(server.port, "/ok"))
     assert_cause(request, "downstream", INJECTED_NS, request["duration_ns"], f"127.0.0.1:{port}")
 
 
@@ -425,16 +425,16 @@ def test_component_kinds_and_details_in_python(sonde, watch, run, delaying_proxy
     watching, server, service = watch(), start_prefork(run), start_prefork(run)
     port = delaying_proxy(service.port)
     for target, kind, detail in (("/sleep?0.05", "sleep", "nanosleep"), (f"/downstream?{port}", "downstream", f"127.0.0.1:{port}"), ("/cpu?0.03", "cpu", "")):
-        assert_kind(found(sonde, watching, server, target.partition("?")[0], get(server.port, target)), kind, detail)
+        assert_kind(find_request(sonde, watching, server, target.partition("?")[0], get(server.port, target)), kind, detail)
     for way, detail in (("mutex", "futex"), ("flock", "flock of lock")):
-        assert_kind(found(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), "lock", detail)
+        assert_kind(find_request(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), "lock", detail)
 
 
 def test_component_of_a_service_behind_nginx(sonde, watch, run, delaying_proxy, tmp_path):
     watching, service = watch(), start_prefork(run)
     port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
-    assert_kind(found(sonde, watching, server, "/ok", get(server.port, "/ok")), "downstream", f"127.0.0.1:{port}")
+    assert_kind(find_request(sonde, watching, server, "/ok", get(server.port, "/ok")), "downstream", f"127.0.0.1:{port}")
 
 
 def test_disk_component_and_detail_in_nginx_and_python(sonde, watch, run, slow_disk, ends_before_unmount):
@@ -444,23 +444,23 @@ def test_disk_component_and_detail_in_nginx_and_python(sonde, watch, run, slow_d
         server = start_nginx(run, folder.parent, f"location / {{ root {folder}; }}", f"sendfile {sendfile};", before)
         ends_before_unmount(server)
         forget_pages(folder / "file")
-        assert_kind(found(sonde, watching, server, "/file", get(server.port, "/file")), "disk", detail)
+        assert_kind(find_request(sonde, watching, server, "/file", get(server.port, "/file")), "disk", detail)
     server = start_prefork(run, before=before)
     ends_before_unmount(server)
     for way, detail in (("mapped", "page fault"), ("synced", "fsync of file (ext4)")):
         forget_pages(folder / "file")
-        assert_kind(found(sonde, watching, server, f"/{way}", get(server.port, f"/{way}?{folder}/file")), "disk", detail)
+        assert_kind(find_request(sonde, watching, server, f"/{way}", get(server.port, f"/{way}?{folder}/file")), "disk", detail)
 
 
 def test_run_queue_component_beside_cpu_hogs(sonde, watch, run, hogs):
     cpu = max(os.sched_getaffinity(0))
     watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
     hogs(cpu)
-    assert_kind(found(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.06")), "run_queue")
+    assert_kind(find_request(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.06")), "run_queue")
 
 
 def test_run_queue_component_names_the_quota(sonde, watch, run, controller):
     cgroup, unified = controller("cpu")
     watching, server = watch(), start_prefork(run, before=entering(cgroup))
     limit_cpu(cgroup, unified)
-    assert_kind(found(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.03")), "run_queue", "quota")
+    assert_kind(find_request(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.03")), "run_queue", "quota")

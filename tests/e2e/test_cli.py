@@ -10,7 +10,7 @@ VERBS = ["up", "agent", "record", "why", "probes", "bpf", "doctor"]
 
 
 @pytest.fixture
-def ask(sonde):
+def run_sonde(sonde):
     """ask(arguments...) runs sonde to its end."""
     return lambda *arguments: subprocess.run([str(sonde), *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                                              text=True, timeout=60)
@@ -22,8 +22,8 @@ def man_page(verb):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_and_manual_agree(ask, verb):
-    done = ask(verb, "--help")
+def test_help_and_manual_agree(run_sonde, verb):
+    done = run_sonde(verb, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: sonde {verb} ")
     options = set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
@@ -39,28 +39,28 @@ def test_help_and_manual_agree(ask, verb):
         assert option in options or verb == "agent" or option == "config", f"the manual of {verb} knows --{option}, the program does not"
 
 
-def test_help_and_manual_of_trace_agree(ask):
+def test_help_and_manual_of_trace_agree(run_sonde):
     """One man page for all subcommands of `sonde trace`: each has a section with exactly its flags."""
     page = man_page("trace")
-    verbs = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", ask("trace", "--help").stdout, re.M))
+    verbs = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", run_sonde("trace", "--help").stdout, re.M))
     assert "summary" in verbs
     for verb in verbs:
-        done = ask("trace", verb, "--help")
+        done = run_sonde("trace", verb, "--help")
         assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde trace {verb} ")
         section = re.search(rf'^\.SS "?sonde trace {verb}.*\n((?:(?!\.SS|\.SH).*\n)*)', page, re.M)
         assert section, f"the manual has no section on {verb}"
         documented = set(re.findall(r"^\.B.*--([a-z-]+)", section[1], re.M))
         assert documented == set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
-    assert ask("trace").returncode == 2 and "Usage" in ask("trace").stderr
-    assert ask("trace", "sumary").returncode == 2 and "sumary" in ask("trace", "sumary").stderr
+    assert run_sonde("trace").returncode == 2 and "Usage" in run_sonde("trace").stderr
+    assert run_sonde("trace", "sumary").returncode == 2 and "sumary" in run_sonde("trace", "sumary").stderr
 
 
-def test_missing_and_unknown_subcommand(ask):
-    done = ask()
+def test_missing_and_unknown_subcommand(run_sonde):
+    done = run_sonde()
     assert done.returncode == 2 and "record" in done.stderr
-    done = ask("recrod")
+    done = run_sonde("recrod")
     assert done.returncode == 2 and "recrod" in done.stderr
-    assert ask("--version").stdout.startswith("sonde ")
+    assert run_sonde("--version").stdout.startswith("sonde ")
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -86,43 +86,43 @@ def test_missing_and_unknown_subcommand(ask):
     (["why", "--json", "nginx"], "what is 'nginx'?"),
 ])
 @pytest.mark.sanitized
-def test_invalid_arguments_are_explained(ask, arguments, expected):
-    done = ask(*arguments)
+def test_invalid_arguments_are_explained(run_sonde, arguments, expected):
+    done = run_sonde(*arguments)
     assert done.returncode in (1, 2)
     assert expected in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) <= 4
 
 
 @pytest.mark.sanitized
-def test_configuration_file_errors(ask, tmp_path):
+def test_configuration_file_errors(run_sonde, tmp_path):
     path = tmp_path / "sonde.yaml"
     path.write_text("profile:\n  rate: 19\n  speed: 3\n")
-    done = ask("up", "-c", path)
+    done = run_sonde("up", "-c", path)
     assert done.returncode == 2
     assert f"{path}:3: unknown key 'profile.speed'" in done.stderr and "profile.rate" in done.stderr
     path.write_text("budget:\n  memory: 64 MB/s\n")
-    done = ask("up", "-c", path)
+    done = run_sonde("up", "-c", path)
     assert done.returncode == 2 and f"{path}:2: budget.memory: '64 MB/s' is not allowed" in done.stderr
-    done = ask("up", "-c", tmp_path / "none.yaml")
+    done = run_sonde("up", "-c", tmp_path / "none.yaml")
     assert done.returncode == 2 and "none.yaml" in done.stderr
 
 
 @pytest.mark.sanitized
-def test_printed_configuration_can_be_read_back(ask, tmp_path):
-    first = ask("up", "--print-config", "--set", "profile.rate=49", "--set", "budget.cpu=0.5%", "--listen", "[::1]:7070", "--set",
+def test_printed_configuration_can_be_read_back(run_sonde, tmp_path):
+    first = run_sonde("up", "--print-config", "--set", "profile.rate=49", "--set", "budget.cpu=0.5%", "--listen", "[::1]:7070", "--set",
                 "page.allowed_hosts=[::1]:8080, sonde.example.org")
     assert first.returncode == 0 and "rate: 49" in first.stdout
     path = tmp_path / "sonde.yaml"
     path.write_text(first.stdout)
-    assert ask("up", "-c", path, "--print-config").stdout == first.stdout
+    assert run_sonde("up", "-c", path, "--print-config").stdout == first.stdout
 
 
-def test_manual_of_the_configuration_file_has_all_keys(ask, tmp_path):
+def test_manual_of_the_configuration_file_has_all_keys(run_sonde, tmp_path):
     """sonde.yaml(5) and --print-config have the same keys in the same order, the same defaults and the same bounds."""
     empty = tmp_path / "sonde.yaml"
     empty.write_text("")
     printed, section = {}, None
-    for line in ask("up", "-c", empty, "--print-config").stdout.splitlines():
+    for line in run_sonde("up", "-c", empty, "--print-config").stdout.splitlines():
         if not line.startswith(" "):
             section = line.rstrip(":")
             continue
@@ -138,7 +138,7 @@ def test_manual_of_the_configuration_file_has_all_keys(ask, tmp_path):
         assert set(re.findall(r"\b\d[\d.]*\w*%?", bounds)) <= set(re.findall(r"\b\d[\d.]*\w*%?", allowed)), f"{key}: allowed is: {allowed}"
     path = tmp_path / "example.yaml"
     path.write_text(re.search(r"\.SH EXAMPLE\n\.nf\n(.*?)\.fi", page, re.S)[1])
-    assert ask("up", "-c", path, "--print-config").returncode == 0, "its example is refused"
+    assert run_sonde("up", "-c", path, "--print-config").returncode == 0, "its example is refused"
 
 
 def test_agent_has_no_page(agent):

@@ -93,7 +93,7 @@ def test_lines_of_a_program_in_a_container(container, recording, run, form):
     ours = places(profile.samples, "/app/program")
     theirs = {address: chain for address, chain in addr2line(plain, ours).items() if chain[0][1]}
     theirs = {address: chain if ours[address] == chain else eu_addr2line(plain, address) for address, chain in theirs.items()}
-    assert {address: ours[address] for address in theirs} == theirs, profile.said
+    assert {address: ours[address] for address in theirs} == theirs, profile.messages
     assert {place for chain in ours.values() for _, place, _ in chain} >= {"/app/program.c"}
     assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in ours.values()), ours
 
@@ -103,7 +103,7 @@ def test_lines_of_a_program_that_has_ended(container, fire, run):
     build(container, "program", "-gdwarf-4")
     profile = fire(Inside(run(*container.command("/app/program", 5, "wait")), "program"), "--inlines")
     chains = places(profile.samples, "/app/program").values()
-    assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in chains), profile.said
+    assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in chains), profile.messages
 
 
 @pytest.mark.parametrize("how", ["map", "dump"])

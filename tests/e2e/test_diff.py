@@ -27,7 +27,7 @@ def recorded(sonde, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def generated_profiles(tmp_path_factory):
     """Two profiles of CPU time that tests/unit/export/make_profiles.c writes."""
     program = BUILD / "tests/unit/export/make-profiles"
     if not program.exists():
@@ -181,8 +181,8 @@ def test_diff_of_go_profiles(sonde, tmp_path):
     assert rows_of(diff(sonde, before, after, "--value", "samples").stdout)
 
 
-def test_uncompressed_profile_is_read(sonde, made, tmp_path):
-    before, after = made
+def test_uncompressed_profile_is_read(sonde, generated_profiles, tmp_path):
+    before, after = generated_profiles
     plain = tmp_path / "plain"
     plain.write_bytes(gzip.decompress(before.read_bytes()))
     assert diff(sonde, plain, after, "-t").stdout == diff(sonde, before, after, "-t").stdout
@@ -197,9 +197,9 @@ def test_folded_output_has_equal_sums(sonde, recorded):
     assert any(line.startswith("eventful;") and ";touch_pages " in line for line in lines)
 
 
-def test_flame_graph_matches_the_text(sonde, made, tmp_path):
+def test_flame_graph_matches_the_text(sonde, generated_profiles, tmp_path):
     """Both sides of the page have the same total, and its shares are those of the text output. web/tests/page.test.mjs tests their display."""
-    (before, after), page = made, tmp_path / "diff.html"
+    (before, after), page = generated_profiles, tmp_path / "diff.html"
     done = diff(sonde, before, after, "-o", page)
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert diff(sonde, before, before, "-o", tmp_path / "same.html").returncode == 0
@@ -345,8 +345,8 @@ def test_windows_without_an_agent_are_an_error(sonde, tmp_path):
         assert diff(sonde, *wrong).returncode == 2
 
 
-def test_invalid_arguments_are_refused(sonde, tmp_path, made):
-    whole = made[0]
+def test_invalid_arguments_are_refused(sonde, tmp_path, generated_profiles):
+    whole = generated_profiles[0]
     cut, text = tmp_path / "cut.pb.gz", tmp_path / "text"
     cut.write_bytes(whole.read_bytes()[:-30])
     text.write_text("not a profile\n")

@@ -67,25 +67,25 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
     shutil.copy(sonde, etc / "sonde-copy")  # where every user may execute it
     setpriv = (need_command("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
 
-    def run_doctor(text, *who, mode=0o644):
+    def run_doctor(text, *command_prefix, mode=0o644):
         (etc / "sonde/sonde.yaml").write_text(text)
         (etc / "sonde/sonde.yaml").chmod(mode)
         script = 'mount --bind "$1" /etc && shift && exec "$@"'
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", etc, *who, "/etc/sonde-copy", "doctor", "--json"], capture_output=True, text=True,
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", etc, *command_prefix, "/etc/sonde-copy", "doctor", "--json"], capture_output=True, text=True,
                               timeout=60)
         if done.stderr.startswith("unshare:"):  # for example in a chroot
             skip(done.stderr.strip())
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
-    def receiver_of(all_said):
-        return next((fact["value"], fact["good"]) for fact in all_said["facts"] if fact["name"] == "profiles are sent to")
+    def receiver_of(report):
+        return next((fact["value"], fact["good"]) for fact in report["facts"] if fact["name"] == "profiles are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
-    all_said = run_doctor(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
-    assert receiver_of(all_said) == ("http://collector:4318/p", True)
-    targets, = [probe for probe in all_said["probes"] if probe["probe"] == "sampling rules"]
-    assert targets["attached"] and targets["method"] == "1 of 3 found"
-    assert targets["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
+    report = run_doctor(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
+    assert receiver_of(report) == ("http://collector:4318/p", True)
+    rules, = [probe for probe in report["probes"] if probe["probe"] == "sampling rules"]
+    assert rules["attached"] and rules["method"] == "1 of 3 found"
+    assert rules["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
     assert receiver_of(run_doctor(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
     assert receiver_of(run_doctor(sent + "profile:\n  enabled: false\n")) == ("no receiver (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(run_doctor(sent + "profile:\n  rate: fast\n"))[1]

@@ -24,8 +24,8 @@ def events(record):
     """events(name, arguments...) records the workload; returns the profile and the workload's own counts."""
     def start(name, *arguments):
         profile = record("--event", name, *arguments, "--", workload_path("eventful"), PAGES, CALLS)
-        said = {line.split()[0]: int(line.split()[1]) for line in profile.said.splitlines() if re.fullmatch(r"\w+ \d+", line)}
-        assert "heard" in said, profile.said
+        said = {line.split()[0]: int(line.split()[1]) for line in profile.messages.splitlines() if re.fullmatch(r"\w+ \d+", line)}
+        assert "heard" in said, profile.messages
         return profile, said
     return start
 
@@ -35,7 +35,7 @@ def of_function(profile, name):
 
 
 def assert_all(profile, recorded_value, done, each=1, at_most=None):
-    assert done - each * missed(profile.said) <= recorded_value <= (at_most or done), f"{recorded_value} of {done}: {profile.said}{profile.top()}"
+    assert done - each * missed(profile.messages) <= recorded_value <= (at_most or done), f"{recorded_value} of {done}: {profile.messages}{profile.top()}"
 
 
 @pytest.mark.parametrize("name", ["page-faults", "minor-faults"])
@@ -43,7 +43,7 @@ def test_each_page_fault_is_recorded_with_its_stack(events, name):
     profile, said = events(name)
     own = of_function(profile, "touch_pages")
     assert_all(profile, own.ns, said["faults"] + 1)
-    assert own.count == own.ns and f"{sum(s.ns for s in profile.samples)} events of" in profile.said
+    assert own.count == own.ns and f"{sum(s.ns for s in profile.samples)} events of" in profile.messages
     assert {tuple(s.frames[-2:]) for s in own.samples} == {("main", "touch_pages")}, own.top()
 
 
@@ -51,10 +51,10 @@ def test_period_ten_weights_each_sample_by_ten(events, tmp_path):
     profile, said = events("page-faults", "--period", 10)
     own = of_function(profile, "touch_pages")
     assert profile.period_ns == 10 and all(s.ns == 10 * s.count for s in profile.samples)
-    assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.said), profile.said
+    assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.messages), profile.messages
     # The kernel counts per CPU, whichever process faults: a process gains or loses a sample when another one faults in between. With 300 samples that
     # happens once per context switch at most, of which there are few; 16 would be the deviation if faults alternated (p < 1e-19 beyond 150).
-    assert 0.5 * said["faults"] - 10 * missed(profile.said) <= own.ns <= 1.5 * said["faults"], own.top()
+    assert 0.5 * said["faults"] - 10 * missed(profile.messages) <= own.ns <= 1.5 * said["faults"], own.top()
 
 
 def test_each_switch_is_recorded_with_its_stack(events):
@@ -62,14 +62,14 @@ def test_each_switch_is_recorded_with_its_stack(events):
     own = of_function(profile, "take_naps")
     assert_all(profile, own.ns, said["switches"], at_most=said["all_switches"])
     asleep = own.where(lambda s: any("nanosleep" in f for f in s.frames))
-    assert said["naps"] > 0 and asleep.ns >= said["naps"] - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
+    assert said["naps"] > 0 and asleep.ns >= said["naps"] - missed(profile.messages) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
 
 
 def test_mmap_values_are_bytes(events):
     profile, said = events("mmap")
     assert_all(profile, of_function(profile, "map_memory").ns, said["mmap_bytes"], 5 * 4096)
     assert not of_function(profile, "map_in_vain").samples, "what failed gave no bytes"
-    assert f"{profile.count} events of {profile.ns} bytes in all" in profile.said
+    assert f"{profile.count} events of {profile.ns} bytes in all" in profile.messages
 
 
 @pytest.mark.peer
@@ -118,7 +118,7 @@ def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, work
     for one, pid in zip(running, (ours.pid, other.pid)):
         profile = one.finish()
         assert_all_fired(profile, count)
-        assert {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
+        assert {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.messages
     assert attached(sonde, ours.pid, "compiled") == [False]
     # A killed recording cannot clean up: the kernel detaches the probe.
     recorder = run(sonde, "record", "--event", "usdt:workload:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
@@ -141,8 +141,8 @@ def test_replay_reproduces_event_unit_and_weights(events, record, sonde, tmp_pat
     assert done.returncode == 0, done.stderr
     head = json.loads(path.read_text())["sonde"]
     assert (head["type"], head["unit"], head["weight"]) == (arguments[0].removeprefix("usdt:"), unit, live.ns)
-    recorded_value = re.search(r"wrote [^:]*: (.*?) of \d+ processes", live.said)
-    assert recorded_value and f": {recorded_value[1]} of " in again.said and f": {recorded_value[1]} of " in done.stderr, live.said + again.said
+    recorded_value = re.search(r"wrote [^:]*: (.*?) of \d+ processes", live.messages)
+    assert recorded_value and f": {recorded_value[1]} of " in again.messages and f": {recorded_value[1]} of " in done.stderr, live.messages + again.messages
 
 
 def test_filters_apply_to_events(recording, workload):
@@ -151,7 +151,7 @@ def test_filters_apply_to_events(recording, workload):
     by_name, by_pid = recording("--event", FIRED, "-C", "no-such-name"), recording("--event", FIRED, "-p", ours.pid)
     fire_all(ours, other)
     by_name, by_pid = by_name.finish(), by_pid.finish()
-    assert not by_name.samples and "were recorded" in by_name.said, by_name.said
+    assert not by_name.samples and "were recorded" in by_name.messages, by_name.messages
     assert {s.labels["pid"] for s in by_pid.samples} == {ours.pid}, by_pid.top()
 
 
@@ -186,12 +186,12 @@ def test_formats_name_the_event_and_unit(sonde, root, tmp_path):
 ])
 def test_impossible_events_are_refused_with_a_reason(record, arguments, words):
     status = 1 if re.match("tracepoint|usdt", arguments[0]) else 2
-    said = record("--event", *arguments, "--", "true", status=status).said
+    said = record("--event", *arguments, "--", "true", status=status).messages
     assert all(word in said for word in words), said
 
 
 def test_period_requires_an_event(record):
-    assert "--period needs --event" in record("--period", 10, "--", "true", status=2).said
+    assert "--period needs --event" in record("--period", 10, "--", "true", status=2).messages
 
 
 @pytest.mark.parametrize("name", HARDWARE)
@@ -202,6 +202,6 @@ def test_hardware_counters(sonde, record, root, tmp_path, name):
         assert f"this machine has no counter of {name}" in done.stderr, done.stderr
         skip(f"this machine has no counter of {name}")
     profile = record("--event", name, "--period", 100000, "--", workload_path("deep"), 3, 2)
-    assert profile.samples and all(s.ns == 100000 * s.count for s in profile.samples), profile.said
+    assert profile.samples and all(s.ns == 100000 * s.count for s in profile.samples), profile.messages
     if name in ("cycles", "instructions", "branches"):
         assert profile.share("main;...;deep_leaf") >= 0.8, profile.top()

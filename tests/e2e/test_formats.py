@@ -68,7 +68,7 @@ SPEEDSCOPE_SCHEMA = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def generated(tmp_path_factory):
     """The directory with typical.pb.gz, typical.folded, metrics.om, ..."""
     program = BUILD / "tests/unit/export/make-profiles"
     if not program.exists():
@@ -80,16 +80,16 @@ def made(tmp_path_factory):
 
 @pytest.mark.peer
 @pytest.mark.parametrize("name", PROFILES)
-def test_go_tool_pprof_reads_every_profile(made, name):
-    raw = go_pprof("-raw", made / f"{name}.pb.gz")
+def test_go_tool_pprof_reads_every_profile(generated, name):
+    raw = go_pprof("-raw", generated / f"{name}.pb.gz")
     assert "samples/count cpu/nanoseconds[dflt]" in raw
     values = [(int(a), int(b)) for a, b in re.findall(r"^ +(\d+) +(\d+):(?: |$)", raw, re.M)]
     assert (sum(a for a, _ in values), sum(b for _, b in values)) == PROFILES[name]
 
 
 @pytest.mark.peer
-def test_go_tool_pprof_names_frames_mappings_and_labels(made):
-    raw = go_pprof("-raw", made / "typical.pb.gz")
+def test_go_tool_pprof_names_frames_mappings_and_labels(generated):
+    raw = go_pprof("-raw", generated / "typical.pb.gz")
     assert "Period: 10000000\n" in raw and "Duration: 1m0s" in raw and "Time: 2026-08-01 12:00:00" in raw
     for line in [
         r"0x2000 M=\d std::vector<int>::push_back\(int&&\) ",
@@ -109,28 +109,28 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(made):
 
 
 @pytest.mark.peer
-def test_go_tool_pprof_sums_match(made):
-    top = go_pprof("-top", "-unit=ms", made / "typical.pb.gz")
+def test_go_tool_pprof_sums_match(generated):
+    top = go_pprof("-top", "-unit=ms", generated / "typical.pb.gz")
     assert "Type: cpu" in top and "File: server" in top
     assert re.search(r"^ +50ms 50\.00% .* std::vector<int>::push_back\(int&&\)$", top, re.M), top
     assert re.search(r" 60ms 60\.00%  main$", top, re.M), top
-    of_one = go_pprof("-top", "-unit=ms", "-tagfocus=process=python3", made / "typical.pb.gz")
+    of_one = go_pprof("-top", "-unit=ms", "-tagfocus=process=python3", generated / "typical.pb.gz")
     assert "main" not in of_one and "libcuda.so.1+0x4711" in of_one
-    traces = go_pprof("-traces", made / "deep.pb.gz")
+    traces = go_pprof("-traces", generated / "deep.pb.gz")
     assert len(re.findall(r"^ +(?:10ms +)?f\d+$", traces, re.M)) == 1000
 
 
 @pytest.mark.peer
-def test_go_tool_pprof_prints_dropped_samples(made):
-    assert "Comment: 3 samples were dropped" in go_pprof("-raw", made / "dropped.pb.gz")
+def test_go_tool_pprof_prints_dropped_samples(generated):
+    assert "Comment: 3 samples were dropped" in go_pprof("-raw", generated / "dropped.pb.gz")
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_protoc_decodes_every_field(made, name, tmp_path):
+def test_protoc_decodes_every_field(generated, name, tmp_path):
     protoc = need_command("protoc")
     (tmp_path / "profile.proto").write_text(PROFILE_PROTO)
     done = subprocess.run([protoc, f"--proto_path={tmp_path}", "--decode=Profile", "profile.proto"],
-                          input=gzip.decompress((made / f"{name}.pb.gz").read_bytes()), capture_output=True, timeout=60)
+                          input=gzip.decompress((generated / f"{name}.pb.gz").read_bytes()), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
     assert not re.search(r"^ *\d+: ", text, re.M), "a field that profile.proto does not have"  # protoc prints unknown fields by number
@@ -140,9 +140,9 @@ def test_protoc_decodes_every_field(made, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_json_matches_speedscopes_schema(made, name):
+def test_json_matches_speedscopes_schema(generated, name):
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
-    data = json.loads((made / f"{name}.json").read_text())
+    data = json.loads((generated / f"{name}.json").read_text())
     jsonschema.validate(data, SPEEDSCOPE_SCHEMA)
     frames, count, weight_ns = data["shared"]["frames"], 0, 0
     for profile in data["profiles"]:
@@ -160,8 +160,8 @@ def test_json_matches_speedscopes_schema(made, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_folded_lines_are_valid_for_flamegraph_pl(made, name):
-    lines = (made / f"{name}.folded").read_text().splitlines()
+def test_folded_lines_are_valid_for_flamegraph_pl(generated, name):
+    lines = (generated / f"{name}.folded").read_text().splitlines()
     counts = [int(re.fullmatch(r"(\S.*) (\d+)", line)[2]) for line in lines]
     assert sum(counts) == PROFILES[name][0]
     assert len({line.rpartition(" ")[0] for line in lines}) == len(lines)
@@ -170,22 +170,22 @@ def test_folded_lines_are_valid_for_flamegraph_pl(made, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_pprof_sums_match_the_profile(made, name):
-    samples, _ = pprof.read(made / f"{name}.pb.gz")
+def test_pprof_sums_match_the_profile(generated, name):
+    samples, _ = pprof.read(generated / f"{name}.pb.gz")
     assert (sum(s.count for s in samples), sum(s.ns for s in samples)) == PROFILES[name]
 
 
-def test_all_formats_agree(made):
+def test_all_formats_agree(generated):
     """The same stacks with the same counts in the pprof, folded and JSON formats."""
     folded = {}
-    for line in (made / "typical.folded").read_text().splitlines():
+    for line in (generated / "typical.folded").read_text().splitlines():
         stack, _, count = line.rpartition(" ")
         folded[stack.replace("_[k]", "")] = int(count)
     from_pprof, from_json = {}, {}
-    for sample in pprof.read(made / "typical.pb.gz")[0]:
+    for sample in pprof.read(generated / "typical.pb.gz")[0]:
         stack = ";".join([sample.labels["process"], *sample.frames])
         from_pprof[stack] = from_pprof.get(stack, 0) + sample.count
-    data = json.loads((made / "typical.json").read_text())
+    data = json.loads((generated / "typical.json").read_text())
     for profile in data["profiles"]:
         for sample, count in zip(profile["samples"], profile["sonde"]["counts"]):
             stack = ";".join([profile["sonde"]["resource"]["process.command"], *(data["shared"]["frames"][i]["name"] for i in sample)])
@@ -194,17 +194,17 @@ def test_all_formats_agree(made):
 
 
 @pytest.mark.peer
-def test_promtool_accepts_the_metrics(made):
+def test_promtool_accepts_the_metrics(generated):
     promtool = need_command("promtool")
-    done = subprocess.run([promtool, "check", "metrics"], input=(made / "metrics.txt").read_bytes(), capture_output=True, timeout=60)
+    done = subprocess.run([promtool, "check", "metrics"], input=(generated / "metrics.txt").read_bytes(), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize("path, parser", [("metrics.om", "prometheus_client.openmetrics.parser"), ("metrics.txt", "prometheus_client.parser")])
-def test_prometheus_parsers_read_the_metrics(made, path, parser):
+def test_prometheus_parsers_read_the_metrics(generated, path, parser):
     module = pytest.importorskip(parser, reason="python3-prometheus-client is not installed")
-    families = {f.name: f for f in module.text_string_to_metric_families((made / path).read_bytes().decode())}
+    families = {f.name: f for f in module.text_string_to_metric_families((generated / path).read_bytes().decode())}
     losses = families["sonde_self_losses"]
     assert losses.type == "counter" and losses.documentation == 'What was lost,\nby "reason" \\ why.'
     assert [(s.name, s.labels, s.value) for s in losses.samples] == [

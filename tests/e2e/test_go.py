@@ -38,7 +38,7 @@ def record_churn(record, program):
         profile = record("-F", HZ, "--", program, seconds, "churn")
         if profile.early <= 0.25:
             break
-    assert profile.count > 200, profile.said
+    assert profile.count > 200, profile.messages
     return profile
 
 

@@ -116,7 +116,7 @@ def assert_fired_labels(fire, workload, many, calls):
     seen = by_place(profile.samples)
     assert set(seen) == set(expected), seen
     lost = sum(expected.values()) - sum(seen.values())
-    assert 0 <= lost <= missed(profile.said) and all(seen[place] <= expected[place] for place in expected), seen
+    assert 0 <= lost <= missed(profile.messages) and all(seen[place] <= expected[place] for place in expected), seen
 
 
 def start_labelled(workload, program, calls=20):
@@ -188,15 +188,15 @@ def test_invalid_label_memory_is_counted_as_unlabelled(version, layout, fire, wo
                 seen[name, sample.labels.get("key")] += sample.count
     facts = {name: int(workload.facts()[name]) for name in ("true", "lies")}
     assert set(seen) == {("burn_true", "value"), ("burn_lies", None)}, seen
-    assert sum(facts.values()) - missed(profile.said) <= sum(seen.values()) and seen["burn_true", "value"] <= facts["true"] and seen["burn_lies", None] <= facts["lies"], seen
-    assert int(re.search(r"(\d+) unlabelled", profile.said)[1]) > 0, profile.said
+    assert sum(facts.values()) - missed(profile.messages) <= sum(seen.values()) and seen["burn_true", "value"] <= facts["true"] and seen["burn_lies", None] <= facts["lies"], seen
+    assert int(re.search(r"(\d+) unlabelled", profile.messages)[1]) > 0, profile.messages
 
 
 def test_unknown_go_version_has_no_labels(fire, workload, tmp_path):
     workload = workload("liar", path=build_fake_go_program(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
     profile = fire(workload)
     assert profile.samples and {sample.labels.get("key") for sample in profile.samples} == {None}
-    assert f"process {workload.pid} is a Go program (go1.99.1) with" in profile.said, profile.said
+    assert f"process {workload.pid} is a Go program (go1.99.1) with" in profile.messages, profile.messages
 
 
 def wanted_labels():

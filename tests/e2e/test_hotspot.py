@@ -122,8 +122,8 @@ def test_java_started_during_a_recording_is_reported(recording, run, classes, tm
     gate.touch()
     wait_for(both_fired(program), 120, "both threads")
     profile = running.finish(signal.SIGINT)
-    assert "a Node.js or Java process started during the recording" in profile.said, profile.said
-    assert profile.of(thread="hot").count >= FIRINGS - missed(profile.said), profile.said
+    assert "a Node.js or Java process started during the recording" in profile.messages, profile.messages
+    assert profile.of(thread="hot").count >= FIRINGS - missed(profile.messages), profile.messages
     assert not any("Deep.down(" in frame for sample in profile.samples for frame in sample.frames), profile.top()
 
 

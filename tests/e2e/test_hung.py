@@ -80,7 +80,7 @@ def test_every_sleeping_thread_has_one_wait(record_sleeping, hung):
     pid = hung("many", 300, threads=301)
     profile, _ = record_sleeping("--wall", "-F", 99, "-p", pid)
     found = by_thread(profile)
-    assert len(found) == 301 and not profile.cut.samples, f"{profile.said}\n{profile.top()}"
+    assert len(found) == 301 and not profile.cut.samples, f"{profile.messages}\n{profile.top()}"
     depths = sorted(s.frames.count("descend") for tid, s in found.items() if tid != pid)
     assert depths == sorted(1 + i % 10 for i in range(300)), profile.top()
     assert all(s.frames[0].startswith(("clone", "__clone")) for tid, s in found.items() if tid != pid), profile.top()
@@ -98,4 +98,4 @@ def test_stack_that_cannot_be_read_whole_is_marked(record_sleeping, run, hung):
     assert deeper.frames[0] == "[truncated: stack too deep]" and "wait_for_ever" in deeper.frames, profile.top()
     assert 25 < deeper.frames.count("descend") < 40 and "main" not in deeper.frames, profile.top()
     assert "_PyEval_EvalFrameDefault" in evaluated.frames and not evaluated.frames[0].startswith("[truncated"), profile.top()
-    assert "1 interpreted" in profile.said, profile.said
+    assert "1 interpreted" in profile.messages, profile.messages

@@ -89,7 +89,7 @@ def test_import_without_mlserver_is_an_error(package):  # noqa: F811
     assert error.count("RuntimeWarning: sonde.mlserver: no probes: No module named 'mlserver'") == 1
 
 
-def questions():
+def guide_scripts():
     """{question: (the script, the output that the guide shows)}"""
     text = (TOP / "docs/mlserver.md").read_text()
     asked = re.findall(r"^### (.*)\n(?:(?!###|```).*\n)*```\nbpftrace -e '([^']*)'\n```\n(?:(?!###|```).*\n)*```\n((?:(?!```).*\n)*)```", text, re.M)
@@ -104,7 +104,7 @@ def test_bpftrace_scripts_of_the_guide_work(package, run, tmp_path, tracefs):  #
     server = Workload(run(SYSTEM_PYTHON, PROGRAMS / "inference_serving.py", tmp_path / "probes", env=env_of(package),
                          name="serving"))
     asking = {}
-    for number, (question, (script, printed)) in enumerate(questions().items()):
+    for number, (question, (script, printed)) in enumerate(guide_scripts().items()):
         script = script.replace("/run/mlserver/", f"{tmp_path}/probes/")
         # bpftrace attaches its probes one after another, in either order.
         asking[question] = run(need_command("bpftrace"), "-e", 'interval:ms:50 { printf("first\\n"); } ' + script + ' interval:ms:50 { printf("last\\n"); }',
@@ -116,11 +116,11 @@ def test_bpftrace_scripts_of_the_guide_work(package, run, tmp_path, tracefs):  #
     wait_for(lambda: len(server.running.out.splitlines()) > done + 20, 60, "twenty requests")
     for question, running in asking.items():
         assert running.stop(signal.SIGINT, 60) == 0, (question, running.error)
-        for wanted in re.findall(r"^@\w+", questions()[question][1], re.M):
+        for wanted in re.findall(r"^@\w+", guide_scripts()[question][1], re.M):
             if wanted.startswith("@disk_") and os.major(tmp_path.stat().st_dev) == 0:
                 continue  # a virtual file system
             assert f"\n{wanted}[" in running.out, (question, wanted, running.out[-2000:], running.error)
-        if "@" not in questions()[question][1]:
+        if "@" not in guide_scripts()[question][1]:
             assert re.search(rf"^slow pid {server.pid}: \d+ ms, good$", running.out, re.M), (question, running.out[-2000:])
     out = "".join(running.out for running in asking.values())
     assert "@ms[slow, failed]:" in out and "@ms[slow, good]:" in out and "@run_queue_us[slow]:" in out

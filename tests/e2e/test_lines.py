@@ -298,8 +298,8 @@ def test_split_dwarf_package_is_not_called_damaged(sonde, root, record, tmp_path
         split.unlink()
     profile = record("--event", FIRED, "--inlines", "--", program)
     own = profile.where(lambda s: str(program) in s.mappings)
-    assert "damaged" not in profile.said and own.count > 0 and own.share("main") == 1, profile.said + profile.top()
-    if "in a package" not in profile.said:
+    assert "damaged" not in profile.messages and own.count > 0 and own.share("main") == 1, profile.messages + profile.top()
+    if "in a package" not in profile.messages:
         assert own.share("outer;middle;innermost") > 0, profile.top()
         skip("this libdw reads packages")
     assert "outer" in {name for chain in places(profile.samples, program).values() for name, _, _ in chain}
@@ -330,7 +330,7 @@ def test_deleted_program_has_lines(run, fire, tmp_path):
     workload = Workload(run(program, 5, "wait"))
     program.unlink()
     profile = fire(workload, "--inlines")
-    assert profile.share("outer;middle;innermost") > 0, profile.said + profile.top()
+    assert profile.share("outer;middle;innermost") > 0, profile.messages + profile.top()
 
 
 def test_without_libdw_it_says_what_to_install(sonde, root, tmp_path):

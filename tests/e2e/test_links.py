@@ -98,7 +98,7 @@ def assert_exact(profile, linked, expected):
     """All samples match, except for events that the profile reports as missed."""
     found = counts_by_function_and_ids(profile, linked.pid)
     assert set(found) <= set(expected), found
-    assert sum((expected - found).values()) <= missed(profile.said) and not found - expected, (found, expected, profile.said)
+    assert sum((expected - found).values()) <= missed(profile.messages) and not found - expected, (found, expected, profile.messages)
 
 
 def fire(linked):

@@ -106,10 +106,10 @@ def check_samples(crowd, profile, losses):
 def check_record(path, said, profile):
     crowd = Crowd(path, said)
     assert crowd.ended_well == len(crowd.pids), said[-500:]
-    losses = {reason: int(count) for count, reason in re.findall(r"(\d+) (\w+)(?=;|$)", profile.said, re.M)}
+    losses = {reason: int(count) for count, reason in re.findall(r"(\d+) (\w+)(?=;|$)", profile.messages, re.M)}
     own = check_samples(crowd, profile, losses)
     counted, interpreted = sum(losses.get(reason, 0) for reason in MARKS_COUNTED), losses.get("interpreted", 0)
-    assert counted <= profile.cut.count <= counted + interpreted, (profile.cut.count, profile.said)
+    assert counted <= profile.cut.count <= counted + interpreted, (profile.cut.count, profile.messages)
     return crowd, own, losses
 
 

@@ -18,7 +18,7 @@ def test_names_follow_the_mapping_at_each_event(fire, workload):
     libraries = [workload_path(f"libremapped-{i}.so") for i in range(4)]
     profile = fire(workload("remapper", 600, *libraries, env=fires(1000)))
     calls = calls_of(profile)
-    assert 1000 - missed(profile.said) <= len(calls) <= 1000, profile.said + profile.top()
+    assert 1000 - missed(profile.messages) <= len(calls) <= 1000, profile.messages + profile.top()
     assert all(caller.replace("called", "remapped") == callee for caller, callee in calls), calls
 
 
@@ -32,8 +32,8 @@ def test_sampled_names_follow_the_mapping(record, workload, way):
         calls = calls_of(profile)
         wrong = [call for call in calls if call[0].replace("called", "remapped") != call[1]]
         # A machine that is too slow for the mappings reports losses.
-        assert len(wrong) <= (0.05 if "sideband" in profile.said else 0.002) * len(calls) + 1, (wrong, profile.said)
+        assert len(wrong) <= (0.05 if "sideband" in profile.messages else 0.002) * len(calls) + 1, (wrong, profile.messages)
         right += len(calls) - len(wrong)
         if right >= 12 and (not running or seconds > 1):
             break
-    assert right >= 4, profile.said + profile.top()
+    assert right >= 4, profile.messages + profile.top()

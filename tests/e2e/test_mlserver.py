@@ -95,7 +95,7 @@ class Listener:
         wait_for(lambda: {"first", "last"} <= set(self.running.out.split("\n")) or not self.running.alive, 60, "bpftrace to be attached")
         assert self.running.alive, self.running.error
 
-    def heard(self, probe):
+    def received(self, probe):
         """Sorted by time: bpftrace reads the CPUs' buffers one after another."""
         lines = [line.split(" ")[1:] for line in self.running.out.rpartition("\n")[0].split("\n") if line.startswith(probe + " ")]
         return [tuple(line[1:]) for line in sorted(lines, key=lambda line: int(line[0]))]
@@ -103,7 +103,7 @@ class Listener:
     def wait(self, counts, chosen=lambda event: True):
         """Waits until `counts` of the chosen events of each probe were received."""
         def all_heard():
-            return all(len(list(filter(chosen, self.heard(probe)))) >= count for probe, count in counts.items())
+            return all(len(list(filter(chosen, self.received(probe)))) >= count for probe, count in counts.items())
         wait_for(all_heard, 60, str(counts), self)
 
     def __str__(self):
@@ -147,34 +147,34 @@ def test_request_fires_every_probe_from_frontend_to_worker(serve, run, environme
     listener.wait({"request_begin": 8, "request_end": 8, "cache_miss": 1, "cache_hit": 2, "batch_enter": 1, "batch_formed": 1, "batch_leave": 1,
                    "worker_dispatch": 5, "worker_dequeue": 5, "predict_begin": 5, "predict_end": 5, "worker_reply": 5, "worker_resolve": 5})
 
-    requests = [begin for begin in listener.heard("request_begin")]
+    requests = [begin for begin in listener.received("request_begin")]
     assert {request[0] for request in requests} == {str(server.pid)}
     assert [request[2:] for request in requests] == [
         ("batched", "0", "[]"), ("plain", "0", "[]"), ("unknown", "0", "[]"), *[("cached", "0", "[]")] * 3, ("plain", "0", "[by-grpc]"),
         ("stream", "1", "[]")]
-    good = dict(end[1:] for end in listener.heard("request_end"))
+    good = dict(end[1:] for end in listener.received("request_end"))
     assert [good[request[1]] for request in requests] == ["1", "0", "0", "1", "1", "1", "1", "1"]
     cached = [request[1] for request in requests[3:6]]
-    assert [miss[1] for miss in listener.heard("cache_miss")] == cached[:1] and [hit[1] for hit in listener.heard("cache_hit")] == cached[1:]
+    assert [miss[1] for miss in listener.received("cache_miss")] == cached[:1] and [hit[1] for hit in listener.received("cache_hit")] == cached[1:]
 
-    (_, entered, model, length, of), = listener.heard("batch_enter")
-    (_, batch, _, size, limit), = listener.heard("batch_formed")
+    (_, entered, model, length, of), = listener.received("batch_enter")
+    (_, batch, _, size, limit), = listener.received("batch_formed")
     assert (model, length, of, size, limit) == ("batched", "0", requests[0][1], "1", "4")
-    assert [leave[1:] for leave in listener.heard("batch_leave")] == [(entered, "batched", batch, "0")]
+    assert [leave[1:] for leave in listener.received("batch_leave")] == [(entered, "batched", batch, "0")]
 
-    dispatched = {dispatch[1]: dispatch for dispatch in listener.heard("worker_dispatch")}
+    dispatched = {dispatch[1]: dispatch for dispatch in listener.received("worker_dispatch")}
     causes = [batch, requests[1][1], requests[3][1], requests[6][1], requests[7][1]]
     assert [dispatch[4] for dispatch in dispatched.values()] == causes
     assert {dispatch[5] for dispatch in dispatched.values()} == {"predict"} and {dispatch[3] for dispatch in dispatched.values()} == workers
     succeeded = ["1", "0", "1", "1", "1"]
     for name in ("worker_dequeue", "predict_begin", "predict_end", "worker_reply"):
-        assert {event[0] for event in listener.heard(name)} == workers
-    assert [(d[1], d[0]) for d in listener.heard("worker_dequeue")] == [(id, d[3]) for id, d in dispatched.items()]
-    assert [(b[0], b[2], b[3], b[4]) for b in listener.heard("predict_begin")] == [(d[3], d[2], "7", id) for id, d in dispatched.items()]
-    ends = dict(end[1:] for end in listener.heard("predict_end"))
-    assert [ends[begin[1]] for begin in listener.heard("predict_begin")] == succeeded
+        assert {event[0] for event in listener.received(name)} == workers
+    assert [(d[1], d[0]) for d in listener.received("worker_dequeue")] == [(id, d[3]) for id, d in dispatched.items()]
+    assert [(b[0], b[2], b[3], b[4]) for b in listener.received("predict_begin")] == [(d[3], d[2], "7", id) for id, d in dispatched.items()]
+    ends = dict(end[1:] for end in listener.received("predict_end"))
+    assert [ends[begin[1]] for begin in listener.received("predict_begin")] == succeeded
     for name in ("worker_reply", "worker_resolve"):
-        assert [reply[1:] for reply in listener.heard(name)] == list(zip(dispatched, succeeded))
+        assert [reply[1:] for reply in listener.received(name)] == list(zip(dispatched, succeeded))
 
 
 def test_model_and_worker_lifecycle_fires_probes(serve, run, tmp_path, tracefs):
@@ -184,8 +184,8 @@ def test_model_and_worker_lifecycle_fires_probes(serve, run, tmp_path, tracefs):
     main, workers = str(server.pid), list(map(str, server.workers()))
     listener = Listener(run, one_file(tmp_path / "probes"), **LIVES)
 
-    def heard(probe):
-        return [event for event in listener.heard(probe) if event[0] == main]
+    def received(probe):
+        return [event for event in listener.received(probe) if event[0] == main]
 
     def versioned(number, **extra):
         settings = json.loads((server.folder / "plain/model-settings.json").read_text())
@@ -201,21 +201,21 @@ def test_model_and_worker_lifecycle_fires_probes(serve, run, tmp_path, tracefs):
     listener.wait({"model_load_begin": 2, "model_load_end": 2, "model_reload_begin": 1, "model_reload_end": 1, "model_unload_begin": 2,
                    "model_unload_end": 2}, lambda event: event[0] == main)
     listener.wait({"model_load_begin": 2}, lambda event: event[0] in workers and event[3] == "9")
-    assert [event[2:] for event in heard("model_reload_begin")] == [("plain", "7", "7")]
-    assert [event[2:] for event in heard("model_load_begin")] == [("plain", "8"), ("plain", "9")]
-    assert ("plain", "7") in [event[2:] for event in heard("model_unload_begin")]
-    good = dict(event[1:] for event in heard("model_load_end") + heard("model_reload_end") + heard("model_unload_end"))
-    assert [good[event[1]] for event in heard("model_load_begin") + heard("model_reload_begin")] == ["0", "1", "1"]
-    in_workers = [event for event in listener.heard("model_load_begin") if event[0] in workers]
+    assert [event[2:] for event in received("model_reload_begin")] == [("plain", "7", "7")]
+    assert [event[2:] for event in received("model_load_begin")] == [("plain", "8"), ("plain", "9")]
+    assert ("plain", "7") in [event[2:] for event in received("model_unload_begin")]
+    good = dict(event[1:] for event in received("model_load_end") + received("model_reload_end") + received("model_unload_end"))
+    assert [good[event[1]] for event in received("model_load_begin") + received("model_reload_begin")] == ["0", "1", "1"]
+    in_workers = [event for event in listener.received("model_load_begin") if event[0] in workers]
     assert sorted(event[0] for event in in_workers if event[3] == "9") == sorted(workers)
 
     os.kill(int(workers[0]), signal.SIGKILL)
     listener.wait({"worker_start": 1})
-    started = heard("worker_start")[0][1]
+    started = received("worker_start")[0][1]
     listener.wait({"model_load_end": 4}, lambda event: event[0] == started)
     server.running.stop()
     listener.wait({"worker_stop": 3})
-    assert [event[1:] for event in heard("worker_stop")] == [(workers[0], "-9"), (workers[1], "0"), (started, "0")]
+    assert [event[1:] for event in received("worker_stop")] == [(workers[0], "-9"), (workers[1], "0"), (started, "0")]
 
 
 def test_probes_without_worker_processes(serve, run, tmp_path, tracefs):
@@ -230,9 +230,9 @@ def test_probes_without_worker_processes(serve, run, tmp_path, tracefs):
     status, parts = server.infer("stream", way="infer_stream")
     assert status == 200 and parts.count("data: ") == 3
     listener.wait({"predict_begin": 2, "predict_end": 2, "request_begin": 2})
-    begins = listener.heard("predict_begin")
-    assert [(begin[2], begin[4]) for begin in begins] == [(request[2], request[1]) for request in listener.heard("request_begin")]
-    assert sorted(end[1:] for end in listener.heard("predict_end")) == sorted((begin[1], "1") for begin in begins)
+    begins = listener.received("predict_begin")
+    assert [(begin[2], begin[4]) for begin in begins] == [(request[2], request[1]) for request in listener.received("request_begin")]
+    assert sorted(end[1:] for end in listener.received("predict_end")) == sorted((begin[1], "1") for begin in begins)
 
 
 def has_probes(pid):

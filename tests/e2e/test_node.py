@@ -100,7 +100,7 @@ def assert_numbered_functions_call_their_own(profile):
 
 
 def counted_losses(profile, loss):
-    found = re.search(rf"(\d+) {loss}", profile.said)
+    found = re.search(rf"(\d+) {loss}", profile.messages)
     return int(found[1]) if found else 0
 
 
@@ -122,7 +122,7 @@ def test_exact_javascript_stacks_match_the_programs_own(gated, tmp_path):  # noq
     assert_all_fired(profile, sum(sum(fired(name)) for name in running))
     # Only a limited number of functions are newly reported per sample: the names of further ones come with later samples.
     unnamed = profile.where(lambda s: any(name.startswith("[v8]+") for name in s.frames))
-    assert unnamed.count <= counted_losses(profile, "interpreted"), profile.said
+    assert unnamed.count <= counted_losses(profile, "interpreted"), profile.messages
     known = profile.where(lambda s: s not in unnamed.samples)
     of = {name: known.of(pid=each.pid) for name, each in running.items()}
     assert not known.where(is_early).count and all(each.count for each in of.values()), profile.top()
@@ -144,9 +144,9 @@ def test_sampled_javascript_stacks_without_flags(run, record, tmp_path):
         of = {name: known.of(pid=each.pid) for name, each in running.items()}
         if known.count >= profile.count / 2 and all(each.count >= LEAST for each in of.values()):
             break
-    assert known.count >= profile.count / 2 and all(each.count >= LEAST for each in of.values()), f"{profile.said}\n{profile.top()}"
+    assert known.count >= profile.count / 2 and all(each.count >= LEAST for each in of.values()), f"{profile.messages}\n{profile.top()}"
     for loss, shows in ("interpreted", shows_trampolines), ("unnamed", shows_nameless_trampolines):
-        assert profile.where(shows).count <= counted_losses(profile, loss), profile.said
+        assert profile.where(shows).count <= counted_losses(profile, loss), profile.messages
     for name in ("as it is", "baseline", "mapped"):
         assert_stacks_match_the_programs_own(running[name], of[name])
     assert_chain(of["optimized"])

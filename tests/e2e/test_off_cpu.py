@@ -92,8 +92,8 @@ def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde,
     """Waits below --min-wait are counted and not recorded; among them is the main thread's wait for the end."""
     waited = WaitsRecording(sonde, tmp_path, "--wall", "-F", "499", "--min-wait", "1h")
     assert not waited.profile.where(lambda s: s.frames[-1].startswith("[")).samples, waited.profile.top()
-    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", waited.profile.said)
-    assert found and int(found[1]) > 0, waited.profile.said
+    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", waited.profile.messages)
+    assert found and int(found[1]) > 0, waited.profile.messages
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
 
@@ -121,7 +121,7 @@ def waits(record):
         with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:
             time, ticks = [] if "--wall" in arguments else ["--off-cpu"], cpu_ticks()
             profile = record(*time, *arguments, "--", workload_path("waits"), 3, file.name)
-        threads = threads_of(profile.said)
+        threads = threads_of(profile.messages)
         share = stolen_share(ticks)
         for thread in threads:
             thread.stolen = thread.cpu * share
@@ -134,7 +134,7 @@ def test_waits_have_reason_call_and_stack(waits):
     """Compares times, for a command from its start: waits plus the CPU time that the kernel accounts to a thread equal its lifetime; its run queue
     time is what the kernel accounts as such."""
     profile, threads = waits()
-    assert "lost" not in profile.said and "ring_full" not in profile.said, profile.said
+    assert "lost" not in profile.messages and "ring_full" not in profile.messages, profile.messages
     for thread in threads:
         own = alive(profile.of(tid=thread.tid))
         waited = own if thread.name == "queue" else own.where(lambda s: s.frames[-1] != "[run queue]")
@@ -152,8 +152,8 @@ def test_waits_have_reason_call_and_stack(waits):
 @pytest.mark.statistical
 def test_short_waits_are_counted_with_their_time(waits):
     profile, threads = waits("--min-wait", "5ms")
-    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", profile.said)
-    assert found and int(found[1]) > 100, profile.said
+    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", profile.messages)
+    assert found and int(found[1]) > 100, profile.messages
     untold = float(found[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[found[3]]
     recorded, own = seconds(profile), seconds(profile.where(lambda s: s.labels["tid"] in [t.tid for t in threads]))
     lived, cpu = sum(t.lived for t in threads), sum(t.cpu for t in threads)
@@ -198,10 +198,10 @@ def test_wall_clock_is_cpu_time_plus_waits(waits):
 def test_sampled_waits_keep_the_sums(waits):
     """Of ten thousand short waits a few are recorded, and their weights stand for the rest."""
     profile, threads = waits("--sample-waits", "1ms")
-    left_out = re.search(r"skipped by sampling: (\d+) of ", profile.said)
+    left_out = re.search(r"skipped by sampling: (\d+) of ", profile.messages)
     thread = next(t for t in threads if t.name == "short")
     own = profile.of(tid=thread.tid)
-    assert left_out and int(left_out[1]) > own.count / 2, profile.said
+    assert left_out and int(left_out[1]) > own.count / 2, profile.messages
     waited = thread.lived - thread.cpu
     # A wait of L ms is recorded with probability L and has weight 1 / L: a millisecond. The variance of the sum is L - L^2 per wait, so at most that
     # of as many waits as milliseconds, some 2,800; that of their number is 1 / L - 1. None is shorter than SHORT_NS; a sleep may return at once.

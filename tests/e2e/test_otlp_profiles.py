@@ -8,7 +8,7 @@ from harness.paths import BUILD
 from otlp_profiles import official_profcheck, profcheck, text_of  # noqa: F401 (fixtures)
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def generated(tmp_path_factory):
     program = BUILD / "tests/unit/export/make-profiles"
     if not program.exists():
         skip("make-profiles is not built (cmocka is missing)")
@@ -39,8 +39,8 @@ SUMS = {"typical": 100_000_000, "hostile": 60_000_000, "deep": 10_000_000, "drop
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("name", SUMS)
-def test_every_packet_decodes_alone(made, profcheck, name):  # noqa: F811
-    paths = packets_of(made, name)
+def test_every_packet_decodes_alone(generated, profcheck, name):  # noqa: F811
+    paths = packets_of(generated, name)
     small = name in ("many", "hot")
     assert len(paths) >= (3 if small else 1)
     assert all(path.stat().st_size <= (1 << 17 if small else 1 << 20) for path in paths)
@@ -51,25 +51,25 @@ def test_every_packet_decodes_alone(made, profcheck, name):  # noqa: F811
 
 
 @pytest.mark.peer
-def test_official_messages_read_the_same(made, profcheck, official_profcheck):  # noqa: F811
+def test_official_messages_read_the_same(generated, profcheck, official_profcheck):  # noqa: F811
     """Each packet is also decoded in a process of its own: OpenTelemetry's messages keep no state between packets."""
-    for path in sorted(made.glob("*.otlp")):
+    for path in sorted(generated.glob("*.otlp")):
         assert official_profcheck(path) == profcheck(path), path
 
 
-def test_empty_profile_has_no_packet(made):
-    assert not packets_of(made, "empty")
+def test_empty_profile_has_no_packet(generated):
+    assert not packets_of(generated, "empty")
 
 
-def test_totals_equal_the_folded_stacks(made, profcheck):  # noqa: F811
+def test_totals_equal_the_folded_stacks(generated, profcheck):  # noqa: F811
     """The same profile in the other format, stack by stack."""
     for name, period_ns in (("typical", 10_000_000), ("many", None)):
-        expected = {stack: int(count) for stack, _, count in (line.rpartition(" ") for line in (made / f"{name}.folded").read_text().splitlines())}
-        assert folded(profcheck(*packets_of(made, name)), period_ns) == expected and len(expected) > 5
+        expected = {stack: int(count) for stack, _, count in (line.rpartition(" ") for line in (generated / f"{name}.folded").read_text().splitlines())}
+        assert folded(profcheck(*packets_of(generated, name)), period_ns) == expected and len(expected) > 5
 
 
-def test_names_and_resource_attributes_are_complete(made, profcheck):  # noqa: F811
-    (profiles,) = profcheck(*packets_of(made, "typical"))
+def test_names_and_resource_attributes_are_complete(generated, profcheck):  # noqa: F811
+    (profiles,) = profcheck(*packets_of(generated, "typical"))
     by_pid = {profile["resource"]["process.pid"]: profile for profile in profiles}
     assert set(by_pid) == {4711, 99}
     assert by_pid[99]["resource"] == {
@@ -84,18 +84,18 @@ def test_names_and_resource_attributes_are_complete(made, profcheck):  # noqa: F
     assert all(profile["period"] == 10_000_000 and profile["duration"] == 60_000_000_000 for profile in profiles)
 
 
-def test_samples_have_timestamps_and_links(made, profcheck):  # noqa: F811
+def test_samples_have_timestamps_and_links(generated, profcheck):  # noqa: F811
     """Two samples per timestamp, a third of them without a link; two stacks that differ in one frame stay distinct."""
-    samples = [s for profiles in profcheck(*packets_of(made, "many")) for p in profiles for s in p["samples"]]
+    samples = [s for profiles in profcheck(*packets_of(generated, "many")) for p in profiles for s in p["samples"]]
     assert sum(len(s["times"]) for s in samples) == 12000 and all(len(s["times"]) == len(s["values"]) for s in samples)
     assert sum(len(s["times"]) for s in samples if not s["trace_id"]) == 4000
     assert {(s["trace_id"], s["span_id"]) for s in samples if s["trace_id"]} == {(f"{i:016x}" * 2, f"{7:016x}") for i in (1, 2)}
     assert len({tuple(f["name"] for f in s["frames"]) for s in samples}) == 6000
 
 
-def test_profcheck_rejects_broken_packets(made, profcheck, tmp_path):  # noqa: F811
+def test_profcheck_rejects_broken_packets(generated, profcheck, tmp_path):  # noqa: F811
     """One field of a valid packet is changed: the check reports it."""
-    good = packets_of(made, "typical")[0].read_bytes()
+    good = packets_of(generated, "typical")[0].read_bytes()
     extra = tmp_path / "orphan.otlp"
     extra.write_bytes(good + b"\x12\x08\x2a\x06orphan")  # an unused string in the dictionary
     assert "nothing refers to" in profcheck(extra, broken=True)
@@ -108,7 +108,7 @@ def test_profcheck_rejects_broken_packets(made, profcheck, tmp_path):  # noqa: F
     late = tmp_path / "late.otlp"
     late.write_bytes(good.replace((1785585600000000000).to_bytes(8, "little"), (1785585600000000001).to_bytes(8, "little")))
     profcheck(late)  # without timestamps, nothing lies outside the interval
-    many = packets_of(made, "many")[0].read_bytes()
+    many = packets_of(generated, "many")[0].read_bytes()
     start = 1785585600000000000
     at = many.rindex(start.to_bytes(8, "little"))  # the start of the last profile, or a timestamp of it
     late.write_bytes(many[:at] + (1785585500000000000).to_bytes(8, "little") + many[at + 8:])

@@ -26,7 +26,7 @@ def test_same_frames_as_gdb(record, busy, program, least):  # noqa: F811
     stacks = wait_for(seen, 30, f"gdb to see {function}")
     ours = record("-F", HZ, "-p", pid, "-d", 1)
     ours.samples = list(map(peers.with_evaluators, ours.samples))
-    assert ours.count > 20, ours.said
+    assert ours.count > 20, ours.messages
     for places in stacks:
         same = ours.where(lambda s, p=places: peers.same_frames(s, p) and function not in s.frames[len(p):])
         assert same.count + ours.early * ours.count >= least * ours.count - 3, f"gdb: {';'.join(map(str, places))}\n{ours.top()}"
@@ -61,7 +61,7 @@ def test_same_stacks_as_perf(record, perf, busy, tmp_path, program, way):  # noq
         ours[peers.functions(places)] += sample.count
         if sample.count > 0.05 * profile.count:
             assert all(place.is_named(name) for place, name in zip(places, sample.frames)), (sample.frames, list(map(str, places)))
-    assert ours.total() > 50 and theirs.total() > 50, f"{profile.said}\n{done.stderr}"
+    assert ours.total() > 50 and theirs.total() > 50, f"{profile.messages}\n{done.stderr}"
     assert_same_stacks(ours, theirs)
     assert profile.early <= 0.05, profile.cut.top()
     assert profile.truncated - profile.early - profile.overwritten <= 0.01 + 2 / profile.count, profile.cut.top()

@@ -104,7 +104,7 @@ def test_pods_started_during_a_recording_are_named(runtime, recording, pod):  # 
     wait_for(lambda: cpu_seconds(late.pid) > since[0] + 0.5 and cpu_seconds(web.pid) > since[1] + 0.5, 120, "some CPU time")
     profile = one.finish()
     samples = profile.samples
-    assert {s.labels["pid"] for s in samples} == {web.pid, late.pid} and db.running.alive, profile.said
+    assert {s.labels["pid"] for s in samples} == {web.pid, late.pid} and db.running.alive, profile.messages
     assert is_named(samples, late.pid, names(BATCH, "jobs", "web-2", app="late")) and is_named(samples, web.pid, names(WEB, "shop", "web-1", app="web"))
 
 
@@ -209,7 +209,7 @@ def test_broken_runtimes_cost_only_the_names(recording, sonde, pod, tmp_path):
         running = recording("--event", FIRED, "--cri-socket", tmp_path / kind, "-p", web.pid)
         start_firing(web)
         profile = running.finish()
-        assert said_of(profile.samples, web.pid) == {(("k8s.pod.uid", WEB),)} and profile.said.count("pod names are not available") == 1, profile.said
+        assert said_of(profile.samples, web.pid) == {(("k8s.pod.uid", WEB),)} and profile.messages.count("pod names are not available") == 1, profile.messages
     for listener in listeners:
         listener.shutdown(socket.SHUT_RDWR)  # otherwise accept() continues on a descriptor number that may be reused for another socket
         listener.close()
@@ -237,7 +237,7 @@ def test_invalid_kubernetes_names_are_dropped(runtime, recording, pod):  # noqa:
     profile = running.finish()
     samples = profile.samples
     assert said_of(samples, web.pid) == {(("k8s.pod.uid", WEB),)}
-    assert is_named(samples, db.pid, names(DB, "shop", "db-0")), f"{said_of(samples, db.pid)} {profile.said}"
+    assert is_named(samples, db.pid, names(DB, "shop", "db-0")), f"{said_of(samples, db.pid)} {profile.messages}"
 
 
 def test_inaccessible_runtime_socket_is_reported(runtime, sonde, tmp_path):  # noqa: F811

@@ -160,8 +160,8 @@ def test_bcc_attaches_and_counts(prober, bcc, sonde, tracefs):
     context, where = ctypes.c_void_p(bcc.bcc_usdt_new_frompid(prober.pid, None)), []
     assert bcc.bcc_usdt_enable_fully_specified_probe(context, b"workload", b"all", b"seen") == 0
     assert attached() == {"workload:all"}
-    made = bcc.bcc_usdt_genargs((ctypes.c_void_p * 1)(context), 1).decode()
-    types = re.findall(r"_bpf_readarg_seen_\d+\(.*\n  if \(len != sizeof\((\w+)_t\)\)", made)
+    generated_code = bcc.bcc_usdt_genargs((ctypes.c_void_p * 1)(context), 1).decode()
+    types = re.findall(r"_bpf_readarg_seen_\d+\(.*\n  if \(len != sizeof\((\w+)_t\)\)", generated_code)
     assert types == "int8 uint8 int16 uint16 int32 uint32 int64 uint64 uint64 uint64 uint64 int32".split()
     callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int)(lambda *place: where.append(place))
     bcc.bcc_usdt_foreach_uprobe(context, callback)
@@ -210,14 +210,14 @@ def test_systemtap_reads_every_argument(workload, systemtap, tmp_path):
     workload("prober", tmp_path)
     path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())
     arguments = ", ".join(f"$arg{n + 1}" for n in range(12))
-    made = systemtap(f'probe process("{path}").provider("workload").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
+    generated_code = systemtap(f'probe process("{path}").provider("workload").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
     notes = subprocess.run([need_command("readelf"), "-nW", path], capture_output=True, text=True, timeout=60).stdout
     location, semaphore = (int(re.search(rf"{what}: 0x([0-9a-f]+)", notes)[1], 16) for what in ("Location", "Semaphore"))
-    assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in made  # addresses equal file offsets in these files
+    assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in generated_code  # addresses equal file offsets in these files
     rdi, rsi, rdx, rcx, r8, r9 = 5, 4, 1, 2, 8, 9  # DWARF register numbers
-    assert re.findall(r"\((u?int\d+_t)\)\(\(u_fetch_register\((\d+)\)", made) == [
+    assert re.findall(r"\((u?int\d+_t)\)\(\(u_fetch_register\((\d+)\)", generated_code) == [
         ("int8_t", f"{rdi}"), ("uint8_t", f"{rsi}"), ("int16_t", f"{rdx}"), ("uint16_t", f"{rcx}"), ("int32_t", f"{r8}"), ("uint32_t", f"{r9}")]
-    assert re.findall(r"u_fetch_register\(7\)+ \+ \(+int64_t\)(\d+)LL", made) == ["8", "16", "24", "32", "40", "48"]  # on the stack
+    assert re.findall(r"u_fetch_register\(7\)+ \+ \(+int64_t\)(\d+)LL", generated_code) == ["8", "16", "24", "32", "40", "48"]  # on the stack
 
 
 @pytest.mark.peer

@@ -131,5 +131,5 @@ def test_recorded_samples_have_the_process_context(recording, publish_by_hand):
     wait_for(lambda: "fired" in hand.running.out, what="the events")
     profile = running.finish()
     samples = profile.of(pid=hand.pid)
-    assert samples.count >= FIRINGS - missed(profile.said), profile.said
+    assert samples.count >= FIRINGS - missed(profile.messages), profile.messages
     assert {tuple((key, s.labels[key]) for key in SAID if key in s.labels) for s in samples.samples} == {tuple(expected_of("memfd", "1").items())}, samples.top()

@@ -111,10 +111,10 @@ def test_multiprocessing_workers_have_the_provider(package, sonde, run, watch, r
     wait_for(lambda: listed() == sorted((pid, "fired") for pid in wanted), 60, "all workers to have their provider")
     watching = watch("everywhere:fired")
 
-    def heard():
+    def received():
         found = [re.fullmatch(r'version="(.*)" kind="(.*)" worker=(\d+)', arguments).groups() for _, _, arguments in lines(watching)]
         return {int(pid): (version, kind) for version, kind, pid in found if int(pid) in wanted}
-    wait_for(lambda: heard() == wanted or not watching.alive, 60, "every worker to be heard")
+    wait_for(lambda: received() == wanted or not watching.alive, 60, "every worker to be heard")
     assert watching.stop(signal.SIGINT) == 0, watching.error
 
 

@@ -186,9 +186,9 @@ def assert_sampled(profile, theirs, least=0.99):
     """At least 99 % of the samples have one of these stacks, and every one of them occurs. At first the BPF programs do not know the process: those
     samples are counted."""
     not_read = profile.where(lambda s: not interpreted(s) and EVALUATOR in s.frames)
-    assert not_read.count <= counted_interpreted(profile), f"{profile.said}\n{profile.top()}"
+    assert not_read.count <= counted_interpreted(profile), f"{profile.messages}\n{profile.top()}"
     known = profile.where(lambda s: interpreted(s) or not {EVALUATOR, *EARLY}.intersection(s.frames))
-    assert known.count > 40, f"{profile.said}\n{profile.top()}"
+    assert known.count > 40, f"{profile.messages}\n{profile.top()}"
     equal = known.where(lambda s: any(same(interpreted(s), stack) for stack in theirs))
     assert equal.count >= least * known.count - 1, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(
         f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4])
@@ -223,7 +223,7 @@ def test_kernel_threads_have_no_python_frames(record, stacks, run, tmp_path):
     profile = record("-a", "-F", 1999, "-d", 5)
     of_kernel = profile.where(lambda s: s.frames and not any(m and not m.startswith("[") for m in s.mappings) and s.labels.get("process", "").startswith(("kworker", "ksoftirqd", "jbd2", "rcu")))
     of_python = profile.where(interpreted)
-    assert of_python.count > 100, profile.said
+    assert of_python.count > 100, profile.messages
     if of_kernel.count <= 5:
         skip("the kernel's threads had nothing to do")
     unexpected = of_kernel.where(lambda s: any(not m.startswith("[kernel") or "python" in m for m in s.mappings if m))
@@ -242,7 +242,7 @@ def test_short_lived_programs_have_names(record, version, tmp_path):
             f"    subprocess.run([{str(interpreter)!r}, {str(program)!r}])\n"
     profile = record("-F", 997, "--", interpreter, "-c", turns)
     pids = sorted({s.labels["pid"] for s in profile.samples if any(f.function == "busy" for f in interpreted(s))})
-    assert len(pids) >= 15, f"{pids}\n{profile.said}\n{profile.top()}"
+    assert len(pids) >= 15, f"{pids}\n{profile.messages}\n{profile.top()}"
     ours = profile.where(lambda s: any(f.function == "busy" for f in interpreted(s)))
     assert all(shown(interpreted(s)).startswith("<module> (moment.py:10);busy (moment.py:") for s in ours.samples), ours.top()
     unnamed = profile.where(lambda s: any(name.startswith("[python]") for name in s.frames))
@@ -271,14 +271,14 @@ def test_corrupt_frames_leave_the_rest_of_the_stack_intact(gated):  # noqa: F811
     cut = 0
     for lie, running in liars.items():
         ours, expected = of_process(profile, running.pid), CORRUPTIONS[lie][1]
-        assert ours.count, f"{lie}: {profile.said}"
+        assert ours.count, f"{lie}: {profile.messages}"
         for sample in ours.samples:
             assert any(name.startswith(expected) for name in sample.frames), f"{lie}: {sample.frames[:20]}"
             assert functions(sample)[-2:] == ["lie", "spin"], f"{lie}: {sample.frames}"
         cut += ours.count if expected != "caller_of_lie" else 0
         assert running.alive, running.error
     assert_all_fired(profile, len(CORRUPTIONS) * FIRINGS)
-    assert counted_interpreted(profile) == cut, profile.said
+    assert counted_interpreted(profile) == cut, profile.messages
 
 
 @pytest.fixture(scope="module")
@@ -318,8 +318,8 @@ def assert_counted_as_unreadable(gated, running):  # noqa: F811
     profile = gated.record([running.pid], has_fired({"key": running}))
     assert_all_fired(profile, FIRINGS)
     assert all(EVALUATOR in s.frames and not interpreted(s) for s in profile.samples), profile.top()
-    assert counted_interpreted(profile) == profile.count, profile.said
-    assert "frames of Python cannot be read" in profile.said
+    assert counted_interpreted(profile) == profile.count, profile.messages
+    assert "frames of Python cannot be read" in profile.messages
 
 
 @pytest.mark.peer

@@ -67,7 +67,7 @@ def test_waits_match_the_threads_own_stacks(gated):  # noqa: F811
         place = place_of(stack)
         known = waits_of(profile, tid, place).where(lambda s: "pass_gate" not in s.frames)
         equal = known.where(lambda s: interpreted(s) == stack)
-        shows = f"{place}: {shown(stack)}\nours: {known.top()}\n{profile.said}"
+        shows = f"{place}: {shown(stack)}\nours: {known.top()}\n{profile.messages}"
         assert equal.count and (equal.count == known.count or LEAVES[place] == ("[lock: futex]",)), shows
         assert from_its_beginning(equal).count == equal.count, shows
         for sample in equal.samples:
@@ -91,7 +91,7 @@ def test_waits_match_the_threads_own_stacks_in_every_version(record, run):
         waits = known.where(lambda s: interpreted(s) == stack)
         least = 0.1 if "[lock: futex]" in LEAVES[place[tid]] else 0.9  # the GIL is a futex too, waited for at any line
         assert known.count >= 20 and waits.count >= least * known.count, f"theirs: {shown(stack)}\nours:\n" + "\n".join(
-            f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4]) + profile.said
+            f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4]) + profile.messages
         whole = from_its_beginning(waits)
         assert whole.count > 0.5 * waits.count, f"{place[tid]}: {waits.top()}"
         for sample in whole.samples:
@@ -166,7 +166,7 @@ def test_frames_of_several_interpreters_in_one_thread(gated, way, version):  # n
         else:
             assert "list_extend" in sample.frames and not {"spin", "middle"} & set(names(interpreted(sample))), sample.frames
             assert way != "same" or "[truncated: several interpreters in one thread]" in sample.frames, sample.frames
-    assert counted_interpreted(ours) == (0 if minor_of(path) >= 10 else ours.count), ours.said
+    assert counted_interpreted(ours) == (0 if minor_of(path) >= 10 else ours.count), ours.messages
 
 
 @pytest.mark.statistical
@@ -190,7 +190,7 @@ def test_sampled_threads_with_frames_in_several_interpreters(record, run, way):
     def is_enough(profile):
         return all(min(on_a_cpu(spun(profile, minor)).count, spun(profile, minor).count - on_a_cpu(spun(profile, minor)).count) >= 20 for minor in programs)
     profile = recorded(record, programs.values(), is_enough, "--wall", "-F", HZ)
-    assert is_enough(profile), f"{profile.said}\n{profile.top()}"
+    assert is_enough(profile), f"{profile.messages}\n{profile.top()}"
     for minor, program in programs.items():
         ours = spun(profile, minor)
         if minor >= 10:
@@ -205,6 +205,6 @@ def test_sampled_threads_with_frames_in_several_interpreters(record, run, way):
                 said = ours.where(lambda s: "[truncated: several interpreters in one thread]" in s.frames)
                 assert said.count >= 0.9 * ours.count, ours.top()
         waiting = of_process(profile, program.pid).where(lambda s: s.labels["tid"] != spinners[minor] and interpreted(s))
-        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # such a thread has two thread states, and neither is read
+        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.messages}\n{profile.top()}"  # such a thread has two thread states, and neither is read
         unexpected = waiting.where(lambda s: names(interpreted(s))[-1] != "wait" or not {"spin", "middle"}.isdisjoint(names(interpreted(s))))
         assert unexpected.count <= 0.05 * waiting.count + 1, unexpected.top()

@@ -95,10 +95,10 @@ def test_bpftrace_follows_interleaved_tasks(package, run, tmp_path, tracefs, rat
     """Four concurrent requests on one event loop, and a thread for each: a thread works for one request at a time, for each in several steps, and for
     none that has ended. Also for unsampled requests, whose ends are reported as well."""
     program = Workload(run("/usr/bin/python3", TRACES / "tasks_in_turn.py", rate, tmp_path / "trace.json", env=env_of(package), name="program"))
-    heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
-    wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
+    received = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
+    wait_for(lambda: not received.alive, 60, "80 requests to have ended", received)
     assert program.running.alive, program.running.error
-    lines = sorted((line.split() for line in heard.out.splitlines() if re.match(r"\d+ \d+ \w+ ", line)), key=lambda line: int(line[0]))
+    lines = sorted((line.split() for line in received.out.splitlines() if re.match(r"\d+ \d+ \w+ ", line)), key=lambda line: int(line[0]))
     started, ended, entered, working, steps = {}, {}, {}, {}, {}
     first = next(i for i, line in enumerate(lines) if line[2] == "start")
     for _, thread, what, span, *more in lines[first:]:

@@ -11,7 +11,7 @@ def frames_of(profile):
 
 
 def missed(profile):
-    words = profile.said.replace(";", " ").split()
+    words = profile.messages.replace(";", " ").split()
     return int(words[words.index("missed") - 1]) if "missed" in words else 0
 
 
@@ -19,7 +19,7 @@ def missed(profile):
 def test_each_event_after_ready_has_its_whole_stack(workload, fire, name, arguments):
     workload = workload(name, *arguments, env=dict(os.environ, WORKLOAD_FIRE="200"))
     profile = fire(workload)
-    assert profile.count == 200 - missed(profile), profile.said + profile.top()
+    assert profile.count == 200 - missed(profile), profile.messages + profile.top()
     assert profile.truncated == 0 and len(frames_of(profile)) == 1, profile.top()
 
 

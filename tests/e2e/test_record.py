@@ -74,7 +74,7 @@ def test_stack_is_whole_and_named(record, program, least):
     command = command_for(program, 2)
     expected = expected_of(command)
     profile = record("-F", HZ, "--", *command)
-    assert profile.count > 30, profile.said
+    assert profile.count > 30, profile.messages
     # Allow a few samples more: on a busy machine the program's start and end are a larger share of the little CPU time that it got.
     shares = (profile.share(expected), profile.truncated, profile.early, profile.overwritten)
     exact, cut, early, overwritten = (share * profile.count for share in shares)
@@ -105,7 +105,7 @@ def test_samples_have_thread_names(fire, workload):
     assert_all_fired(profile, 2 * FIRINGS)
     for thread, stack in (("red", "work_of_red"), ("blue painter", "work_of_blue")):
         own = profile.of(thread=thread)
-        assert own.count >= FIRINGS - missed(profile.said) and own.share(stack) == 1, profile.top()
+        assert own.count >= FIRINGS - missed(profile.messages) and own.share(stack) == 1, profile.top()
         assert all(s.frames[0].startswith(("clone", "__clone")) for s in own.samples), own.top()
 
 

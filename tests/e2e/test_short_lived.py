@@ -31,7 +31,7 @@ class StormRecording:
         done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, errors="replace")
         facts = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", done.stdout, re.M)}
         assert done.returncode == 0 and facts.get("processes") == processes, done
-        self.said, self.processes, self.cpu_ns = done.stderr[-1500:], processes, facts["cpu_ns"] + facts["own_cpu_ns"]
+        self.messages, self.processes, self.cpu_ns = done.stderr[-1500:], processes, facts["cpu_ns"] + facts["own_cpu_ns"]
         self.profile = Profile(*pprof.read(ours), done.stderr).of(process=self.path.name)
         self.perf_count = perf_data.samples_by_name(data).get(self.path.name, 0)
         # A sampler's clock has a random phase when a thread gets the CPU: each stretch of running is worth a sample more or less, with a variance of
@@ -57,7 +57,7 @@ def test_sample_count_matches_perf(sonde, root, tmp_path):
     the deviations larger, and then as much is allowed."""
     hz = 4999
     storm = StormRecording(sonde, tmp_path, 800, hz)
-    count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.said}"
+    count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.messages}"
     assert storm.perf_count > 0.5 * storm.cpu_ns * hz / 1e9, said  # perf saw the storm; late ticks are missing
     assert count >= storm.perf_count - max(0.01 * storm.perf_count, 4 * storm.deviation * 2**0.5), said
     # The kernel does not account interrupts, in which samples are taken, to the process: there are more samples than accounted time. Where a host
@@ -79,7 +79,7 @@ def has_pid_and_path(sample, path):
 def test_each_sample_is_whole_and_has_its_process(sonde, root, tmp_path):
     storm = StormRecording(sonde, tmp_path, 400, 499)
     profile = storm.profile
-    assert profile.count > storm.processes, storm.said
+    assert profile.count > storm.processes, storm.messages
     whole = profile.where(is_whole)
     assert whole.count >= 0.99 * profile.count - 2, profile.where(lambda s: not is_whole(s)).top()
     # During exec the new file becomes known a moment later, possibly after the next sample; this happens at random.

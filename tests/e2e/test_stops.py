@@ -74,7 +74,7 @@ def test_stack_matches_gdb_at_each_stop(record, program):
         gdb = peers.gdb("-ex", f"set $rounds = {ROUNDS}", "-ex", f"set $first = {first}", ["--args", str(path), *PROGRAMS[program]])
         bounded = ["sh", "-c", 'timeout -k 5 100 "$@"; exit 0', "sh", *gdb]  # a gdb that is killed prints no mappings
         profile = record("--event", "tracepoint:signal:signal_generate", "--", *bounded, timeout_s=200)
-        pid, theirs = stops(profile.said)
+        pid, theirs = stops(profile.messages)
         ours = own(profile, pid)
         same, total = sum(min(ours[stack], count) for stack, count in theirs.items()), theirs.total()
         early = profile.of(pid=pid).early * ours.total()  # on a busy machine some samples precede the unwind tables
@@ -121,7 +121,7 @@ def step_through(record, program, arguments, places, first, rounds, extra=()):
                     ["--args", str(program), *arguments])
     bounded = ["sh", "-c", 'timeout -k 5 100 "$@"; exit 0', "sh", *gdb]
     profile = record("--event", "tracepoint:signal:signal_generate", "--", *bounded, timeout_s=200)
-    pid, space, steps = printed(profile.said, "step")
+    pid, space, steps = printed(profile.messages, "step")
     ours = Counter()
     for sample in profile.of(pid=pid).samples:
         rows = [(file, at) for file, at in zip(sample.mappings, sample.addresses) if at < peers.KERNEL]

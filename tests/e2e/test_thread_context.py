@@ -127,7 +127,7 @@ def test_thread_variable_is_read_in_every_tls_model(recorded, way):
         expected.update({(tid, "burn_outer", link): FIRINGS, (tid, "burn_torn", (None, None)): FIRINGS, (tid, "burn_unlinked", (None, None)): FIRINGS})
     for sample in events.of(pid=pid).samples:
         found[sample.labels["tid"], place(sample), said(sample)] += sample.count
-    assert not found - expected and sum((expected - found).values()) <= missed(events.said), (found, expected, events.said)
+    assert not found - expected and sum((expected - found).values()) <= missed(events.messages), (found, expected, events.messages)
     for sample in waits.of(pid=pid).samples:
         tid, where = sample.labels["tid"], place(sample)
         assert where is None or said(sample) == (ids[f"burn_outer-{tid}"] if where in ("burn_outer", "nap_outer") else (None, None)), sample
@@ -169,7 +169,7 @@ def test_python_request_of_libsonde_has_its_ids(gated, tmp_path, package):  # no
     for sample in profile.samples:
         found[next((name for name in sample.frames if name in ("traced", "unlinked")), None), said(sample)[0], bool(said(sample)[1])] += sample.count
     expected = Counter({("traced", f"{1:032x}", True): FIRINGS // 2, ("traced", f"{2:032x}", True): FIRINGS // 2, ("unlinked", None, False): FIRINGS})
-    assert not found - expected and sum((expected - found).values()) <= missed(profile.said), (found, profile.said)
+    assert not found - expected and sum((expected - found).values()) <= missed(profile.messages), (found, profile.messages)
 
 
 @pytest.mark.alone

@@ -43,17 +43,17 @@ class Watches:
         ids = [f"{high:016x}{low:016x}", f"{span_id:016x}", str(number)]
         return [str(firing["tid"]), *ids] if name.startswith("thread") else [*ids, *("" if value is None else str(value) for value in rest)]
 
-    def heard(self):
+    def received(self):
         """The firings of each probe in order; probes one after another."""
         return [[name, *self.words(name, firing)] for name, watching in self.watches.items()
                 for firing in map(json.loads, watching.out.rpartition("\n")[0].splitlines()) if "arguments" in firing]
 
     def end(self, count):
         """All firings, once there are `count`."""
-        wait_for(lambda: len(self.heard()) >= count, 60, f"{count} firings")
+        wait_for(lambda: len(self.received()) >= count, 60, f"{count} firings")
         for watching in self.watches.values():
             assert watching.stop() == 0, watching.error
-        return self.heard()
+        return self.received()
 
 
 class Bpftrace:
@@ -67,16 +67,16 @@ class Bpftrace:
         wait_for(lambda: {"first", "last"} <= set(self.running.out.split("\n")) or not self.running.alive, 60, "bpftrace to be attached")
         assert self.running.alive, self.running.error
 
-    def heard(self):
+    def received(self):
         """Sorted: bpftrace's output is not ordered, because it reads the CPUs' buffers one after another."""
         lines = [line.split(" ") for line in self.running.out.rpartition("\n")[0].split("\n") if line.split(" ")[0] in PROBES]
         return [[name, *words] for name, _, *words in sorted(lines, key=lambda line: int(line[1]))]
 
     def end(self, count):
         """All firings, once there are `count`."""
-        wait_for(lambda: len(self.heard()) >= count, 60, f"{count} firings", self)
+        wait_for(lambda: len(self.received()) >= count, 60, f"{count} firings", self)
         self.running.stop()
-        return self.heard()
+        return self.received()
 
     def __str__(self):
         return self.running.out[-2000:] + self.running.error
@@ -105,9 +105,9 @@ def test_probes_fire_for_every_request_and_match_the_spans(serve, receiver, list
     assert server.infer("simple", "unsampled", traceparent=PARENT[:-1] + "0")[0] == 200
     assert server.infer("simple", "", body=b"{")[0] == 400
     requests, children = 12 + 3, 8
-    heard = listener.end(4 * (requests + children))
+    received = listener.end(4 * (requests + children))
     counts = server.end()
-    starts, ends = ({tuple(words[:3]): words[3:] for name, *words in heard if name == wanted} for wanted in ("request_start", "request_end"))
+    starts, ends = ({tuple(words[:3]): words[3:] for name, *words in received if name == wanted} for wanted in ("request_start", "request_end"))
     assert len(starts) == len(ends) == requests + children and starts.keys() == ends.keys()  # each once, by its three ids
     assert len({span_id for _, span_id, _ in starts}) == requests + children
     by_trace = {}
@@ -139,15 +139,15 @@ def test_enter_and_leave_probes_follow_each_thread(serve_files, listen):
     server = serve_files("rate=1000")
     listener = listen(server)
     assert server.infer("bls", "b")[0] == 200
-    heard = listener.end(8)
-    outer, inner = [words[:3] for name, *words in heard if name == "request_start"]
-    threads = [(name, *words) for name, *words in heard if name.startswith("thread")]
+    received = listener.end(8)
+    outer, inner = [words[:3] for name, *words in received if name == "request_start"]
+    threads = [(name, *words) for name, *words in received if name.startswith("thread")]
     assert {words[0] for _, *words in threads} == {str(server.running.pid)}
     assert {name: [words[1:] for one, *words in threads if one == name] for name in ("thread_enter", "thread_leave")} == {
         "thread_enter": [outer, inner], "thread_leave": [outer, NO_REQUEST]}
-    assert [words[:3] for name, *words in heard if name == "request_end"] == [inner, outer]
+    assert [words[:3] for name, *words in received if name == "request_end"] == [inner, outer]
     if isinstance(listener, Bpftrace):
-        assert [name for name, *_ in heard] == ["request_start", "thread_enter", "request_start", "thread_enter", "thread_leave", "request_end", "thread_leave",
+        assert [name for name, *_ in received] == ["request_start", "thread_enter", "request_start", "thread_enter", "thread_leave", "request_end", "thread_leave",
                                                 "request_end"]
 
 
@@ -208,12 +208,12 @@ def test_fork_during_a_request_does_not_mix_requests(run, root, tracefs, tmp_pat
     child, status = map(int, running.out.splitlines()[-1].split())
     assert status == 0
 
-    def heard():
+    def received():
         lines = [line.split() for line in listener.out.rpartition("\n")[0].split("\n") if line.split(" ")[0] in PROBES]
         return [(int(pid), name, int(number)) for name, _, pid, number in sorted(lines, key=lambda line: int(line[1]))]
-    wait_for(lambda: len(heard()) >= 16, 60, "the firings", listener.out)
+    wait_for(lambda: len(received()) >= 16, 60, "the firings", listener.out)
     listener.stop()
-    said = heard()
+    said = received()
     assert [event[1:] for event in said if event[0] == running.pid] == [
         ("request_start", 1), ("thread_enter", 1), ("thread_leave", 0), ("request_end", 1)]
     assert [event[1:] for event in said if event[0] == child] == [

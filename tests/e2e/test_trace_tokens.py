@@ -37,7 +37,7 @@ def answer(number, begin, *tokens, end):
             stamp(number, "GENERATION_END", end)]
 
 
-def made():
+def sample_items():
     facts = {"operation": "chat", "provider": "me \u00e9", "input_tokens": 25, "output_tokens": 7, "response_id": "r\"1", "response_model": "llm-v1", "finish_reason": "stop"}
     failed = {"operation": "text_completion", "output_tokens": 0, "error_type": "overloaded"}
     long = [(3000 + 10 * i + (500 if i > 500 else 0), 2) for i in range(1000)]
@@ -63,10 +63,10 @@ def content(items):
 @pytest.mark.parametrize("way, zero", BACK)
 def test_round_trip_is_lossless(trace, tmp_path, way, zero):
     path, between, back = tmp_path / "t", tmp_path / "spans", tmp_path / "back"
-    path.write_text(json.dumps(made()))
+    path.write_text(json.dumps(sample_items()))
     trace("convert", "-f", way, "--zero", zero, path, "-o", between)
     trace("convert", "-f", "triton", "--zero", zero, between, "-o", back)
-    assert content(json.loads(back.read_text())) == content(made())
+    assert content(json.loads(back.read_text())) == content(sample_items())
     again = trace("convert", "-f", way, "--zero", zero, back)
     assert spans_of(json.loads(again)) if way == "otlp-json" else again
     summaries = [json.loads(trace("summary", "--json", one, warning=UNFINISHED)) for one in (path, back)]
@@ -108,7 +108,7 @@ def test_converted_spans_equal_libsondes_own(trace, serve, receiver, encoding, t
 
 def test_token_attributes_in_protobuf(trace, protobuf, tmp_path):  # noqa: F811
     path = tmp_path / "t"
-    path.write_text(json.dumps(made()))
+    path.write_text(json.dumps(sample_items()))
     packed = protobuf(trace("convert", "-f", "otlp", "--zero", "7", path))
     spans = [span for resource in packed["resourceSpans"] for scope in resource["scopeSpans"] for span in scope["spans"]]
     assert shape(spans) == shape(spans_of(json.loads(trace("convert", "-f", "otlp-json", "--zero", "7", path))))
@@ -129,7 +129,7 @@ def test_dropped_events_are_reported(sonde, tmp_path):
 
 def test_chrome_format_has_tokens(trace, tmp_path):
     path = tmp_path / "t"
-    path.write_text(json.dumps(made()))
+    path.write_text(json.dumps(sample_items()))
     events = json.loads(trace("convert", "-f", "chrome", path))["traceEvents"]
     first, = (event for event in events if event["name"] == "FIRST_TOKEN" and event["pid"] == 1 and event["tid"] == 1)
     assert (first["ph"], first["ts"], first["args"]) == ("i", 1.2, {"tokens": 1})
@@ -142,7 +142,7 @@ def test_chrome_format_has_tokens(trace, tmp_path):
 
 def test_show_prints_tokens(trace, tmp_path):
     path = tmp_path / "t"
-    path.write_text(json.dumps(made()))
+    path.write_text(json.dumps(sample_items()))
     text = trace("show", "1", path).decode()
     assert "Of id 1: chat by llm-v1, response r\"1, 25 tokens in, 7 tokens out, first token after 0.100us, then 0.083us for each, finished by stop\n" in text
     assert "Of id 7: chat, 3 tokens out, first token after 0.100us, then 0.025us for each\n" in text
@@ -155,7 +155,7 @@ def test_show_prints_tokens(trace, tmp_path):
 
 def test_summary_has_time_to_first_and_next_token(trace, tmp_path):
     path = tmp_path / "t"
-    path.write_text(json.dumps(made()))
+    path.write_text(json.dumps(sample_items()))
     lines = trace("summary", path, warning=UNFINISHED).decode().splitlines()
     # of ids 1 and 6: 1200 - 1100, 3000 - 2600; and (1700 - 1200) // 6, (19000 - 3000) // 1999
     assert [line for line in lines if "oken" in line] == ["\tFirst token (avg): 0.25us", "\tPer token after it (avg): 0.0455us",

@@ -51,13 +51,13 @@ def test_busy_and_partially_rejecting_receivers(serve, grpc_receiver):  # noqa: 
 
 @pytest.fixture
 def own_receiver():
-    made = []
+    created = []
 
     def make(*answers):
-        made.append(H2GrpcReceiver(*answers))
-        return made[-1]
+        created.append(H2GrpcReceiver(*answers))
+        return created[-1]
     yield make
-    for one in made:
+    for one in created:
         one.close()
 
 

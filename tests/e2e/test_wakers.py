@@ -102,8 +102,8 @@ def test_each_wait_has_its_waker(woken):
     seen = check(woken.profile)
     assert set(seen) >= set(WAKERS) - {"receive_here"}, f"{seen} {woken.profile.top()}"
     not_seen = woken.profile.where(lambda s: NOT_SEEN in s.frames).count
-    counted = re.search(r"; (\d+) without a known waker", woken.profile.said)
-    assert (int(counted[1]) if counted else 0) == not_seen, woken.profile.said
+    counted = re.search(r"; (\d+) without a known waker", woken.profile.messages)
+    assert (int(counted[1]) if counted else 0) == not_seen, woken.profile.messages
 
 
 @pytest.mark.statistical
@@ -149,7 +149,7 @@ def test_lost_waker_is_counted(sonde, woken, tmp_path):
     without = replay(sonde, tmp_path / "wire", tmp_path / "out.pb.gz")
     ended = profile.where(lambda s: split(s)[1]).count
     assert ended and without.where(lambda s: split(s)[1] == NOT_SEEN).count == without.where(lambda s: split(s)[1]).count == ended
-    assert f"; {ended} without a known waker" in without.said
+    assert f"; {ended} without a known waker" in without.messages
     assert without.ns == profile.ns and without.count == profile.count
 
 

@@ -67,13 +67,13 @@ class TracedServer(Server):
 
 @pytest.fixture
 def receiver():
-    made = []
+    created = []
 
     def make(*answers, **options):
-        made.append(Receiver(*answers, **options))
-        return made[-1]
+        created.append(Receiver(*answers, **options))
+        return created[-1]
     yield make
-    for one in made:
+    for one in created:
         one.close()
 
 

@@ -227,7 +227,7 @@ def test_works_with_few_descriptors(sonde, root, run, workload, tmp_path):
     fire_all(workload)
     profile = recording.finish()
     assert_exact(profile, workload.stack)
-    assert "unnamed" not in profile.said
+    assert "unnamed" not in profile.messages
 
 
 @pytest.mark.parametrize("count", [10, 20, 32, 40])

@@ -44,12 +44,12 @@ class FileSystem:
 def file_system(run, root, tmp_path):
     if not Path("/dev/fuse").exists():
         skip("this kernel has no /dev/fuse")
-    made = FileSystem(run, tmp_path)
-    at_last = threading.Timer(150, made.server.kill)  # no signal ends a process that waits for the file system
+    created = FileSystem(run, tmp_path)
+    at_last = threading.Timer(150, created.server.kill)  # no signal ends a process that waits for the file system
     at_last.start()
-    yield made
+    yield created
     at_last.cancel()
-    made.close()
+    created.close()
 
 
 @pytest.mark.sanitized
@@ -70,9 +70,9 @@ def test_dead_file_system_affects_only_its_own_names(file_system, recording, wor
     profile = running.finish()
     for pid, named in ((program.pid, False), (other.pid, True)):
         own = profile.of(pid=pid)
-        assert_all_fired(Profile(own.samples, 0, profile.said))
+        assert_all_fired(Profile(own.samples, 0, profile.messages))
         assert own.where(lambda s: "deep_leaf" in s.frames).count == (own.count if named else 0), profile.top()  # noqa: B023
-    assert "file_unanswered" in profile.said or "does not answer" in profile.said, profile.said
+    assert "file_unanswered" in profile.messages or "does not answer" in profile.messages, profile.messages
 
 
 @pytest.mark.sanitized

@@ -62,7 +62,7 @@ def fire_program(workload, fire):
         started = workload("deep", 20, 600, path=path, env=fires())
         profile = fire(started)
         assert_all_fired(profile)
-        assert profile.count > 0 and {s.labels["process"] for s in profile.samples} == {path.name}, profile.said
+        assert profile.count > 0 and {s.labels["process"] for s in profile.samples} == {path.name}, profile.messages
         return started, profile
     return start
 
@@ -96,7 +96,7 @@ def record_reused_pid(record, sonde, tmp_path, root):
         if not Path("/proc/sys/kernel/ns_last_pid").exists():
             skip("this kernel cannot choose PIDs (CONFIG_CHECKPOINT_RESTORE)")
         profile = record("-F", 199, "--", "/usr/bin/python3", TOP / "tests/workloads/python/pid_twice.py", seconds, workload_path("deep"), workload_path("noreturn"))
-        pid = int(profile.said.split("pid ")[-1].split()[0]) if "pid " in profile.said else 0
+        pid = int(profile.messages.split("pid ")[-1].split()[0]) if "pid " in profile.messages else 0
         if not pid:
             skip("another process took the PID in between")
         return profile.of(pid=pid)

@@ -25,11 +25,11 @@ def low_limit(root):
 @pytest.mark.statistical  # the limit is machine-wide
 def test_withheld_samples_are_counted(record, low_limit):
     profile = record("-F", HZ, "--", workload_path("deep"), 3, 2)
-    throttled = re.search(r"(\d+) throttled", profile.said)
-    cpu_ns = re.search(r"cpu_ns (\d+)", profile.said)
+    throttled = re.search(r"(\d+) throttled", profile.messages)
+    cpu_ns = re.search(r"cpu_ns (\d+)", profile.messages)
     if not throttled and profile.count > 1000:
         skip("this kernel's timer ticks too often for the limit to be felt")
-    assert throttled, profile.said
+    assert throttled, profile.messages
     assert profile.share("main;...;deep_leaf") >= 0.9, profile.top()
     if cpu_ns:
-        assert profile.count + int(throttled[1]) >= 0.9 * int(cpu_ns[1]) * HZ / 1e9, profile.said
+        assert profile.count + int(throttled[1]) >= 0.9 * int(cpu_ns[1]) * HZ / 1e9, profile.messages

@@ -47,12 +47,12 @@ def missed(said):
 
 def assert_all_fired(profile, count=FIRINGS):
     """Asserts one stack per call, except for those counted as missed."""
-    assert count - missed(profile.said) <= profile.count <= count, f"{profile.count} of {count}\n{profile.said}\n{profile.top()}"
+    assert count - missed(profile.messages) <= profile.count <= count, f"{profile.count} of {count}\n{profile.messages}\n{profile.top()}"
 
 
 def assert_exact(profile, stack, count=FIRINGS):
     """Asserts that all calls were recorded, each with this stack."""
     assert_all_fired(profile, count)
-    assert profile.count > 0, profile.said
+    assert profile.count > 0, profile.messages
     strange = profile.where(lambda s: not stack_matches(s.frames, stack))
     assert not strange.samples, f"expected {stack}\n{strange.top()}"

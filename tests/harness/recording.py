@@ -34,8 +34,8 @@ EARLY = ("[truncated: unwinding rows not ready]", "[truncated: mappings not know
 class Profile:
     """What `sonde record` wrote, as pprof's samples (tests/pprof.py)."""
 
-    def __init__(self, samples=(), period_ns=0, said=""):
-        self.samples, self.period_ns, self.said = list(samples), period_ns, said
+    def __init__(self, samples=(), period_ns=0, messages=""):
+        self.samples, self.period_ns, self.messages = list(samples), period_ns, messages
 
     @property
     def ns(self):
@@ -46,7 +46,7 @@ class Profile:
         return sum(sample.count for sample in self.samples)
 
     def where(self, condition):
-        return Profile(filter(condition, self.samples), self.period_ns, self.said)
+        return Profile(filter(condition, self.samples), self.period_ns, self.messages)
 
     def of(self, **labels):
         """The samples with these labels; dots in their names are written __ here: of(pid=1, container__id=...)."""
