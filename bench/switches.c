@@ -1,6 +1,6 @@
 /* Threads that switch a hundred thousand times per second: two pass a byte back and forth on one CPU, with a little
- * work before each write, and keep it busy; four on the other CPU sleep for a millisecond at a time. Their names distinguish
- * the two kinds. Their progress is the kernel's count of context switches. Runs until killed. */
+ * work before each write, and keep it busy; four on the other CPU sleep for a millisecond at a time. Their names
+ * distinguish the two kinds. Their progress is the kernel's count of context switches. Runs until killed. */
 #include "bench.h"
 
 #include <pthread.h>
