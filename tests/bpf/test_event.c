@@ -266,7 +266,7 @@ static void assert_all(uint64_t observed, uint64_t done, uint64_t missed)
 
 /* ---- cases ---- */
 
-static void each_fault_is_told(const char *name)
+static void assert_each_fault_is_recorded(const char *name)
 {
     long faults;
     struct observed observed = record_work(name, 0, NULL, fault, (unsigned long)touch, &faults);
@@ -279,13 +279,13 @@ static void each_fault_is_told(const char *name)
 static void test_each_page_fault_is_recorded(void **state)
 {
     (void)state;
-    each_fault_is_told("page-faults");
+    assert_each_fault_is_recorded("page-faults");
 }
 
 static void test_each_minor_fault_is_recorded(void **state)
 {
     (void)state;
-    each_fault_is_told("minor-faults");
+    assert_each_fault_is_recorded("minor-faults");
 }
 
 /* The kernel counts to the period on each CPU, whatever task faults there. */

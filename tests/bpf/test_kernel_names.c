@@ -56,7 +56,7 @@ static struct listing read_kallsyms(void)
 }
 
 /* Index after the last symbol at or before the address. */
-static size_t behind(const struct listing *l, uint64_t address)
+static size_t index_after(const struct listing *l, uint64_t address)
 {
     size_t low = 0, high = l->count;
     while (low < high) {
@@ -73,7 +73,7 @@ static size_t behind(const struct listing *l, uint64_t address)
  * distance to the next. */
 static void expect_listed(const struct listing *l, uint64_t address, const char *answer)
 {
-    size_t end = behind(l, address);
+    size_t end = index_after(l, address);
     assert_true(end > 0);
     uint64_t start = l->symbols[end - 1].address, next = end < l->count ? l->symbols[end].address : 0;
     for (size_t i = end; i-- > 0 && l->symbols[i].address == start;) {
@@ -130,7 +130,7 @@ static void test_names_agree_with_kallsyms(void **state)
 
 static bool is_listed(const struct listing *l, const struct symbol *s)
 {
-    for (size_t i = behind(l, s->address); i-- > 0 && l->symbols[i].address == s->address;)
+    for (size_t i = index_after(l, s->address); i-- > 0 && l->symbols[i].address == s->address;)
         if (!strcmp(l->symbols[i].name, s->name) && !strcmp(l->symbols[i].module, s->module))
             return true;
     return false;

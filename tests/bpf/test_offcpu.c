@@ -73,7 +73,7 @@ static void wake_by_pipe(int ready)
     while (write(ends[1], "", 1) == 1);
 }
 
-static void live_shortly(int ready)
+static void run_briefly(int ready)
 {
     (void)!write(ready, "", 1);
     for (;;) {
@@ -87,7 +87,7 @@ static void live_shortly(int ready)
 
 static pid_t child(enum kind kind)
 {
-    return watch_child(kind == PIPES ? wake_by_pipe : kind == SHARES_A_CPU ? share_a_cpu : live_shortly);
+    return watch_child(kind == PIPES ? wake_by_pipe : kind == SHARES_A_CPU ? share_a_cpu : run_briefly);
 }
 
 static void end(pid_t pid)

@@ -65,7 +65,7 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
 
 /* Asserts that emitted code is correct. If a thread waited when the recording began, its first walk is of another
  * state. */
-static bool is_sample_to_look_at(const struct record_header *header, struct expectation *e)
+static bool is_checked_sample(const struct record_header *header, struct expectation *e)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -85,7 +85,7 @@ static bool check_runs(const struct record_header *header, void *context)
     const struct python_tail *tail;
     uint32_t at = 0, last = 0;
 
-    if (!is_sample_to_look_at(header, e))
+    if (!is_checked_sample(header, e))
         return false;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
@@ -126,7 +126,7 @@ static bool check_objects(const struct record_header *header, void *context)
     const struct python_tail *tail;
     uint32_t at = 0, last = 0;
 
-    if (!is_sample_to_look_at(header, e))
+    if (!is_checked_sample(header, e))
         return false;
     tail = tail_of(s, &entries);
     if (e->corruption == CIRCLE || e->corruption == NOWHERE) {
@@ -162,7 +162,7 @@ static bool check_two_interpreters(const struct record_header *header, void *con
     bool found[CPU_MAX_USER_FRAMES + 1] = {false};
     uint32_t at = 0, last = 0;
 
-    if (!is_sample_to_look_at(header, e))
+    if (!is_checked_sample(header, e))
         return false;
     tail = tail_of(s, &entries);
     assert_int_equal(tail->end, PYTHON_END_WHOLE);

@@ -158,7 +158,7 @@ static bool take_wait(const struct record_header *header, void *context)
     return true;
 }
 
-static void nap_for_ever(int ready)
+static void nap_forever(int ready)
 {
     if (write(ready, "", 1) == 1)
         for (;;)
@@ -173,7 +173,7 @@ static struct off_cpu_totals watch_waits(const char *entry, struct recorded_wait
     const char *bad;
     size_t bad_bytes;
 
-    waits->pid = watch_child(nap_for_ever);
+    waits->pid = watch_child(nap_forever);
     options.pids[0] = (uint32_t)waits->pid;
     options.pid_count = 1;
     options.sample_hz = 100;
@@ -235,7 +235,7 @@ static void test_sampled_waits_estimate_time_and_count(void **state)
 {
     struct source_options options = watch_defaults;
     struct sums sums = {0};
-    const pid_t pid = watch_child(nap_for_ever);
+    const pid_t pid = watch_child(nap_forever);
 
     (void)state;
     options.pids[0] = (uint32_t)pid;

@@ -371,7 +371,7 @@ static void nap_often(struct workload *w)
 
 /* No wait of an excluded process is recorded, with keys of all kinds, which the BPF side checks at each switch. Tested
  * with the CPU source's rules and with its own. */
-static void leave_waits_out(bool with_cpu)
+static void assert_excluded_waits(bool with_cpu)
 {
     struct source_options options = watch_defaults;
     struct workload processes[WAITING_COUNT];
@@ -424,13 +424,13 @@ static void leave_waits_out(bool with_cpu)
 static void test_waits_of_excluded_processes_are_not_recorded(void **state)
 {
     (void)state;
-    leave_waits_out(true);
+    assert_excluded_waits(true);
 }
 
 static void test_waits_of_excluded_processes_are_not_recorded_without_cpu_source(void **state)
 {
     (void)state;
-    leave_waits_out(false);
+    assert_excluded_waits(false);
 }
 
 #define SAMPLE_NS 1000000

@@ -35,7 +35,7 @@
 #define SMALL_RING (1 << 20) /* enough for half of them */
 
 /* Skips the case. */
-static void skip_if_it_cannot(void)
+static void skip_if_unsupported(void)
 {
     static struct attach_report report;
     void *self;
@@ -138,7 +138,7 @@ static bool check_copy(const struct record_header *header, void *context)
 static void test_copied_stack_equals_the_task_memory(void **state)
 {
     (void)state;
-    skip_if_it_cannot();
+    skip_if_unsupported();
     struct seen seen = {0};
     pid_t pid = watch_child(wait_forever);
     threads_await_all_blocked(pid);
@@ -207,7 +207,7 @@ static void wait_on_file(int ready)
     pause_on(stack + PAGE);
 }
 
-static void wait_on_nothing(int ready)
+static void wait_on_unmapped(int ready)
 {
     say_ready(ready);
     pause_on((void *)(uintptr_t)PAGE);
@@ -223,9 +223,9 @@ static bool find_copy(const struct record_header *header, void *context)
 static void test_memory_backed_by_userspace_is_not_read(void **state)
 {
     (void)state;
-    static void (*const works[])(int) = {wait_on_userfault, wait_on_file, wait_on_nothing};
+    static void (*const works[])(int) = {wait_on_userfault, wait_on_file, wait_on_unmapped};
     pid_t pids[array_size(works)];
-    skip_if_it_cannot();
+    skip_if_unsupported();
     for (size_t i = 0; i < array_size(works); i++) {
         pids[i] = watch_child(works[i]);
         threads_await_all_blocked(pids[i]);
@@ -292,7 +292,7 @@ static void test_copied_stack_is_consistent(void **state)
 {
     (void)state;
     size_t copies = 0;
-    skip_if_it_cannot();
+    skip_if_unsupported();
     pid_t pid = watch_child(count_in_threads);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     for (int i = 0; i < ROUNDS; i++) {
@@ -335,7 +335,7 @@ static void test_slow_reader_does_not_block(void **state)
 {
     (void)state;
     struct losses losses = {0};
-    skip_if_it_cannot();
+    skip_if_unsupported();
     pid_t pid = watch_child(wait_in_threads);
     threads_await_all_blocked(pid);
     struct watch w = watch(&pid, 1, SMALL_RING); /* no drain until the end */

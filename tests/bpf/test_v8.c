@@ -470,7 +470,7 @@ static void stop_program(struct program *p)
 }
 
 /* Whether it is a code record, or a sample of the workload's own fault. */
-static bool is_to_be_looked_at(const struct record_header *header, const struct program *p)
+static bool is_checked(const struct record_header *header, const struct program *p)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -486,7 +486,7 @@ static bool check_each(const struct record_header *header, void *context_)
 
     for (size_t i = 0; i < programs->count; i++)
         if (header->pid == (uint32_t)programs->of[i].child.pid)
-            return is_to_be_looked_at(header, &programs->of[i]) && programs->of[i].check(header, &programs->of[i].e);
+            return is_checked(header, &programs->of[i]) && programs->of[i].check(header, &programs->of[i].e);
     fail_msg("a record of process %u, which was not asked for", header->pid);
     return false;
 }

@@ -149,7 +149,7 @@ void object_unreadable(const struct object *o)
 
 /* ---- fixture, one per test ---- */
 
-struct world {
+struct fixture {
     struct unwind_tables tables;
     struct unwind_cache *cache;
     struct unwind_publisher *publisher;
@@ -160,9 +160,9 @@ struct world {
     uint64_t now_ns;
 };
 
-static int make_world(void **state)
+static int make_fixture(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
+    struct fixture *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     w->tables.max_objects = OBJECTS_MAX;
     w->now_ns = clock_monotonic_ns();
@@ -183,9 +183,9 @@ static int make_world(void **state)
     return 0;
 }
 
-static int free_world(void **state)
+static int free_fixture(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     unwind_publisher_free(w->publisher);
     interpreters_free(w->interpreters);
     assert_int_equal(references, 0);
@@ -199,13 +199,13 @@ static int free_world(void **state)
 }
 
 /* As the resolver does when it walks a copied stack through the object. */
-static void walk_by(struct world *w, size_t object)
+static void walk_by(struct fixture *w, size_t object)
 {
     const struct unwind_table *table;
     assert_int_equal(unwind_cache_get(w->cache, &w->objects[object], &table), 0);
 }
 
-static void pass_time(struct world *w, uint64_t ns)
+static void pass_time(struct fixture *w, uint64_t ns)
 {
     w->now_ns += ns;
     unwind_publisher_run_at(w->publisher, w->now_ns);
@@ -213,7 +213,7 @@ static void pass_time(struct world *w, uint64_t ns)
 
 static void test_only_walked_objects_are_published(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     unwind_publisher_want(w->publisher, &w->processes[0]);
     assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
     walk_by(w, 0);
@@ -229,7 +229,7 @@ static void test_only_walked_objects_are_published(void **state)
 
 static void test_prepare_publishes_unwalked_objects(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]);
          i++) { /* the builder thread has it */
         usleep(10000);
@@ -243,7 +243,7 @@ static void test_prepare_publishes_unwalked_objects(void **state)
 
 static void test_objects_are_shared_between_processes(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     walk_by(w, 7);
     unwind_publisher_want(w->publisher, &w->processes[0]);
     unwind_publisher_want(w->publisher, &w->processes[1]);
@@ -253,7 +253,7 @@ static void test_objects_are_shared_between_processes(void **state)
 
 static void test_anonymous_code_has_no_unwind_table(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     w->mappings[0][0].object = NULL;
     w->objects[7].is_anonymous = true;
     unwind_publisher_want(w->publisher, &w->processes[0]);
@@ -263,7 +263,7 @@ static void test_anonymous_code_has_no_unwind_table(void **state)
 
 static void test_memory_is_released(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     walk_by(w, 0);
     walk_by(w, 7);
     unwind_publisher_want(w->publisher, &w->processes[0]);
@@ -284,7 +284,7 @@ static void test_memory_is_released(void **state)
 
 static void test_new_mappings_replace_the_old(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     walk_by(w, 0);
     walk_by(w, 2);
     unwind_publisher_want(w->publisher, &w->processes[0]);
@@ -300,7 +300,7 @@ static void test_new_mappings_replace_the_old(void **state)
 
 static void test_unused_objects_make_room(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     w->tables.max_objects = 1;
     walk_by(w, 0);
     walk_by(w, 1);
@@ -318,7 +318,7 @@ static void test_unused_objects_make_room(void **state)
 
 static void test_full_tables_are_counted_and_retried(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     w->tables.max_objects = 1;
     walk_by(w, 0);
     walk_by(w, 1);
@@ -343,7 +343,7 @@ static void test_full_tables_are_counted_and_retried(void **state)
 
 static void test_trim_keeps_recently_sampled_objects(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     walk_by(w, 0);
     walk_by(w, 1);
     unwind_publisher_want(w->publisher, &w->processes[0]);
@@ -363,7 +363,7 @@ static void test_trim_keeps_recently_sampled_objects(void **state)
 
 static void test_large_tables_are_built_by_the_builder_thread(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     unwind_cache_defer_above(w->cache, 0);
     const struct unwind_table *table;
     assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table), -EAGAIN);
@@ -378,23 +378,23 @@ static void test_large_tables_are_built_by_the_builder_thread(void **state)
 }
 
 /* An interpreter that is not ready at first, and ready later. */
-struct beginner {
+struct late_interpreter {
     unsigned asked, ready_at;
     int until_then;
 };
 
-static struct beginner beginner;
+static struct late_interpreter late_interpreter;
 
-static int beginner_open(size_t max_bytes, void **ret_self)
+static int late_open(size_t max_bytes, void **ret_self)
 {
     (void)max_bytes;
-    *ret_self = &beginner;
+    *ret_self = &late_interpreter;
     return 0;
 }
 
-static int beginner_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+static int late_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
 {
-    struct beginner *b = self;
+    struct late_interpreter *b = self;
     (void)process;
     if (++b->asked < b->ready_at)
         return b->until_then;
@@ -402,19 +402,19 @@ static int beginner_layout(void *self, const struct process *process, struct int
     return 0;
 }
 
-static void beginner_free(void *self)
+static void late_free(void *self)
 {
     (void)self;
 }
 
 static const struct interpreter interpreter_beginner = {
-    .memory_share = 1, .open = beginner_open, .layout = beginner_layout, .free = beginner_free};
+    .memory_share = 1, .open = late_open, .layout = late_layout, .free = late_free};
 
 /* Registers this interpreter with the fixture's publisher. */
-static void begin_with(struct world *w, struct beginner b)
+static void begin_with(struct fixture *w, struct late_interpreter b)
 {
     const struct interpreter *known[] = {&interpreter_beginner};
-    beginner = b;
+    late_interpreter = b;
     unwind_publisher_free(w->publisher);
     assert_int_equal(interpreters_new(known, 1, 4096, &w->interpreters), 0);
     assert_int_equal(unwind_publisher_new(&w->tables, w->cache, w->interpreters, &w->publisher), 0);
@@ -424,16 +424,16 @@ static void begin_with(struct world *w, struct beginner b)
 /* Also when nothing else about the process changes: its mappings, or what is known of them. */
 static void test_starting_interpreter_is_retried(void **state)
 {
-    struct world *w = *state;
-    begin_with(w, (struct beginner){.ready_at = 3, .until_then = -EAGAIN});
+    struct fixture *w = *state;
+    begin_with(w, (struct late_interpreter){.ready_at = 3, .until_then = -EAGAIN});
     assert_false(unwind_publisher_met_runtime(w->publisher));
     for (int i = 0; i < 5; i++) {
         unwind_publisher_want(w->publisher, &w->processes[0]);
         assert_true(unwind_publisher_met_runtime(w->publisher));
-        assert_int_equal(beginner.asked, i < 2 ? i + 1 : 3);
+        assert_int_equal(late_interpreter.asked, i < 2 ? i + 1 : 3);
         assert_int_equal(kernel_runtime(&w->tables, 100), i < 2 ? 0 : 7);
         unwind_publisher_want(w->publisher, &w->processes[0]); /* not at each sample */
-        assert_int_equal(beginner.asked, i < 2 ? i + 1 : 3);
+        assert_int_equal(late_interpreter.asked, i < 2 ? i + 1 : 3);
         pass_time(w, SECOND_NS / 4);
     }
     assert_int_equal(w->tables.process_puts, 2);
@@ -441,11 +441,11 @@ static void test_starting_interpreter_is_retried(void **state)
 
 static void test_interpreter_with_busy_file_is_retried_later(void **state)
 {
-    struct world *w = *state;
-    begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EBUSY});
+    struct fixture *w = *state;
+    begin_with(w, (struct late_interpreter){.ready_at = 2, .until_then = -EBUSY});
     for (int i = 0; i < 12; i++) {
         unwind_publisher_want(w->publisher, &w->processes[0]);
-        assert_int_equal(beginner.asked, i < 10 ? 1 : 2);
+        assert_int_equal(late_interpreter.asked, i < 10 ? 1 : 2);
         assert_int_equal(unwind_publisher_met_runtime(w->publisher), i >= 10);
         pass_time(w, SECOND_NS);
     }
@@ -455,8 +455,8 @@ static void test_interpreter_with_busy_file_is_retried_later(void **state)
 /* Also where it was requested first, and for a later time. */
 static void test_later_retry_is_kept_when_an_earlier_one_is_due(void **state)
 {
-    struct world *w = *state;
-    begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EAGAIN});
+    struct fixture *w = *state;
+    begin_with(w, (struct late_interpreter){.ready_at = 2, .until_then = -EAGAIN});
     w->tables.max_objects = 0;
     walk_by(w, 0);
     unwind_publisher_want(w->publisher, &w->processes[0]); /* no space; and the interpreter is not ready */
@@ -468,13 +468,13 @@ static void test_later_retry_is_kept_when_an_earlier_one_is_due(void **state)
         if (kernel_object(&w->tables, 100, 0) != UNWIND_OBJECT_UNKNOWN)
             break;
     }
-    assert_int_equal(beginner.asked, 3); /* when it was ready, and with the object */
+    assert_int_equal(late_interpreter.asked, 3); /* when it was ready, and with the object */
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
 }
 
 static void test_exited_processes_are_not_published(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     w->processes[0].exited = true;
     unwind_publisher_want(w->publisher, &w->processes[0]);
     unwind_publisher_want(w->publisher, NULL);
@@ -482,25 +482,25 @@ static void test_exited_processes_are_not_published(void **state)
     assert_int_equal(w->tables.process_puts, 0);
 }
 
-#define in_world(f) cmocka_unit_test_setup_teardown(f, make_world, free_world)
+#define with_fixture(f) cmocka_unit_test_setup_teardown(f, make_fixture, free_fixture)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_world(test_only_walked_objects_are_published),
-        in_world(test_prepare_publishes_unwalked_objects),
-        in_world(test_objects_are_shared_between_processes),
-        in_world(test_anonymous_code_has_no_unwind_table),
-        in_world(test_memory_is_released),
-        in_world(test_new_mappings_replace_the_old),
-        in_world(test_unused_objects_make_room),
-        in_world(test_trim_keeps_recently_sampled_objects),
-        in_world(test_full_tables_are_counted_and_retried),
-        in_world(test_large_tables_are_built_by_the_builder_thread),
-        in_world(test_starting_interpreter_is_retried),
-        in_world(test_interpreter_with_busy_file_is_retried_later),
-        in_world(test_later_retry_is_kept_when_an_earlier_one_is_due),
-        in_world(test_exited_processes_are_not_published),
+        with_fixture(test_only_walked_objects_are_published),
+        with_fixture(test_prepare_publishes_unwalked_objects),
+        with_fixture(test_objects_are_shared_between_processes),
+        with_fixture(test_anonymous_code_has_no_unwind_table),
+        with_fixture(test_memory_is_released),
+        with_fixture(test_new_mappings_replace_the_old),
+        with_fixture(test_unused_objects_make_room),
+        with_fixture(test_trim_keeps_recently_sampled_objects),
+        with_fixture(test_full_tables_are_counted_and_retried),
+        with_fixture(test_large_tables_are_built_by_the_builder_thread),
+        with_fixture(test_starting_interpreter_is_retried),
+        with_fixture(test_interpreter_with_busy_file_is_retried_later),
+        with_fixture(test_later_retry_is_kept_when_an_earlier_one_is_due),
+        with_fixture(test_exited_processes_are_not_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,7 +301,7 @@ struct readers {
     atomic_int snapshots;
 };
 
-static void *read_all_the_time(void *argument)
+static void *read_continuously(void *argument)
 {
     struct readers *readers = argument;
     while (!atomic_load(&readers->stop)) {
@@ -320,7 +320,7 @@ static void test_readers_run_concurrently_with_the_writer(void **state)
     struct readers readers = {.w = w};
     pthread_t threads[2];
     for (size_t i = 0; i < array_size(threads); i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, read_all_the_time, &readers), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_continuously, &readers), 0);
     uint64_t added = 0;
     for (int i = 0; i < 20000 || atomic_load(&readers.snapshots) < 20; i++) {
         char name[32];

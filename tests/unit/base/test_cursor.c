@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static struct cursor over(const char *bytes, size_t size)
+static struct cursor cursor_over(const char *bytes, size_t size)
 {
     return cursor_make(bytes, size);
 }
@@ -16,7 +16,7 @@ static struct cursor over(const char *bytes, size_t size)
 static void test_integers(void **state)
 {
     (void)state;
-    struct cursor c = over("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", 15);
+    struct cursor c = cursor_over("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", 15);
     assert_int_equal(cursor_u8(&c), 0x01);
     assert_int_equal(cursor_u16(&c), 0x0302); /* not aligned */
     assert_int_equal(cursor_u32(&c), 0x07060504);
@@ -31,7 +31,7 @@ static void test_integers(void **state)
 static void test_failure_sticks(void **state)
 {
     (void)state;
-    struct cursor c = over("\x01\x02\x03", 3);
+    struct cursor c = cursor_over("\x01\x02\x03", 3);
     assert_int_equal(cursor_u32(&c), 0);
     assert_true(c.failed);
     assert_int_equal(cursor_u8(&c), 0); /* although three bytes are there */
@@ -70,7 +70,7 @@ static void test_uleb128(void **state)
         {"", 0, 0, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct cursor c = over(cases[i].bytes, cases[i].size);
+        struct cursor c = cursor_over(cases[i].bytes, cases[i].size);
         assert_int_equal(cursor_uleb128(&c), cases[i].value);
         assert_int_equal(c.failed, cases[i].fails);
         if (!cases[i].fails)
@@ -105,7 +105,7 @@ static void test_sleb128(void **state)
         {"", 0, 0, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct cursor c = over(cases[i].bytes, cases[i].size);
+        struct cursor c = cursor_over(cases[i].bytes, cases[i].size);
         assert_true(cursor_sleb128(&c) == cases[i].value);
         assert_int_equal(c.failed, cases[i].fails);
     }
@@ -114,7 +114,7 @@ static void test_sleb128(void **state)
 static void test_strings(void **state)
 {
     (void)state;
-    struct cursor c = over("ab\0\0cd", 6);
+    struct cursor c = cursor_over("ab\0\0cd", 6);
     assert_string_equal(cursor_string(&c), "ab");
     assert_string_equal(cursor_string(&c), "");
     assert_int_equal(c.position, 4);
@@ -125,7 +125,7 @@ static void test_strings(void **state)
 static void test_positions(void **state)
 {
     (void)state;
-    struct cursor c = over("abcdef", 6);
+    struct cursor c = cursor_over("abcdef", 6);
     cursor_seek(&c, 6); /* the end is a valid position */
     assert_false(c.failed);
     cursor_seek(&c, 2);
@@ -134,10 +134,10 @@ static void test_positions(void **state)
     assert_false(c.failed);
     cursor_skip(&c, 1);
     assert_true(c.failed);
-    c = over("abc", 3);
+    c = cursor_over("abc", 3);
     cursor_seek(&c, 4);
     assert_true(c.failed);
-    c = over("abc", 3);
+    c = cursor_over("abc", 3);
     cursor_u8(&c);
     assert_null(cursor_bytes(&c, SIZE_MAX)); /* position + size would wrap */
     assert_true(c.failed);
@@ -146,7 +146,7 @@ static void test_positions(void **state)
 static void test_subspans(void **state)
 {
     (void)state;
-    struct cursor c = over("abcdef", 6), sub = cursor_sub(&c, 2);
+    struct cursor c = cursor_over("abcdef", 6), sub = cursor_sub(&c, 2);
     assert_int_equal(cursor_u8(&sub), 'a');
     assert_int_equal(cursor_u8(&c), 'c'); /* skipped in the outer one */
     assert_int_equal(cursor_u16(&sub), 0);

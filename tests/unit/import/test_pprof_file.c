@@ -242,8 +242,8 @@ static void test_own_export_round_trips(void **state)
 }
 
 /* Two samples; `event`: NULL for waits. */
-static struct profile *event_there_and_back(const char *event, const char *unit, uint64_t period, const char *type,
-                                            struct pprof_about *about)
+static struct profile *event_round_trip(const char *event, const char *unit, uint64_t period, const char *type,
+                                        struct pprof_about *about)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_buf_ struct buf packed = {0}, plain = {0};
@@ -267,7 +267,7 @@ static struct profile *event_there_and_back(const char *event, const char *unit,
 static void test_events_round_trip(void **state)
 {
     struct pprof_about about;
-    _cleanup_(profile_freep) struct profile *back = event_there_and_back("mmap", "bytes", 0, NULL, &about);
+    _cleanup_(profile_freep) struct profile *back = event_round_trip("mmap", "bytes", 0, NULL, &about);
     (void)state;
     assert_string_equal(about.type, "mmap");
     assert_string_equal(about.unit, "bytes");
@@ -295,7 +295,7 @@ static void test_sampling_mode_is_read(void **state)
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
         struct pprof_about about;
-        profile_free(event_there_and_back(cases[i].event, cases[i].unit, cases[i].period, cases[i].type, &about));
+        profile_free(event_round_trip(cases[i].event, cases[i].unit, cases[i].period, cases[i].type, &about));
         assert_int_equal(about.is_exact, cases[i].is_exact);
     }
 }

@@ -110,7 +110,7 @@ static inline void record_mmap(struct fixture *f, uint32_t pid, uint64_t start, 
     processes_apply(f->p, &m.r.h);
 }
 
-static inline bool foresee(struct fixture *f, uint32_t pid, const char *path)
+static inline bool is_foreseen(struct fixture *f, uint32_t pid, const char *path)
 {
     union mmap_record m;
     make_mmap(f, &m, pid, 0x600000, 0x700000, 0, path);

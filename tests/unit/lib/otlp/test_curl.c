@@ -18,7 +18,7 @@
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL;
 
 /* A bound socket with its own port. A connection to it is refused unless the socket listens, and is never answered. */
-static int bound(int *ret_port)
+static int bind_socket(int *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -76,7 +76,7 @@ static void test_connection_refused(void **state)
 {
     (void)state;
     struct otlp_answer answer;
-    int port, fd = bound(&port);
+    int port, fd = bind_socket(&port);
     char wanted[64];
     snprintf(wanted, sizeof(wanted), "Failed to connect to 127.0.0.1 port %d", port);
     assert_int_equal(post(port, 60000, NULL, &answer), -ECONNREFUSED);
@@ -90,7 +90,7 @@ static void test_receiver_does_not_answer(void **state)
 {
     (void)state;
     struct otlp_answer answer;
-    int port, fd = bound(&port);
+    int port, fd = bind_socket(&port);
     assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(post(port, 200, NULL, &answer), -ETIMEDOUT);
     if (strcmp(answer.why, "Connection timed out") != 0) /* on a loaded machine it may time out first */
@@ -103,7 +103,7 @@ static void test_connections_are_closed_on_exec(void **state)
     (void)state;
     struct otlp_answer answer;
     struct seen seen = {0};
-    int fd = bound(&seen.port);
+    int fd = bind_socket(&seen.port);
     assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(post(seen.port, 60000, &seen, &answer), -ECANCELED);
     assert_int_equal(seen.connections, 1);

@@ -29,7 +29,7 @@ static int make_directory(void **state)
     return mkdtemp(directory) ? 0 : -1;
 }
 
-static int take_directory_away(void **state)
+static int remove_directory(void **state)
 {
     (void)state;
     return rmdir(directory);
@@ -220,5 +220,5 @@ int main(void)
         cmocka_unit_test(test_unusable_directories),
         cmocka_unit_test(test_noexec_directory),
     };
-    return cmocka_run_group_tests(tests, make_directory, take_directory_away);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

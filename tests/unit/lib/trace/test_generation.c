@@ -428,7 +428,7 @@ static void test_invalid_metrics_option_is_an_error(void **state)
     sonde_trace_config_free(config);
 }
 
-static bool sends_and_counts(struct fixture *f, uint64_t generations)
+static bool send_and_count(struct fixture *f, uint64_t generations)
 {
     generate(f, NULL, 3, NULL);
     return sonde_trace_manager_flush(f->manager, 20000) == 0 && fixture_stats(f).generations == generations &&
@@ -455,7 +455,7 @@ static void test_forked_child_has_its_own_counts(void **state)
     if (pid == 0) {
         sonde_trace_generation_tokens(&g, 1);
         sonde_trace_generation_end(&g, NULL);
-        bool good = sends_and_counts(&f, 1) && f.manager->metrics.start_unix_ns > start_ns &&
+        bool good = send_and_count(&f, 1) && f.manager->metrics.start_unix_ns > start_ns &&
                     strlen(f.manager->exporter.instance) == 36 && strcmp(f.manager->exporter.instance, parent) != 0 &&
                     strstr(receiver.last_metrics, "\"count\":\"1\"");
         sonde_trace_model_free(f.model);

@@ -46,7 +46,7 @@ static void test_allocation_failures_of_requests(void **state)
 }
 
 /* 0 or -ENOMEM; returns whether it succeeded. */
-static bool talk(void)
+static bool send_settings(void)
 {
     static const char body[] = "{\"trace_rate\":\"5\",\"trace_level\":[\"TIMESTAMPS\",\"TENSORS\"]}";
     struct sonde_trace_config *config = NULL;
@@ -88,7 +88,7 @@ static void test_allocation_failures_of_settings_and_protocol(void **state)
     int n = 0, silent = 0;
     for (bool failed = true; failed; n++) {
         allocations_fail_at((size_t)n);
-        bool good = talk();
+        bool good = send_settings();
         failed = allocations_failed;
         allocations_fail_at(SIZE_MAX);
         assert_true(good || failed);

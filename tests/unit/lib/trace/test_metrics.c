@@ -145,7 +145,7 @@ static void test_failed_allocation_loses_only_the_name(void **state)
 #define THREADS 8
 #define ROUNDS  20000
 
-static void *count_much(void *argument)
+static void *count_concurrently(void *argument)
 {
     static const char *const reasons[] = {"stop", "length", "tool_calls", "", "content_filter"};
     for (int i = 0; i < ROUNDS; i++)
@@ -161,7 +161,7 @@ static void test_concurrent_counting_and_reading(void **state)
     pthread_t threads[THREADS];
     uint64_t seen = 0;
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, count_much, m), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, count_concurrently, m), 0);
     while (seen < (uint64_t)THREADS * ROUNDS) {
         struct trace_metrics_snapshot s;
         uint64_t count = 0;

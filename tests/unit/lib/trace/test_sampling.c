@@ -31,7 +31,7 @@ static void post(struct sonde_trace_manager *m, const char *model, const char *b
     sonde_trace_free(answer);
 }
 
-static bool shows(struct sonde_trace_manager *m, const char *what)
+static bool settings_contain(struct sonde_trace_manager *m, const char *what)
 {
     char *answer;
     unsigned status;
@@ -69,12 +69,12 @@ static void test_count_is_the_remainder(void **state)
     struct fixture f;
     fixture_open(&f, "rate=2", "level=TIMESTAMPS", "count=3");
     assert_string_equal(pattern(f.model, 5, NULL), "01010");
-    assert_true(shows(f.manager, "\"trace_count\":\"1\""));
+    assert_true(settings_contain(f.manager, "\"trace_count\":\"1\""));
     assert_string_equal(pattern(f.model, 6, NULL), "100000");
-    assert_true(shows(f.manager, "\"trace_count\":\"0\""));
+    assert_true(settings_contain(f.manager, "\"trace_count\":\"0\""));
     /* The inherited count is restored by any update; a model's own count is what is left of it. */
     post(f.manager, NULL, "{\"trace_rate\":\"1\"}");
-    assert_true(shows(f.manager, "\"trace_count\":\"3\""));
+    assert_true(settings_contain(f.manager, "\"trace_count\":\"3\""));
     post(f.manager, NULL, "{\"trace_rate\":\"2\"}");
     post(f.manager, NULL, "{\"trace_count\":\"2\"}");
     assert_string_equal(pattern(f.model, 2, NULL), "01");

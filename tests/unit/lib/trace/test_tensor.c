@@ -93,7 +93,7 @@ static double half(uint16_t bits)
     return bits & 0x8000 ? -v : v;
 }
 
-static double brain(uint16_t bits)
+static double decode_bfloat16(uint16_t bits)
 {
     uint32_t wide = (uint32_t)bits << 16;
     float v;
@@ -107,7 +107,7 @@ static void test_every_value_reads_back(void **state)
     static const struct {
         const char *dtype;
         double (*decode)(uint16_t);
-    } kinds[] = {{"FP16", half}, {"BF16", brain}};
+    } kinds[] = {{"FP16", half}, {"BF16", decode_bfloat16}};
     int64_t one = 1;
     char why[128];
     for (int k = 0; k < 2; k++)

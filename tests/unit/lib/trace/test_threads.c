@@ -1,6 +1,6 @@
-/* Concurrency: 64 tracing threads, two of which stamp each request, while settings change, models are added and
- * removed, consumers attach and detach, and the process forks. Every request is in a file or counted as lost, and no
- * id occurs twice. Also run with ThreadSanitizer (tools/run-tests sanitize). */
+/* Concurrency: 64 tracing threads, two of which stamp each request, while settings change, models are added
+ * and removed, consumers attach and detach, and the process forks. Every request is in a file or counted as lost, and
+ * no id occurs twice. Also run with ThreadSanitizer (tools/run-tests sanitize). */
 #include "fixture.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void *change(void *argument)
+static void *change_settings(void *argument)
 {
     static const char *const bodies[] = {
         "{\"trace_rate\":\"2\"}",    "{\"trace_level\":[\"OFF\"]}",   "{\"trace_level\":null,\"trace_rate\":\"1\"}",
@@ -77,7 +77,7 @@ static void *change(void *argument)
 }
 
 /* Children that trace on their own; they count what they write. */
-static void *fork_now_and_then(void *argument)
+static void *fork_repeatedly(void *argument)
 {
     struct shared *s = argument;
     for (int i = 0; i < 8; i++) {
@@ -120,18 +120,18 @@ static unsigned count_requests(const struct fixture *f)
     return n;
 }
 
-static void hammer(bool forks)
+static void run_concurrently(bool forks)
 {
     struct shared s = {0};
     pthread_t threads[THREADS], changer, forker;
     void *bad = NULL;
     fixture_open(&s.f, "rate=1", "level=TIMESTAMPS", "level=TENSORS");
     serve(&s); /* some are traced for certain, before tracing is turned off */
-    assert_int_equal(pthread_create(&changer, NULL, change, &s), 0);
+    assert_int_equal(pthread_create(&changer, NULL, change_settings, &s), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, serve, &s), 0);
     if (forks) {
-        assert_int_equal(pthread_create(&forker, NULL, fork_now_and_then, &s), 0);
+        assert_int_equal(pthread_create(&forker, NULL, fork_repeatedly, &s), 0);
         pthread_join(forker, &bad);
     }
     for (int i = 0; i < THREADS; i++)
@@ -152,7 +152,7 @@ static void hammer(bool forks)
 static void test_settings_change_while_requests_run(void **state)
 {
     (void)state;
-    hammer(false);
+    run_concurrently(false);
 }
 
 static void test_forks_while_requests_run(void **state)
@@ -163,7 +163,7 @@ static void test_forks_while_requests_run(void **state)
     print_message("AddressSanitizer's malloc cannot be used in a child that was forked while others were in it\n");
     skip();
 #endif
-    hammer(true);
+    run_concurrently(true);
 }
 
 /* Exactly one in `rate`, over all threads. */

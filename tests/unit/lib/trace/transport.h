@@ -14,7 +14,7 @@ static inline void answer_with(struct otlp_answer *answer, int status)
     snprintf(answer->why, sizeof(answer->why), "HTTP status %d", status);
 }
 
-static inline int nowhere_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
+static inline int discard_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
                                size_t why_size)
 {
     static char connection;
@@ -23,17 +23,17 @@ static inline int nowhere_open(const struct otlp_transport_options *o, void **re
     return 0;
 }
 
-static inline int nowhere_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
+static inline int discard_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
 {
     (void)connection, (void)data, (void)size;
     ret_answer->verdict = OTLP_ACCEPTED;
     return 0;
 }
 
-static inline void nowhere_close(void *connection)
+static inline void discard_close(void *connection)
 {
     (void)connection;
 }
 
-static const struct otlp_transport transport_to_nowhere = {OTLP_TRANSPORT_VERSION, nowhere_open, nowhere_post,
-                                                           nowhere_close};
+static const struct otlp_transport transport_to_nowhere = {OTLP_TRANSPORT_VERSION, discard_open, discard_post,
+                                                           discard_close};

@@ -42,7 +42,7 @@ static int teardown(void **state)
     return rmdir(folder);
 }
 
-static struct file_opener_stats figures(void)
+static struct file_opener_stats opener_stats(void)
 {
     struct file_opener_stats f;
     file_opener_stats(opener, &f);
@@ -179,12 +179,12 @@ static void test_file_that_never_answers(void **state)
     _cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_buf_ struct buf text = {0};
     assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ETIMEDOUT);
-    assert_int_equal(figures().timed_out, 1);
+    assert_int_equal(opener_stats().timed_out, 1);
     for (int i = 0; i < 100; i++)
         assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ETIMEDOUT);
-    assert_int_equal(figures().timed_out, 1);
-    assert_int_equal(figures().refused, 100);
-    assert_int_equal(figures().backed_off, 1);
+    assert_int_equal(opener_stats().timed_out, 1);
+    assert_int_equal(opener_stats().refused, 100);
+    assert_int_equal(opener_stats().backed_off, 1);
 
     /* Other files are answered meanwhile. */
     _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -198,7 +198,7 @@ static void test_file_that_never_answers(void **state)
         r = file_opener_read_proc(opener, directory, 7, "fifo", 100, &text);
     while (r == -ETIMEDOUT); /* until the late answer arrives */
     assert_int_equal(r, -ESPIPE);
-    assert_int_equal(figures().backed_off, 0);
+    assert_int_equal(opener_stats().backed_off, 0);
     unlink(path);
 }
 
@@ -213,8 +213,8 @@ static void test_dozens_of_files_that_never_answer(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     for (uint32_t i = 0; i < DEAD; i++)
         assert_int_equal(file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text), -ETIMEDOUT);
-    assert_int_equal(figures().timed_out, DEAD);
-    assert_int_equal(figures().backed_off, DEAD);
+    assert_int_equal(opener_stats().timed_out, DEAD);
+    assert_int_equal(opener_stats().backed_off, DEAD);
     /* And it still terminates (teardown). */
     unlink(path);
 }
@@ -302,7 +302,7 @@ static void test_starved_helper_is_waited_for(void **state)
     pthread_join(thread, &writer);
     close((int)(intptr_t)writer);
     unlink(path);
-    assert_int_equal(figures().timed_out, 0);
+    assert_int_equal(opener_stats().timed_out, 0);
 }
 
 /* The total wait for a turn is bounded: a helper without CPU time costs one wait, until it gets some. */
@@ -315,17 +315,17 @@ static void test_starved_helper_delays_one_turn(void **state)
         skip();
     _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_buf_ struct buf text = {0};
-    const uint64_t asked = figures().requests;
+    const uint64_t asked = opener_stats().requests;
     stop_helper(pid);
     for (int turn = 0; turn < 3; turn++) {
         file_opener_begin_turn(opener);
         for (uint32_t i = 0; i < ASKED; i++)
             assert_int_equal(file_opener_read_proc(opener, self, i + 1, "maps", 1 << 20, &text), -EAGAIN);
     }
-    assert_int_equal(figures().requests, asked + 1);
-    assert_int_equal(figures().refused, 3 * ASKED);
-    assert_int_equal(figures().timed_out, 0);
-    assert_int_equal(figures().backed_off, 0);
+    assert_int_equal(opener_stats().requests, asked + 1);
+    assert_int_equal(opener_stats().refused, 3 * ASKED);
+    assert_int_equal(opener_stats().timed_out, 0);
+    assert_int_equal(opener_stats().backed_off, 0);
 
     assert_int_equal(kill(pid, SIGCONT), 0);
     int r;
@@ -352,7 +352,7 @@ static void test_dead_files_delay_a_turn_by_a_bound(void **state)
         int r = file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text);
         assert_true(r == -ETIMEDOUT || r == -EAGAIN);
     }
-    const uint64_t dead = figures().timed_out;
+    const uint64_t dead = opener_stats().timed_out;
     assert_true(dead <= TURN_MAX);
     int r;
     do {
@@ -360,7 +360,7 @@ static void test_dead_files_delay_a_turn_by_a_bound(void **state)
         r = file_opener_read_proc(opener, directory, DEAD, "fifo", 100, &text);
     } while (r == -EAGAIN);
     assert_int_equal(r, -ETIMEDOUT);
-    assert_int_equal(figures().timed_out, dead + 1);
+    assert_int_equal(opener_stats().timed_out, dead + 1);
     unlink(path);
 }
 
@@ -377,7 +377,7 @@ static void test_killed_helper_is_replaced(void **state)
         r = file_opener_in_own_root(opener, "/nowhere");
     while (r == -EAGAIN || r == -ETIMEDOUT); /* requested from the helper that was just exiting */
     assert_int_equal(r, -ENOENT);
-    assert_int_equal(figures().starts, 2);
+    assert_int_equal(opener_stats().starts, 2);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -47,16 +47,16 @@ static int read_forth(const struct elf_file *elf, bool likely, void *ret)
 
 static const struct interpreter_files_of files_of = {sizeof(uint64_t), is_likely, read_forth};
 
-struct world {
+struct fixture {
     struct interpreter_files *files;
     struct object objects[OBJECTS];
     struct process_mapping mappings[OBJECTS];
 };
 
-static int make_world(void **state)
+static int make_fixture(void **state)
 {
-    static struct world w;
-    w = (struct world){0};
+    static struct fixture w;
+    w = (struct fixture){0};
     open_error = 0;
     opened = blamed = read_count = 0;
     for (size_t i = 0; i < OBJECTS; i++) {
@@ -68,13 +68,13 @@ static int make_world(void **state)
     return interpreter_files_new(&files_of, &w.files);
 }
 
-static int free_world(void **state)
+static int free_fixture(void **state)
 {
-    interpreter_files_free(((struct world *)*state)->files);
+    interpreter_files_free(((struct fixture *)*state)->files);
     return 0;
 }
 
-static bool find_interpreter(struct world *w, size_t i, struct interpreter_files_look *look)
+static bool find_interpreter(struct fixture *w, size_t i, struct interpreter_files_look *look)
 {
     struct interpreter_file file;
     const bool found = interpreter_files_find(w->files, &w->mappings[i], i == 0, look, &file);
@@ -85,7 +85,7 @@ static bool find_interpreter(struct world *w, size_t i, struct interpreter_files
 
 static void test_each_file_is_read_once(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     for (int i = 0; i < 3; i++)
         assert_true(find_interpreter(w, 1, &look));
@@ -101,7 +101,7 @@ static void test_each_file_is_read_once(void **state)
 
 static void test_unreadable_file_is_retried_later(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     static const int passing[] = {-ETIMEDOUT, -EAGAIN, -ENOMEM};
     for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++) {
         struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
@@ -121,7 +121,7 @@ static void test_unreadable_file_is_retried_later(void **state)
 
 static void test_files_beyond_the_limit_are_read_later(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     for (size_t i = 0; i < OBJECTS; i++)
         assert_int_equal(find_interpreter(w, i, &look), i < INTERPRETER_FILES_READS);
@@ -137,9 +137,9 @@ static void test_files_beyond_the_limit_are_read_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_file_is_read_once, make_world, free_world),
-        cmocka_unit_test_setup_teardown(test_unreadable_file_is_retried_later, make_world, free_world),
-        cmocka_unit_test_setup_teardown(test_files_beyond_the_limit_are_read_later, make_world, free_world),
+        cmocka_unit_test_setup_teardown(test_each_file_is_read_once, make_fixture, free_fixture),
+        cmocka_unit_test_setup_teardown(test_unreadable_file_is_retried_later, make_fixture, free_fixture),
+        cmocka_unit_test_setup_teardown(test_files_beyond_the_limit_are_read_later, make_fixture, free_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

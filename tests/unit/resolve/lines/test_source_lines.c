@@ -112,13 +112,13 @@ static void test_own_lines_are_found(void **state)
     skip_where_lines_cannot_be();
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     const struct source_lines_options options = {.inlines = true, .stop_fd = -1};
-    struct source_lines_stats figures;
+    struct source_lines_stats stats;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_stats(lines, &figures);
-    assert_int_equal(figures.frames, 3);
-    assert_int_equal(figures.with_line, 1);
-    assert_int_equal(figures.without[SOURCE_LINE_NO_PLACE], 1);
-    assert_int_equal(figures.without[SOURCE_LINE_NO_FILE], 1);
+    source_lines_stats(lines, &stats);
+    assert_int_equal(stats.frames, 3);
+    assert_int_equal(stats.with_line, 1);
+    assert_int_equal(stats.without[SOURCE_LINE_NO_PLACE], 1);
+    assert_int_equal(stats.without[SOURCE_LINE_NO_FILE], 1);
     const struct profile_frame_lines *row = &source_lines_rows(lines)[0];
     assert_true(row->count >= 1);
     const struct profile_line *line = &row->lines[row->count - 1];
@@ -135,11 +135,11 @@ static void test_deadline_loses_only_lines(void **state)
     skip_where_lines_cannot_be();
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     const struct source_lines_options options = {.file_max_ns = 1, .stop_fd = -1};
-    struct source_lines_stats figures;
+    struct source_lines_stats stats;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_stats(lines, &figures);
-    assert_int_equal(figures.with_line, 0);
-    assert_int_equal(figures.without[SOURCE_LINE_TOO_LONG], 2);
+    source_lines_stats(lines, &stats);
+    assert_int_equal(stats.with_line, 0);
+    assert_int_equal(stats.without[SOURCE_LINE_TOO_LONG], 2);
 }
 
 static void test_stop_fd_ends_the_search(void **state)
@@ -149,11 +149,11 @@ static void test_stop_fd_ends_the_search(void **state)
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     _cleanup_close_ int stop = eventfd(1, EFD_CLOEXEC);
     const struct source_lines_options options = {.stop_fd = stop};
-    struct source_lines_stats figures;
+    struct source_lines_stats stats;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_stats(lines, &figures);
-    assert_int_equal(figures.with_line, 0);
-    assert_true(figures.without[SOURCE_LINE_ENDED] >= 2);
+    source_lines_stats(lines, &stats);
+    assert_int_equal(stats.with_line, 0);
+    assert_true(stats.without[SOURCE_LINE_ENDED] >= 2);
 }
 
 int main(void)

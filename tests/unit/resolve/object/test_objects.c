@@ -439,7 +439,7 @@ static void test_descriptors_are_bounded_and_reopened(void **state)
         struct object_sight sight = sight_of(paths[i]);
         assert_int_equal(objects_get(objects, &sight, &all[i]), 0);
     }
-    struct objects_stats figures;
+    struct objects_stats stats;
     for (int i = 0; i < FILES; i++) {
         struct stat st;
         assert_int_equal(stat(paths[i], &st), 0);
@@ -447,19 +447,19 @@ static void test_descriptors_are_bounded_and_reopened(void **state)
         assert_true(fd >= 0);
         assert_same_file(fd, &st);
         close(fd);
-        objects_stats(objects, &figures);
-        assert_true(figures.open_files <= 3);
+        objects_stats(objects, &stats);
+        assert_true(stats.open_files <= 3);
     }
-    assert_int_equal(figures.objects, FILES);
+    assert_int_equal(stats.objects, FILES);
     for (int i = 0; i < FILES; i++) {
         objects_release(all[i]);
         unlink(paths[i]);
     }
     objects_trim(objects, 2, UINT64_MAX);
-    objects_stats(objects, &figures);
-    assert_int_equal(figures.objects, 0);
-    assert_int_equal(figures.open_files, 0);
-    assert_int_equal(figures.bytes, 0);
+    objects_stats(objects, &stats);
+    assert_int_equal(stats.objects, 0);
+    assert_int_equal(stats.open_files, 0);
+    assert_int_equal(stats.bytes, 0);
     objects_free(objects);
     rmdir(place.directory);
 }
@@ -496,9 +496,9 @@ static void test_copy_is_opened_when_the_first_file_is_gone(void **state)
             remove_place(&places[i]);
         }
         objects_trim(objects, 2, UINT64_MAX);
-        struct objects_stats figures;
-        objects_stats(objects, &figures);
-        assert_int_equal(figures.bytes, 0);
+        struct objects_stats stats;
+        objects_stats(objects, &stats);
+        assert_int_equal(stats.bytes, 0);
         objects_free(objects);
     }
 }

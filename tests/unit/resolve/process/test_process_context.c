@@ -228,7 +228,7 @@ static void test_inconsistent_headers_are_refused(void **state)
     const struct {
         uint64_t payload, size;
         int error;
-    } lies[] = {
+    } corruptions[] = {
         {0, 8, -EBADMSG},
         {4096, 8, -EBADMSG},
         {UINT64_MAX - 2, 8, -EBADMSG},
@@ -239,9 +239,9 @@ static void test_inconsistent_headers_are_refused(void **state)
         {(uintptr_t)end - 8, 8, 0},
         {(uintptr_t)h, 32, 0}, /* itself */
     };
-    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        update(h, (const void *)(uintptr_t)lies[i].payload, lies[i].size, 2 + i); /* NOLINT */
-        assert_int_equal(copy_own(&place, &text), lies[i].error);
+    for (size_t i = 0; i < sizeof(corruptions) / sizeof(corruptions[0]); i++) {
+        update(h, (const void *)(uintptr_t)corruptions[i].payload, corruptions[i].size, 2 + i); /* NOLINT */
+        assert_int_equal(copy_own(&place, &text), corruptions[i].error);
     }
     munmap(end - page, page);
     update(h, payload, sizeof(payload), 0);
@@ -262,7 +262,7 @@ struct flipper {
     atomic_bool ends;
 };
 
-static void *flip(void *arg)
+static void *flip_payload(void *arg)
 {
     struct flipper *f = arg;
     for (uint64_t i = 2; !atomic_load(&f->ends); i++) {
@@ -283,7 +283,7 @@ static void test_context_that_changes_while_read(void **state)
     memset(f.payloads[1], 'b', sizeof(f.payloads[1]));
     f.h = publish(f.payloads[1], sizeof(f.payloads[1]), 1);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+    assert_int_equal(pthread_create(&thread, NULL, flip_payload, &f), 0);
     _cleanup_buf_ struct buf text = {0};
     for (int i = 0; i < 300; i++) {
         struct process_context_place place;

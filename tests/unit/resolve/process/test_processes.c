@@ -74,13 +74,13 @@ static void test_program_is_known_before_it_is_mapped(void **state)
     record_fork(f, UNUSED_PID + 1, UNUSED_PID, UNUSED_PID);
     record_exec(f, UNUSED_PID, "old");
     record_mmap(f, UNUSED_PID, 0x400000, 0x500000, 0, "/bin/old");
-    assert_false(foresee(f, UNUSED_PID, "/bin/other")); /* not after an exec */
+    assert_false(is_foreseen(f, UNUSED_PID, "/bin/other")); /* not after an exec */
     const struct resource *r = processes_resource(f->p, processes_find(f->p, UNUSED_PID, 0));
     assert_string_equal(r->executable_path, "/bin/old");
     record_exec(f, UNUSED_PID, "new");
-    assert_false(foresee(f, UNUSED_PID, "//anon"));
-    assert_false(foresee(f, UNUSED_PID, "[stack]"));
-    assert_true(foresee(f, UNUSED_PID, "/bin/new (deleted)"));
+    assert_false(is_foreseen(f, UNUSED_PID, "//anon"));
+    assert_false(is_foreseen(f, UNUSED_PID, "[stack]"));
+    assert_true(is_foreseen(f, UNUSED_PID, "/bin/new (deleted)"));
     r = processes_resource(f->p, processes_find(f->p, UNUSED_PID, 0));
     assert_string_equal(r->executable_path, "/bin/new");
     assert_mappings(f, UNUSED_PID, "");

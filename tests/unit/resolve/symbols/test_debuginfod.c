@@ -93,7 +93,7 @@ static struct debuginfod_options options_of(const struct fixture *f)
 static void test_lying_server_is_not_queried_again(void **state)
 {
     const struct debuginfod_options options = options_of(*state);
-    struct debuginfod_stats figures;
+    struct debuginfod_stats stats;
     const char *why, *url;
     _cleanup_(debuginfod_freep) struct debuginfod *d = NULL;
     assert_int_equal(debuginfod_new(&options, &d), 0);
@@ -105,14 +105,14 @@ static void test_lying_server_is_not_queried_again(void **state)
     assert_null(strstr(url, "a:b"));
     assert_non_null(strstr(why, "no ELF file"));
     assert_null(debuginfod_failure(d, 1, &why));
-    debuginfod_stats(d, &figures);
-    assert_int_equal(figures.unasked, 2);
-    assert_int_equal(figures.absent + figures.fetched, 0);
+    debuginfod_stats(d, &stats);
+    assert_int_equal(stats.unasked, 2);
+    assert_int_equal(stats.absent + stats.fetched, 0);
 }
 
 static void test_bounds_cover_all_transfers(void **state)
 {
-    struct debuginfod_stats figures;
+    struct debuginfod_stats stats;
     const char *why;
     for (int turn = 0; turn < 3; turn++) {
         struct debuginfod_options options = options_of(*state);
@@ -126,9 +126,9 @@ static void test_bounds_cover_all_transfers(void **state)
         assert_int_equal(debuginfod_new(&options, &d), 0);
         assert_int_equal(debuginfod_find(d, one), -ENOENT);
         assert_int_equal(debuginfod_find(d, other), -ENOENT);
-        debuginfod_stats(d, &figures);
-        assert_int_equal(figures.unasked, turn == 2 ? 0 : 2);
-        assert_int_equal(figures.too_large, turn == 2 ? 2 : 0);
+        debuginfod_stats(d, &stats);
+        assert_int_equal(stats.unasked, turn == 2 ? 0 : 2);
+        assert_int_equal(stats.too_large, turn == 2 ? 2 : 0);
         assert_null(debuginfod_failure(d, 0, &why)); /* that is not the server's fault */
     }
 }
@@ -196,7 +196,7 @@ static void test_environment_settings(void **state)
 
 /* The path to the cache is opened directory by directory, and qemu-user redirects an opened `/` to its own library
  * root. */
-static void skip_where_the_root_is_another(void)
+static void skip_if_root_is_emulated(void)
 {
     if (is_emulated()) {
         print_message("runs under qemu-user, whose / is another\n");
@@ -206,7 +206,7 @@ static void skip_where_the_root_is_another(void)
 
 static void test_cache_directory(void **state)
 {
-    skip_where_the_root_is_another();
+    skip_if_root_is_emulated();
     const struct fixture *f = *state;
     char path[DEBUGINFOD_CACHE_PATH_BYTES], expected[DEBUGINFOD_CACHE_PATH_BYTES];
     unsetenv("DEBUGINFOD_CACHE_PATH");
@@ -238,7 +238,7 @@ static void test_cache_directory(void **state)
 
 static void test_cache_entries(void **state)
 {
-    skip_where_the_root_is_another();
+    skip_if_root_is_emulated();
     const struct fixture *f = *state;
     struct debuginfod_cache_entry entry;
     char path[256];

@@ -249,7 +249,7 @@ static void follow(struct stepper *s, const struct user_regs_struct *before, con
     }
 }
 
-static bool is_as_followed(const struct stepper *s, const uint64_t *frames, size_t count)
+static bool is_as_tracked(const struct stepper *s, const uint64_t *frames, size_t count)
 {
     size_t below = (size_t)s->shared->frame_count;
     if (count != s->depth + below)
@@ -293,7 +293,7 @@ static void check(struct stepper *s, const struct user_regs_struct *now)
     s->steps++;
     for (size_t i = 0; i < s->maps.count; i++)
         s->maps.maps[i].steps += now->rip >= s->maps.maps[i].start && now->rip < s->maps.maps[i].end;
-    if (end == UNWIND_END_ENTRY && is_as_followed(s, frames, count))
+    if (end == UNWIND_END_ENTRY && is_as_tracked(s, frames, count))
         return;
     if (end == UNWIND_END_UNSUPPORTED && count == 0) {
         s->unsupported++;

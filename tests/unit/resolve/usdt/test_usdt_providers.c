@@ -35,7 +35,7 @@ struct fixture {
     bool has_no_room;
 };
 
-static int appeared(void *context, const struct usdt_provider_file *file, void **ret)
+static int on_appeared(void *context, const struct usdt_provider_file *file, void **ret)
 {
     struct fixture *f = context;
     assert_true(file->fd >= 0 && file->probes->count > 0);
@@ -47,7 +47,7 @@ static int appeared(void *context, const struct usdt_provider_file *file, void *
     return 0;
 }
 
-static void gone(void *context, void *taken)
+static void on_gone(void *context, void *taken)
 {
     struct fixture *f = context;
     assert_ptr_equal(taken, f);
@@ -75,8 +75,8 @@ static int set_up(void **state)
     const struct usdt_providers_options options = {.processes = f->processes,
                                                    .provider = PROVIDER,
                                                    .context = f,
-                                                   .appeared = appeared,
-                                                   .gone = gone,
+                                                   .appeared = on_appeared,
+                                                   .gone = on_gone,
                                                    .unmapped = unmapped};
     assert_int_equal(usdt_providers_new(&options, &f->providers), 0);
     *state = f;
@@ -104,7 +104,7 @@ static int tear_down(void **state)
         }                                                                                                              \
     } while (0)
 
-static double figure(const struct fixture *f, const char *name)
+static double metric_value(const struct fixture *f, const char *name)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(metric_set_new(&set), 0);
@@ -121,19 +121,19 @@ static double figure(const struct fixture *f, const char *name)
 
 static void turn_until(struct fixture *f, const char *name, double value)
 {
-    for (int i = 0; i < 6000 && figure(f, name) != value; i++) {
+    for (int i = 0; i < 6000 && metric_value(f, name) != value; i++) {
         usdt_providers_turn(f->providers, 0);
         usleep(10000);
     }
-    assert_true(figure(f, name) == value);
+    assert_true(metric_value(f, name) == value);
 }
 
 /* Runs turns until the scan is complete: a process counts once its first probes are found, which may be its C
  * library's, and the wanted provider may be found in a later turn. */
-static void turn_until_looked(struct fixture *f, size_t processes)
+static void turn_until_scanned(struct fixture *f, size_t processes)
 {
     turn_until(f, "sonde_usdt_scans_waiting", 0);
-    assert_true(figure(f, "sonde_usdt_processes") == (double)processes);
+    assert_true(metric_value(f, "sonde_usdt_processes") == (double)processes);
 }
 
 static pid_t start_child(void)
@@ -163,11 +163,11 @@ static void test_scan_finishes_over_several_turns(void **state)
     usdt_providers_look(f->providers, (uint32_t)getpid());
     usdt_providers_turn(f->providers, 0);
     assert_int_equal(f->appeared, 0);
-    while (figure(f, "sonde_usdt_scans_waiting") > 0 && turns++ < 1000)
+    while (metric_value(f, "sonde_usdt_scans_waiting") > 0 && turns++ < 1000)
         usdt_providers_turn(f->providers, 0);
     assert_in_range(turns, 1, 999);
     assert_int_equal(f->appeared, 1);
-    assert_true(figure(f, "sonde_usdt_processes") == 1);
+    assert_true(metric_value(f, "sonde_usdt_processes") == 1);
 }
 
 static void test_one_file_mapped_by_many(void **state)
@@ -179,13 +179,13 @@ static void test_one_file_mapped_by_many(void **state)
         children[i] = start_child();
         usdt_providers_look(f->providers, (uint32_t)children[i]);
     }
-    turn_until_looked(f, 5);
+    turn_until_scanned(f, 5);
     assert_int_equal(f->appeared, 1);
     for (size_t i = 0; i < array_size(children); i++) {
         assert_int_equal(f->gone, 0);
         end_child(children[i]);
         usdt_providers_forget(f->providers, (uint32_t)children[i]);
-        assert_true(figure(f, "sonde_usdt_processes") == (double)(4 - i));
+        assert_true(metric_value(f, "sonde_usdt_processes") == (double)(4 - i));
     }
     assert_int_equal(f->gone, 1);
 }
@@ -197,7 +197,7 @@ static void test_exit_of_evicted_process_is_noticed(void **state)
     need_mapped_files();
     const pid_t child = start_child();
     usdt_providers_look(f->providers, (uint32_t)child);
-    turn_until_looked(f, 1);
+    turn_until_scanned(f, 1);
     usdt_providers_forget(f->providers, (uint32_t)child);
     usdt_providers_turn(f->providers, 10000000);
     assert_int_equal(f->gone, 0);
@@ -214,7 +214,7 @@ static void test_zombie_counts_as_exited(void **state)
     need_mapped_files();
     const pid_t child = start_child();
     usdt_providers_look(f->providers, (uint32_t)child);
-    turn_until_looked(f, 1);
+    turn_until_scanned(f, 1);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
     usdt_providers_forget(f->providers, (uint32_t)child);
@@ -229,7 +229,7 @@ static void test_lost_records_rescan_all_processes(void **state)
     need_mapped_files();
     const pid_t child = start_child();
     usdt_providers_look(f->providers, (uint32_t)child);
-    turn_until_looked(f, 1);
+    turn_until_scanned(f, 1);
     end_child(child);
     sonde_provider_unload(f->provider);
     usdt_providers_look_at_all(f->providers);
@@ -288,11 +288,11 @@ static void test_many_mappings_of_one_file(void **state)
     usdt_providers_look(f->providers, (uint32_t)getpid());
     turn_until(f, "sonde_usdt_scans_waiting", 0); /* all of it is known from now on */
     assert_int_equal(f->appeared, 1);
-    assert_true(figure(f, "sonde_usdt_left_out") >= 1);
-    const double asked = figure(f, "sonde_self_files_asked");
+    assert_true(metric_value(f, "sonde_usdt_left_out") >= 1);
+    const double asked = metric_value(f, "sonde_self_files_asked");
     usdt_providers_look(f->providers, (uint32_t)getpid());
     turn_until(f, "sonde_usdt_scans_waiting", 0);
-    assert_in_range(figure(f, "sonde_self_files_asked") - asked, 1, 100);
+    assert_in_range(metric_value(f, "sonde_self_files_asked") - asked, 1, 100);
     assert_int_equal(f->appeared, 1);
     assert_int_equal(f->unmapped_pid, getpid()); /* it is unknown whether it still maps all files */
 }
@@ -306,8 +306,8 @@ static void test_refused_file_is_offered_again(void **state)
     f->has_no_room = true;
     const pid_t child = start_child();
     usdt_providers_look(f->providers, (uint32_t)child);
-    turn_until_looked(f, 1);
-    assert_true(figure(f, "sonde_usdt_files_without_room") == 1);
+    turn_until_scanned(f, 1);
+    assert_true(metric_value(f, "sonde_usdt_files_without_room") == 1);
     for (int round = 0; round < 2; round++) {
         const size_t before = f->refused;
         usdt_providers_retry_files(f->providers);
@@ -367,7 +367,7 @@ static void test_lookalike_does_not_hide_the_provider(void **state)
     need_mapped_files();
     const pid_t child = start_lookalike(f);
     usdt_providers_look(f->providers, (uint32_t)child);
-    turn_until_looked(f, 1); /* it has probes */
+    turn_until_scanned(f, 1); /* it has probes */
     assert_int_equal(f->appeared, 0);
     usdt_providers_look(f->providers, (uint32_t)getpid());
     turn_until(f, "sonde_usdt_scans_waiting", 0);
@@ -388,13 +388,13 @@ static void test_unreadable_file_is_found_later(void **state)
     usdt_providers_turn(f->providers, 1000000000);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(f->appeared, 0);
-    assert_true(figure(f, "sonde_usdt_scans_unread") == 1);
+    assert_true(metric_value(f, "sonde_usdt_scans_unread") == 1);
     for (int i = 0; i < 6000 && f->appeared == 0; i++) {
         usdt_providers_turn(f->providers, 10000000);
         usleep(10000);
     }
     assert_int_equal(f->appeared, 1);
-    assert_true(figure(f, "sonde_usdt_scans_given_up") == 0);
+    assert_true(metric_value(f, "sonde_usdt_scans_given_up") == 0);
 }
 
 #define with_fixture(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

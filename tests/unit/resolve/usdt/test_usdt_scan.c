@@ -43,11 +43,11 @@ static struct usdt_scan *begin(void)
     return l;
 }
 
-static struct usdt_scan_stats figures_of(const struct usdt_scan *l)
+static struct usdt_scan_stats stats_of(const struct usdt_scan *l)
 {
-    struct usdt_scan_stats figures;
-    usdt_scan_stats(l, &figures);
-    return figures;
+    struct usdt_scan_stats stats;
+    usdt_scan_stats(l, &stats);
+    return stats;
 }
 
 static void test_processes_are_scanned_in_order_and_once(void **state)
@@ -79,8 +79,8 @@ static void test_scan_resumes_after_the_time_limit(void **state)
     assert_int_equal(seen.scans[77], 99);
     seen.answer = 0;
     usdt_scan_turn_at(l, SECOND, 0);
-    assert_int_equal(figures_of(l).waiting, 0);
-    assert_int_equal(figures_of(l).unread, 0);
+    assert_int_equal(stats_of(l).waiting, 0);
+    assert_int_equal(stats_of(l).unread, 0);
     usdt_scan_free(l);
 }
 
@@ -99,9 +99,9 @@ static void test_unreadable_process_is_retried_a_few_times(void **state)
     for (uint64_t s = 2; s < 1000; s++)
         usdt_scan_turn_at(l, s * SECOND, 60 * SECOND);
     assert_in_range(seen.scans[77], 4, 10);
-    assert_int_equal(figures_of(l).unread, seen.scans[77]);
-    assert_int_equal(figures_of(l).given_up, 1);
-    assert_int_equal(figures_of(l).waiting, 0);
+    assert_int_equal(stats_of(l).unread, seen.scans[77]);
+    assert_int_equal(stats_of(l).given_up, 1);
+    assert_int_equal(stats_of(l).waiting, 0);
     usdt_scan_free(l);
 }
 
@@ -111,20 +111,20 @@ static void test_scan_ends_with_many_new_processes(void **state)
     (void)state;
     struct usdt_scan *l = begin();
     uint32_t next = 1u << 24; /* of processes that do not exist */
-    for (int i = 0; i < 100000 && figures_of(l).walks == 0; i++) {
+    for (int i = 0; i < 100000 && stats_of(l).walks == 0; i++) {
         usdt_scan_want_all(l);
         usdt_scan_want(l, next++);
         usdt_scan_want(l, next++);
         usdt_scan_turn_at(l, SECOND, 0);
     }
-    assert_int_equal(figures_of(l).walks, 1);
+    assert_int_equal(stats_of(l).walks, 1);
     assert_true((uint32_t)getpid() >= PIDS || seen.scans[getpid()] > 0);
     for (int i = 0; i < 1000; i++) /* the next scan waits a while */
         usdt_scan_turn_at(l, SECOND, 0);
-    assert_int_equal(figures_of(l).walks, 1);
-    for (int i = 0; i < 100000 && figures_of(l).walks == 1; i++)
+    assert_int_equal(stats_of(l).walks, 1);
+    for (int i = 0; i < 100000 && stats_of(l).walks == 1; i++)
         usdt_scan_turn_at(l, 10 * SECOND, 0);
-    assert_int_equal(figures_of(l).walks, 2);
+    assert_int_equal(stats_of(l).walks, 2);
     usdt_scan_free(l);
 }
 
@@ -135,11 +135,11 @@ static void test_scan_finds_processes_beyond_the_queue(void **state)
     struct usdt_scan *l = begin();
     for (uint32_t pid = 0; pid < 50000; pid++)
         usdt_scan_want(l, (1u << 24) + pid);
-    const size_t waiting = figures_of(l).waiting;
+    const size_t waiting = stats_of(l).waiting;
     assert_in_range(waiting, 1000, 10000);
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
-    assert_int_equal(figures_of(l).waiting, 0);
-    assert_int_equal(figures_of(l).walks, 1);
+    assert_int_equal(stats_of(l).waiting, 0);
+    assert_int_equal(stats_of(l).walks, 1);
     assert_true((uint32_t)getpid() >= PIDS || seen.scans[getpid()] == 1);
     usdt_scan_free(l);
 }
