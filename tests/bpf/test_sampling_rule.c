@@ -389,7 +389,7 @@ static void assert_excluded_waits(bool with_cpu)
     assert_int_equal(read(thread_ids[0], &thread, sizeof(thread)), sizeof(thread));
     threads_await_blocked(thread, SYS_ppoll);
     options.pid_count = WAITING_COUNT;
-    snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0",
+    snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/missing:1, command=left-out:0",
              waits.pids[LEFT_OUT]);
     parse_rules(text, &rules);
     options.rules = &rules;
@@ -505,7 +505,7 @@ static void test_waits_at_a_higher_rate(void **state)
 static void test_waits_under_no_rule_use_the_default_rate(void **state)
 {
     (void)state;
-    sample_waits("command=nobody:1", SAMPLE_NS);
+    sample_waits("command=missing:1", SAMPLE_NS);
 }
 
 int main(void)

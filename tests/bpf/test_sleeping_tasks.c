@@ -44,9 +44,9 @@ static void skip_if_unsupported(void)
         source_off_cpu.free(self);
     }
     const struct attach_entry *entry = &report.entries[report.count - 1];
-    assert_string_equal(entry->probe, "stacks of earlier waits");
+    assert_string_equal(entry->probe, "stacks of sleeping tasks");
     if (entry->fallback_reason[0]) {
-        print_message("no stacks of earlier waits here: %s\n", entry->fallback_reason);
+        print_message("no stacks of sleeping tasks here: %s\n", entry->fallback_reason);
         skip();
     }
 }

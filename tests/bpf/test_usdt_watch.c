@@ -103,7 +103,7 @@ static void test_attach_failures_are_refused(void **state)
     struct usdt_watch_link *link;
     struct seen seen = {0};
     assert_int_equal(usdt_watch_new(take, &seen, &w), 0);
-    const struct usdt_watch_target target = {.path = "/proc/self/exe", .pid = -1, .provider = "nobody", .name = "has"};
+    const struct usdt_watch_target target = {.path = "/proc/self/exe", .pid = -1, .provider = "missing", .name = "has"};
     assert_true(usdt_watch_add(w, &target, &link) < 0);
     assert_int_equal(usdt_watch_poll(w), 0);
     assert_int_equal(usdt_watch_lost(w), 0);

@@ -187,10 +187,10 @@ static void test_unselected_processes_cost_nothing(void **state)
                 1); /* not when a sample arrives: by then it may have mapped others */
     run_until(p, &seen.parent, "the process chosen is not sampled");
     run_until(p, &seen.elder, "its child is not sampled");
-    double before = metric_value(p, "sonde_self_files_asked");
+    double before = metric_value(p, "sonde_self_files_requested");
     run_unselected_processes();
     assert_true(pipeline_turn(p) >= 0);
-    assert_true(metric_value(p, "sonde_self_files_asked") - before < UNSELECTED / 2);
+    assert_true(metric_value(p, "sonde_self_files_requested") - before < UNSELECTED / 2);
     assert_true(metric_value(p, "sonde_self_processes") <
                 UNSELECTED / 2); /* the parent, the elder child, and their parent */
     assert_int_equal(write(go[1], "", 1), 1);

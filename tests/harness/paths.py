@@ -1,4 +1,4 @@
-"""Where things lie."""
+"""Paths of the source tree and of the build."""
 import os
 from pathlib import Path
 

@@ -28,7 +28,7 @@ def is_recording(pid):
     return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count() and system_call(pid) in EPOLL_WAITS
 
 
-EARLY = ("[truncated: unwinding rows not ready]", "[truncated: mappings not known yet]")
+EARLY = ("[truncated: unwind table not ready]", "[truncated: mappings not known yet]")
 
 
 class Profile:
@@ -105,7 +105,7 @@ def stack_matches(frames, pattern):
 def reads_sleeping_stacks(sonde):
     """Whether stacks of threads that slept before the recording started are read (Linux 5.18 and later)."""
     said = subprocess.run([str(sonde), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
-    return re.search(r"^ *stacks of earlier waits +iterator that may sleep$", said, re.M) is not None
+    return re.search(r"^ *stacks of sleeping tasks +iterator that may sleep$", said, re.M) is not None
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ static inline void fixture_typical(struct profile *p)
     const struct frame kernel = fixture_frame(FRAME_KERNEL, "vfs_read", "[kernel.kallsyms]", 0xffffffff81234567);
     const struct frame module = fixture_frame(FRAME_KERNEL, "", "[nvidia]", 0xffffffffc0001234);
     const struct frame bpf = fixture_frame(FRAME_BPF, "bpf_prog_cafe_filter", "[bpf]", 0xffffffffc1000000);
-    const struct frame cut = fixture_frame(FRAME_TRUNCATED, "no unwinding rows", "", 0);
+    const struct frame cut = fixture_frame(FRAME_TRUNCATED, "no unwind table", "", 0);
 
     struct resource server = fixture_resource(4711, "server");
     server.executable_path = "/usr/bin/server";

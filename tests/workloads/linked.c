@@ -1,11 +1,11 @@
-/* Says which request its threads work for, as sonde/trace.h documents it of the provider sonde_trace: `linked
- * [PORT]`.
+/* Fires the probes of the provider sonde_trace, as documented in sonde/trace.h, to link its threads to requests:
+ * `linked [PORT]`.
  *
- * Without PORT two threads wait for SIGUSR1, then do requests until the next one. Each burns CPU in functions
- * that belong to one request: outer's, inner's within it, outer's again, and no request's after it. With
- * WORKLOAD_FIRE=N they do one request each, calling getppid() N times in each function, and the program ends.
- * With PORT (0: any, which is printed) a server of one thread, whose routes say what it does meanwhile. The
- * ids are printed: "ids NAME TRACE_ID SPAN_ID". */
+ * Without PORT two threads wait for SIGUSR1, then handle requests until the next one. Each burns CPU in functions
+ * that belong to one request: outer's, inner's within it, outer's again, and then none. With WORKLOAD_FIRE=N they
+ * handle one request each, calling getppid() N times in each function, and the program exits. With PORT (0: any,
+ * which is printed) it is a single-threaded server, whose routes select what it does. The ids are printed:
+ * "ids NAME TRACE_ID SPAN_ID". */
 #include "workload.h"
 
 #include <sonde/probe.h>

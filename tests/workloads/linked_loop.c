@@ -1,10 +1,10 @@
-/* Threads that do not serve one request after another: `linked_loop PORT` (0: any, which is printed).
+/* Threads that interleave requests: `linked_loop PORT` (0: any, which is printed).
  *
- * One thread has all connections (poll). "/loop-..." is done in two steps, and the second one of a request
- * only when the first one of another has been done; in each step the thread works for that request alone, as
- * event loops switch contexts. "/pool-..." is read there, done by one of two threads of a pool, which also
- * writes the reply. "/fork-..." forks in the middle; the child works on, for another. Ids are made of the
- * last two letters of the route, as those of `linked` of its first. */
+ * One thread owns all connections (poll). "/loop-..." is handled in two steps, and the second step of a request
+ * follows the first step of another; in each step the thread works for that request alone, as event loops switch
+ * contexts. "/pool-..." is read there and handled by one of two threads of a pool, which also writes the reply.
+ * "/fork-..." forks in the middle; the child continues, for another request. Ids are derived from the last two
+ * letters of the route; `linked` uses the first two. */
 #include <sonde/probe.h>
 
 #include <arpa/inet.h>

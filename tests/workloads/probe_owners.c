@@ -1,8 +1,7 @@
 /* Processes that own probes of sonde_trace in unusual ways: `probe_owners forked|long|many`.
  *
- * forked: a child, forked off at once, fires its parent's probes all the time; at SIGUSR1 the parent becomes
- * another program. long: at SIGUSR1 begins a request that does not end, burning CPU in
- * `burn_long`. many: 40 children, each with a provider of its own. Prints "child PID" or "children PID...".
+ * forked: a child, forked at once, fires its parent's probes continuously; at SIGUSR1 the parent calls exec().
+ * long: at SIGUSR1 begins a request that does not end, burning CPU in `burn_long`. many: 40 children, each with a provider of its own. Prints "child PID" or "children PID...".
  */
 #include <sonde/probe.h>
 

@@ -63,7 +63,7 @@ static void test_quotients_are_rounded_once(void **state)
     }
 }
 
-static void test_value_types(void **state)
+static void test_rounding_to_value_types(void **state)
 {
     (void)state;
     assert_true(decimal_round(65504, DECIMAL_HALF) == 65504 && isinf(decimal_round(65520, DECIMAL_HALF)));
@@ -83,7 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decimals_match_python),
         cmocka_unit_test(test_quotients_are_rounded_once),
-        cmocka_unit_test(test_value_types),
+        cmocka_unit_test(test_rounding_to_value_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,8 @@ static void test_typical_profile_lines(void **state)
     assert_int_equal(profile_new(0, &p), 0);
     fixture_typical(p);
     expect_folded(p, "python3;[truncated: no stack] 1\n"
-                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
-                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
+                     "python3;[truncated: no unwind table];libcuda.so.1+0x4711 1\n"
+                     "python3;[truncated: no unwind table];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
                      "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
                      "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
                      "server;__libc_start_main;main;vfs_read_[k] 1\n");

@@ -61,7 +61,7 @@ static void test_typical_profile(void **state)
     assert_non_null(
         strstr(json, "{\"name\":\"libcuda.so.1+0x4711\",\"kind\":\"native\",\"mapping\":\"/usr/lib/libcuda.so.1\"}"));
     assert_non_null(
-        strstr(json, "{\"name\":\"[truncated: no unwinding rows]\",\"kind\":\"truncated\",\"mapping\":\"\"}"));
+        strstr(json, "{\"name\":\"[truncated: no unwind table]\",\"kind\":\"truncated\",\"mapping\":\"\"}"));
     assert_non_null(strstr(json, "\"kind\":\"bpf\""));
 }
 

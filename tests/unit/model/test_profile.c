@@ -449,7 +449,7 @@ static void test_folding_joins_equal_functions(void **state)
         assert_int_equal(frame->line, 0); /* a function is one frame for all its lines */
         unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
         truncated = truncated || (frame->kind == FRAME_TRUNCATED &&
-                                  strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
+                                  strcmp(profile_text(folded, frame->function), "[truncated: no unwind table]") == 0);
     }
     assert_true(unnamed && truncated);
 }

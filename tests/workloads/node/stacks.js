@@ -1,6 +1,6 @@
 /* Programs whose stacks are known: `stacks.js NAME [GATE]`. Each prints the functions of its own stack, root first, as V8 names them to the program itself ([function, file];
  * functions that are not a script's are left out), and then spins in the innermost.
- * With GATE it waits there until a file of that name exists, calls getppid(), an event to record, from the innermost (process.ppid), and prints "fired" and how often it did. */
+ * With GATE it waits there until a file of that name exists, calls getppid(), an event to record, from the innermost (process.ppid), and prints "fired" and the number of calls. */
 'use strict';
 const fs = require('node:fs');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
@@ -101,7 +101,7 @@ function hot() {
     endFired(20 * 6);
 }
 
-/* Functions that come and go, so that memory is used again and moved: each calls the one of its own number. */
+/* Functions that are created and collected, so that memory is reused and moved: each calls the one of its own number. */
 function moving() {
     const kept = [];
     let fired = 0;

@@ -137,8 +137,8 @@ static void test_every_truncation_is_named_and_counted(void **state)
     } ends[] = {
         {UNWIND_END_ENTRY, NULL, LOSS_COUNT},
         {UNWIND_END_NO_USER, NULL, LOSS_COUNT},
-        {UNWIND_END_NO_PROCESS, "mappings not known yet", LOSS_NO_ROWS},
-        {UNWIND_END_NO_TABLE, "unwinding rows not ready", LOSS_NO_ROWS},
+        {UNWIND_END_NO_PROCESS, "mappings not known yet", LOSS_NO_UNWIND_TABLE},
+        {UNWIND_END_NO_TABLE, "unwind table not ready", LOSS_NO_UNWIND_TABLE},
         {UNWIND_END_NO_MAPPING, "address outside all code", LOSS_TRUNCATED},
         {UNWIND_END_BAD_READ, "stack not readable", LOSS_TRUNCATED},
         {UNWIND_END_NO_CFI, "no unwinding rules", LOSS_TRUNCATED},
@@ -341,7 +341,7 @@ static void test_sample_of_unknown_process_is_kept(void **state)
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -ENOENT);
     assert_int_equal(f->losses.count[LOSS_NO_PROCESS], 1);
-    assert_int_equal(f->losses.count[LOSS_NO_ROWS], 1);
+    assert_int_equal(f->losses.count[LOSS_NO_UNWIND_TABLE], 1);
     assert_int_equal(s.resource->pid, GONE);
     assert_string_equal(s.resource->command, "sixteen-letters!");
     assert_string_equal(s.resource->service_name, "sixteen-letters!");
@@ -439,7 +439,7 @@ static void test_stacks_of_other_records(void **state)
     assert_int_equal(
         sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_TABLE, &f->losses, frames, 3), 3);
     assert_int_equal(frames[2].kind, FRAME_TRUNCATED);
-    assert_int_equal(f->losses.count[LOSS_NO_ROWS], 1);
+    assert_int_equal(f->losses.count[LOSS_NO_UNWIND_TABLE], 1);
     assert_int_equal(sample_resolve_kernel(f->resolver, addresses, 2, frames, 3), 2);
     assert_string_equal(frames[1].function, "k1200");
     assert_int_equal(sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);

@@ -133,7 +133,7 @@ static void test_bounds_cover_all_transfers(void **state)
     }
 }
 
-static void test_file_names_are_build_ids(void **state)
+static void test_invalid_build_ids_are_refused(void **state)
 {
     static const char *const wrong[] = {"", "ab", "abc", "../../etc/passwd", "AABBCCDD", "aabbccd/", "aabb ccdd"};
     const struct debuginfod_options options = options_of(*state);
@@ -264,7 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lying_server_is_not_queried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounds_cover_all_transfers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_file_names_are_build_ids, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_invalid_build_ids_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stop_fd_cancels_a_transfer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_invalid_servers_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment_settings, setup, teardown),

@@ -289,10 +289,10 @@ static void test_many_mappings_of_one_file(void **state)
     turn_until(f, "sonde_usdt_scans_waiting", 0); /* all of it is known from now on */
     assert_int_equal(f->appeared, 1);
     assert_true(metric_value(f, "sonde_usdt_left_out") >= 1);
-    const double asked = metric_value(f, "sonde_self_files_asked");
+    const double asked = metric_value(f, "sonde_self_files_requested");
     usdt_providers_look(f->providers, (uint32_t)getpid());
     turn_until(f, "sonde_usdt_scans_waiting", 0);
-    assert_in_range(metric_value(f, "sonde_self_files_asked") - asked, 1, 100);
+    assert_in_range(metric_value(f, "sonde_self_files_requested") - asked, 1, 100);
     assert_int_equal(f->appeared, 1);
     assert_int_equal(f->unmapped_pid, getpid()); /* it is unknown whether it still maps all files */
 }
