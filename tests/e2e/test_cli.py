@@ -11,7 +11,7 @@ VERBS = ["up", "agent", "record", "why", "probes", "bpf", "doctor"]
 
 @pytest.fixture
 def run_sonde(sonde):
-    """ask(arguments...) runs sonde to its end."""
+    """run_sonde(arguments...) runs sonde to its end."""
     return lambda *arguments: subprocess.run([str(sonde), *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                                              text=True, timeout=60)
 

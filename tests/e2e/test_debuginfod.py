@@ -37,7 +37,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, files=(), behave=None):
-        self.files, self.behave, self.asked, self.ended = dict(files), behave or answer, [], False
+        self.files, self.behave, self.requested_paths, self.ended = dict(files), behave or answer, [], False
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
@@ -55,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        self.server.asked.append(self.path)
+        self.server.requested_paths.append(self.path)
         found = re.fullmatch(r"/buildid/([0-9a-f]+)/debuginfo", self.path)
         path = self.server.files.get(found[1]) if found else None
         self.close_connection = True
@@ -168,7 +168,7 @@ def test_lines_match_addr2line_with_fetched_debug_files(recorded, serve):
     down.bind(("127.0.0.1", 0))  # bound but not listening
     urls = (f"http://127.0.0.1:{down.getsockname()[1]}/", without.url + "/", theirs.url)
     output = recorded.own / "lines.pb.gz"
-    assert "inner" not in recorded.replay()[0] and not without.asked and not theirs.asked  # servers that are not configured get no request
+    assert "inner" not in recorded.replay()[0] and not without.requested_paths and not theirs.requested_paths  # servers that are not configured get no request
     _, said = recorded.replay(*urls, output=output)
     samples, _ = pprof.read(output)
     for path, apart in recorded.apart.items():
@@ -177,7 +177,7 @@ def test_lines_match_addr2line_with_fetched_debug_files(recorded, serve):
         expected = {address: chain if ours[address] == chain else eu_addr2line(apart, address) for address, chain in expected.items()}
         assert expected and {address: ours[address] for address in expected} == expected, said
     assert f"the debuginfod server {urls[0].rstrip('/')} failed and was not used any further" in said and f"{theirs.url} failed" not in said, said
-    assert set(without.asked) >= {f"/buildid/{key}/debuginfo" for key in recorded.files}
+    assert set(without.requested_paths) >= {f"/buildid/{key}/debuginfo" for key in recorded.files}
     entry = recorded.own / "cache" / next(iter(recorded.files)) / "debuginfo"
     assert entry.stat().st_mode & 0o7777 == 0o400 and (recorded.own / "cache").stat().st_mode & 0o777 == 0o700
     folded, said = recorded.replay(urls[0])
@@ -190,18 +190,18 @@ def test_missing_debug_files_are_cached_as_missing(recorded, serve):
     server = serve()
     _, said = recorded.replay(server.url)
     assert re.search(r"0 debug files from debuginfod, \d+ missing: \d+ not on any server", said), said
-    asked = list(server.asked)
+    asked = list(server.requested_paths)
     assert len(asked) == len(set(asked)) >= 2
     recorded.replay(server.url)
-    assert server.asked == asked
+    assert server.requested_paths == asked
     for path in (recorded.own / "cache").rglob("debuginfo"):
         os.utime(path, (1, 1))
     recorded.replay(server.url)
-    assert len(server.asked) > len(asked)
+    assert len(server.requested_paths) > len(asked)
 
 
 def loop(handler, _):
-    reply(handler, 302, Location=f"http://localhost:{handler.server.server_port}/{len(handler.server.asked)}")
+    reply(handler, 302, Location=f"http://localhost:{handler.server.server_port}/{len(handler.server.requested_paths)}")
 
 
 HOSTILE = {  # server behaviour and the expected message
@@ -229,7 +229,7 @@ def test_hostile_servers_do_not_affect_names_or_other_servers(recorded, serve):
         limits = {"MAXSIZE": 1000000, **({"TIMEOUT": 1} if name in ("drip", "silent") else {})}
         folded, said = recorded.replay(server.url, cache=name, **limits)
         assert folded == plain and text in said and recorded.left(name) == [], f"{name}: {said} {recorded.left(name)}"
-        asked = [path for path in server.asked if path.startswith("/buildid/")]
+        asked = [path for path in server.requested_paths if path.startswith("/buildid/")]
         assert len(asked) == 1 or text == "too large", f"{name}: {asked}"
         if name in ("garbage", "another's", "endless"):
             folded, said = recorded.replay(server.url, good.url, cache=name, **limits)
@@ -254,12 +254,12 @@ def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
     server = serve(recorded.files, endless_body(b"x", 0.1))
     output = recorded.own / "a.pb.gz"
     recording = run(*recorded.command(output), env=recorded.environment(server.url))
-    wait_for(lambda: server.asked or not recording.alive, 60)
+    wait_for(lambda: server.requested_paths or not recording.alive, 60)
     recording.process.send_signal(signal.SIGINT)
     assert recording.wait() == 0, recording.error
     samples, _ = pprof.read(output)
     assert any("outer" in s.frames for s in samples) and recorded.left() == [], recording.error
-    assert "skipped because the search was stopped" in recording.error and len(server.asked) == 1, recording.error
+    assert "skipped because the search was stopped" in recording.error and len(server.requested_paths) == 1, recording.error
 
 
 def test_cache_of_another_user_is_not_written(recorded, serve):
@@ -270,7 +270,7 @@ def test_cache_of_another_user_is_not_written(recorded, serve):
     os.chown(cache, 65534, 65534)
     for path in (cache, cache / "below"):
         _, said = recorded.replay(server.url, cache=path)
-        assert "belongs to another user" in said and server.asked == [] and list(cache.iterdir()) == [], said
+        assert "belongs to another user" in said and server.requested_paths == [] and list(cache.iterdir()) == [], said
 
 
 def test_supplementary_files_of_dwz_are_fetched(sonde, root, tmp_path, serve):

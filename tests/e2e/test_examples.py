@@ -17,7 +17,7 @@ from harness.paths import BUILD, TOP
 from harness.processes import command_line, wait_for
 
 HERE, EXAMPLE = Path(__file__).resolve().parent, TOP / "examples/inference-server"
-pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first one installs the packages
+pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first test installs the packages
 CLIENTS = ["tritonclient[http,grpc]==2.73.0", "openai==3.54.0"]
 UNAVAILABLE = 69
 IMAGE = [0, 0, 5, 13, 9, 1, 0, 0, 0, 0, 13, 15, 10, 15, 5, 0, 0, 3, 15, 2, 0, 11, 8, 0, 0, 4, 12, 0, 0, 8, 8, 0, 0, 5, 8, 0, 0, 9, 8, 0, 0, 4, 11, 0,
@@ -94,7 +94,7 @@ def serve(prepared, run):
 
 
 def traces_of(path):
-    """[{"model_name": ..., "stamps": {name: ns}, "tensors": {...}, ...}] of a file of traces, children among them."""
+    """[{"model_name": ..., "stamps": {name: ns}, "tensors": {...}, ...}] of a file of traces, including child traces."""
     found = {}
     for entry in json.loads(path.read_text()):
         trace = found.setdefault(entry["id"], {"stamps": {}, "tensors": {}})

@@ -17,7 +17,7 @@ from harness.processes import command_line, descriptors, wait_for
 from python_package import PYTHONS, package  # noqa: F401 (a fixture)
 
 HERE = Path(__file__).resolve().parent
-pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first one installs MLServer
+pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first test installs MLServer
 NEEDED = ["mlserver==1.7.1", "uvloop<0.22"]
 
 

@@ -122,7 +122,7 @@ def test_interleaved_records_have_the_same_sums(summary, tmp_path):
     assert done.stdout.splitlines() == summary_peer.summary(path)
 
 
-# --- where the script is wrong -----------------------------------------------------------------------------------------------------
+# --- differences from the script -----------------------------------------------------------------------------------------------------
 
 def test_cancelled_requests_do_not_lower_averages(summary, tmp_path):
     cancelled = trace(2, {"HTTP_RECV_START": 0, "REQUEST_START": 1000, "QUEUE_START": 2000, "REQUEST_END": 11000})

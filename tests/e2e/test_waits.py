@@ -16,7 +16,7 @@ REASONS = {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"}
 
 
 def run_waits(run, seconds):
-    """The ended workload `waits`, and its threads' reports."""
+    """Runs the workload `waits` to its end; returns it and the reports of its threads."""
     with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync needs a disk
         program = run(workload_path("waits"), seconds, file.name)
         assert program.wait(120) == 0, program.error
@@ -35,7 +35,7 @@ def wait_for_same_sums(started, reasons):
 
 
 def test_wait_reasons_are_in_profile_and_counters(agent, run):
-    started = agent("--waits", *ROOM)
+    started = agent("--off-cpu", *ROOM)
     program, _ = run_waits(run, 1)
     seen = {}
 
@@ -62,7 +62,7 @@ def check_waits_counted(started):
 
 @pytest.mark.statistical
 def test_wait_times_match_the_threads_own_reports(agent, run, sonde):
-    started, ticks, begun = agent("--waits", *ROOM), cpu_ticks(), time.monotonic()
+    started, ticks, begun = agent("--off-cpu", *ROOM), cpu_ticks(), time.monotonic()
     program, threads = run_waits(run, 6)
     stolen = 1.5 * stolen_share(ticks)  # stolen by a hypervisor: neither wait nor CPU time
     longest = max(thread.most for thread in threads)
@@ -97,7 +97,7 @@ def test_wait_times_match_the_threads_own_reports(agent, run, sonde):
 def check_ongoing_wait(agent, workload, reads_sleeping_stacks, least_s):
     """A wait is recorded before its thread wakes up, and no second is counted twice."""
     sleeper = workload("threads", 600)
-    started = agent("--waits", *ROOM)
+    started = agent("--off-cpu", *ROOM)
 
     def main():
         return profile_of(started, "off_cpu", pid=sleeper.pid).of(tid=sleeper.pid)
@@ -129,4 +129,4 @@ def test_waits_are_not_monitored_unless_enabled(agent):
             assert status == 400 and b"off_cpu.enabled" in body, body
     assert started.get("/api/v1/profile?time=cpu")[0] == 200
     assert "sonde_off_cpu_seconds" not in started.text("/metrics")
-    assert started.metric("sonde_self_probe_attached", probe="waits of threads") == 0
+    assert started.metric("sonde_self_probe_attached", probe="off-CPU time") == 0

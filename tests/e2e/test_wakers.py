@@ -108,7 +108,7 @@ def test_each_wait_has_its_waker(woken):
 
 @pytest.mark.statistical
 def test_most_waits_have_their_waker(record):
-    """Of a command from its start on."""
+    """Records a command from its start on."""
     profile = record("--off-cpu", "--wakers", "--", workload_path("wakers"), "2")
     seen = check(profile)
     assert set(seen) == set(WAKERS), f"{seen} {profile.top()}"

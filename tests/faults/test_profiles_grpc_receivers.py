@@ -41,7 +41,7 @@ COMPRESSED = ("grpc-encoding", "gzip")
 
 
 def refuse(connection, stream):
-    """In trailers alone."""
+    """Refuses with a response of trailers only."""
     send_headers(connection, stream, OK + literal("grpc-status", "7") + literal("grpc-message", "no%2C you"), ends=True)
 
 

@@ -12,7 +12,7 @@ from harness.machine import need_command
 from harness.processes import helper_of, wait_for
 from harness.workloads import workload_path
 
-TRIES = 5  # on a busy machine the agent may not meet the new program for seconds
+TRIES = 5  # on a busy machine it may take seconds until the agent samples the new program
 
 
 def unanswered(started):
@@ -83,9 +83,9 @@ def test_page_answers_while_the_pipeline_waits(agent, run, program_without_build
         else:
             raise AssertionError("the pipeline did not ask its helper, or the page waited for the pipeline")
         wait_for(lambda: unanswered(started) > before, 60, "the pipeline to go on")  # metrics are updated once per turn of the pipeline
-        asked = started.metric("sonde_self_files_asked_total")
+        asked = started.metric("sonde_self_files_requested_total")
         other = run(program_without_build_id("other"), 20, 600)
         wait_for(lambda: folded(started, other.pid), 60, "samples of another program")
-        assert started.metric("sonde_self_files_asked_total") == asked > 0
+        assert started.metric("sonde_self_files_requested_total") == asked > 0
     finally:
         os.kill(helper, signal.SIGCONT)
