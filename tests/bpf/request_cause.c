@@ -70,7 +70,7 @@ static void assert_cause(const struct request *r, enum request_part_kind kind, c
     for (size_t i = 0; i < r->part_count; i++)
         found |= r->parts[i].kind == kind && strstr(r->parts[i].detail, detail);
     if (!found)
-        fail_msg("%s: no part says \"%s\"; cause: %s", r->route, detail, r->cause);
+        fail_msg("%s: no component with detail \"%s\"; cause: %s", r->route, detail, r->cause);
     if (kind != REQUEST_PART_CPU) /* a computing thread loses time to interrupts and hypervisors */
         assert_true(total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10 + taken_ns(ticks_before));
 }

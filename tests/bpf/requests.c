@@ -255,7 +255,7 @@ const struct request *await_requests(pid_t pid, const char *route, size_t count)
         if (seen(pid, route) >= count)
             break;
         if (clock_monotonic_ns() > end)
-            fail_msg("%zu of %zu requests for %s were seen", seen(pid, route), count, route);
+            fail_msg("%zu of %zu requests for %s were recorded", seen(pid, route), count, route);
         poll(NULL, 0, 10);
     }
     assert_int_equal(seen(pid, route), count);
@@ -348,7 +348,7 @@ void await_counted(const char *service, uint64_t count)
 static void skip_method(const char *why_not)
 {
     if (strstr(why_not, "Permission denied") || strstr(why_not, "Argument list too long"))
-        fail_msg("the verifier refused it: %s", why_not);
+        fail_msg("rejected by the verifier: %s", why_not);
     printf("not available on this kernel: %s\n", why_not);
     skip();
 }

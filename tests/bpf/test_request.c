@@ -52,7 +52,8 @@ static void expect_cause(int server, const char *target, const char *route, enum
     send_request(server, "GET", target);
     const struct request *r = await_requests(server == PREFORK ? 0 : servers[server], route, 1);
     if (!find_part(r, kind, detail))
-        fail_msg("%s: no part %s says \"%s\"; cause: %s", r->route, request_part_name(kind), detail, r->cause);
+        fail_msg("%s: no component %s with detail \"%s\"; cause: %s", r->route, request_part_name(kind), detail,
+                 r->cause);
 }
 
 /* Long enough that no thread reaches its wait late. */
@@ -101,7 +102,7 @@ static void test_disk_wait_is_a_component(void **state)
         skip();
     }
     if (!find_part(r, REQUEST_PART_DISK, "fsync of written-"))
-        fail_msg("no part names the file; cause: %s", r->cause);
+        fail_msg("no component names the file; cause: %s", r->cause);
 }
 
 /* Asserts that time in other threads is not attributed. */

@@ -95,7 +95,7 @@ static void test_stack_copy_without_unwind_table(void **state)
                 assert_true(watch.apart[k].stack_bytes >= 256);
                 return;
             }
-        fail_msg("none of %zu stacks is the one meant", watch.apart_count);
+        fail_msg("none of %zu stacks belongs to this wait", watch.apart_count);
     }
     fail_msg("no long wait");
 }

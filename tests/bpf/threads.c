@@ -79,7 +79,7 @@ static pid_t find_blocked(pid_t pid, long number, bool *ret_all)
 static void pause_until(uint64_t end_ns, pid_t tid, const char *what)
 {
     if (clock_monotonic_ns() > end_ns)
-        fail_msg("%d is not %s in a minute", (int)tid, what);
+        fail_msg("%d is not %s after a minute", (int)tid, what);
     usleep(200);
 }
 

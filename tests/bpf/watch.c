@@ -62,7 +62,7 @@ void watch_until(struct watch *w, size_t enough, bool (*check)(const struct reco
             seen += check(batch_get(w->batch, i), context);
         batch_clear(w->batch);
         if (clock_monotonic_ns() > end_ns)
-            fail_msg("%zu of %zu records came in a minute", seen, enough);
+            fail_msg("%zu of %zu records within a minute", seen, enough);
     }
 }
 

@@ -65,7 +65,7 @@ static int take_sample(void *context, const struct sample *sample)
 }
 
 /* Prints the work of the caches to stderr, which shows whether they evicted anything. */
-static void tell_work(const struct pipeline *p)
+static void print_cache_stats(const struct pipeline *p)
 {
     static const char *const names[] = {"sonde_self_symbol_file_openings", "sonde_self_symbol_index_builds", "sonde_self_unwind_cache_builds",
                                         "sonde_self_objects_open"};
@@ -97,7 +97,7 @@ static int run(struct replay *r, const char *wire, uint64_t memory_bytes)
         error = exporter_folded.write(r->profile, &out);
     if (error < 0)
         return error;
-    tell_work(pipeline);
+    print_cache_stats(pipeline);
     pipeline_losses(pipeline, &losses);
     fwrite(out.data, 1, out.size, stdout);
     for (int i = 0; i < LOSS_COUNT; i++)

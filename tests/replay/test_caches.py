@@ -84,7 +84,7 @@ def packets(wire, out, entries, memory_mib=0, every=0):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("entries,memory_mib,every", [(16, 0, 0), (4, 0, 0), (16, 8, 20)])
-def test_few_entries_change_no_packet(recorded, tmp_path, entries, memory_mib, every):
+def test_small_caches_do_not_change_packets(recorded, tmp_path, entries, memory_mib, every):
     ease, plain, stacks = packets(recorded, tmp_path / "plain.otlp", 0)
     work, few, again = packets(recorded, tmp_path / "few.otlp", entries, memory_mib, every)
     assert again == stacks, {stack: (stacks.get(stack), again.get(stack)) for stack in stacks | again if stacks.get(stack) != again.get(stack)}
@@ -98,7 +98,7 @@ def test_few_entries_change_no_packet(recorded, tmp_path, entries, memory_mib, e
     assert len(plain) > 10000
 
 
-def test_sixteen_lines_of_python_and_trimming_change_no_packet(recorded_python, tmp_path):
+def test_small_line_cache_and_trimming_do_not_change_packets(recorded_python, tmp_path):
     _, plain, stacks = packets(recorded_python, tmp_path / "plain.otlp", 0)
     named = {frame for stack in stacks for frame in stack.split(";") if frame.startswith("told_")}
     assert len(named) > 2 * 16, stacks

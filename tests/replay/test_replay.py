@@ -54,7 +54,7 @@ def replay(sonde, wire, out, **options):
     return done.stderr
 
 
-def test_says_the_same(sonde, recorded, tmp_path):
+def test_replay_equals_live_output(sonde, recorded, tmp_path):
     wire, live = recorded
     replay(sonde, wire, tmp_path / "a.folded")
     expected, said = folded(live), folded(tmp_path / "a.folded")
@@ -63,7 +63,7 @@ def test_says_the_same(sonde, recorded, tmp_path):
     assert {stack: n for stack, n in said.items() if stack.startswith(PROGRAM + ";")} == deep
 
 
-def test_twice_is_equal(sonde, recorded, tmp_path):
+def test_replay_is_deterministic(sonde, recorded, tmp_path):
     wire, _ = recorded
     replay(sonde, wire, tmp_path / "a.folded")
     replay(sonde, wire, tmp_path / "b.folded")
@@ -71,7 +71,7 @@ def test_twice_is_equal(sonde, recorded, tmp_path):
     assert without_kernel(first) == without_kernel(second)
 
 
-def forgetful(wire, memory_mib, every):
+def replay_with_small_caches(wire, memory_mib, every):
     """{stack: count} of a replay whose caches are emptied after every `every` samples and have this size."""
     done = subprocess.run([BUILD / "tests/replay-trimmed", wire, str(memory_mib << 20), str(every)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
@@ -85,11 +85,11 @@ def only_stacks(stacks, programs=None):
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("memory_mib,every", [(0, 1), (0, 7), (8, 0), (8, 1)])
-def test_a_cache_changes_nothing(sonde, recorded, tmp_path, memory_mib, every):
+def test_small_caches_do_not_change_stacks(sonde, recorded, tmp_path, memory_mib, every):
     """Emptied after every sample, or after each seventh; and with a small size: the same stacks and the same losses."""
     wire, _ = recorded
     replay(sonde, wire, tmp_path / "a.folded")
-    plain, again = forgetful(wire, 0, 0), forgetful(wire, memory_mib, every)
+    plain, again = replay_with_small_caches(wire, 0, 0), forgetful(wire, memory_mib, every)
     assert plain == again
     assert only_stacks(plain) == only_stacks(without_kernel((tmp_path / "a.folded").read_text().splitlines()))
     assert any("deep_leaf" in stack for stack in plain)
@@ -107,7 +107,7 @@ def running_names():
 
 @pytest.mark.statistical
 @pytest.mark.timeout(900)  # unwind tables of all programs are built again and again, also of the largest compiler
-def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_path):
+def test_small_caches_do_not_change_node_stacks(sonde, root, workload, tmp_path):
     wire = tmp_path / "node.wire"
     deep = workload("deep", "200", "600", path=copy_of_deep(tmp_path))
     done = subprocess.run([sonde, "record", "-F", "199", "-d", "3", "--record-events", wire, "-o", tmp_path / "live.folded"], capture_output=True, text=True, timeout=60)
@@ -115,7 +115,7 @@ def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_pa
     deep.running.stop()
     before = running_names()
     replay(sonde, wire, tmp_path / "a.folded")
-    plain, again = forgetful(wire, 0, 0), forgetful(wire, 0, 7)
+    plain, again = replay_with_small_caches(wire, 0, 0), forgetful(wire, 0, 7)
     once = without_kernel((tmp_path / "a.folded").read_text().splitlines())
     # Files of short-lived programs on this machine may also have disappeared between two replays.
     lasting = {PROGRAM, "sonde"} | before & running_names()
@@ -123,7 +123,7 @@ def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_pa
     assert sum(count for stack, count in plain.items() if "deep_leaf" in stack) > 100
 
 
-def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
+def test_times_come_from_the_recording(sonde, recorded, tmp_path):
     """Rate and length as recorded, whatever options the replay has; and no date, which the recording does not contain."""
     wire, _ = recorded
     for name in ("a.json", "b.json"):
@@ -137,7 +137,7 @@ def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
     assert done.returncode == 2 and "only -o" in done.stderr, done
 
 
-def test_needs_no_rights(sonde, recorded, tmp_path):
+def test_replay_needs_no_privileges(sonde, recorded, tmp_path):
     wire, _ = recorded
     setpriv = need_command("setpriv")
     for path in {tmp_path, *tmp_path.parents, *wire.parents}:
@@ -192,7 +192,7 @@ class Wire:
         self.add(self.CPU_SAMPLE, struct.pack("<QQIHHBBHI5Q16s", 0, 10 ** 7, 0, 0, 0, NO_USER, 0, 0, 0, *[0] * 5, b"thread"), pid)
 
 
-def test_program_in_the_middle_of_exec(sonde, tmp_path):
+def test_sample_during_exec(sonde, tmp_path):
     """After its exec a process is the new program, whose file is only known when it is mapped."""
     wire, path, out = Wire(), tmp_path / "made.wire", tmp_path / "made.pb.gz"
     wire.add(wire.FORK, struct.pack("<II", wire.PID + 1, wire.PID + 1))

@@ -372,7 +372,7 @@ static void expect_error(const char *says, const char *variable, const char *val
     config_defaults(&c);
     config_environment(&c, error);
     if (*says ? !strstr(error, says) : *error)
-        fail_msg("%s: says '%s' and not '%s'", variable, error, says);
+        fail_msg("%s: error is '%s', not '%s'", variable, error, says);
     assert_string_equal(c.otlp_headers, "");
     unsetenv(variable);
 }

@@ -63,7 +63,7 @@ static void test_invalid_host_names_are_refused(void **state)
     before = h;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (host_name_parse(bad[i], &h) != -EINVAL)
-            fail_msg("'%s' was taken", bad[i]);
+            fail_msg("'%s' was accepted", bad[i]);
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     assert_int_equal(host_name_parse(longest, &h), -EINVAL);

@@ -476,7 +476,7 @@ static void test_inconsistent_sizes_are_refused(void **state)
         r.r.waits[0].user_frames = (__u8)cases[i].user_frames;
         r.r.waits[0].kernel_frames = (__u8)cases[i].kernel_frames;
         if (diagnose_request(&r.r, &no_names, &request) != (cases[i].sound ? 0 : -EBADMSG))
-            fail_msg("case %zu was %s", i, cases[i].sound ? "refused" : "taken");
+            fail_msg("case %zu was %s", i, cases[i].sound ? "refused" : "accepted");
         request_free(request);
     }
 }

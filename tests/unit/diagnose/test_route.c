@@ -78,7 +78,7 @@ static void test_non_http_is_refused(void **state)
     struct route route;
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         if (route_parse(lines[i], strlen(lines[i]), false, &route) && strcmp(lines[i], "GET ") != 0)
-            fail_msg("taken for HTTP: %s", lines[i]);
+            fail_msg("accepted as HTTP: %s", lines[i]);
     assert_true(route_parse("GET / FTP/1.1\r\n", 15, true, &route));
     assert_true(route_parse("GET /a\r\n", 8, true, &route));
     assert_string_equal(route.path, "/a");

@@ -23,9 +23,9 @@ static void expect_refused(const char *key, const char *value, const char *reaso
     char why[256] = "";
     query_init(&q, ALL);
     if (set(&q, key, value, why) != -EINVAL)
-        fail_msg("%s=%s was taken", key, value ? value : "(none)");
+        fail_msg("%s=%s was accepted", key, value ? value : "(none)");
     if (!strstr(why, reason))
-        fail_msg("%s=%s: '%s' does not say '%s'", key, value ? value : "(none)", why, reason);
+        fail_msg("%s=%s: '%s' does not contain '%s'", key, value ? value : "(none)", why, reason);
 }
 
 static void test_defaults(void **state)

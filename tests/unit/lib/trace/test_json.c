@@ -27,7 +27,7 @@ static void expect_bad(const char *text, size_t at)
     size_t offset = 0;
     int r = json_read(text, strlen(text), &j, &why, &offset);
     if (r == 0)
-        fail_msg("taken: %s", text);
+        fail_msg("accepted: %s", text);
     assert_int_equal(r, -EINVAL);
     assert_null(j);
     assert_non_null(why);
@@ -125,7 +125,7 @@ static void test_invalid_json_is_refused(void **state)
         const char *why;
         size_t offset;
         if (json_read(bad[i].text, strlen(bad[i].text), &j, &why, &offset) == 0)
-            fail_msg("taken: %s", bad[i].text);
+            fail_msg("accepted: %s", bad[i].text);
     }
     expect_bad("{\"a\":1,}", 7);
     expect_bad("[1 2]", 3);

@@ -146,18 +146,18 @@ static void test_inconsistent_tables_are_refused(void **state)
     struct hotspot_layout layout;
     (void)state;
     for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++) {
-        const uint64_t lies[] = {
+        const uint64_t corruptions[] = {
             1,          3,          47,         255,        4096,
             1ULL << 32, 1ULL << 63, UINT64_MAX, IMAGE_BIAS, IMAGE_BIAS + DATA_VADDR + IMAGE_BYTES - 1};
-        for (size_t n = 0; n < sizeof(lies) / sizeof(*lies); n++) {
+        for (size_t n = 0; n < sizeof(corruptions) / sizeof(*corruptions); n++) {
             image_17(&made);
-            image_set(&made, 8 * i, lies[n]);
+            image_set(&made, 8 * i, corruptions[n]);
             /* If another field of an entry is read in place of this one, the result may look valid: the BPF side would
              * read unrelated addresses. */
             const bool must_fail = i == HOTSPOT_STRUCTS || i == HOTSPOT_STRUCT_STRIDE || i == HOTSPOT_STRUCT_TYPE ||
                                    i == HOTSPOT_TYPES || i == HOTSPOT_TYPE_STRIDE;
             if (read_made(&layout) >= 0 && must_fail)
-                fail_msg("symbol %zu, %llx", i, (unsigned long long)lies[n]);
+                fail_msg("symbol %zu, %llx", i, (unsigned long long)corruptions[n]);
         }
     }
     image_17(&made); /* the same field twice, at another offset */

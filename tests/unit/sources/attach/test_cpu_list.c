@@ -35,7 +35,7 @@ static void test_invalid_lists_change_nothing(void **state)
     before = list;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (cpu_list_parse(bad[i], &list) != -EINVAL)
-            fail_msg("\"%s\" was taken", bad[i]);
+            fail_msg("\"%s\" was accepted", bad[i]);
     assert_int_equal(cpu_list_parse("8192", &list), -ERANGE);
     assert_int_equal(cpu_list_parse("99999999999999999999", &list), -ERANGE);
     assert_memory_equal(&list, &before, sizeof(list));

@@ -55,9 +55,9 @@ static void expect_bad(const char *text, const char *expected)
     const char *bad = NULL;
     size_t bytes = 0;
     if (sampling_rules_parse(text, &rules, &bad, &bytes) != -EINVAL)
-        fail_msg("'%s' was taken", text);
+        fail_msg("'%s' was accepted", text);
     if (bytes != strlen(expected) || strncmp(bad, expected, bytes) != 0)
-        fail_msg("of '%s' it is '%.*s'", text, (int)bytes, bad);
+        fail_msg("in '%s' the error is at '%.*s'", text, (int)bytes, bad);
 }
 
 static void test_invalid_rules_are_refused(void **state)
