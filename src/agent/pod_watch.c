@@ -218,8 +218,8 @@ void pod_watch_metrics(struct pod_watch *w, struct metric_set *set)
                METRIC_NO_LABELS);
     metric_add(set, "sonde_pods_left_out", METRIC_GAUGE, "", "Pods and containers of that reply that were not kept.",
                left_out, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_asked", METRIC_COUNTER, "", "Queries to the container runtime for pods.",
+    metric_add(set, "sonde_self_pods_requests", METRIC_COUNTER, "", "Queries to the container runtime for pods.",
                (double)asks, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_unanswered", METRIC_COUNTER, "", "Of these, queries without a valid reply.",
+    metric_add(set, "sonde_self_pods_request_failures", METRIC_COUNTER, "", "Of these, queries without a valid reply.",
                (double)failures, METRIC_NO_LABELS);
 }

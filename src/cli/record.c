@@ -265,7 +265,7 @@ static void log_refused(const struct attach_report *report)
 /* --wall needs both sources: with one alone, part of a thread's time would pass for all of it. */
 static bool has_wall_sources(const struct attach_report *report)
 {
-    static const char *const probes[] = {"cpu samples", "waits of threads"};
+    static const char *const probes[] = {"CPU samples", "off-CPU time"};
     size_t attached = 0;
     for (size_t i = 0; i < report->count; i++)
         for (size_t j = 0; j < array_size(probes); j++)

@@ -110,7 +110,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
          "address to listen on (page.listen; default 127.0.0.1:7070)", 0, 0},
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "samples per second and CPU, up to 1000 (profile.rate; default 19)",
          1, 1000},
-        {0, "waits", OPTION_FLAG, &off_cpu, NULL,
+        {0, "off-cpu", OPTION_FLAG, &off_cpu, NULL,
          "also record where threads wait, for what and how long (off_cpu.enabled)", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
          "write \"ready\" to this descriptor when the agent listens and samples", 0, INT32_MAX},
@@ -192,7 +192,7 @@ static int run_agent(int argc, char **argv)
 
 const struct subcommand subcommand_up = {
     .name = "up",
-    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--off-cpu] [--set KEY=VALUE]...",
     .summary = "Run the agent of this node with its page",
     .details =
         "Samples every CPU, observes HTTP requests on sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
@@ -202,7 +202,7 @@ const struct subcommand subcommand_up = {
 
 const struct subcommand subcommand_agent = {
     .name = "agent",
-    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--off-cpu] [--set KEY=VALUE]...",
     .summary = "Run the agent without the page: /metrics and the API, for fleets",
     .details = "Does what `sonde up` does, without the page. Stops on Ctrl-C or SIGTERM.",
     .run = run_agent,

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct attach_entry {
-    char probe[48];  /* what is monitored: "cpu samples", "requests" */
+    char probe[48];  /* what is monitored: "CPU samples", "requests" */
     char method[48]; /* the attach method in use: "perf event, cpu-clock"; "" when none works */
     bool attached;
     char fallback_reason[512]; /* why better methods failed: "fentry: Operation not permitted" */

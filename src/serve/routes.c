@@ -91,7 +91,8 @@ static enum MHD_Result reply_region_error(struct call *call, const char *what, i
     if (error == -EOPNOTSUPP)
         return http_reply_text(
             call->connection, MHD_HTTP_BAD_REQUEST,
-            "%s: this agent does not record off-CPU time; enable it with `sonde up --waits` or off_cpu.enabled", what);
+            "%s: this agent does not record off-CPU time; enable it with `sonde up --off-cpu` or off_cpu.enabled",
+            what);
     if (error == -ERANGE)
         return http_reply_text(
             call->connection, MHD_HTTP_BAD_REQUEST,

@@ -416,7 +416,7 @@ static int fake_status(void *context, char **ret_json)
     buf_puts(&out, ",\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
-                   i == LOSS_NO_ROWS   ? 1234U
+                   i == LOSS_NO_UNWIND_TABLE   ? 1234U
                    : i == LOSS_UNNAMED ? 17U
                                        : 0U);
     buf_printf(
@@ -425,7 +425,7 @@ static int fake_status(void *context, char **ret_json)
         over ? "half" : "full", over ? "0.013" : "0.0042");
     buf_printf(
         &out,
-        "{\"probe\":\"cpu samples\",\"attached\":true,\"method\":\"perf event, cpu-clock\",\"fallback_reason\":\"\",\"limitation\":\"\"},"
+        "{\"probe\":\"CPU samples\",\"attached\":true,\"method\":\"perf event, cpu-clock\",\"fallback_reason\":\"\",\"limitation\":\"\"},"
         "{\"probe\":\"requests\",\"attached\":%s,\"method\":\"%s\",\"fallback_reason\":\"fentry: Operation not permitted\",\"limitation\":\"sendfile is not seen\"}]}",
         attached ? "true" : "false", attached ? "raw tracepoints" : "");
     if (buf_error(&out) < 0)

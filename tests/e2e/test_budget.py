@@ -24,7 +24,7 @@ HZ = {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}
 @pytest.mark.statistical
 def test_shed_detail_is_reported(agent, sonde):
     """The budget is below the cost of this test's own requests: off-CPU detail is shed first, then half of the samples."""
-    started = agent("--waits", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")
+    started = agent("--off-cpu", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")
 
     def detail():
         status = json.loads(started.text("/api/v1/status"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.machine import need_command, skip
 
-WAITS = {"waits of threads", "stacks of earlier waits"}  # probes used only by `sonde record --off-cpu`
+WAITS = {"off-CPU time", "stacks of sleeping tasks"}  # probes used only by `sonde record --off-cpu`
 
 
 def doctor(sonde, *arguments, before=()):
@@ -29,7 +29,7 @@ def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleepin
     earlier = "iterator that may sleep" if reads_sleeping_stacks else "kernel stacks alone"
     started = agent("--set", "links.enabled=true")  # doctor tries this too; it has exited and released the node lock
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
-    assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
+    assert {"CPU samples", "requests", "process lifecycle", "files of processes"} <= {p["probe"] for p in of_agent}
     assert alone == of_agent
     assert [(p["attached"], p["method"]) for p in waits] == [(True, "tracepoints of the scheduler"), (True, earlier)], waits
     assert probes_of(sonde) == (of_agent, waits), "beside an agent"
@@ -96,7 +96,7 @@ def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):
     probes = json.loads(doctor(sonde, "--json", before=in_pid_namespace))["probes"]
     refused = [p for p in probes if not p["attached"]]
     assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["fallback_reason"] and refused[0]["limitation"], probes
-    assert not {"cpu samples", "requests", "lives of processes", *WAITS} & {p["probe"] for p in probes}
+    assert not {"CPU samples", "requests", "process lifecycle", *WAITS} & {p["probe"] for p in probes}
     assert refused[0]["fallback_reason"] in doctor(sonde, before=in_pid_namespace)
     up = subprocess.run([*in_pid_namespace, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up
@@ -110,4 +110,4 @@ def test_unavailable_uprobes_are_reported(sonde, root):
     assert here["traced requests"]["attached"], here
     assert not there["traced requests"]["attached"] and "uprobes" in there["traced requests"]["fallback_reason"], there
     assert there["traced requests"]["limitation"] == "samples and requests are not linked to traces"
-    assert there["cpu samples"] == here["cpu samples"]
+    assert there["CPU samples"] == here["CPU samples"]

@@ -97,7 +97,7 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(generated):
         r"0x1180 M=\d main server\.c:42",
         r"0xffffffff81234567 M=\d vfs_read ",
         r"0x4711 M=\d libcuda\.so\.1\+0x4711 ",
-        r"0x0 \[truncated: no unwinding rows\] ",
+        r"0x0 \[truncated: no unwind table\] ",
         r"0x0/0x3000/0x0 /usr/bin/server 0123456789abcdef0123456789abcdef01234567 \[FN\]\[FL\]\[LN\]",
         r"0xffffffff81234000/0xffffffff81235000/0x0 \[kernel\.kallsyms\]  \[FN\]",
         r"process:\[server\].*service\.name:\[shop\].*thread:\[worker; \"1\"\]",

@@ -20,7 +20,7 @@ FEWEST = 200
 MIB = 1 << 20
 MEMBER_BYTES = MIB // 2  # includes kernel memory; measured: 0.2 MiB
 LIMIT_BYTES = 64 * MIB  # the default of budget.memory
-MARKS_COUNTED = ("no_rows", "truncated")  # and "interpreted", for Python processes on the node
+MARKS_COUNTED = ("no_unwind_table", "truncated")  # and "interpreted", for Python processes on the node
 
 pytestmark = pytest.mark.statistical
 

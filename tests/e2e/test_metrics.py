@@ -33,7 +33,7 @@ def test_every_loss_reason_is_documented():
 
 
 def test_agent_exports_the_documented_metrics(agent, run):
-    server, started = start_prefork(run), agent("--waits", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
+    server, started = start_prefork(run), agent("--off-cpu", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")

@@ -80,7 +80,7 @@ def test_names_and_resource_attributes_are_complete(generated, profcheck):  # no
     main = next(frame for frame in frames if frame["name"] == "main")
     assert main == {"name": "main", "mapping": "/usr/bin/server", "address": 0x1180, "type": "native", "build_id": "0123456789abcdef0123456789abcdef01234567"}
     assert {frame["type"] for profile in profiles for sample in profile["samples"] for frame in sample["frames"]} == {"native", "kernel", "bpf", "truncated"}
-    assert {text_of(f) for s in by_pid[99]["samples"] for f in s["frames"]} >= {"libcuda.so.1+0x4711", "[truncated: no unwinding rows]"}
+    assert {text_of(f) for s in by_pid[99]["samples"] for f in s["frames"]} >= {"libcuda.so.1+0x4711", "[truncated: no unwind table]"}
     assert all(profile["period"] == 10_000_000 and profile["duration"] == 60_000_000_000 for profile in profiles)
 
 

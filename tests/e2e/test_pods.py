@@ -125,7 +125,7 @@ def test_agent_asks_the_runtime_for_new_containers_only(runtime, agent, pod):  #
     wait_for(lambda: wanted in pods_on_page(started, web.pid), 90, "the pod's name")
     db = pod(DB)  # a container unknown to the runtime
     wait_for(lambda: names(DB, "shop", "db-0", "") in pods_on_page(started, db.pid), 60, "the name of a pod")
-    wait_for(lambda: started.metric("sonde_pods") == 2 and started.metric("sonde_self_pods_unanswered_total") >= 1, 30, "the figures")
+    wait_for(lambda: started.metric("sonde_pods") == 2 and started.metric("sonde_self_pods_request_failures_total") >= 1, 30, "the figures")
     assert "hunter2" not in started.text("/api/v1/profile?format=json&seconds=60")
     assert started.running.error.count("no CRI here") == 1 and "reports pods again" in started.running.error
 

@@ -88,7 +88,7 @@ def test_waits_are_separate_profiles(exporting, receiver, run, profcheck, tmp_pa
     """A process that almost only sleeps: its waits in all packets are no longer than the agent's run time."""
     (tmp_path / "sleeper").symlink_to("/usr/bin/python3")  # a name of its own: other processes of the node sleep too
     to, sleeper = receiver(), run(tmp_path / "sleeper", "-c", "import time\nwhile True:\n    time.sleep(0.1)")
-    started = exporting(to.url, "--waits")
+    started = exporting(to.url, "--off-cpu")
     wait_for(lambda: started.metric("sonde_off_cpu_seconds_total", service_name="sleeper", reason="sleep") > 1, 60, "waits")
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
     assert started.stop() == 0

@@ -101,7 +101,7 @@ def test_waits_match_the_threads_own_stacks_in_every_version(record, run):
 def test_agent_shows_python_frames_of_waits(agent, run):
     program = run(DEBIAN, WAITS)
     wait_until_ready(program)
-    theirs, started, seen = accounts(program), agent("--waits", *ROOM), {}
+    theirs, started, seen = accounts(program), agent("--off-cpu", *ROOM), {}
 
     def is_there():
         seen["waits"] = profile_of(started, "off_cpu", pid=program.pid)

@@ -47,7 +47,7 @@ def test_doctor_needs_no_capabilities(public_sonde):
     missing = {fact["value"] for fact in output["facts"] if fact["name"] == "capabilities" and not fact["good"] and fact["cost"]}
     assert missing == {f"missing CAP_{name}" for name in ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "SYSLOG", "SYS_ADMIN")}, output["facts"]
     probes = {p["probe"]: p for p in output["probes"]}
-    for name in ("cpu samples", "requests", "lives of processes"):
+    for name in ("CPU samples", "requests", "process lifecycle"):
         assert not probes[name]["attached"] and re.search("not permitted|Permission denied", probes[name]["fallback_reason"]) and probes[name]["limitation"], probes[name]
     words = run_unprivileged(public_sonde, "doctor")
     assert words.returncode == 0 and words.stdout.count("missing CAP_") == len(missing) and words.stdout.count("NOT ATTACHED") >= 3, words
@@ -88,7 +88,7 @@ def test_missing_btf_is_reported(sonde, root, tmp_path):
     assert status == 1 and "BTF" in done.stderr and not (tmp_path / "p.folded").exists(), done
     output = json.loads(done.stdout.partition("\n")[2].partition("\ndoctor")[0])
     attached = {probe["probe"]: probe["attached"] for probe in output["probes"]}
-    assert not attached["cpu samples"] and not attached["requests"] and attached["lives of processes"], attached  # the last needs no types
+    assert not attached["CPU samples"] and not attached["requests"] and attached["process lifecycle"], attached  # the last needs no types
     assert done.stdout.endswith("doctor 0\n"), done.stdout[-200:]
 
 

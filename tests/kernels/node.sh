@@ -19,8 +19,8 @@ whole() {
 echo "[ RUN      ] doctor"
 /t/sonde doctor --json >/tmp/said 2>&1
 doctor=$?
-for probe in "cpu samples" requests "traced requests" "user stacks of waits" "lives of processes" "names of kernel functions" \
-    "waits of threads"; do
+for probe in "CPU samples" requests "traced requests" "user stacks of waits" "process lifecycle" "kernel function names" \
+    "off-CPU time"; do
     grep -qF "{\"attached\":true,\"probe\":\"$probe\"," /tmp/said || doctor=1
 done
 verdict doctor $doctor

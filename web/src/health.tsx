@@ -65,7 +65,7 @@ export const LOSS_HELP: Record<string, string> = {
     map_full: 'entries that found a kernel table full',
     throttled: 'samples the kernel withheld because sampling took too long',
     missed: 'runs of a probe that the kernel skipped (recursion on the same CPU)',
-    no_rows: 'stacks cut because unwind tables or mappings were not known yet',
+    no_unwind_table: 'stacks cut because unwind tables or mappings were not known yet',
     truncated: "stacks not walked to the thread's entry, for another reason",
     unnamed: 'samples with frames that have no symbol',
     interpreted: "stacks without all of an interpreter's frames, or with some that have no name",
@@ -104,7 +104,7 @@ function Meter({ label, value, allowed, show }: { label: string; value: number; 
     );
 }
 
-// Allows line breaks at underscores only ("no_rows").
+// Allows line breaks at underscores only ("no_unwind_table").
 const breakable = (name: string) => name.split('_').map((word, i) => (i ? [<wbr key={i} />, `_${word}`] : word));
 
 // Losses of the last minute are the difference between now and the oldest reading of at most a minute ago, which is kept here.

@@ -131,7 +131,7 @@ function LiveState({ live }: { live: Live }) {
 }
 
 function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; time: Time; profile: Profile }) {
-    const failed = live.status.value?.probes.find((p) => !p.attached && (time === 'off_cpu' ? /waits of threads/ : /cpu/i).test(p.probe));
+    const failed = live.status.value?.probes.find((p) => !p.attached && (time === 'off_cpu' ? /off-CPU time/ : /cpu/i).test(p.probe));
     if (failed)
         return (
             <>

@@ -218,7 +218,7 @@ size_t code_registry_bytes(const struct code_registry *t)
     return sizeof(*t) + t->used_codes * CODE_BYTES + t->content_bytes;
 }
 
-uint64_t code_registry_forgotten(const struct code_registry *t)
+uint64_t code_registry_evicted(const struct code_registry *t)
 {
     return t->forgotten;
 }

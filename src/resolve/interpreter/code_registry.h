@@ -39,4 +39,4 @@ size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, 
 /* Memory in use. */
 size_t code_registry_bytes(const struct code_registry *t);
 /* How many codes were evicted to stay within bounds. */
-uint64_t code_registry_forgotten(const struct code_registry *t);
+uint64_t code_registry_evicted(const struct code_registry *t);

@@ -309,8 +309,8 @@ static void hotspots_metrics(const void *self, struct metric_set *set)
     const struct hotspots *x = self;
     metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods",
                (double)(sizeof(*x) + code_registry_bytes(x->methods)), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_hotspot_methods_forgotten", METRIC_COUNTER, "",
-               "Java methods evicted to keep within bounds", (double)code_registry_forgotten(x->methods),
+    metric_add(set, "sonde_self_hotspot_methods_evicted", METRIC_COUNTER, "",
+               "Java methods evicted to keep within bounds", (double)code_registry_evicted(x->methods),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_hotspot_unsupported", METRIC_COUNTER, "",
                "Java virtual machines whose frames cannot be read", (double)hotspots_unsupported(x), METRIC_NO_LABELS);

@@ -229,8 +229,8 @@ static void pythons_metrics(const void *self, struct metric_set *set)
     metric_add(set, "sonde_self_python_code_bytes", METRIC_GAUGE, "bytes",
                "Memory held by names and lines of Python code", (double)(sizeof(*p) + code_registry_bytes(p->codes)),
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_python_code_forgotten", METRIC_COUNTER, "",
-               "Python code objects evicted to keep within bounds", (double)code_registry_forgotten(p->codes),
+    metric_add(set, "sonde_self_python_code_evicted", METRIC_COUNTER, "",
+               "Python code objects evicted to keep within bounds", (double)code_registry_evicted(p->codes),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_python_unsupported", METRIC_COUNTER, "",
                "Executable files with a Python whose frames cannot be read", (double)pythons_unsupported(p),

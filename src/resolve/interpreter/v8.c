@@ -171,8 +171,8 @@ static void v8s_metrics(const void *self, struct metric_set *set)
     const struct v8s *v = self;
     metric_add(set, "sonde_self_v8_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names of JavaScript functions",
                (double)(sizeof(*v) + code_registry_bytes(v->codes)), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "",
-               "JavaScript functions evicted to keep within bounds", (double)code_registry_forgotten(v->codes),
+    metric_add(set, "sonde_self_v8_code_evicted", METRIC_COUNTER, "",
+               "JavaScript functions evicted to keep within bounds", (double)code_registry_evicted(v->codes),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "",
                "Executable files with a V8 whose frames cannot be read", (double)v8s_unsupported(v), METRIC_NO_LABELS);

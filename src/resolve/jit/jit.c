@@ -505,9 +505,9 @@ void jits_metrics(const struct jits *j, struct metric_set *set)
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_refused", METRIC_COUNTER, "",
                "Perf maps and jitdumps that exist but cannot be used", (double)j->count.refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_jit_senseless", METRIC_COUNTER, "",
+    metric_add(set, "sonde_self_jit_malformed", METRIC_COUNTER, "",
                "Malformed lines of perf maps and records of jitdumps", (double)j->count.bad, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_jit_forgotten", METRIC_COUNTER, "",
+    metric_add(set, "sonde_self_jit_evicted", METRIC_COUNTER, "",
                "Processes whose perf map or jitdump must be read again, because it was evicted to keep within bounds",
                (double)j->count.forgotten, METRIC_NO_LABELS);
 }

@@ -363,6 +363,6 @@ void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *s
                METRIC_LABELS({"cache", "kernel_symbols"}, {"outcome", "hit"}));
     metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", "Lookups in a cache, by outcome.",
                k->lookups - k->hits, METRIC_LABELS({"cache", "kernel_symbols"}, {"outcome", "miss"}));
-    metric_add(set, "sonde_self_kallsyms_readings", METRIC_COUNTER, "", "Readings of all of the kernel's symbols.",
+    metric_add(set, "sonde_self_kallsyms_reads", METRIC_COUNTER, "", "Readings of all of the kernel's symbols.",
                k->readings, METRIC_NO_LABELS);
 }

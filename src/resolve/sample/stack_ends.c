@@ -15,7 +15,7 @@ static const char *end_text(unsigned end)
 {
     static const char *const texts[UNWIND_END_COUNT] = {
         [UNWIND_END_NO_PROCESS] = "mappings not known yet",
-        [UNWIND_END_NO_TABLE] = "unwinding rows not ready",
+        [UNWIND_END_NO_TABLE] = "unwind table not ready",
         [UNWIND_END_NO_MAPPING] = "address outside all code",
         [UNWIND_END_BAD_READ] = "stack not readable",
         [UNWIND_END_NO_CFI] = "no unwinding rules",
@@ -32,7 +32,8 @@ const char *stack_end_count(unsigned end, struct losses *losses)
 {
     const char *reason = end_text(end);
     if (reason)
-        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE ? LOSS_NO_ROWS : LOSS_TRUNCATED]++;
+        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE ? LOSS_NO_UNWIND_TABLE
+                                                                                 : LOSS_TRUNCATED]++;
     return reason;
 }
 

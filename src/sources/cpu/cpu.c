@@ -213,7 +213,7 @@ static const char *limitation_of(const struct sample_event *event)
 static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
     __attribute__((cleanup(cpu_freep))) struct cpu_source *s = calloc(1, sizeof(*s));
-    struct attach_entry *entry = attach_report_add(report, "cpu samples");
+    struct attach_entry *entry = attach_report_add(report, "CPU samples");
     char method[sizeof(entry->method)];
     int r;
 

@@ -47,7 +47,7 @@ static int load_programs(struct kernel_names *n)
 
 int kernel_names_open(struct attach_report *report, struct kernel_names **ret)
 {
-    struct attach_entry *entry = attach_report_add(report, "names of kernel functions");
+    struct attach_entry *entry = attach_report_add(report, "kernel function names");
     static const char method[] = "kernel lookup";
     _cleanup_(kernel_names_freep) struct kernel_names *n = calloc(1, sizeof(*n));
     if (!n)

@@ -214,7 +214,7 @@ static bool sees_interrupts(const struct offcpu_bpf *k)
 static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
     __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
-    struct attach_entry *entry = attach_report_add(report, "waits of threads");
+    struct attach_entry *entry = attach_report_add(report, "off-CPU time");
     static const char method[] = "tracepoints of the scheduler";
     if (!s)
         return -ENOMEM;

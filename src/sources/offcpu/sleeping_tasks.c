@@ -55,7 +55,7 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
                        struct sleeping_tasks **ret_sleeping_tasks)
 {
     static const char method[] = "iterator that may sleep";
-    struct attach_entry *entry = attach_report_add(report, "stacks of earlier waits");
+    struct attach_entry *entry = attach_report_add(report, "stacks of sleeping tasks");
     _cleanup_(sleeping_tasks_freep) struct sleeping_tasks *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;

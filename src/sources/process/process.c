@@ -75,7 +75,7 @@ static int open_events(const struct source_options *options, bool build_id, stru
 
 static int process_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
-    struct attach_entry *entry = attach_report_add(report, "lives of processes");
+    struct attach_entry *entry = attach_report_add(report, "process lifecycle");
     static const char best[] = "perf side-band, build ids", plain[] = "perf side-band";
     struct process_source *s = calloc(1, sizeof(*s));
     bool build_id = true;

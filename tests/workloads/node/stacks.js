@@ -1,5 +1,5 @@
-/* Programs whose stacks are known: `stacks.js NAME [GATE]`. Each prints the functions of its own stack, root first, as V8 names them to the program itself ([function, file];
- * functions that are not a script's are left out), and then spins in the innermost.
+/* Programs whose stacks are known: `stacks.js NAME [GATE]`. Each prints the functions of its own stack, root first, as V8 names them ([function, file];
+ * functions that belong to no script are omitted), and then spins in the innermost.
  * With GATE it waits there until a file of that name exists, calls getppid(), an event to record, from the innermost (process.ppid), and prints "fired" and the number of calls. */
 'use strict';
 const fs = require('node:fs');
