@@ -23,7 +23,7 @@ def keep_modules(tree, folder):
             (folder / f"{name}.ko").write_bytes(plain)
 
 
-def why_not(modules):
+def unavailable_reason(modules):
     """The reason why the causes cannot be tested, or None."""
     missing = [name for name in MODULES if not (modules / f"{name}.ko").exists()] + [name for name in COMMANDS if not find(name)]
     return f"not there: {', '.join(missing)}" if missing else None
@@ -33,7 +33,7 @@ def find(command):
     return shutil.which(command) or shutil.which(command, path="/usr/sbin:/sbin")
 
 
-def put_in_place(root, place, modules, server):
+def copy_files(root, place, modules, server):
     """Copies the files into the initramfs; returns the line of the script that runs them."""
     shutil.copytree(modules, root / "modules", dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_suffix(".sh"), root / "causes")
@@ -47,10 +47,10 @@ def total(request, kind, detail=""):
     return sum(part["ns"] for part in request["parts"] if part["kind"] == kind and detail in part["detail"])
 
 
-def wrong_with(request, kind, least_ns, detail):
+def error_in(request, kind, least_ns, detail):
     """The error in a request's latency breakdown, or None."""
     if sum(part["ns"] for part in request["parts"]) != request["duration_ns"]:
-        return "the parts do not sum to the duration"
+        return "the components do not sum to the duration"
     # How much CPU time a request takes in an emulator, and how long it waits for a CPU, depends on the emulator.
     counted = {part["kind"] for part in request["parts"]} - ({"cpu", "run_queue", "unattributed"} - {kind})
     if max(counted, key=lambda k: total(request, k), default=None) != kind:
@@ -63,7 +63,7 @@ def wrong_with(request, kind, least_ns, detail):
     return None
 
 
-def judge(text):
+def evaluate(text):
     """[(outcome, name, why)] from the console."""
     block = re.search(r"^@@@ causes begin$(.*?)^@@@ causes why$(.*?)^@@@ causes end$", text, re.M | re.S)
     if not block:
@@ -78,7 +78,7 @@ def judge(text):
         found = [request for request in requests if request["route"] == route]
         why = f"{len(found)} requests of it: " + " ".join(block[1].split())[-300:]
         if len(found) == 1:
-            why = wrong_with(found[0], kind, least_ns, detail)
+            why = error_in(found[0], kind, least_ns, detail)
             why = why and f"{why}: {json.dumps(found[0])}"
         results.append(("FAIL", f"causes{route}", why) if why else ("pass", f"causes{route}", ""))
     return results
