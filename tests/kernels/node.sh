@@ -30,7 +30,7 @@ echo "[ RUN      ] record"
 /t/sonde record -F 99 -o /tmp/node.folded -- /t/deep 40 3 >/tmp/said 2>&1 && whole deep
 verdict record $?
 
-echo "[ RUN      ] cpu_goes_and_comes"
+echo "[ RUN      ] cpu_hotplug"
 cp /t/deep /tmp/returned
 cat >/tmp/scenario <<'END'
 CPU=/sys/devices/system/cpu/cpu1/online
@@ -43,7 +43,7 @@ touch /tmp/go
 wait
 END
 /t/sonde record -F 99 -o /tmp/node.folded -- sh /tmp/scenario >/tmp/said 2>&1 && whole returned && whole deep
-verdict cpu_goes_and_comes $?
+verdict cpu_hotplug $?
 
 echo "[ RUN      ] cgroup_v2_alone"
 id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
