@@ -1,7 +1,7 @@
 /* `sonde trace convert`: converts Triton's trace files to OTLP or Chrome's format in one pass, trace by trace, and OTLP
  * spans back to Triton's JSON. The latter reads all input first, as the spans of a request may be anywhere in it. The
  * output file is replaced atomically. */
-#include "aggregate/trace_table.h"
+#include "trace/aggregate/trace_table.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -9,9 +9,9 @@
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "cli/trace_progress.h"
-#include "export/trace_format.h"
-#include "export/triton_json.h"
-#include "import/otlp_file.h"
+#include "trace/export/trace_format.h"
+#include "trace/export/triton_json.h"
+#include "trace/import/otlp_file.h"
 #include "import/packed_file.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "cli/trace_progress.h"
-#include "import/triton_file.h"
+#include "trace/import/triton_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "model/triton_trace.h"
+#include "trace/model/triton_trace.h"
 
 struct trace_input {
     const char *argument; /* borrowed */

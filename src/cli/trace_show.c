@@ -1,11 +1,11 @@
 /* `sonde trace show`: prints one request with all its spans as a text waterfall. */
-#include "aggregate/trace_table.h"
+#include "trace/aggregate/trace_table.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
-#include "export/trace_waterfall.h"
+#include "trace/export/trace_waterfall.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /* `sonde trace summary`: summarises the requests of a trace file: time per model and step. Each record goes from the
  * file to the table of open traces; complete traces go to the sums, the data flow and, with -t, the sorted list. */
-#include "aggregate/trace_summary.h"
+#include "trace/aggregate/trace_summary.h"
 
-#include "aggregate/trace_flow.h"
-#include "aggregate/trace_order.h"
-#include "aggregate/trace_table.h"
+#include "trace/aggregate/trace_flow.h"
+#include "trace/aggregate/trace_order.h"
+#include "trace/aggregate/trace_table.h"
 #include "base/log.h"
 #include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
-#include "export/trace_summary_json.h"
-#include "export/trace_summary_text.h"
+#include "trace/export/trace_summary_json.h"
+#include "trace/export/trace_summary_text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Arbitrary OTLP spans, JSON or protobuf, converted to Triton's JSON: reading stays within the input, and our own
  * reader accepts the output without a complaint. */
-#include "export/triton_json.h"
-#include "import/otlp_file.h"
-#include "import/triton_file.h"
+#include "trace/export/triton_json.h"
+#include "trace/import/otlp_file.h"
+#include "trace/import/triton_file.h"
 
 #include "memory_file.h"
 

@@ -1,15 +1,15 @@
 /* An arbitrary trace file, from the reader to its summary, waterfalls and conversions: reading terminates, offsets are
  * within the file and increase, every object counts at most once, and the output is complete lines of valid UTF-8
  * without control characters. */
-#include "aggregate/trace_flow.h"
-#include "aggregate/trace_summary.h"
+#include "trace/aggregate/trace_flow.h"
+#include "trace/aggregate/trace_summary.h"
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "export/trace_format.h"
-#include "export/trace_summary_json.h"
-#include "export/trace_summary_text.h"
-#include "export/trace_waterfall.h"
-#include "import/triton_file.h"
+#include "trace/export/trace_format.h"
+#include "trace/export/trace_summary_json.h"
+#include "trace/export/trace_summary_text.h"
+#include "trace/export/trace_waterfall.h"
+#include "trace/import/triton_file.h"
 
 #include "memory_file.h"
 
