@@ -9,6 +9,7 @@
 #include "sources/attach/sample_event.h"
 #include "sources/attach/tracepoint.h"
 #include "sources/cpu/cpu_load.h"
+#include "sources/events/record_ring.h"
 #include "sources/sampling/cpu_filters.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
@@ -40,15 +41,14 @@ struct cpu_source {
     bool is_event, is_software; /* an event, not the clock; counted in software by the kernel */
     uint64_t limit_hz;          /* lower bound for the rate of an event while it is throttled */
     uint64_t *values;           /* per possible CPU: the count of its event */
-    struct ring_buffer *ring;
+    struct record_ring ring;
     struct unwind_tables *tables;
-    struct batch *batch;               /* set only during a drain */
     struct sampling_rule_table *rules; /* NULL: one rate for all threads */
     uint64_t period_ns;                /* sampling period in ns or events; 0: the value is the event's own bytes */
     uint64_t *throttled_since_ns;      /* per possible CPU; 0: not throttled */
     unsigned shed_factor;              /* one sample in this many is taken */
     uint64_t shed_mark, shed;          /* samples taken when the factor last changed; samples shed before that */
-    uint64_t throttled, batch_full, undecodable;
+    uint64_t throttled;
     size_t fixed_bytes;      /* memory of maps of constant size */
     struct cpu_stats *stats; /* per possible CPU */
     int cpu_count;
@@ -64,7 +64,7 @@ static void cpu_free(void *self)
     for (size_t i = 0; i < array_size(s->tracepoint_links); i++)
         bpf_link__destroy(s->tracepoint_links[i]);
     user_probes_free(s->probes);
-    ring_buffer__free(s->ring);
+    record_ring_close(&s->ring);
     unwind_tables_free(s->tables);
     sampling_rule_table_free(s->rules);
     cpu_bpf__destroy(s->skeleton);
@@ -150,24 +150,10 @@ static int attach_programs(struct cpu_source *s, const struct source_options *op
     return r;
 }
 
-static int take_record(void *context, void *data, size_t size)
-{
-    struct cpu_source *s = context;
-    int r = batch_add_bytes(s->batch, data, size);
-
-    if (r == -EBADMSG)
-        s->undecodable++;
-    else if (r < 0)
-        s->batch_full++;
-    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
-}
-
 static int create_tables(struct cpu_source *s, const struct source_options *options)
 {
-    s->ring = ring_buffer__new(bpf_map__fd(s->skeleton->maps.records), take_record, s, NULL);
-    if (!s->ring)
-        return -errno;
-    return unwind_tables_new(s->skeleton->obj, options->table_bytes, &s->tables);
+    int r = record_ring_open(&s->ring, bpf_map__fd(s->skeleton->maps.records));
+    return r < 0 ? r : unwind_tables_new(s->skeleton->obj, options->table_bytes, &s->tables);
 }
 
 static void count_fixed_bytes(struct cpu_source *s)
@@ -277,7 +263,7 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
 
     if (max == 0)
         return 0;
-    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    ret_fds[0] = record_ring_poll_fd(&s->ring);
     return 1;
 }
 
@@ -317,10 +303,8 @@ static int cpu_drain(void *self, struct batch *batch)
     struct cpu_source *s = self;
     int r, followed;
 
-    s->batch = batch;
-    r = ring_buffer__consume(s->ring);
-    s->batch = NULL;
-    if (r < 0 && r != -ENOSPC)
+    r = record_ring_drain(&s->ring, batch);
+    if (r < 0)
         return r;
     if (s->rules)
         sampling_rule_table_follow(s->rules, clock_monotonic_ns());
@@ -409,7 +393,7 @@ static void cpu_losses(void *self, struct losses *losses)
     uint64_t uncounted = count_missed(s), missed = missed_runs(s->skeleton->obj);
     struct cpu_stats sum = read_stats(s);
 
-    losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
+    losses->count[LOSS_RING_FULL] += sum.ring_full;
     losses->count[LOSS_MAP_FULL] +=
         s->skeleton->bss->followed_full + sum.no_room + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
     losses->count[LOSS_UNLINKED] += sum.links_lost;
@@ -421,7 +405,7 @@ static void cpu_losses(void *self, struct losses *losses)
         s->is_software ? 0
                        : s->throttled; /* software events are counted on while throttled, so count_missed() sees them */
     losses->count[LOSS_SHED] += count_shed(s, &sum);
-    losses->count[LOSS_DECODE] += s->undecodable;
+    record_ring_losses(&s->ring, losses);
 }
 
 static size_t cpu_memory_bytes(void *self)

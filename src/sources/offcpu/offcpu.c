@@ -6,6 +6,7 @@
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/events/record_ring.h"
 #include "sources/offcpu/sleeping_tasks.h"
 #include "sources/sampling/cpu_filters.h"
 #include "sources/sampling/sampling_rule_table.h"
@@ -27,13 +28,11 @@
 struct off_cpu_source {
     struct offcpu_bpf *bpf;
     struct sleeping_tasks *sleeping_tasks; /* NULL: not supported by this kernel */
-    struct ring_buffer *ring;
+    struct record_ring ring;
     struct unwind_tables *tables;      /* NULL: borrowed from another source */
     struct sampling_rule_table *rules; /* NULL: borrowed from another source, or there are no rules */
     bool shares_contexts;              /* the context tables are borrowed from another source */
-    struct batch *batch;               /* set only during a drain */
-    uint64_t batch_full, undecodable;
-    struct off_cpu_stats *stats; /* per possible CPU */
+    struct off_cpu_stats *stats;       /* per possible CPU */
     int cpu_count;
 };
 
@@ -43,7 +42,7 @@ static void off_cpu_free(void *self)
     if (!s)
         return;
     sleeping_tasks_free(s->sleeping_tasks);
-    ring_buffer__free(s->ring);
+    record_ring_close(&s->ring);
     unwind_tables_free(s->tables);
     sampling_rule_table_free(s->rules);
     offcpu_bpf__destroy(s->bpf);
@@ -177,24 +176,13 @@ static int walk_tasks(const struct bpf_program *program)
     return r;
 }
 
-static int take_record(void *context, void *data, size_t size)
-{
-    struct off_cpu_source *s = context;
-    int r = batch_add_bytes(s->batch, data, size);
-    if (r == -EBADMSG)
-        s->undecodable++;
-    else if (r < 0)
-        s->batch_full++;
-    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
-}
-
 static int create_tables(struct off_cpu_source *s, const struct source_options *options)
 {
-    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
-    if (!s->ring)
-        return -errno;
+    int r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
+    if (r < 0)
+        return r;
     if (options->rules && !options->has_sampling_rule_keys) {
-        int r = sampling_rule_table_new(options->rules, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->rules);
+        r = sampling_rule_table_new(options->rules, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->rules);
         if (r < 0)
             return r;
     }
@@ -311,19 +299,17 @@ static size_t off_cpu_poll_fds(void *self, int *ret_fds, size_t max)
     struct off_cpu_source *s = self;
     if (max == 0)
         return 0;
-    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    ret_fds[0] = record_ring_poll_fd(&s->ring);
     return 1;
 }
 
 static int off_cpu_drain(void *self, struct batch *batch)
 {
     struct off_cpu_source *s = self;
-    s->batch = batch;
-    int r = ring_buffer__consume(s->ring);
-    s->batch = NULL;
+    const int r = record_ring_drain(&s->ring, batch);
     if (s->rules)
         sampling_rule_table_follow(s->rules, clock_monotonic_ns());
-    return r < 0 && r != -ENOSPC ? r : 0;
+    return r;
 }
 
 static struct off_cpu_stats read_stats(struct off_cpu_source *s)
@@ -373,8 +359,7 @@ static void off_cpu_losses(void *self, struct losses *losses)
 {
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
-    losses->count[LOSS_RING_FULL] +=
-        sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->sleeping_tasks).lost;
+    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + sleeping_tasks_read_stats(s->sleeping_tasks).lost;
     losses->count[LOSS_MAP_FULL] +=
         sum.threads_full + s->bpf->bss->followed_full + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
@@ -382,7 +367,7 @@ static void off_cpu_losses(void *self, struct losses *losses)
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
     losses->count[LOSS_SHED] += sum.shed;
-    losses->count[LOSS_DECODE] += s->undecodable;
+    record_ring_losses(&s->ring, losses);
 }
 
 static void off_cpu_metrics(void *self, struct metric_set *set)

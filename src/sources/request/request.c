@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "sources/attach/missed_runs.h"
+#include "sources/events/record_ring.h"
 #include "sources/request/request_attach.h"
 #include "sources/request/request_metrics.h"
 #include "sources/request/request_services.h"
@@ -28,31 +29,18 @@
 
 struct request_source {
     struct request_bpf *bpf;
-    struct ring_buffer *ring;
+    struct record_ring ring;
     struct request_metrics *counters;
     struct unwind_tables *tables; /* NULL: borrowed from another source, or none */
-    struct batch *batch;          /* set only during a drain */
-    uint64_t batch_full;
     bool attached;
 };
-
-/* ---- records ---- */
-
-static int take_record(void *context, void *data, size_t size)
-{
-    struct request_source *s = context;
-    const struct record_header *h = data;
-    if (size < sizeof(*h) || h->size_bytes > size || batch_add(s->batch, h) < 0)
-        s->batch_full++;
-    return 0;
-}
 
 static void request_close(void *self)
 {
     struct request_source *s = self;
     if (!s)
         return;
-    ring_buffer__free(s->ring);
+    record_ring_close(&s->ring);
     request_metrics_free(s->counters);
     unwind_tables_free(s->tables);
     request_bpf__destroy(s->bpf);
@@ -81,10 +69,9 @@ int request_source_open_on(const struct source_options *options, struct attach_r
     if (r < 0)
         return r;
     s->attached = true;
-    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.request_ring), take_record, s, NULL);
-    if (!s->ring)
-        return -errno;
-    r = request_metrics_new(s->bpf, &s->counters);
+    r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.request_ring));
+    if (r == 0)
+        r = request_metrics_new(s->bpf, &s->counters);
     if (r == 0)
         r = create_tables(s, options);
     if (r < 0)
@@ -110,18 +97,16 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
     struct request_source *s = self;
     if (max == 0)
         return 0;
-    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    ret_fds[0] = record_ring_poll_fd(&s->ring);
     return 1;
 }
 
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
-    s->batch = batch;
-    int r = ring_buffer__consume(s->ring);
-    s->batch = NULL;
+    const int r = record_ring_drain(&s->ring, batch);
     request_metrics_sweep(s->counters, clock_monotonic_ns());
-    return r < 0 ? r : 0;
+    return r;
 }
 
 /* ---- statistics ---- */
@@ -141,11 +126,12 @@ static uint64_t read_loss(struct request_source *s, uint32_t reason)
 static void request_losses(void *self, struct losses *losses)
 {
     struct request_source *s = self;
-    losses->count[LOSS_RING_FULL] += read_loss(s, REQUEST_LOSS_RING_FULL) + s->batch_full;
+    losses->count[LOSS_RING_FULL] += read_loss(s, REQUEST_LOSS_RING_FULL);
     losses->count[LOSS_MAP_FULL] += read_loss(s, REQUEST_LOSS_MAP_FULL);
     losses->count[LOSS_REQUEST_UNMATCHED] += read_loss(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    record_ring_losses(&s->ring, losses);
 }
 
 static struct request_timer read_timer(struct request_source *s, int timer)
