@@ -348,8 +348,9 @@ static void apply_comm(struct processes *p, const struct process_comm *comm)
 }
 
 /* The comm in a sample is not used for kernel threads: /proc has more detail, such as a worker's work queue. */
-void processes_note_command(const struct process *process, const char comm[16], uint64_t time_ns)
+void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns)
 {
+    (void)p; /* its entries are the processes */
     struct process_entry *e = process_entry_of(process);
     if (!e->is_kernel_thread && time_ns >= e->command_ns)
         processes_set_command(e, comm, time_ns);

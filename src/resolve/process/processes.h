@@ -74,7 +74,7 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
 
 /* Sets the name of the main thread from a sample, in case the record of its renaming was lost. A name of a later
  * time is kept. */
-void processes_note_command(const struct process *process, const char comm[16], uint64_t time_ns);
+void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* The strings are valid until the next call of any function here, because the process may be read again. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);

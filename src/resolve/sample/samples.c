@@ -511,7 +511,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
     if (process && record->h.kind == RECORD_CPU_SAMPLE && record->h.tid == record->h.pid) /* wait stacks may be old */
-        processes_note_command(process, record->comm, record->h.time_ns);
+        processes_note_command(r->processes, process, record->comm, record->h.time_ns);
 
     const bool kernel_is_whole = add_kernel_frames(r, record, &s);
     const bool user_is_whole =
