@@ -136,7 +136,7 @@ static void warn_of_version(struct thread_contexts *c, const struct process *pro
 {
     if (!c->warned_of_version)
         log_warning("process %" PRIu32
-                    "is a Go program (%s) with an unknown layout of goroutine labels: its samples have no labels",
+                    " is a Go program (%s) with an unknown layout of goroutine labels: its samples have no labels",
                     process->pid, file->version[0] ? file->version : "before 1.18");
     c->warned_of_version = true;
 }

@@ -1,7 +1,6 @@
 /* `sonde trace convert`: converts Triton's trace files to OTLP or Chrome's format in one pass, trace by trace, and OTLP
  * spans back to Triton's JSON. The latter reads all input first, as the spans of a request may be anywhere in it. The
  * output file is replaced atomically. */
-#include "trace/aggregate/trace_table.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -9,10 +8,11 @@
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "cli/trace_progress.h"
+#include "import/packed_file.h"
+#include "trace/aggregate/trace_table.h"
 #include "trace/export/trace_format.h"
 #include "trace/export/triton_json.h"
 #include "trace/import/otlp_file.h"
-#include "import/packed_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* `sonde trace show`: prints one request with all its spans as a text waterfall. */
-#include "trace/aggregate/trace_table.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
+#include "trace/aggregate/trace_table.h"
 #include "trace/export/trace_waterfall.h"
 
 #include <errno.h>

@@ -2,13 +2,13 @@
  * file to the table of open traces; complete traces go to the sums, the data flow and, with -t, the sorted list. */
 #include "trace/aggregate/trace_summary.h"
 
-#include "trace/aggregate/trace_flow.h"
-#include "trace/aggregate/trace_order.h"
-#include "trace/aggregate/trace_table.h"
 #include "base/log.h"
 #include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
+#include "trace/aggregate/trace_flow.h"
+#include "trace/aggregate/trace_order.h"
+#include "trace/aggregate/trace_table.h"
 #include "trace/export/trace_summary_json.h"
 #include "trace/export/trace_summary_text.h"
 

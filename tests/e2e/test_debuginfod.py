@@ -205,11 +205,11 @@ def loop(handler, _):
 
 
 HOSTILE = {  # server behaviour and the expected message
-    "garbage": (lambda h, _: reply(h, 200, b"\x7fELF" + os.urandom(4000)), "no ELF file of the build id"),
-    "nothing": (lambda h, _: reply(h, 200), "no ELF file of the build id"),
+    "garbage": (lambda h, _: reply(h, 200, b"\x7fELF" + os.urandom(4000)), "not an ELF file with the requested build ID"),
+    "nothing": (lambda h, _: reply(h, 200), "not an ELF file with the requested build ID"),
     "another's": (lambda h, _: reply(h, 200, next(path for key, path in h.server.files.items() if key not in h.path).read_bytes()),
-                  "no ELF file of the build id"),
-    "cut": (lambda h, content: reply(h, 200, (content or b"")[:2000]), "no ELF file of the build id"),
+                  "not an ELF file with the requested build ID"),
+    "cut": (lambda h, content: reply(h, 200, (content or b"")[:2000]), "not an ELF file with the requested build ID"),
     "error": (lambda h, _: reply(h, 503), "503"),
     "loop": (loop, "redirects"),
     "file": (lambda h, _: reply(h, 302, Location="file:///etc/passwd"), "not used any further"),

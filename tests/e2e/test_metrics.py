@@ -25,7 +25,7 @@ def test_every_metric_of_the_source_is_documented():
 
 
 def test_every_loss_reason_is_documented():
-    reasons = dict(re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
+    reasons = dict(re.findall(r'X\(\w+, "(\w+)",[ \\\n]+"([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
     agent_only = {"shed", "request_unmatched", "request_not_detailed"}
     manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH WHAT IS MISSING")[2].partition(".SH ")[0]

@@ -76,7 +76,7 @@ def test_pod_names_label_samples_and_select_containers(runtime, recording, workl
     assert is_named(by_label.samples, proxy.pid, names(WEB, "shop", "web-1", "proxy", app="web"))
     assert {s.labels["pid"] for s in both.samples} == {db.pid} and is_named(both.samples, db.pid, names(DB, "shop", "db-0", app="db", tier="back"))
     assert "hunter2" not in str([s.labels for profile in (everything, by_label, both) for s in profile.samples])
-    for arguments, status, word in ((["--pod-label", "app=none"], 1, "(of 3, with"), (["--pod", "jobs/batch"], 1, "(of 3, with"), (["--pod-label", "app"], 2, "KEY=VALUE"),
+    for arguments, status, word in ((["--pod-label", "app=none"], 1, "lists 3, ended"), (["--pod", "jobs/batch"], 1, "lists 3, ended"), (["--pod-label", "app"], 2, "KEY=VALUE"),
                                     (["--pod", "a/b/c"], 2, "NAMESPACE/NAME"), (["--pod-label", "a b=c"], 2, "KEY=VALUE")):
         done = subprocess.run([sonde, "record", "-d", "1", *map(str, cri), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=tmp_path)
         assert done.returncode == status and word in done.stderr, done.stderr

@@ -235,7 +235,7 @@ def test_json_is_valid_for_special_values(watch, program):  # noqa: F811
     (["watch", "workload:all", "--hist", "k"], 2, "'k' is a double"),
     (["watch", "nobody:has", "-d", "0.2"], 1, "no process has a probe nobody:has"),
     (["watch", "workload:all", "-p", "4194304"], 1, "no process 4194304"),
-    (["workload", "--by", "a"], 2, "are of `sonde probes watch`"),
+    (["workload", "--by", "a"], 2, "apply to `sonde probes watch` only"),
 ])
 def test_invalid_arguments_are_explained(sonde, prober, arguments, status, expected):  # noqa: F811
     need_root()

@@ -219,7 +219,7 @@ def test_rotated_files_are_read_in_order(summary, tmp_path):
     done = summary("-t", tmp_path / "t.json")
     assert done.returncode == 0
     assert f"{tmp_path}/t.json.2.zst is not read: {tmp_path}/t.json.2.gz has the same number" in done.stderr
-    assert "after" in done.stderr and "t.json.10" in done.stderr and "missing" in done.stderr
+    assert "missing between" in done.stderr and "t.json.10" in done.stderr
     assert done.stdout.startswith(f"File: {tmp_path}/t.json\n")
     assert re.findall(r"REQUEST_START\n\t\t(.*)us", done.stdout) == ["1.0", "2.0", "3.0", "11.0"], "each file's ids are its own"
     assert "trace count = 4" in done.stdout and "Queue (avg): 4.25us" in done.stdout
@@ -276,7 +276,7 @@ def test_truncated_file_counts_whole_objects(summary, tmp_path):
 @pytest.mark.parametrize("broken, place, reason", [
     pytest.param(b'{"id":7,"x":' + b"[" * 100000 + b"]" * 100000 + b"}", 76, "nested too deeply", id="deep"),
     (b'{"id":18446744073709551616}', 6, "a number beyond 64 bits"),
-    (b'{"id":-1}', 6, "below 0"),
+    (b'{"id":-1}', 6, "negative number"),
     (b'{"id":1.5}', 7, "not a fraction"),
     (b'{"id":"1"}', 6, "a whole number is expected"),
     (b'{"no":1}', 0, "an object without an id"),

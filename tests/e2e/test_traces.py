@@ -219,4 +219,4 @@ def test_numbers_do_not_follow_the_locale(tmp_path):
         skip("the unit tests are not built" if not test.exists() else "Debian's package locales is not installed")
     subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True, timeout=120)
     done = subprocess.run([test], env=dict(os.environ, LOCPATH=str(tmp_path)), capture_output=True, text=True, timeout=120)
-    assert re.search(r"OK \] numbers_do_not_follow_the_locale", done.stdout + done.stderr) and done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"OK \] test_numbers_do_not_follow_the_locale", done.stdout + done.stderr) and done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ import { PART_KINDS } from '../src/requests';
 // Names and help texts of an X-macro list in src/model: X(ID, "name", "help").
 function listOf(header: string): [string, string][] {
     const text = readFileSync(`../src/model/${header}`, 'utf8');
-    return [...text.matchAll(/^ +X\(\w+, +"(\w+)", +"([^"]*)"\)/gm)].map(([, name, help]) => [name!, help!]);
+    return [...text.matchAll(/^ +X\(\w+, +"(\w+)",[ \\\n]+"([^"]*)"\)/gm)].map(([, name, help]) => [name!, help!]);
 }
 
 test('every loss reason has the same explanation as in the agent', () => {

@@ -1,5 +1,6 @@
 /* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request assembled
- * from all records with its ID (a trace). Read by trace/import/triton_file.h, assembled by trace/aggregate/trace_table.h.
+ * from all records with its ID (a trace). Read by trace/import/triton_file.h, assembled by
+ * trace/aggregate/trace_table.h.
  *
  * Strings are slices, because they may hold any bytes: Triton writes tensors of one-byte integers unescaped. */
 #pragma once

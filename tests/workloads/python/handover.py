@@ -28,6 +28,6 @@ def giver():
 threads = [threading.Thread(target=target, daemon=True) for target in (taker, giver)]
 for thread in threads:
     thread.start()
-print("tid", threads[0].usdt_id)
+print("tid", threads[0].native_id)
 print("ready", flush=True)
 threads[0].join()

@@ -80,12 +80,12 @@ def account(frame):
 
 def most_seen(threads):
     """The most frequent stack of each thread in a hundred observations."""
-    seen = {thread.usdt_id: collections.Counter() for thread in threads}
+    seen = {thread.native_id: collections.Counter() for thread in threads}
     for _ in range(100):
         time.sleep(MOMENT_S / 7)
         frames = sys._current_frames()
         for thread in threads:
-            seen[thread.usdt_id][account(frames[thread.ident])] += 1
+            seen[thread.native_id][account(frames[thread.ident])] += 1
     return {tid: stacks.most_common(1)[0][0] for tid, stacks in seen.items()}
 
 
