@@ -17,17 +17,14 @@
 #include "agent/wait_samples.h"
 #include "agent/watched_processes.h"
 #include "base/clock.h"
-#include "base/descriptors.h"
 #include "base/log.h"
 #include "diagnose/request.h"
 #include "model/profile.h"
 #include "resolve/interpreter/interpreters.h"
-#include "resolve/interpreter/runtimes.h"
 #include "resolve/jit/jit.h"
 #include "resolve/lines/line_objects.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
-#include "sources/attach/pid_namespace.h"
 #include "sources/attach/sample_event.h"
 #include "sources/cpu/cpu.h"
 #include "sources/events/batch.h"
@@ -43,12 +40,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
-#define BATCH_BYTES     (4 << 20)
-#define EXITED_KEPT_NS  (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
-#define LOOK_AHEAD_MAX  1024                /* records */
-#define DESCRIPTORS_MIN 64                  /* maps and programs; plus two per CPU */
+#define BATCH_BYTES    (4 << 20)
+#define EXITED_KEPT_NS (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
+#define LOOK_AHEAD_MAX 1024                /* records */
 
 void *pipeline_opened(const struct pipeline *p, const struct source *source)
 {
@@ -362,52 +357,6 @@ int pipeline_turn(struct pipeline *p)
 
 /* ---- lifecycle ---- */
 
-static bool is_wanted(const struct source *source, const struct pipeline_sink *sink,
-                      const struct source_options *options)
-{
-    if (source == &source_link)
-        return options->links;
-    if (source == &source_cpu)
-        return sink->sample && options->time != PROFILE_OFF_CPU_TIME;
-    if (source == &source_off_cpu)
-        return sink->sample && (options->time == PROFILE_OFF_CPU_TIME || options->time == PROFILE_WALL_TIME);
-    if (source == &source_request)
-        return sink->request;
-    return true;
-}
-
-static int open_sources(struct pipeline *p, const struct source_options *options, struct attach_report *report)
-{
-    int first_error = pid_namespace_check(report);
-    struct source_options with_tables = *options;
-    size_t signals = 0;
-    if (first_error < 0)
-        return first_error;
-    with_tables.no_runtimes = p->no_runtimes;
-    with_tables.links = false; /* until the link source is open */
-    for (size_t i = 0; sources[i]; i++) {
-        if (!is_wanted(sources[i], &p->sink, options))
-            continue;
-        void *self;
-        int r = sources[i]->open(&with_tables, report, &self);
-        if (r < 0 && sources[i] != &source_link)
-            first_error = first_error ? first_error : r;
-        if (r < 0)
-            continue;
-        p->opened[p->opened_count].source = sources[i];
-        p->opened[p->opened_count++].self = self;
-        signals += sources[i] != &source_link && sources[i] != &source_process; /* links and process records alone
-                                                                                 * provide no samples */
-        if (sources[i] == &source_link) {
-            with_tables.links = true;
-            with_tables.links_fd = link_source_fd(self);
-        }
-        if (sources[i] == &source_cpu)
-            cpu_source_share(self, &with_tables);
-    }
-    return signals ? 0 : first_error;
-}
-
 /* The unwind tables of whichever source has them; NULL: in a replay. */
 static struct unwind_tables *find_tables(const struct pipeline *p)
 {
@@ -432,6 +381,77 @@ static int write_event(struct record_writer *w, const struct sample_event *event
     return r;
 }
 
+/* Creates what turns records into samples: the batch, the resolvers, the sums of waits and the files of source lines.
+ */
+static int make_sample_stages(struct pipeline *p, const struct pipeline_options *options)
+{
+    int r = batch_new(BATCH_BYTES, &p->batch);
+    if (r == 0)
+        r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
+    if (r == 0)
+        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, emit_wait_sample, p, &p->waits);
+    if (r == 0 && options->lines)
+        r = line_objects_new(&p->line_objects);
+    if (r == 0 && options->lines)
+        sample_resolver_note_files(p->resolver, p->line_objects);
+    return r;
+}
+
+static int make_unwind_publisher(struct pipeline *p)
+{
+    struct unwind_tables *tables = find_tables(p);
+    return tables ? unwind_publisher_new(tables, p->unwind_cache, p->interpreters, &p->publisher) : 0;
+}
+
+static int make_watched_processes(struct pipeline *p, const struct source_options *options)
+{
+    if (pipeline_opened(p, &source_request)) /* with requests, all are watched */
+        return 0;
+    return watched_processes_new(options, pipeline_opened(p, &source_cpu), pipeline_opened(p, &source_off_cpu),
+                                 &p->watched);
+}
+
+static int make_thread_contexts(struct pipeline *p)
+{
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
+    if (!cpu && !off_cpu)
+        return 0;
+    const struct context_tables tables = cpu ? cpu_source_contexts(cpu) : off_cpu_source_contexts(off_cpu);
+    return thread_contexts_new(&tables, &p->contexts);
+}
+
+static int make_trace_links(struct pipeline *p, const struct source_options *options)
+{
+    void *link = pipeline_opened(p, &source_link);
+    return link ? trace_links_new(link, p->processes, options, &p->links) : 0;
+}
+
+/* Starts a thread: called after all forks. */
+static int start_pod_watch(struct pipeline *p, const struct pipeline_options *options)
+{
+    if (!options->cri_socket || options->replay)
+        return 0;
+    return pod_watch_new(options->cri_socket, options->pod_labels, p->processes, &p->pod_watch);
+}
+
+static void set_request_names(struct pipeline *p)
+{
+    void *request = pipeline_opened(p, &source_request);
+    if (request)
+        request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
+}
+
+/* --record-events: the recording begins with the event that is sampled, if any. */
+static int open_event_recording(struct pipeline *p, const struct pipeline_options *options)
+{
+    if (!options->record_events)
+        return 0;
+    int r = record_writer_open(options->record_events, &p->record_events);
+    if (r == 0 && options->sources.event)
+        r = write_event(p->record_events, options->sources.event, p->batch);
+    return r < 0 ? log_errno(r, "%s cannot be written", options->record_events) : 0;
+}
+
 int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
                  struct pipeline **ret)
 {
@@ -439,70 +459,25 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (!p)
         return -ENOMEM;
     p->sink = *sink;
-    int r = batch_new(BATCH_BYTES, &p->batch);
-    if (r < 0)
-        return r;
-    r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
+    int r = make_sample_stages(p, options);
     if (r == 0)
-        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, emit_wait_sample, p, &p->waits);
+        r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
+    if (r == 0)
+        r = make_unwind_publisher(p);
+    if (r == 0)
+        r = make_watched_processes(p, &options->sources);
+    if (r == 0)
+        r = make_thread_contexts(p);
+    if (r == 0)
+        r = make_trace_links(p, &options->sources);
+    if (r == 0)
+        r = start_pod_watch(p, options);
     if (r < 0)
         return r;
-    if (options->lines) {
-        r = line_objects_new(&p->line_objects);
-        if (r < 0)
-            return r;
-        sample_resolver_note_files(p->resolver, p->line_objects);
-    }
-    if (options->replay) {
-        processes_set_replay(p->processes);
-        r = record_reader_open(options->replay, &p->replay);
-        if (r == -EPROTO)
-            return log_errno(r, "%s is not a Sonde recording, or of an unsupported version", options->replay);
-        if (r < 0)
-            return log_errno(r, "%s cannot be read", options->replay);
-    } else {
-        /* With fewer descriptors, libbpf's feature probes and libuv's loop fail without a clear reason or abort. */
-        r = descriptors_have_room(DESCRIPTORS_MIN + 2 * (size_t)get_nprocs());
-        if (r < 0)
-            return log_errno(r, "too few file descriptors; raise the limit (ulimit -n)");
-        pipeline_start_helper(p, report);
-        p->no_runtimes = options->runtimes_if_seen &&
-                         !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
-        r = open_sources(p, &options->sources, report);
-        if (r < 0)
-            return r;
-        pipeline_ask_kernel_for_names(p, report);
-    }
-    void *request = pipeline_opened(p, &source_request);
-    struct unwind_tables *tables = find_tables(p);
-    if (tables) {
-        r = unwind_publisher_new(tables, p->unwind_cache, p->interpreters, &p->publisher);
-        if (r < 0)
-            return r;
-    }
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu),
-         *link = pipeline_opened(p, &source_link);
-    r = request ? 0 : watched_processes_new(&options->sources, cpu, off_cpu, &p->watched);
-    const struct context_tables contexts = cpu       ? cpu_source_contexts(cpu)
-                                           : off_cpu ? off_cpu_source_contexts(off_cpu)
-                                                     : (struct context_tables){0};
-    if (r == 0 && (cpu || off_cpu))
-        r = thread_contexts_new(&contexts, &p->contexts);
-    if (r == 0 && link)
-        r = trace_links_new(link, p->processes, &options->sources, &p->links);
-    if (r == 0 && options->cri_socket && !options->replay) /* after all forks, because it starts a thread */
-        r = pod_watch_new(options->cri_socket, options->pod_labels, p->processes, &p->pod_watch);
+    set_request_names(p);
+    r = open_event_recording(p, options);
     if (r < 0)
         return r;
-    if (request)
-        request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
-    if (options->record_events) {
-        r = record_writer_open(options->record_events, &p->record_events);
-        if (r == 0 && options->sources.event)
-            r = write_event(p->record_events, options->sources.event, p->batch);
-        if (r < 0)
-            return log_errno(r, "%s cannot be written", options->record_events);
-    }
     *ret = take_ptr(p);
     return 0;
 }

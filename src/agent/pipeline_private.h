@@ -1,4 +1,5 @@
-/* The state of the pipeline, shared by pipeline.c (stages), pipeline_resolvers.c and pipeline_stats.c. */
+/* The state of the pipeline, shared by pipeline.c (stages), pipeline_open.c, pipeline_resolvers.c
+ * and pipeline_stats.c. */
 #pragma once
 
 #include "agent/pipeline.h"
@@ -53,6 +54,12 @@ int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t ca
 void pipeline_start_helper(struct pipeline *p, struct attach_report *report);
 /* Resolves kernel symbols through BPF. On failure they are read from /proc/kallsyms, as in a replay. */
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report);
+
+/* Opens the wanted sources of the kernel; those that cannot attach are skipped. -errno if none attached, or if there
+ * are too few file descriptors (logged). `report` is filled also on failure. */
+int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *options, struct attach_report *report);
+/* Opens the recording `path` instead. 0, or -errno after logging. */
+int pipeline_open_replay(struct pipeline *p, const char *path);
 
 /* The state of an opened source; NULL: not opened. */
 void *pipeline_opened(const struct pipeline *p, const struct source *source);

@@ -10,6 +10,7 @@
 #include "cli/child.h"
 #include "cli/output.h"
 #include "cli/privileges.h"
+#include "cli/record_args.h"
 #include "cli/record_event.h"
 #include "cli/record_filters.h"
 #include "cli/record_lines.h"
@@ -26,7 +27,6 @@
 #include <sys/eventfd.h>
 #include <sys/sysinfo.h>
 
-#define DEFAULT_HZ        99
 #define PROFILE_MAX_BYTES (256 << 20)
 #define MEMORY_BYTES      (128 << 20) /* resolvers and rings; more than the agent's, as a recording is short-lived */
 #define RING_MIN_BYTES    ((size_t)4 << 20)
@@ -34,12 +34,16 @@
 #define RING_SECONDS      5    /* capacity for timed samples: reading files may block a loop iteration this long */
 #define SAMPLE_BYTES      4096 /* upper estimate of a sample's size */
 
+/* Owns what it points to, except `event`. */
 struct recording {
-    struct pipeline *pipeline;
+    int reserved_fd; /* recorded processes may use up all other descriptors; -1: none */
     struct profile *profile;
+    struct child child; /* COMMAND */
+    struct pipeline *pipeline;
+    struct record_pods *pods; /* NULL: no pod is selected by name or label */
+    struct loop *loop;
+    struct record_event *replayed_event; /* the event of the replayed recording */
     const struct record_event *event;    /* NULL: samples are of time */
-    struct record_event *replayed_event; /* the event of the replayed recording; owned */
-    struct record_pods *pods;            /* NULL: no pod is selected by name or label */
     uint64_t weight;                     /* sum over all samples, in the unit of the profile */
     uint64_t start_ns;
     uint64_t duration_ns;
@@ -52,21 +56,22 @@ struct recording {
     struct record_lines_stats lines;
 };
 
-struct record_args { /* the command line */
-    bool all;
-    struct record_filters filters;
-    struct option_texts events;
-    struct record_event *event; /* NULL: none */
-    int64_t rate_hz, ready_fd;
-    uint64_t duration_ns;
-    const char *output, *record_events, *replay, *cri_socket;
-    bool links;
-    bool lines, inlines;
-    bool off_cpu, wall, wakers;
-    enum profile_time time;
-    uint64_t min_wait_ns, sample_wait_ns;
-    char **command; /* NULL: none */
+struct record_outputs {
+    const struct exporter *exporter; /* of the profile */
+    struct output profile, events;   /* events: only with --record-events */
 };
+
+/* Frees in the reverse order of creation. A COMMAND that still runs is terminated. */
+static void recording_end(struct recording *rec)
+{
+    record_event_free(rec->replayed_event);
+    loop_free(rec->loop);
+    record_pods_free(rec->pods);
+    pipeline_free(rec->pipeline);
+    child_end(&rec->child);
+    profile_free(rec->profile);
+    closep(&rec->reserved_fd);
+}
 
 static int take_sample(void *context, const struct sample *sample)
 {
@@ -120,6 +125,21 @@ static const struct exporter *choose_format(const char *path)
     if (!exporter)
         log_error("record: '%s': unknown format: the name must end in .pb.gz, .folded, .html or .json", path);
     return exporter;
+}
+
+/* Checks, before recording, that the files can be written. 0, or -errno after logging. */
+static int check_outputs(const struct record_args *args, struct record_outputs *ret)
+{
+    struct record_outputs outputs = {.exporter = choose_format(args->output)};
+    if (!outputs.exporter)
+        return -EINVAL;
+    int r = output_check("record", args->output, &outputs.profile);
+    if (r == 0 && args->record_events)
+        r = output_check("record", args->record_events, &outputs.events);
+    if (r < 0)
+        return r;
+    *ret = outputs;
+    return 0;
 }
 
 /* Closes `reserved_fd` first, so that a descriptor is free for the output file. */
@@ -253,6 +273,17 @@ static void explain_no_samples(const struct record_args *args, const struct prof
             period, (long long)args->rate_hz);
 }
 
+/* Warns of what the written profile lacks. */
+static void explain_gaps(const struct record_args *args, const struct recording *rec, bool is_complete)
+{
+    explain_unread_interpreters(pipeline_interpreters(rec->pipeline));
+    if (pipeline_missed_runtime(rec->pipeline))
+        log_warning(
+            "record: a Node.js or Java process started during the recording, and its functions have no names: record it by PID (-p), or the whole node (-a)");
+    if (is_complete && pipeline_samples(rec->pipeline) == 0)
+        explain_no_samples(args, rec->profile);
+}
+
 /* ---- the recording ---- */
 
 static void log_refused(const struct attach_report *report)
@@ -273,9 +304,9 @@ static bool has_wall_sources(const struct attach_report *report)
     return attached == array_size(probes);
 }
 
-static int open_pipeline(const struct record_args *args, const char *record_events, struct recording *rec,
-                         int child_pid)
+static int open_pipeline(const struct record_args *args, const char *record_events, struct recording *rec)
 {
+    const int child_pid = rec->child.pid;
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
         .lines = args->lines,
@@ -340,23 +371,11 @@ static int set_replayed_times(struct recording *rec)
     return r == 0 && event ? record_event_set(rec->event, rec->profile) : r;
 }
 
-/* Returns the exit status of the recorded command, 0 without one, or -errno. */
-static int record_profile(const struct record_args *args)
+/* Creates the profile that matches the command line. */
+static int new_profile(const struct record_args *args, struct profile **ret)
 {
-    const struct exporter *exporter = choose_format(args->output);
-    struct output output, events_output = {0};
-    if (!exporter)
-        return -EINVAL;
-    int r = output_check("record", args->output, &output);
-    if (r == 0 && args->record_events)
-        r = output_check("record", args->record_events, &events_output);
-    if (r == 0 && args->lines)
-        r = record_lines_check();
-    if (r < 0)
-        return r;
-    _cleanup_close_ int reserved_fd = eventfd(0, EFD_CLOEXEC); /* recorded processes may use up all other descriptors */
     _cleanup_(profile_freep) struct profile *profile = NULL;
-    r = profile_new(PROFILE_MAX_BYTES, &profile);
+    int r = profile_new(PROFILE_MAX_BYTES, &profile);
     if (r < 0)
         return r;
     profile->period_ns = args->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)args->rate_hz;
@@ -364,69 +383,89 @@ static int record_profile(const struct record_args *args)
     r = args->event ? record_event_set(args->event, profile) : 0;
     if (r < 0)
         return r;
-    _cleanup_(child_end) struct child child = CHILD_NONE;
-    if (args->command) {
-        r = child_prepare(&child, args->command);
-        if (r < 0)
-            return r;
-    }
-    struct recording rec = {
-        .profile = profile,
+    *ret = take_ptr(profile);
+    return 0;
+}
+
+/* Opens everything that a recording needs, up to the point where COMMAND can start. */
+static int prepare_recording(const struct record_args *args, const struct record_outputs *outputs,
+                             struct recording *rec)
+{
+    int r = new_profile(args, &rec->profile);
+    if (r == 0 && args->command)
+        r = child_prepare(&rec->child, args->command);
+    if (r == 0)
+        r = open_pipeline(args, args->record_events ? outputs->events.path : NULL, rec);
+    return r < 0 ? r : loop_new(rec->pipeline, &rec->loop);
+}
+
+static int start_recording(const struct record_args *args, struct recording *rec)
+{
+    rec->profile->start_unix_ns = clock_unix_ns();
+    rec->start_ns = clock_monotonic_ns();
+    notify_ready(rec); /* before COMMAND starts: it may end before the first loop iteration */
+    return args->command ? child_release(&rec->child) : 0;
+}
+
+/* Records until the duration is over, COMMAND ends or a signal arrives. On failure, what was recorded is kept. */
+static int run_recording(struct recording *rec, struct loop_end *ret_end)
+{
+    const struct loop_options until = {
+        .duration_ns = rec->duration_ns,
+        .context = rec,
+        .tick = show_progress,
+        .ready = notify_ready,
+        .child_pid = rec->child.pid,
+    };
+    int r = loop_run(rec->loop, &until, ret_end);
+    if (r == 0 && ret_end->child_exited)
+        rec->child.pid = 0; /* already reaped */
+    rec->profile->duration_ns = clock_monotonic_ns() - rec->start_ns;
+    return r;
+}
+
+/* Completes the profile and writes it. */
+static int write_recording(const struct record_args *args, const struct record_outputs *outputs, struct recording *rec)
+{
+    int r = args->replay ? set_replayed_times(rec) : 0;
+    if (r < 0)
+        return r;
+    if (args->lines)
+        record_lines_add(&rec->profile, pipeline_line_objects(rec->pipeline), args->inlines, rec->show_progress,
+                         PROFILE_MAX_BYTES, &rec->lines);
+    return write_profile(rec->profile, outputs->exporter, &outputs->profile, take_fd(&rec->reserved_fd));
+}
+
+/* Returns the exit status of the recorded command, 0 without one, or -errno. */
+static int record_profile(const struct record_args *args)
+{
+    struct record_outputs outputs;
+    int r = check_outputs(args, &outputs);
+    if (r == 0 && args->lines)
+        r = record_lines_check();
+    if (r < 0)
+        return r;
+    _cleanup_(recording_end) struct recording rec = {
+        .reserved_fd = eventfd(0, EFD_CLOEXEC),
+        .child = CHILD_NONE,
         .event = args->event,
         .duration_ns = args->duration_ns,
         .show_progress = isatty(STDERR_FILENO),
         .ready_fd = (int)args->ready_fd,
     };
-    r = open_pipeline(args, args->record_events ? events_output.path : NULL, &rec, child.pid);
-    _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
-    _cleanup_(record_pods_freep) struct record_pods *pods = rec.pods;
+    r = prepare_recording(args, &outputs, &rec);
+    if (r == 0)
+        r = start_recording(args, &rec);
     if (r < 0)
         return r;
-    _cleanup_(loop_freep) struct loop *loop = NULL;
-    r = loop_new(pipeline, &loop);
-    if (r < 0)
-        return r;
-    profile->start_unix_ns = clock_unix_ns();
-    rec.start_ns = clock_monotonic_ns();
-    notify_ready(&rec); /* before COMMAND starts: it may end before the first loop iteration */
-    if (args->command) {
-        r = child_release(&child);
-        if (r < 0)
-            return r;
-    }
-    struct loop_options until = {
-        .duration_ns = args->duration_ns,
-        .context = &rec,
-        .tick = show_progress,
-        .ready = notify_ready,
-        .child_pid = child.pid,
-    };
     struct loop_end end;
-    int ended = loop_run(loop, &until, &end); /* on failure too, what was recorded is written */
-    if (ended == 0 && end.child_exited)
-        child.pid = 0; /* already reaped */
-    profile->duration_ns = clock_monotonic_ns() - rec.start_ns;
-    r = args->replay ? set_replayed_times(&rec) : 0;
-    _cleanup_(record_event_freep) struct record_event *replayed_event = rec.replayed_event;
+    int ended = run_recording(&rec, &end); /* on failure too, what was recorded is written */
+    r = write_recording(args, &outputs, &rec);
     if (r < 0)
         return r;
-    if (args->lines) {
-        record_lines_add(&profile, pipeline_line_objects(pipeline), args->inlines, rec.show_progress, PROFILE_MAX_BYTES,
-                         &rec.lines);
-        rec.profile = profile;
-    }
-    r = write_profile(profile, exporter, &output, take_fd(&reserved_fd));
-    if (r == 0)
-        report_end(&rec, args->output);
-    if (r == 0)
-        explain_unread_interpreters(pipeline_interpreters(pipeline));
-    if (r == 0 && pipeline_missed_runtime(pipeline))
-        log_warning(
-            "record: a Node.js or Java process started during the recording, and its functions have no names: record it by PID (-p), or the whole node (-a)");
-    if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
-        explain_no_samples(args, profile);
-    if (r == 0)
-        r = pipeline_record_events_error(pipeline);
+    report_end(&rec, args->output);
+    explain_gaps(args, &rec, ended == 0);
+    r = pipeline_record_events_error(rec.pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
     return end.child_exited && !end.signal ? status_of_command(end.child_status)
@@ -435,113 +474,11 @@ static int record_profile(const struct record_args *args)
 
 static int run_record(int argc, char **argv)
 {
-    struct record_args args = {.output = "profile.pb.gz", .cri_socket = "", .ready_fd = -1};
-    int64_t period = 0;
-    const struct option_spec specs[] = {
-        {'a', "all", OPTION_FLAG, &args.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
-        {'p', "pid", OPTION_TEXTS, &args.filters.pids, "PID",
-         "this process and the children it starts; may be repeated", 0, 0},
-        {'c', "container", OPTION_TEXTS, &args.filters.containers, "CONTAINER",
-         "a container, by its ID or 4 or more leading digits of it; may be repeated", 0, 0},
-        {'C', "command", OPTION_TEXTS, &args.filters.commands, "NAME",
-         "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
-        {'u', "user", OPTION_TEXTS, &args.filters.users, "USER",
-         "threads of this user, by name or number (ps -eo euser); may be repeated", 0, 0},
-        {0, "pod", OPTION_TEXTS, &args.filters.pods, "POD",
-         "a Kubernetes pod, by its NAMESPACE/NAME or its UID; may be repeated", 0, 0},
-        {0, "pod-label", OPTION_TEXTS, &args.filters.pod_labels, "KEY=VALUE",
-         "pods with this label, or with all of several separated by commas, including pods that start later; may be repeated",
-         0, 0},
-        {0, "cri-socket", OPTION_TEXT, &args.cri_socket, "PATH",
-         "socket of the container runtime (those of containerd, CRI-O and others are found)", 0, 0},
-        {0, "cgroup", OPTION_TEXTS, &args.filters.cgroups, "PATH",
-         "a cgroup and its descendants, such as system.slice/nginx.service; may be repeated", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &args.rate_hz, "HZ", "samples per second and CPU, up to 20000 (default 99)", 1,
-         20000},
-        {'d', "duration", OPTION_DURATION, &args.duration_ns, "SECONDS",
-         "duration, in seconds or with a unit: 500ms, 5m (default: until Ctrl-C or until COMMAND ends)", 1000000,
-         86400000000000},
-        {'o', "output", OPTION_TEXT, &args.output, "FILE",
-         "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
-        {0, "event", OPTION_TEXTS, &args.events, "EVENT",
-         "sample this event instead of CPU time; each sample is weighted by its period (see below)", 0, 0},
-        {0, "period", OPTION_INTEGER, &period, "N", "with --event: take one sample per N events", 1, INT64_MAX},
-        {0, "off-cpu", OPTION_FLAG, &args.off_cpu, NULL,
-         "off-CPU profile: where threads wait, for what and for how long", 0, 0},
-        {0, "wall", OPTION_FLAG, &args.wall, NULL, "CPU time and off-CPU time in one profile", 0, 0},
-        {0, "wakers", OPTION_FLAG, &args.wakers, NULL,
-         "with --off-cpu or --wall: add the waker and its stack, inverted, above each wait", 0, 0},
-        {0, "min-wait", OPTION_DURATION, &args.min_wait_ns, "TIME",
-         "with --off-cpu or --wall: omit waits shorter than this, such as 10us; they are counted", 1, 3600000000000},
-        {0, "sample-waits", OPTION_DURATION, &args.sample_wait_ns, "TIME",
-         "with --off-cpu or --wall: sample waits shorter than this, such as 1ms, with a probability in proportion to their length; each is weighted as TIME",
-         1, 4000000000},
-        {0, "links", OPTION_FLAG, &args.links, NULL,
-         "attach to programs that trace requests with libsonde, and label samples with their request", 0, 0},
-        {0, "lines", OPTION_FLAG, &args.lines, NULL,
-         "add the source file and line of native frames from debug information, read after the recording", 0, 0},
-        {0, "inlines", OPTION_FLAG, &args.inlines, NULL, "like --lines, and add inlined functions as frames", 0, 0},
-        {0, "ready-fd", OPTION_INTEGER, &args.ready_fd, "FD",
-         "write \"ready\" to this descriptor when sampling is on and the unwind tables of -p PID are loaded", 0,
-         INT32_MAX},
-        {0, "record-events", OPTION_TEXT, &args.record_events, "FILE",
-         "also write every record from the kernel to FILE, for --replay", 0, 0},
-        {0, "replay", OPTION_TEXT, &args.replay, "FILE",
-         "read records from FILE instead of the kernel; needs no privileges", 0, 0},
-        {0},
-    };
-    int operands, r = options_parse(&subcommand_record, specs, argc, argv, &operands);
+    struct record_args args;
+    int r = record_args_parse(argc, argv, &args);
     if (r != 0)
         return r < 0 ? r : 0;
-    if (operands > 0) {
-        argv[1 + operands] = NULL;
-        args.command = argv + 1;
-    }
-    bool is_filtered = record_filters_narrow(&args.filters) || args.command;
-    if (args.all && is_filtered) {
-        log_error(
-            "record: -a cannot be combined with -p, -c, -C, -u, --pod, --pod-label, --cgroup or COMMAND (it selects the whole node)");
-        return -EINVAL;
-    }
-    if (args.events.count && (args.off_cpu || args.wall || args.rate_hz)) {
-        log_error(
-            "record: --event cannot be combined with --off-cpu, --wall or -F (it samples by event count, not by time)");
-        return -EINVAL;
-    }
-    if (args.off_cpu && args.rate_hz) {
-        log_error("record: --off-cpu cannot be combined with -F (it records every switch)");
-        return -EINVAL;
-    }
-    if (args.off_cpu && args.wall) {
-        log_error("record: --off-cpu cannot be combined with --wall (--wall includes it)");
-        return -EINVAL;
-    }
-    if ((args.min_wait_ns || args.sample_wait_ns || args.wakers) && !args.off_cpu && !args.wall) {
-        log_error("record: %s --off-cpu or --wall",
-                  args.wakers ? "--wakers needs" : "--min-wait and --sample-waits need");
-        return -EINVAL;
-    }
-    if (args.replay && (is_filtered || args.record_events || args.rate_hz || args.duration_ns || args.off_cpu ||
-                        args.wall || args.wakers || args.events.count)) {
-        log_error(
-            "record: --replay can be combined with -o, --lines and --inlines only (the recording determines the rest)");
-        return -EINVAL;
-    }
-    if (args.ready_fd >= 0 && ready_fd_check((int)args.ready_fd) < 0) {
-        log_error("record: --ready-fd: descriptor %lld is not open for writing", (long long)args.ready_fd);
-        return -EINVAL;
-    }
-    args.lines |= args.inlines;
-    r = record_event_new(&args.events, period, &args.event);
-    if (r < 0)
-        return r;
     _cleanup_(record_event_freep) struct record_event *event = args.event;
-    args.time = event          ? PROFILE_EVENTS
-                : args.wall    ? PROFILE_WALL_TIME
-                : args.off_cpu ? PROFILE_OFF_CPU_TIME
-                               : PROFILE_CPU_TIME;
-    if (!args.rate_hz)
-        args.rate_hz = DEFAULT_HZ;
     return record_profile(&args);
 }
 
