@@ -151,12 +151,15 @@ UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct
 }
 #endif
 
-/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that caller-saved registers are still valid. */
+/* Steps to the caller by `rule`: computes the CFA, which is the caller's stack pointer, then the caller's registers
+ * from it. Returns UNWIND_STEP_* or an enum unwind_end. `interrupted`: r->ip is exact (the leaf, or above a signal), so
+ * that caller-saved registers are still valid. */
 UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
                               UNWIND_CONTEXT *context)
 {
     __u64 cfa, ip, fp = r->fp, goroutine = r->goroutine;
 
+    /* The CFA. */
     switch (rule->cfa) {
     case UNWIND_CFA_END:
         return UNWIND_END_ENTRY;
@@ -226,6 +229,7 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         return UNWIND_END_BAD_READ;
     UNWIND_PREFETCH(context, cfa);
 
+    /* The caller's frame pointer. */
     switch (rule->fp) {
     case UNWIND_FP_AT_CFA:
         if (unwind_read_saved(cfa + (__s64)rule->fp_offset, r->sp, &fp, context))
@@ -246,6 +250,8 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     default:
         break;
     }
+
+    /* The return address and, on x86-64, the caller's rbx. */
 #ifdef UNWIND_ARM64
     if (rule->ra_offset == 0) {
         if (!interrupted)
@@ -272,9 +278,11 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     ip = unwind_address(ip);
     if (ip == 0)
         return UNWIND_END_ENTRY;
+
     /* No progress: a corrupt stack, which would be an endless loop. */
     if (ip == r->ip && cfa == r->sp)
         return UNWIND_END_BAD_READ;
+
     r->ip = ip;
     r->sp = cfa;
     r->fp = fp;

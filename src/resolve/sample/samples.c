@@ -87,13 +87,10 @@ static void strings_reset(struct sample_resolver *r)
         else
             free(c);
     }
+    if (kept)
+        *kept = (struct string_chunk){.capacity = kept->capacity};
     r->strings = kept;
-    r->string_bytes = 0;
-    if (kept) {
-        kept->next = NULL;
-        kept->used = 0;
-        r->string_bytes = kept->capacity;
-    }
+    r->string_bytes = kept ? kept->capacity : 0;
 }
 
 void sample_resolver_free(struct sample_resolver *r)
@@ -157,13 +154,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     const struct process_mapping *m = process ? process_mapping_find(process, ret->address) : NULL;
     if (!m)
         return;
-    if (!m->object) {
-        ret->mapping = "[anon]";
-        resolve_jit(r, process, ret);
-        return;
-    }
-    if (m->object->is_anonymous) { /* a memfd, which .NET maps twice for JIT code */
-        ret->mapping = m->path;
+    if (!m->object || m->object->is_anonymous) { /* the latter: a memfd, which .NET maps twice for JIT code */
+        ret->mapping = m->object ? m->path : "[anon]";
         resolve_jit(r, process, ret);
         return;
     }
@@ -254,21 +246,14 @@ static void refresh_mappings(struct sample_resolver *r, const struct process *pr
         }
 }
 
-/* If a walk ended outside all mappings, its last address is stale stack content and not a caller, and would make equal
- * stacks differ. It is dropped, unless it is the leaf. Returns the number of frames. */
-static size_t drop_stray_frame(const struct sample_resolver *r, const struct process *process, size_t count,
-                               unsigned end)
-{
-    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_unmapped(process, r->user[count - 1]));
-}
-
-/* The number of frames of a finished walk. `process` may be NULL. */
+/* Returns the number of frames of a finished walk. If it ended outside all mappings, its last address is stale stack
+ * content, which would make equal stacks differ: it is dropped, unless it is the leaf. `process` may be NULL. */
 static size_t settle_user_stack(struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
 {
     if (!process)
         return count;
     refresh_mappings(r, process, count);
-    return drop_stray_frame(r, process, count, end);
+    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_unmapped(process, r->user[count - 1]));
 }
 
 /* During exec the registers are still those of the old program, but its stack has been freed with the rest of its
@@ -380,61 +365,94 @@ static bool is_part(const struct sample_resolver *r, const char *function)
     return interpreter && interpreter->is_part && interpreter->is_part(function);
 }
 
+/* The state of joining the native frames of a user stack with the record's interpreter frames. */
+struct frame_join {
+    struct sample_resolver *resolver;
+    const struct cpu_sample *record;
+    struct sample *sample;
+    bool is_whole; /* so far, the interpreter frames are complete, placed and named */
+    bool is_ended; /* frames of an incompletely walked run replace the last evaluator: no native frame follows */
+};
+
+/* Takes the entries that replace native frame `frame`; see interpreted.h. `is_own`: see join_native_frame. */
+static size_t take_entries(struct interpreted *x, size_t frame, bool is_own, size_t *ret_first, bool *ret_stays)
+{
+    *ret_stays = false;
+    if (x->is_placed)
+        return interpreted_take_placed(x, frame, ret_first, ret_stays);
+    if (!x->is_counted)
+        return interpreted_take(x, frame, ret_first);
+    return is_own ? interpreted_take_counted(x, ret_first) : 0;
+}
+
+/* Whether the stack is complete although this evaluator has no interpreter frames. It is not if the BPF side did not
+ * know the process yet, cannot read its interpreter, has walked another interpreter, or took another thread's idle
+ * state for this one's. Exception: a leaf evaluator may be about to create its first frame. */
+static bool may_lack_entries(const struct frame_join *j, size_t frame, bool is_own)
+{
+    const struct interpreted *x = &j->resolver->interpreted;
+    const bool was_walked = j->record->flags & CPU_SAMPLE_INTERPRETED;
+    return was_walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || frame == 0);
+}
+
+/* Whether the next run was walked incompletely: its frames replace this evaluator, and the native stack ends there. */
+static bool is_cut_run_next(const struct interpreted *x)
+{
+    return stack_end_interpreted(x->end) && x->count && (interpreted_left(x) > 0) != x->is_counted &&
+           !interpreted_places_left(x);
+}
+
+/* Adds native frame `frame`, or the interpreter frames that replace it. */
+static void join_native_frame(struct frame_join *j, const struct frame *native, size_t frame)
+{
+    struct sample_resolver *r = j->resolver;
+    struct interpreted *x = &r->interpreted;
+    const int evaluates = interpreters_evaluator(r->interpreters, native->function);
+    const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames the record has */
+    size_t first;
+    bool stays;
+    const size_t n = take_entries(x, frame, is_own, &first, &stays);
+    if (n) {
+        if (stays && !is_part(r, native->function))
+            r->frames[j->sample->frame_count++] = *native;
+        j->is_whole &= add_interpreted(r, j->record->h.pid, first, n, j->sample);
+        return;
+    }
+    if ((interpreted_is_next(x, frame + 1) || interpreted_is_joined(x)) &&
+        is_part(r, native->function)) /* the frame of its function is present */
+        return;
+    if (evaluates >= 0)
+        j->is_whole &= may_lack_entries(j, frame, is_own);
+    j->is_ended = is_own && is_cut_run_next(x);
+    if (!j->is_ended)
+        r->frames[j->sample->frame_count++] = *native;
+}
+
 /* Adds the user stack: native frames, with interpreter frames in place of the native ones that run them. Interpreter
- * frames without a native frame are added where the native stack ends. The frames of an incompletely walked run replace
- * the next evaluator, and the stack ends there. */
+ * frames without a native frame are added where the native stack ends. */
 static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                             size_t count, const char *reason, struct losses *losses, struct sample *s)
 {
     struct interpreted *x = &r->interpreted;
     const char *cut = stack_end_interpreted(x->end);
-    const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
-    bool whole = !cut, ended = false;
+    struct frame_join join = {.resolver = r, .record = record, .sample = s, .is_whole = !cut};
     interpreted_settle(x);
     /* Leaves space for the interpreter frames that are added before a native one. */
     struct frame *natives = &r->frames[s->frame_count + x->count];
     resolve_user(r, process, r->user, count, natives, count);
     if (x->is_counted)
         fit_counted(r, x, natives, count, !reason);
-    for (size_t i = 0; i < count && !ended; i++) {
-        const int evaluates = interpreters_evaluator(r->interpreters, natives[i].function);
-        const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames the record has */
-        size_t first, n = 0;
-        bool stays = false;
-        if (x->is_placed)
-            n = interpreted_take_placed(x, i, &first, &stays);
-        else if (!x->is_counted)
-            n = interpreted_take(x, i, &first);
-        else if (is_own)
-            n = interpreted_take_counted(x, &first);
-        if (n) {
-            if (stays && !is_part(r, natives[i].function))
-                r->frames[s->frame_count++] = natives[i];
-            whole &= add_interpreted(r, record->h.pid, first, n, s);
-            continue;
-        }
-        if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) &&
-            is_part(r, natives[i].function)) /* the frame of its function is present */
-            continue;
-        r->frames[s->frame_count++] = natives[i];
-        if (evaluates < 0)
-            continue;
-        /* An evaluator without interpreter frames makes the stack incomplete: the BPF side did not know the process
-         * yet, cannot read its interpreter, has walked another interpreter, or took another thread's idle state for
-         * this one's. Exception: a leaf evaluator may be about to create its first frame. */
-        whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
-        if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
-            s->frame_count--;
-            ended = true;
-        }
-    }
-    if (reason && !ended)
+
+    for (size_t i = 0; i < count && !join.is_ended; i++)
+        join_native_frame(&join, &natives[i], i);
+    if (reason && !join.is_ended)
         add_truncation_frame(s, r->frames, reason);
-    whole &= ended || interpreted_left(x) == 0;
-    whole &= add_interpreted(r, record->h.pid, x->taken, interpreted_left(x), s);
+
+    join.is_whole &= join.is_ended || interpreted_left(x) == 0;
+    join.is_whole &= add_interpreted(r, record->h.pid, x->taken, interpreted_left(x), s);
     if (cut)
         add_truncation_frame(s, r->frames, cut);
-    losses->count[LOSS_INTERPRETED] += !whole;
+    losses->count[LOSS_INTERPRETED] += !join.is_whole;
 }
 
 /* Adds the user stack. False: it is incomplete, and counted. */

@@ -98,6 +98,15 @@ struct sample_walk {
     bool is_at_code; /* the walk reached JIT code, which only the BPF side can walk */
 };
 
+/* How the walk of a sample stopped. */
+struct walk_stop {
+    int end;             /* enum unwind_end */
+    bool is_at_code;     /* see struct sample_walk */
+    uint8_t cfa;         /* enum unwind_cfa of the last step */
+    uint64_t missed;     /* the last address that was read, or could not be; 0: none */
+    uint64_t last_frame; /* in the format of cpu_sample.data; 0: the walk found no frame */
+};
+
 static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
 {
     struct sample_walk *w = context;
@@ -153,27 +162,52 @@ static bool is_too_short(const struct cpu_sample *record, const struct unwind_co
 
 /* Whether the missed address is on the stack that a signal handler interrupted, if the handler had its own stack and
  * nothing of the other one was copied. */
-static bool is_on_interrupted_stack(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
+static bool is_on_interrupted_stack(const struct unwind_copy *copy, const struct walk_stop *stop)
 {
-    return last_frame & CPU_FRAME_EXACT && !piece_contains(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
+    return stop->last_frame & CPU_FRAME_EXACT && !piece_contains(&copy->pieces[0], stop->missed) &&
+           copy->pieces[1].bytes == 0;
 }
 
 /* Whether the walk had to continue on the goroutine's stack, which Go's runtime left for the thread's own (g0): it was
  * not copied, or its location is incompletely known. */
-static bool is_on_goroutine_stack(const struct unwind_copy *copy, int end, uint64_t missed, uint8_t cfa)
+static bool is_on_goroutine_stack(const struct unwind_copy *copy, const struct walk_stop *stop)
 {
-    if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
+    if (stop->cfa == UNWIND_CFA_GOROUTINE && stop->end == UNWIND_END_UNSUPPORTED)
         return true;
-    return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) &&
-           !piece_contains(&copy->pieces[0], missed) && !piece_contains(&copy->pieces[1], missed);
+    return stop->end == UNWIND_END_BAD_READ && (stop->cfa == UNWIND_CFA_GOROUTINE || stop->cfa == UNWIND_CFA_FP) &&
+           !piece_contains(&copy->pieces[0], stop->missed) && !piece_contains(&copy->pieces[1], stop->missed);
+}
+
+/* Whether the walk stopped for something that the record does not contain, but that the BPF side will have once it has
+ * the table that it lacked. */
+static bool needs_bpf_side(const struct cpu_sample *record, const struct unwind_copy *copy,
+                           const struct walk_stop *stop)
+{
+    if (record->user_end != UNWIND_END_NO_TABLE && record->user_end != UNWIND_END_NO_PROCESS)
+        return false;
+    if (stop->is_at_code || is_on_goroutine_stack(copy, stop))
+        return true;
+    return stop->end == UNWIND_END_BAD_READ &&
+           (is_too_short(record, copy, stop->missed) || is_on_interrupted_stack(copy, stop));
+}
+
+/* How the sample's stack ends (enum unwind_end), from how the BPF side's walk and the walk of the copy ended. */
+static int choose_stack_end(const struct cpu_sample *record, const struct unwind_copy *copy,
+                            const struct walk_stop *stop)
+{
+    if (record->user_end == UNWIND_END_NOT_RUNNING && stop->end == UNWIND_END_BAD_READ &&
+        is_too_short(record, copy, stop->missed))
+        return UNWIND_END_TOO_DEEP;
+    if (needs_bpf_side(record, copy, stop))
+        return record->user_end;
+    return stop->end;
 }
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count)
 {
-    uint64_t missed = 0;
-    uint8_t cfa = UNWIND_CFA_NONE;
+    struct walk_stop stop = {.cfa = UNWIND_CFA_NONE};
     struct unwind_copy copy = {
         .registers = {.ip = record->stop_ip,
                       .sp = record->stop_sp,
@@ -181,24 +215,18 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
                       .lr = record->stop_lr,
                       .bx = record->stop_bx},
         .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
-        .ret_last = &missed,
-        .ret_cfa = &cfa,
+        .ret_last = &stop.missed,
+        .ret_cfa = &stop.cfa,
         .interpreted = interpreted,
         .frames_before = record->user_frames,
     };
     *ret_count = 0;
     if (!process || record->stack_bytes == 0 || !find_pieces(record, &copy))
         return record->user_end;
+
     struct sample_walk walk = {.process = process, .cache = cache, .walks_code = walks_code};
-    int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
-    if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
-        return UNWIND_END_TOO_DEEP;
-    const bool was_missing = record->user_end == UNWIND_END_NO_TABLE || record->user_end == UNWIND_END_NO_PROCESS;
-    if (was_missing && (walk.is_at_code || is_on_goroutine_stack(&copy, end, missed, cfa)))
-        return record->user_end;
-    if (end == UNWIND_END_BAD_READ && was_missing &&
-        (is_too_short(record, &copy, missed) ||
-         (*ret_count > 0 && is_on_interrupted_stack(&copy, missed, ret_frames[*ret_count - 1]))))
-        return record->user_end;
-    return end;
+    stop.end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+    stop.is_at_code = walk.is_at_code;
+    stop.last_frame = *ret_count > 0 ? ret_frames[*ret_count - 1] : 0;
+    return choose_stack_end(record, &copy, &stop);
 }
