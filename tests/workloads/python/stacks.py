@@ -18,7 +18,7 @@ def spin():
     ready.release()
     while not gate:
         pass
-    while not os.path.exists(gate):
+    while not os.access(gate, os.F_OK):  # a C function: adds no Python frame
         time.sleep(0.01)
     for _ in range(FIRINGS):
         os.getppid()
