@@ -26,8 +26,7 @@ struct batch {
     size_t count, capacity;
     size_t held; /* number of entries at the end that belong to the next batch */
     uint64_t began_ns;
-    uint64_t newest_sample_ns; /* newest record from a ring since batch_begin */
-    bool is_cut;               /* a ring had more records than fit */
+    uint64_t cut_ns; /* the earliest batch_cut_at since batch_begin; UINT64_MAX: none */
 };
 
 int batch_new(size_t max_bytes, struct batch **ret)
@@ -39,6 +38,7 @@ int batch_new(size_t max_bytes, struct batch **ret)
     if (max_bytes < RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
         return -EINVAL;
     b->max_bytes = max_bytes;
+    b->cut_ns = UINT64_MAX;
     b->data = mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->data == MAP_FAILED) {
         b->data = NULL;
@@ -153,8 +153,7 @@ void batch_begin(struct batch *b, uint64_t now_ns)
     size_t held = b->held, used_bytes = 0;
 
     b->began_ns = now_ns;
-    b->newest_sample_ns = 0;
-    b->is_cut = false;
+    b->cut_ns = UINT64_MAX;
     if (!held) {
         batch_clear(b);
         return;
@@ -175,7 +174,7 @@ void batch_begin(struct batch *b, uint64_t now_ns)
 
 void batch_end(struct batch *b, uint64_t now_ns)
 {
-    uint64_t end_ns = b->is_cut && b->newest_sample_ns < b->began_ns ? b->newest_sample_ns + 1 : b->began_ns;
+    uint64_t end_ns = b->cut_ns < b->began_ns ? b->cut_ns + 1 : b->began_ns;
     size_t bytes = 0;
 
     sort_by_time(b);
@@ -198,12 +197,14 @@ size_t batch_count(const struct batch *b)
 int batch_add_bytes(struct batch *b, const void *data, size_t size)
 {
     const struct record_header *header = data;
-    int r = size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
 
-    if (r == 0 && header->time_ns > b->newest_sample_ns)
-        b->newest_sample_ns = header->time_ns;
-    b->is_cut |= !batch_takes_samples(b);
-    return r;
+    return size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
+}
+
+void batch_cut_at(struct batch *b, uint64_t newest_ns)
+{
+    if (newest_ns < b->cut_ns)
+        b->cut_ns = newest_ns;
 }
 
 bool batch_takes_samples(const struct batch *b)

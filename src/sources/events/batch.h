@@ -32,6 +32,10 @@ int batch_add(struct batch *b, const struct record_header *header);
  * bytes. */
 int batch_add_bytes(struct batch *b, const void *data, size_t size);
 
+/* A ring of samples holds more records than this batch takes; `newest_ns` is the time of the newest one that it gave.
+ * Later records of all sources wait for the next batch. */
+void batch_cut_at(struct batch *b, uint64_t newest_ns);
+
 /* Reserves a zeroed record that the caller fills in place, with only header->size_bytes set. `size_bytes` is rounded
  * up to 8. NULL: full. */
 void *batch_reserve(struct batch *b, size_t size_bytes);
@@ -48,7 +52,7 @@ size_t batch_max_bytes(const struct batch *b);
 void batch_begin(struct batch *b, uint64_t now_ns);
 
 /* Closes the batch: sorts by time_ns (stable) and holds back records that arrived after batch_begin, and records newer
- * than every sample of a ring that was not drained completely. At most a quarter of the capacity is held back,
+ * than what a ring gave that was not drained completely (batch_cut_at). At most a quarter of the capacity is held back,
  * otherwise nothing, so that the pipeline always makes progress. Nothing is held back either when a record lies in the
  * future: its clock is then not ours. */
 void batch_end(struct batch *b, uint64_t now_ns);

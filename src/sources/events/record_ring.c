@@ -9,11 +9,14 @@
 static int add_record_to_batch(void *context, void *data, size_t size)
 {
     struct record_ring *r = context;
+    const struct record_header *header = data;
     const int error = batch_add_bytes(r->batch, data, size);
     if (error == -EBADMSG)
         r->malformed++;
     else if (error < 0)
         r->batch_full++;
+    else if (header->time_ns > r->newest_ns)
+        r->newest_ns = header->time_ns;
     return batch_takes_samples(r->batch) ? 0 : -ENOSPC;
 }
 
@@ -37,8 +40,11 @@ int record_ring_poll_fd(const struct record_ring *r)
 int record_ring_drain(struct record_ring *r, struct batch *batch)
 {
     r->batch = batch;
+    r->newest_ns = 0;
     const int error = ring_buffer__consume(r->ring);
     r->batch = NULL;
+    if (error == -ENOSPC && r->newest_ns)
+        batch_cut_at(batch, r->newest_ns);
     return error < 0 && error != -ENOSPC ? error : 0;
 }
 

@@ -12,6 +12,7 @@ struct ring_buffer;
 struct record_ring {
     struct ring_buffer *ring; /* NULL: not open */
     struct batch *batch;      /* set only during a drain */
+    uint64_t newest_ns;       /* of the records of this drain; 0: none yet */
     uint64_t batch_full, malformed;
 };
 

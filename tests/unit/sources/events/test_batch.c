@@ -106,6 +106,7 @@ static void test_events_after_unread_samples_wait(void **state)
     batch_begin(b, 1 << 30);
     while (batch_takes_samples(b))
         add_sample(b, ++time_ns);
+    batch_cut_at(b, time_ns);
     add_exit(b, 1, 1);
     add_exit(b, time_ns + 1, 2);
     add_exit(b, time_ns + 2, 3);
@@ -120,6 +121,25 @@ static void test_events_after_unread_samples_wait(void **state)
     assert_int_equal(batch_get(b, 0)->pid, 2);
     assert_int_equal(batch_get(b, 1)->pid, 0);
     assert_int_equal(batch_get(b, 2)->pid, 3);
+    batch_free(b);
+}
+
+/* A later record of another ring says nothing of the samples that are left in the first one. */
+static void test_cut_of_the_older_ring_decides(void **state)
+{
+    struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
+    uint64_t time_ns = 0;
+
+    (void)state;
+    batch_begin(b, 1 << 30);
+    while (batch_takes_samples(b))
+        add_sample(b, ++time_ns);
+    batch_cut_at(b, time_ns);
+    add_sample(b, time_ns + 5);
+    batch_cut_at(b, time_ns + 5);
+    add_exit(b, time_ns + 3, 1);
+    batch_end(b, 1 << 30);
+    assert_int_equal(batch_count(b), time_ns);
     batch_free(b);
 }
 
@@ -241,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_sort_is_by_time_and_stable),
         cmocka_unit_test(test_records_written_during_fill_wait),
         cmocka_unit_test(test_events_after_unread_samples_wait),
+        cmocka_unit_test(test_cut_of_the_older_ring_decides),
         cmocka_unit_test(test_slow_consumer_makes_progress),
         cmocka_unit_test(test_full_batch),
         cmocka_unit_test(test_reserved_records_are_rounded_and_zero),
