@@ -318,7 +318,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 {
     __u32 tid = task->pid, state = task_wait_state(task);
     if (!is_monitored(task) || state & TASK_DEAD) {
-        if (filter_cgroups || filter_commands || filter_users || leaves_out || state & TASK_DEAD)
+        if (filter.cgroups || filter.commands || filter.users || leaves_out || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
         if (leaves_out) /* the rule lookup costs time, too */
             stat->run_time_ns += bpf_ktime_get_ns() - now;

@@ -1,6 +1,6 @@
 /* The cgroup of a task, in the hierarchy that identifies jobs on this host (enum cpu_cgroups); every cgroup ID in a
  * record refers to it. User space selects the hierarchy when it loads the program
- * (src/sources/sampling/cpu_filters.h). */
+ * (src/sources/sampling/task_filters.h). */
 #pragma once
 
 #include "probes/common/vmlinux.h"

@@ -5,27 +5,12 @@
 
 #include "probes/common/filter.bpf.h"
 #include "probes/common/sampling.bpf.h"
-#include "probes/sampling_rule.h"
+#include "probes/common/sampling_rule_tables.bpf.h"
 
 const volatile __u32 sampling_rule_kinds = 0; /* bit set of enum sampling_rule_key_kind; 0: no rules */
 
 /* Sampled ticks out of SAMPLING_RULE_ALWAYS, by rule; the last used element is for tasks without a rule. */
 const volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
-
-/* Updated at run time: cgroups come and go. */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, SAMPLING_RULE_KEYS_MAX);
-    __type(key, struct sampling_rule_key);
-    __type(value, __u32);
-} sampling_rule_keys SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, SAMPLING_RULES_MAX + 1);
-    __type(key, __u32);
-    __type(value, struct sampling_rule_count);
-} sampling_rule_counts SEC(".maps");
 
 static __always_inline __u32 sampling_rule_earlier(const struct sampling_rule_key *key, __u32 than)
 {

@@ -9,15 +9,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "probes/go_labels.h"
+#include "probes/context/context_tables.bpf.h"
 #include "probes/unwind/unwind_sample.bpf.h"
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, GO_LABELS_PROCESSES_MAX);
-    __type(key, __u32);
-    __type(value, struct go_labels_layout);
-} go_labels SEC(".maps");
 
 struct go_string {
     __u64 text, bytes;

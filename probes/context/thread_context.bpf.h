@@ -8,17 +8,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "probes/context/context_tables.bpf.h"
 #include "probes/link.h"
-#include "probes/thread_context.h"
 
 #define CONTEXT_STATIC_TLS_MAX (1ULL << 32) /* TLS offsets below the thread pointer are negative, addresses are not */
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, THREAD_CONTEXT_PROCESSES_MAX);
-    __type(key, __u32);
-    __type(value, struct thread_context_place);
-} thread_contexts SEC(".maps");
 
 struct thread_context_scratch {
     struct link_ids ids; /* first member: compilers take the address of another member before the test for NULL, which

@@ -4,6 +4,7 @@
  * PYTHON_MAX_THREADS threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_EMITTED code objects. */
 #pragma once
 
+#include "probes/interpreter/emitted_codes.bpf.h"
 #include "probes/interpreter/python_threads.bpf.h"
 
 #define PYTHON_MAX_EMITTED  128
@@ -11,14 +12,6 @@
 #define PYTHON_OBJECT_WORDS 14
 /* Records are sorted by time: this backdates a code object's record before every sample that may rely on it. */
 #define PYTHON_EMITTED_AHEAD_NS 10000000
-
-/* A code object whose slot was overwritten, by another one or by user space, is emitted again. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, PYTHON_EMITTED_MAX);
-    __type(key, __u32);
-    __type(value, __u64);
-} python_emitted SEC(".maps");
 
 /* ---- metadata of a code object ---- */
 

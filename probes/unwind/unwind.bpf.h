@@ -64,8 +64,8 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 }
 
 #include "probes/cpu.h"
-#include "probes/unwind/unwind_maps.h"
 #include "probes/unwind/unwind_step.h"
+#include "probes/unwind/unwind_tables.bpf.h"
 
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
@@ -151,37 +151,6 @@ struct {
     __type(key, __u32);
     __type(value, struct unwind_scratch);
 } unwind_scratch SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 1); /* set at load */
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, __u32);
-    __type(value, struct unwind_process);
-} unwind_processes SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 1); /* set at load */
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, struct unwind_chunk_key);
-    __type(value, struct unwind_chunk);
-} unwind_chunks SEC(".maps");
-
-struct unwind_object_map {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(map_flags, BPF_F_INNER_MAP); /* objects differ in size */
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __uint(value_size, UNWIND_VALUE_BYTES);
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-    __uint(max_entries, UNWIND_MAX_OBJECTS);
-    __type(key, __u32);
-    __array(values, struct unwind_object_map);
-} unwind_objects SEC(".maps");
 
 /* Rules found recently, by address: the same return addresses recur in sample after sample. */
 #define UNWIND_CACHE_ENTRIES 512

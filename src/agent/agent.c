@@ -28,7 +28,6 @@
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
 #define WAIT_FLUSH_TICKS     5 /* seconds between flushes of waits in progress: the length of a slot */
-#define SAMPLE_WAIT_NS       1000000ull
 #define MEMORY_TICKS         5 /* seconds between memory measurements while memory is ample; one takes 1 ms */
 #define MEMORY_WARNING_NS    (60 * 1000000000ull)
 #define SAMPLING_RULES_PROBE "sampling rules"
@@ -130,7 +129,7 @@ static bool measure_memory(struct agent *a)
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
-                              .waits = pipeline_waits(a->pipeline).recorded,
+                              .waits = pipeline_waits_given(a->pipeline),
                               .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
@@ -150,9 +149,9 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 static void update_monitored(struct agent *a, uint64_t now_ns)
 {
     /* A lower rate increases the weight of samples, so monitoring continues while detail is shed. */
-    windows_observe(a->windows, a->config.profile_enabled, now_ns);
+    windows_observe(a->windows, config_bool(&a->config, "profile.enabled"), now_ns);
     if (a->waits)
-        windows_observe(a->waits, pipeline_monitors_waits(a->pipeline), now_ns);
+        windows_observe(a->waits, pipeline_monitors(a->pipeline, "offcpu"), now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
@@ -182,7 +181,7 @@ static bool every_second(void *context)
     const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
     keep_budget(a, helper_cpu_ns);
     if (a->waits && ++a->waits_ticks % WAIT_FLUSH_TICKS == 0)
-        pipeline_flush_waits(a->pipeline);
+        pipeline_flush(a->pipeline);
     sampling_pods_follow(&a->sampling_pods, &a->rules, a->pipeline);
     publish_stats(a, helper_cpu_ns);
     if (a->profile_export)
@@ -227,6 +226,11 @@ static void report_sampling_rules(const struct sampling_rules *rules, const stru
     entry->attached = true;
 }
 
+static bool records_samples(const struct config *config)
+{
+    return config_bool(config, "profile.enabled") || config_bool(config, "off_cpu.enabled");
+}
+
 static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
 {
     struct sampling_rules rules;
@@ -234,23 +238,19 @@ static int attach(const struct config *config, void *context, struct attach_repo
     config_sampling_rules(config, &rules);
     (void)config_pod_labels(config, pod_labels); /* validated when the configuration was loaded */
     struct pipeline_options options = {
-        .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
-                    .rules = rules.count ? &rules : NULL,
-                    .ring_bytes = config->budget_memory_bytes / 16,
-                    .table_bytes = config->budget_memory_bytes / 4,
-                    .links = config->links_enabled,
-                    .time = !config->off_cpu_enabled  ? PROFILE_CPU_TIME
-                            : config->profile_enabled ? PROFILE_WALL_TIME
-                                                      : PROFILE_OFF_CPU_TIME,
-                    .sample_wait_ns = SAMPLE_WAIT_NS},
+        .config = config,
+        .sample_hz = (uint32_t)config->profile_rate_hz,
+        .rules = rules.count ? &rules : NULL,
+        .ring_bytes = config->budget_memory_bytes / 16,
+        .table_bytes = config->budget_memory_bytes / 4,
         .memory_bytes = config->budget_memory_bytes,
         .cri_socket = config->kubernetes_cri_socket,
         .pod_labels = pod_labels,
     };
     struct pipeline_sink sink = {
         .context = context,
-        .sample = config->profile_enabled || config->off_cpu_enabled ? take_sample : NULL,
-        .request = config->requests_enabled ? take_request : NULL,
+        .sample = records_samples(config) ? take_sample : NULL,
+        .request = config_bool(config, "requests.enabled") ? take_request : NULL,
     };
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
@@ -275,14 +275,14 @@ int agent_try(const struct config *config, struct attach_report *report)
 static int new_windows(struct agent *a)
 {
     const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32,
-                   waits_bytes = a->config.off_cpu_enabled ? bytes / 2 : 0;
+                   waits_bytes = config_bool(&a->config, "off_cpu.enabled") ? bytes / 2 : 0;
     int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
                                                   .slots = SLOTS,
                                                   .period_ns = 1000000000ull / a->clock_hz,
                                                   .max_bytes = bytes - waits_bytes,
                                                   .detail_max_bytes = memory / 32},
                         &a->windows);
-    if (r < 0 || !a->config.off_cpu_enabled)
+    if (r < 0 || !config_bool(&a->config, "off_cpu.enabled"))
         return r;
     r = windows_new(
         &(struct windows_options){
@@ -438,7 +438,7 @@ static struct budget copy_budget(struct agent *a)
 /* The number of rules, plus one for threads that match no rule. */
 static size_t sampling_rule_count(const struct agent *a)
 {
-    return a->rules.count && (a->config.profile_enabled || a->config.off_cpu_enabled) ? a->rules.count + 1 : 0;
+    return a->rules.count && records_samples(&a->config) ? a->rules.count + 1 : 0;
 }
 
 struct sampling_rule_line {
@@ -532,7 +532,9 @@ int agent_metrics(void *agent, struct metric_set *set)
 /* The current rate, which may be below the configured one. */
 static double current_sample_hz(const struct agent *a, enum source_detail detail)
 {
-    return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
+    return config_bool(&a->config, "profile.enabled")
+               ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail)
+               : 0;
 }
 
 static void put_sampling_rules(const struct agent *a, const struct agent_stats *stats, enum source_detail detail,
@@ -544,7 +546,8 @@ static void put_sampling_rules(const struct agent *a, const struct agent_stats *
         buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
         buf_put_json_string(out, line.name);
         buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
-                   a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
+                   config_bool(&a->config, "profile.enabled") ? (double)line.hz / source_detail_samples_every(detail)
+                                                              : 0.0,
                    line.stats->found ? "true" : "false", (unsigned long long)line.stats->samples,
                    (unsigned long long)line.stats->ticks);
     }

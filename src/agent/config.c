@@ -1,5 +1,5 @@
-/* Configuration from YAML and command line options: see config.h. libyaml events give every error its line and key. */
-#include "agent/config.h"
+/* The table of keys, and values by key: see config.h. */
+#include "agent/config_private.h"
 
 #include "base/address.h"
 #include "base/cleanup.h"
@@ -10,103 +10,68 @@
 #include "resolve/process/pods.h"
 #include "sources/sampling/sampling_rules.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <yaml.h>
 
-enum key_type {
-    KEY_BOOL,
-    KEY_INTEGER,
-    KEY_PERCENT,
-    KEY_SIZE,
-    KEY_ADDRESS,
-    KEY_HOSTS,
-    KEY_CHOICE,
-    KEY_URL,
-    KEY_TEXT,
-    KEY_SECRET,
-    KEY_SAMPLING_RULES,
-    KEY_LABELS
-};
+#define SHOWN_MAX 60            /* bytes of an invalid value in a message */
+#define NOT_SHOWN "(not shown)" /* shown for a secret; not a valid secret itself */
 
-struct key {
-    const char *name;
-    enum key_type type;
-    size_t offset, size;
-    double min, max;
-    const char *allowed; /* in prose; for KEY_CHOICE the words, separated by ", " */
-    const char *help;
-};
+#define FIELD(f)  offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
-#define SHOWN_MAX   60            /* bytes of an invalid value in a message */
-#define KNOWN_BYTES 640           /* of the names of all keys */
-#define NOT_SHOWN   "(not shown)" /* shown for a secret; not a valid secret itself */
-
-#define FIELD(f)    offsetof(struct config, f), sizeof(((struct config *)0)->f)
-
-static const struct key keys[] = {
-    {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
-    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000",
+static const struct setting core_keys[] = {
+    {"profile.rate", SETTING_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000",
      "CPU samples per second and CPU; 0: only where profile.sampling_rules match"},
-    {"profile.sampling_rules", KEY_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
+    {"profile.sampling_rules", SETTING_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
      "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0",
      "processes to sample at other rates; the first matching rule applies"},
-    {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false",
-     "watch HTTP requests at the sockets"},
-    {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false",
-     "attach to programs that trace requests with libsonde, to link samples to requests"},
-    {"off_cpu.enabled", KEY_BOOL, FIELD(off_cpu_enabled), 0, 0, "true or false",
-     "also record where threads wait, for what and how long"},
-    {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%",
-     "CPU limit of Sonde, including its BPF programs"},
-    {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB",
-     "memory limit of Sonde, including BPF maps"},
-    {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+    {"budget.cpu", SETTING_PERCENT, FIELD(budget_cpu_share), 0.0001, 1,
+     "a share of the machine, 0.01% to 100%, such as 1%", "CPU limit of Sonde, including its BPF programs"},
+    {"budget.memory", SETTING_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12,
+     "a size of at least 48MiB, such as 64MiB", "memory limit of Sonde, including BPF maps"},
+    {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
      "where the page is served"},
-    {"page.allowed_hosts", KEY_HOSTS, FIELD(page_allowed_hosts), 0, 0,
+    {"page.allowed_hosts", SETTING_HOSTS, FIELD(page_allowed_hosts), 0, 0,
      "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080",
      "additional host names that browsers may use (reverse proxies)"},
-    {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0,
+    {"otlp.profiles_endpoint", SETTING_URL, FIELD(otlp_profiles_endpoint), 0, 0,
      "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing",
      "where profiles are sent to, as OTLP"},
-    {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
+    {"otlp.protocol", SETTING_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
      "protocol of the receiver; a gRPC URL has no path: http://collector:4317"},
-    {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
+    {"otlp.interval", SETTING_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
      "time span of one exported profile"},
-    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "compression of packets"},
-    {"otlp.timestamp_resolution", KEY_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
+    {"otlp.compression", SETTING_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "compression of packets"},
+    {"otlp.timestamp_resolution", SETTING_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
      "resolution of sample timestamps; none: equal samples are only counted"},
-    {"otlp.system_names", KEY_BOOL, FIELD(otlp_system_names), 0, 0, "true or false",
+    {"otlp.system_names", SETTING_BOOL, FIELD(otlp_system_names), 0, 0, "true or false",
      "also send linker (mangled) names of functions where they differ (C++, Rust)"},
-    {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000",
+    {"otlp.timeout", SETTING_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000",
      "timeout of one attempt to deliver a packet"},
-    {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded",
+    {"otlp.headers", SETTING_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded",
      "HTTP headers sent with each packet; never shown"},
-    {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path",
+    {"otlp.certificate", SETTING_TEXT, FIELD(otlp_certificate), 0, 0, "a path",
      "file of trusted CA certificates, instead of the system's"},
-    {"otlp.client_certificate", KEY_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
+    {"otlp.client_certificate", SETTING_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
      "file of the client certificate"},
-    {"otlp.client_key", KEY_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of the client certificate's key"},
-    {"kubernetes.cri_socket", KEY_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
+    {"otlp.client_key", SETTING_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of the client certificate's key"},
+    {"kubernetes.cri_socket", SETTING_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
      "socket of the container runtime, queried for pod names; nothing: the default paths"},
-    {"kubernetes.pod_labels", KEY_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
+    {"kubernetes.pod_labels", SETTING_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
      "names of labels, 16 at most, of at most 111 bytes each, separated by commas, such as app.kubernetes.io/name,tier",
      "pod labels to attach to samples"},
-    {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
+    {"log.level", SETTING_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
 };
 
-static const size_t key_count = sizeof(keys) / sizeof(keys[0]);
-_Static_assert(sizeof(keys) / sizeof(keys[0]) <= 32, "bits of config.inherited");
+#define CORE_KEYS array_size(core_keys)
+_Static_assert(CORE_KEYS <= 32, "bits of config.inherited");
 
 void config_defaults(struct config *c)
 {
     *c = (struct config){
-        .profile_enabled = true,
         .profile_rate_hz = CONFIG_RATE_HZ,
-        .requests_enabled = true,
         .budget_cpu_share = 0.01,
         .budget_memory_bytes = 64 << 20,
         .page_listen = "127.0.0.1:7070",
@@ -118,14 +83,106 @@ void config_defaults(struct config *c)
         .otlp_interval_s = 60,
         .log_level = "info",
     };
+    for (size_t i = 0; all_signals[i]; i++) {
+        assert(all_signals[i]->settings_bytes <= CONFIG_SIGNAL_BYTES);
+        if (all_signals[i]->settings_bytes)
+            memcpy(c->signals[i], all_signals[i]->defaults, all_signals[i]->settings_bytes);
+    }
 }
 
-static const struct key *find_key(const char *name)
+/* The keys of signals, which may be hidden, then those of the core. False: past the end. */
+static bool raw_key(size_t number, struct config_key *ret)
 {
-    for (size_t i = 0; i < key_count; i++)
-        if (strcmp(keys[i].name, name) == 0)
-            return &keys[i];
-    return NULL;
+    size_t first = 0;
+    for (size_t i = 0; all_signals[i]; i++) {
+        size_t count = 0;
+        while (all_signals[i]->settings && all_signals[i]->settings[count].key)
+            count++;
+        if (number < first + count) {
+            *ret = (struct config_key){&all_signals[i]->settings[number - first], number, i};
+            return true;
+        }
+        first += count;
+    }
+    if (number >= first + CORE_KEYS)
+        return false;
+    *ret = (struct config_key){&core_keys[number - first], number, SIZE_MAX};
+    return true;
+}
+
+static bool is_same_section(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, ".");
+    return length == strcspn(b, ".") && strncmp(a, b, length) == 0;
+}
+
+/* Key number `i` that files may set, where the keys of one section follow each other. */
+static bool listed_key(size_t i, struct config_key *ret)
+{
+    struct config_key first, other;
+    size_t listed = 0;
+    for (size_t n = 0; raw_key(n, &first); n++) {
+        bool is_first = true;
+        for (size_t m = 0; m < n && is_first && raw_key(m, &other); m++)
+            is_first = !is_same_section(other.setting->key, first.setting->key);
+        for (size_t m = n; is_first && raw_key(m, ret); m++)
+            if (is_same_section(ret->setting->key, first.setting->key) && ret->setting->help && listed++ == i)
+                return true;
+    }
+    return false;
+}
+
+bool config_find_key(const char *name, struct config_key *ret)
+{
+    for (size_t i = 0; raw_key(i, ret); i++)
+        if (strcmp(ret->setting->key, name) == 0)
+            return true;
+    return false;
+}
+
+static void *field_of(const struct config *c, const struct config_key *k)
+{
+    return (char *)(k->signal == SIZE_MAX ? (const unsigned char *)c : c->signals[k->signal]) + k->setting->offset;
+}
+
+const void *config_signal(const struct config *c, const struct signal *signal)
+{
+    if (!signal->settings_bytes)
+        return NULL;
+    for (size_t i = 0; c && all_signals[i]; i++)
+        if (all_signals[i] == signal)
+            return c->signals[i];
+    return signal->defaults;
+}
+
+void config_enable_signals(struct config *c, bool enabled)
+{
+    for (size_t i = 0; all_signals[i]; i++)
+        if (all_signals[i]->settings_bytes)
+            ((struct signal_settings *)(void *)c->signals[i])->enabled = enabled;
+}
+
+static void *known_field(const struct config *c, const char *key, enum setting_type type)
+{
+    struct config_key k;
+    const bool is_known = config_find_key(key, &k);
+    assert(is_known && k.setting->type == type);
+    return is_known ? field_of(c, &k) : NULL;
+}
+
+bool config_bool(const struct config *c, const char *key)
+{
+    return *(const bool *)known_field(c, key, SETTING_BOOL);
+}
+
+void config_put_bool(struct config *c, const char *key, bool value)
+{
+    *(bool *)known_field(c, key, SETTING_BOOL) = value;
+}
+
+void config_put_duration(struct config *c, const char *key, uint64_t value_ns)
+{
+    *(uint64_t *)known_field(c, key, SETTING_DURATION) = value_ns;
 }
 
 /* Whether `value` is one of the words of "a, b, c". */
@@ -206,50 +263,56 @@ static bool is_plain(const char *value)
 }
 
 /* Whether the value is free text, limited by the field size. */
-static bool is_text(const struct key *k)
+static bool is_text(const struct setting *k)
 {
-    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_SAMPLING_RULES || k->type == KEY_URL ||
-           k->type == KEY_TEXT || k->type == KEY_SECRET || k->type == KEY_LABELS;
+    return k->type == SETTING_ADDRESS || k->type == SETTING_HOSTS || k->type == SETTING_SAMPLING_RULES ||
+           k->type == SETTING_URL || k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_LABELS;
 }
 
-static bool set_key(struct config *c, const struct key *k, const char *value)
+static bool set_key(struct config *c, const struct config_key *key, const char *value)
 {
-    void *field = (char *)c + k->offset;
+    const struct setting *k = key->setting;
+    void *field = field_of(c, key);
     switch (k->type) {
-    case KEY_BOOL:
+    case SETTING_BOOL:
         *(bool *)field = strcmp(value, "true") == 0;
         return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
-    case KEY_INTEGER:
+    case SETTING_INTEGER:
         return units_parse_integer(value, (int64_t)k->min, (int64_t)k->max, field) == 0;
-    case KEY_PERCENT:
+    case SETTING_PERCENT:
         return units_parse_percent(value, field) == 0 && *(double *)field >= k->min && *(double *)field <= k->max;
-    case KEY_SIZE: {
+    case SETTING_SIZE: {
         uint64_t *bytes = field;
         return units_parse_size_bytes(value, bytes) == 0 && *bytes >= (uint64_t)k->min && *bytes <= (uint64_t)k->max;
     }
-    case KEY_CHOICE:
-    case KEY_ADDRESS:
-    case KEY_HOSTS:
-    case KEY_URL:
-    case KEY_TEXT:
-    case KEY_SECRET:
-    case KEY_SAMPLING_RULES:
-    case KEY_LABELS:
-        if (k->type == KEY_LABELS && !pods_check_keys(value))
+    case SETTING_DURATION: {
+        uint64_t *ns = field;
+        return units_parse_duration_ns(value, ns) == 0 && *ns >= (uint64_t)k->min && *ns <= (uint64_t)k->max;
+    }
+    case SETTING_CHOICE:
+    case SETTING_ADDRESS:
+    case SETTING_HOSTS:
+    case SETTING_URL:
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+    case SETTING_SAMPLING_RULES:
+    case SETTING_LABELS:
+        if (k->type == SETTING_LABELS && !pods_check_keys(value))
             return false;
-        if (k->type == KEY_URL && value[0] && !is_url(value))
+        if (k->type == SETTING_URL && value[0] && !is_url(value))
             return false;
-        if ((k->type == KEY_TEXT || k->type == KEY_SECRET || k->type == KEY_SAMPLING_RULES) && !is_plain(value))
+        if ((k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_SAMPLING_RULES) &&
+            !is_plain(value))
             return false;
-        if (k->type == KEY_SECRET && strcmp(value, NOT_SHOWN) == 0)
+        if (k->type == SETTING_SECRET && strcmp(value, NOT_SHOWN) == 0)
             return false;
-        if (k->type == KEY_CHOICE && !is_choice(k->allowed, value))
+        if (k->type == SETTING_CHOICE && !is_choice(k->allowed, value))
             return false;
-        if (k->type == KEY_ADDRESS && !is_address(value))
+        if (k->type == SETTING_ADDRESS && !is_address(value))
             return false;
-        if (k->type == KEY_HOSTS && find_bad_host(value, &(int){0}))
+        if (k->type == SETTING_HOSTS && find_bad_host(value, &(int){0}))
             return false;
-        if (k->type == KEY_SAMPLING_RULES && find_bad_sampling_rule(value, &(int){0}))
+        if (k->type == SETTING_SAMPLING_RULES && find_bad_sampling_rule(value, &(int){0}))
             return false;
         memcpy(field, value, strlen(value) + 1);
         return true;
@@ -257,56 +320,58 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
     return false;
 }
 
-/* Lists the keys that begin with `prefix`, as "a, b, c". */
-static void list_keys(const char *prefix, char *out, size_t size)
+void config_list_keys(const char *prefix, char *out, size_t size)
 {
     size_t used = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < key_count; i++)
-        if (strncmp(keys[i].name, prefix, strlen(prefix)) == 0 && used < size)
-            used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", keys[i].name);
+    struct config_key k;
+    for (size_t i = 0; listed_key(i, &k); i++)
+        if (strncmp(k.setting->key, prefix, strlen(prefix)) == 0 && used < size)
+            used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", k.setting->key);
 }
 
 static void drop_inherited(struct config *c)
 {
     struct config defaults;
     config_defaults(&defaults);
-    for (size_t i = 0; i < key_count; i++)
+    for (size_t i = 0; i < CORE_KEYS; i++)
         if (c->inherited >> i & 1)
-            memcpy((char *)c + keys[i].offset, (char *)&defaults + keys[i].offset, keys[i].size);
+            memcpy((char *)c + core_keys[i].offset, (char *)&defaults + core_keys[i].offset, core_keys[i].size);
     c->inherited = 0;
 }
 
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
                      char error[CONFIG_ERROR_BYTES])
 {
-    const struct key *k = find_key(name);
-    if (!k) {
-        char known[KNOWN_BYTES];
-        list_keys("", known, sizeof(known));
+    struct config_key key;
+    if (!config_find_key(name, &key) || !key.setting->help) {
+        char known[CONFIG_KNOWN_BYTES];
+        config_list_keys("", known, sizeof(known));
         snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
         return -EINVAL;
     }
+    const struct setting *k = key.setting;
     if (is_text(k) && strlen(value) >= k->size) {
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are too many; allowed: %zu", where, name, strlen(value),
                  k->size - 1);
         return -EINVAL;
     }
-    if (!set_key(c, k, value) && (k->type == KEY_SECRET || k->type == KEY_URL)) {
+    if (!set_key(c, &key, value) && (k->type == SETTING_SECRET || k->type == SETTING_URL)) {
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: the value is not allowed; allowed: %s", where, name, k->allowed);
         return -EINVAL;
     }
-    if (!set_key(c, k, value)) {
+    if (!set_key(c, &key, value)) {
         int length = SHOWN_MAX;
-        const char *bad = k->type == KEY_HOSTS            ? find_bad_host(value, &length)
-                          : k->type == KEY_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
-                                                          : NULL;
+        const char *bad = k->type == SETTING_HOSTS            ? find_bad_host(value, &length)
+                          : k->type == SETTING_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
+                                                              : NULL;
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name,
                  length < SHOWN_MAX ? length : SHOWN_MAX, bad ? bad : value, k->allowed);
         return -EINVAL;
     }
-    c->inherited &= ~(1u << (k - keys));
-    if (k->type == KEY_URL)
+    if (key.signal == SIZE_MAX)
+        c->inherited &= ~(1u << (k - core_keys));
+    if (k->type == SETTING_URL)
         drop_inherited(c);
     return 0;
 }
@@ -376,7 +441,9 @@ static void inherit(struct config *c, const char *variable, const char *name, co
     if (!c->otlp_profiles_endpoint[0])
         return;
     set_from_environment(c, variable, name, value, error);
-    c->inherited |= 1u << (find_key(name) - keys);
+    struct config_key key;
+    if (config_find_key(name, &key))
+        c->inherited |= 1u << (key.setting - core_keys);
 }
 
 /* Disables an endpoint that the protocol cannot use and reports why: a URL valid for HTTP may be invalid for gRPC. */
@@ -431,166 +498,43 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
     return r;
 }
 
-/* State of the YAML event reader. */
-struct reader {
-    struct config *config;
-    const char *path;
-    char *error;
-    char section[64]; /* "budget" */
-    char key[64];     /* "cpu", while its value is expected */
-    int depth;        /* of nested mappings */
-    bool seen[sizeof(keys) / sizeof(keys[0])];
-};
-
-static int read_error(struct reader *r, size_t line, const char *what)
-{
-    snprintf(r->error, CONFIG_ERROR_BYTES, "%s:%zu: %s", r->path, line + 1, what);
-    return -EINVAL;
-}
-
-/* Reads a scalar: at depth 1 or 2, keys and values alternate. */
-static int read_scalar(struct reader *r, const yaml_event_t *event)
-{
-    const char *text = (const char *)event->data.scalar.value;
-    size_t line = event->start_mark.line;
-    if (strlen(text) != event->data.scalar.length)
-        return read_error(r, line, "a NUL byte");
-    if (r->depth == 0)
-        return read_error(r, line, "expected sections such as 'budget:', not a plain value");
-    if (!r->key[0]) {
-        if (strlen(text) >= sizeof(r->key) || !text[0])
-            return read_error(r, line, "a key is empty or too long");
-        snprintf(r->key, sizeof(r->key), "%s", text);
-        return 0;
-    }
-    char name[160], where[300];
-    snprintf(name, sizeof(name), "%s%s%s", r->section, r->section[0] ? "." : "", r->key);
-    snprintf(where, sizeof(where), "%.200s:%zu", r->path, line + 1);
-    r->key[0] = '\0';
-    int error = config_set_value(r->config, where, name, text, r->error);
-    if (error < 0)
-        return error;
-    bool *seen = &r->seen[find_key(name) - keys];
-    if (*seen) {
-        snprintf(r->error, CONFIG_ERROR_BYTES, "%s: %s is set twice", where, name);
-        return -EINVAL;
-    }
-    *seen = true;
-    return 0;
-}
-
-static int read_mapping_start(struct reader *r, const yaml_event_t *event)
-{
-    if (r->depth == 1) {
-        char known[KNOWN_BYTES], prefix[80];
-        snprintf(prefix, sizeof(prefix), "%s.", r->key);
-        list_keys(prefix, known, sizeof(known));
-        if (!known[0]) {
-            list_keys("", known, sizeof(known));
-            snprintf(r->error, CONFIG_ERROR_BYTES, "%s:%zu: unknown section '%s'; known keys: %s", r->path,
-                     event->start_mark.line, r->key, known);
-            return -EINVAL;
-        }
-        snprintf(r->section, sizeof(r->section), "%s", r->key);
-        r->key[0] = '\0';
-    } else if (r->depth > 1) {
-        return read_error(r, event->start_mark.line, "sections are only one level deep");
-    }
-    r->depth++;
-    return 0;
-}
-
-static int read_event(struct reader *r, const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        return read_scalar(r, event);
-    case YAML_MAPPING_START_EVENT:
-        return read_mapping_start(r, event);
-    case YAML_MAPPING_END_EVENT:
-        r->depth--;
-        r->section[0] = r->key[0] = '\0';
-        return 0;
-    case YAML_SEQUENCE_START_EVENT:
-        return read_error(r, event->start_mark.line, "lists are not supported");
-    case YAML_ALIAS_EVENT:
-        return read_error(r, event->start_mark.line, "aliases are not supported");
-    default:
-        return 0;
-    }
-}
-
-int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTES])
-{
-    _cleanup_fclose_ FILE *f = fopen(path, "re");
-    if (!f) {
-        int r = -errno;
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", path, strerror(-r));
-        return r;
-    }
-    struct stat st;
-    if (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", path, strerror(EISDIR));
-        return -EISDIR;
-    }
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        return -ENOMEM;
-    yaml_parser_set_input_file(&parser, f);
-    struct config loaded = *c;
-    struct reader reader = {.config = &loaded, .path = path, .error = error};
-    int r = 0;
-    for (bool ended = false; !ended && r == 0;) {
-        yaml_event_t event;
-        if (!yaml_parser_parse(&parser, &event)) {
-            snprintf(error, CONFIG_ERROR_BYTES, "%s:%zu: not YAML: %s", path, parser.problem_mark.line + 1,
-                     parser.problem ? parser.problem : "cannot be read");
-            r = -EINVAL;
-            break;
-        }
-        ended = event.type == YAML_STREAM_END_EVENT;
-        r = read_event(&reader, &event);
-        yaml_event_delete(&event);
-    }
-    yaml_parser_delete(&parser);
-    if (r == 0)
-        *c = loaded;
-    return r;
-}
-
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret)
 {
-    if (i >= key_count)
+    struct config_key key;
+    if (!listed_key(i, &key))
         return false;
-    const struct key *k = &keys[i];
-    const void *field = (const char *)c + k->offset;
-    *ret = (struct config_key_description){.key = k->name, .allowed = k->allowed, .help = k->help};
+    const struct setting *k = key.setting;
+    const void *field = field_of(c, &key);
+    *ret = (struct config_key_description){.key = k->key, .allowed = k->allowed, .help = k->help};
     switch (k->type) {
-    case KEY_BOOL:
+    case SETTING_BOOL:
         snprintf(ret->value, sizeof(ret->value), "%s", *(const bool *)field ? "true" : "false");
         break;
-    case KEY_INTEGER:
+    case SETTING_INTEGER:
         snprintf(ret->value, sizeof(ret->value), "%lld", (long long)*(const int64_t *)field);
         break;
-    case KEY_PERCENT:
+    case SETTING_PERCENT:
         snprintf(ret->value, sizeof(ret->value), "%g%%", *(const double *)field * 100);
         break;
-    case KEY_SIZE:
+    case SETTING_SIZE:
         snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
         break;
-    case KEY_ADDRESS:
-    case KEY_HOSTS:
-    case KEY_CHOICE:
-    case KEY_TEXT:
-    case KEY_SAMPLING_RULES:
-    case KEY_LABELS:
+    case SETTING_DURATION:
+        snprintf(ret->value, sizeof(ret->value), "%llums", (unsigned long long)(*(const uint64_t *)field / 1000000));
+        break;
+    case SETTING_ADDRESS:
+    case SETTING_HOSTS:
+    case SETTING_CHOICE:
+    case SETTING_TEXT:
+    case SETTING_SAMPLING_RULES:
+    case SETTING_LABELS:
         snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
         break;
-    case KEY_URL:
+    case SETTING_URL:
         otlp_url_shown(field, ret->value);
         ret->is_cut = strcmp(ret->value, field) != 0;
         break;
-    case KEY_SECRET:
+    case SETTING_SECRET:
         ret->is_cut = *(const char *)field;
         snprintf(ret->value, sizeof(ret->value), "%s", ret->is_cut ? NOT_SHOWN : "");
         break;

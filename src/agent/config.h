@@ -1,7 +1,10 @@
-/* Configuration: one table of keys for the YAML file, for `--set KEY=VALUE` and for the documentation. A file is
+/* Configuration: one table of keys, the signals' own among them, for the YAML file, for `--set KEY=VALUE` and for the
+ * documentation. A file is
  * accepted as a whole or rejected with file, line, key and allowed values. Plain data after loading; passed on as
  * `const struct config`. */
 #pragma once
+
+#include "signals/signals.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,15 +12,13 @@
 
 struct sampling_rules;
 
+#define CONFIG_SIGNAL_BYTES 64 /* of one signal's settings */
+
 struct config {
-    bool profile_enabled;
     int64_t profile_rate_hz;
     char profile_sampling_rules[2048]; /* see sources/sampling/sampling_rules.h */
-    bool requests_enabled;
-    bool links_enabled;
-    bool off_cpu_enabled;
-    double budget_cpu_share;      /* of the whole machine */
-    uint64_t budget_memory_bytes; /* resident memory plus BPF maps */
+    double budget_cpu_share;           /* of the whole machine */
+    uint64_t budget_memory_bytes;      /* resident memory plus BPF maps */
     char page_listen[128];
     char page_allowed_hosts[512];
     char otlp_profiles_endpoint[1024];                                              /* "": export is disabled */
@@ -31,12 +32,24 @@ struct config {
     char log_level[16];
     uint32_t inherited; /* bit mask of keys in the table: inherited from the environment, valid for the
                          * environment's endpoint only */
+    _Alignas(8) unsigned char signals[SIGNALS_MAX][CONFIG_SIGNAL_BYTES]; /* read by config_signal */
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
 #define CONFIG_ERROR_BYTES 1024
 
 void config_defaults(struct config *c);
+
+/* A signal's own settings, borrowed: a struct of its type. `c` NULL: the defaults. NULL: it has none. */
+const void *config_signal(const struct config *c, const struct signal *signal);
+
+/* Enables or disables all signals that have settings. */
+void config_enable_signals(struct config *c, bool enabled);
+
+/* Reads or sets one value by its key, which must exist and have the type. Also for keys that files may not set. */
+bool config_bool(const struct config *c, const char *key);
+void config_put_bool(struct config *c, const char *key, bool value);
+void config_put_duration(struct config *c, const char *key, uint64_t value_ns);
 
 /* Applies OTEL_EXPORTER_OTLP_... of the environment, which any file overrides. An unusable endpoint is ignored, and
  * `error` holds the reason ("": none), because these variables are often set for other programs. If another endpoint

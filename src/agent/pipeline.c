@@ -1,6 +1,6 @@
 /* The pipeline defines the order of its stages:
  *
- *     sources -> batch, in time order -> resolve -> diagnose (requests) -> sink (aggregate, a file, ...)
+ *     sources -> batch, in time order -> signals: resolve, diagnose -> sink (aggregate, a file, ...)
  *                                          |
  *                                          +-> publisher: unwind tables of sampled code, to the BPF programs
  *
@@ -9,16 +9,13 @@
 #include "agent/pipeline_private.h"
 
 #include "agent/pod_watch.h"
+#include "agent/process_events.h"
 #include "agent/process_snapshot.h"
-#include "agent/request_names.h"
 #include "agent/thread_contexts.h"
-#include "agent/trace_links.h"
 #include "agent/unwind_publisher.h"
-#include "agent/wait_samples.h"
 #include "agent/watched_processes.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "diagnose/request.h"
 #include "model/profile.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/jit/jit.h"
@@ -26,32 +23,17 @@
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "sources/attach/sample_event.h"
-#include "sources/cpu/cpu.h"
 #include "sources/events/batch.h"
 #include "sources/events/record_file.h"
 #include "sources/kernel_names/kernel_names.h"
-#include "sources/link/link.h"
-#include "sources/offcpu/offcpu.h"
-#include "sources/request/request_services.h"
-#include "sources/tables/unwind_tables.h"
 
 #include "probes/event.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #define BATCH_BYTES    (4 << 20)
 #define EXITED_KEPT_NS (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
-#define LOOK_AHEAD_MAX 1024                /* records */
-
-void *pipeline_opened(const struct pipeline *p, const struct source *source)
-{
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source == source)
-            return p->opened[i].self;
-    return NULL;
-}
 
 /* ---- sources -> batch ---- */
 
@@ -80,20 +62,26 @@ static int drain_sources(struct pipeline *p)
     if (p->replay)
         return read_replay(p);
     for (size_t i = 0; i < p->opened_count; i++) {
-        int r = p->opened[i].source->drain(p->opened[i].self, p->batch);
+        const struct source *source = p->opened[i].signal->source;
+        int r = p->opened[i].source ? source->drain(p->opened[i].source, p->batch) : 0;
         if (r < 0)
-            return log_errno(r, "source %s cannot be read", p->opened[i].source->name);
+            return log_errno(r, "source %s cannot be read", source->name);
     }
+    if (p->tables)
+        shared_tables_follow(p->tables, clock_monotonic_ns());
     batch_end(p->batch, clock_monotonic_ns());
     if (p->record_events && !p->record_events_error)
         handle_recording_error(p, record_writer_add(p->record_events, p->batch));
     return 0;
 }
 
-/* ---- resolve -> sink ---- */
+/* ---- signals -> sink ---- */
 
-static void emit_sample(struct pipeline *p, const struct sample *sample)
+static void emit_sample(void *pipeline, const struct sample *sample)
 {
+    struct pipeline *p = pipeline;
+    if (!p->sink.sample)
+        return;
     int r = p->sink.sample(p->sink.context, sample);
     uint64_t count = sample->count ? sample->count : 1;
     p->samples += r >= 0 ? count : 0;
@@ -103,15 +91,47 @@ static void emit_sample(struct pipeline *p, const struct sample *sample)
     p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED ? count : 0;
 }
 
-static void publish_process(struct pipeline *p, const struct cpu_sample *record)
+static void emit_request(void *pipeline, struct request *request)
 {
-    processes_at(p->processes, record->h.time_ns);
-    const struct process *process =
-        p->publisher || p->contexts ? processes_find(p->processes, record->h.pid, record->cgroup_id) : NULL;
+    struct pipeline *p = pipeline;
+    if (p->sink.request(p->sink.context, request) < 0)
+        p->losses.count[LOSS_REQUEST_NOT_DETAILED]++;
+}
+
+static void emit_event(void *pipeline, const struct event *event)
+{
+    struct pipeline *p = pipeline;
+    if (p->sink.event)
+        p->sink.event(p->sink.context, event);
+}
+
+static const struct process *note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)
+{
+    struct pipeline *p = pipeline;
+    processes_at(p->processes, time_ns);
+    const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, pid, cgroup_id) : NULL;
     if (p->publisher)
         unwind_publisher_want(p->publisher, process);
     if (p->contexts)
         thread_contexts_want(p->contexts, process);
+    return process;
+}
+
+static void note_process_event(void *pipeline, const struct record_header *record)
+{
+    process_events_take(pipeline, record);
+}
+
+/* A recording has one event record, at its beginning. */
+static void note_sample_event(void *pipeline, const struct event_record *record)
+{
+    struct pipeline *p = pipeline;
+    struct sample_event *event = p->replayed_event ? NULL : calloc(1, sizeof(*event));
+    if (event)
+        sample_event_from_record(record, event);
+    else
+        p->losses.count[LOSS_DECODE]++;
+    p->replayed_event = event ? event : p->replayed_event;
 }
 
 bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
@@ -129,171 +149,24 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
     return is_ready;
 }
 
-static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
-{
-    struct sample sample;
-    if (!p->sink.sample)
-        return;
-    publish_process(p, record); /* before resolving, which can take a while for new files; samples meanwhile profit
-                                 * already */
-    sample_resolve(p->resolver, record, &p->losses, &sample);
-    emit_sample(p, &sample);
-    publish_process(p, record); /* again, for unwind tables that resolving found missing */
-}
-
-/* A recording has one event record, at its beginning. */
-static void take_event(struct pipeline *p, const struct event_record *record)
-{
-    struct sample_event *event = p->replayed_event ? NULL : calloc(1, sizeof(*event));
-    if (event)
-        sample_event_from_record(record, event);
-    else
-        p->losses.count[LOSS_DECODE]++;
-    p->replayed_event = event ? event : p->replayed_event;
-}
-
 /* Code of interpreters that was evicted from the code registry is re-emitted ahead of the next sample that contains
  * it, so that sample has its names. */
 static void reemit_missing_code(struct pipeline *p)
 {
     struct missing_code missing[64];
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
     size_t count;
     while ((count = interpreters_missing(p->interpreters, missing, array_size(missing))) > 0)
-        for (size_t i = 0; i < count; i++) {
-            if (cpu)
-                cpu_source_reemit(cpu, missing[i].pid, missing[i].code, missing[i].check);
-            if (off_cpu)
-                off_cpu_source_reemit(off_cpu, missing[i].pid, missing[i].code, missing[i].check);
-        }
-}
-
-static void emit_wait_sample(void *context, const struct sample *waits)
-{
-    struct pipeline *p = context;
-    if (p->sink.sample)
-        emit_sample(p, waits);
-}
-
-static void name_service(void *context, uint32_t pid, char *out, size_t size)
-{
-    struct pipeline *p = context;
-    const struct process *process = processes_find(p->processes, pid, 0);
-    if (process)
-        snprintf(out, size, "%s", processes_resource(p->processes, process)->service_name);
-}
-
-/* Unwinds the stack of a wait ahead of its request record. Unwinding it now also reports missing unwind tables to the
- * publisher. */
-static void take_request_stack(struct pipeline *p, const struct cpu_sample *record)
-{
-    uint64_t addresses[REQUEST_USER_FRAMES];
-    unsigned end;
-    const struct process *process = sample_process(p->resolver, record);
-    size_t count = sample_user_stack(p->resolver, record, process, addresses, array_size(addresses), &end);
-    wait_stacks_put(p->wait_stacks, record->h.pid, record->h.time_ns, addresses, count, end);
-    if (p->publisher)
-        unwind_publisher_want(p->publisher, process);
-}
-
-static void take_request(struct pipeline *p, const struct request_record *record)
-{
-    struct request_namer namer = {p->processes, p->resolver, p->wait_stacks, &p->losses};
-    const struct request_names names = request_names_by(&namer);
-    struct request *request;
-    if (!p->sink.request)
-        return;
-    if (p->publisher)
-        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
-    int r = diagnose_request(record, &names, &request);
-    if (r == -EBADMSG)
-        p->losses.count[LOSS_DECODE]++;
-    else if (r < 0 || p->sink.request(p->sink.context, request) < 0)
-        p->losses.count[LOSS_REQUEST_NOT_DETAILED]++;
-}
-
-static void note_mapped(struct pipeline *p, uint32_t pid)
-{
-    for (size_t i = 0; i < p->mapped_count; i++)
-        if (p->mapped[i] == pid)
-            return;
-    if (p->publisher && p->mapped_count < MAPPED_MAX)
-        p->mapped[p->mapped_count++] = pid;
-    else
-        p->mapped_is_incomplete = true;
-}
-
-static void publish_mapped(struct pipeline *p)
-{
-    for (size_t i = 0; i < p->mapped_count; i++) {
-        const struct process *process = processes_find(p->processes, p->mapped[i], 0);
-        unwind_publisher_mapped(p->publisher, process);
-        if (p->contexts)
-            thread_contexts_want(p->contexts, process);
-    }
+        for (size_t i = 0; p->tables && i < count; i++)
+            shared_tables_reemit(p->tables, missing[i].pid, missing[i].code, missing[i].check);
 }
 
 static void take_record(struct pipeline *p, const struct record_header *record)
 {
-    switch (record->kind) {
-    case RECORD_PROCESS_EXEC:
-        wait_samples_flush(p->waits, record->pid); /* resolve with the old program's mappings */
-        if (p->publisher) /* the BPF programs must not unwind the new program with the old mappings */
-            unwind_publisher_forget(p->publisher, record->pid);
-        if (p->contexts)
-            thread_contexts_forget(p->contexts, record->pid);
-        __attribute__((fallthrough));
-    case RECORD_PROCESS_FORK:
-    case RECORD_PROCESS_COMM:
-    case RECORD_PROCESS_EXIT:
-    case RECORD_PROCESS_MMAP:
-    case RECORD_PROCESS_LOST:
-        if (record->kind == RECORD_PROCESS_EXIT)
-            wait_samples_forget(p->waits, record->pid, record->tid);
-        processes_apply(p->processes, record);
-        p->mapped_is_incomplete |= record->kind == RECORD_PROCESS_LOST;
-        if (record->kind == RECORD_PROCESS_MMAP || (record->kind == RECORD_PROCESS_FORK && record->pid == record->tid))
-            note_mapped(p, record->pid);
-        return;
-    case RECORD_CPU_SAMPLE:
-        take_cpu_sample(p, (const struct cpu_sample *)record);
-        return;
-    case RECORD_OFF_CPU_STACK:
-    case RECORD_OFF_CPU_WAKER:
-        wait_samples_stack(p->waits, (const struct cpu_sample *)record);
-        if (record->pid) /* pid 0: an interrupt, which belongs to no process */
-            publish_process(p, (const struct cpu_sample *)record);
-        return;
-    case RECORD_OFF_CPU:
-        wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
-        return;
-    case RECORD_EVENT:
-        take_event(p, (const struct event_record *)record);
-        return;
-    case RECORD_REQUEST_STACK:
-        take_request_stack(p, (const struct cpu_sample *)record);
-        return;
-    case RECORD_REQUEST:
-        take_request(p, (const struct request_record *)record);
-        return;
-    default: /* code registry records of interpreters */
-        p->losses.count[LOSS_DECODE] += interpreters_take(p->interpreters, record) < 0;
-    }
-}
-
-/* The mapping record of a program's file follows its exec record shortly afterwards. Applies it early, so that
- * samples in between are resolved with it. */
-static void apply_early_mapping(struct pipeline *p, size_t exec)
-{
-    const uint32_t pid = batch_get(p->batch, exec)->pid;
-    for (size_t i = exec + 1; i < batch_count(p->batch) && i <= exec + LOOK_AHEAD_MAX; i++) {
-        const struct record_header *record = batch_get(p->batch, i);
-        if (record->pid != pid)
-            continue;
-        if (record->kind == RECORD_PROCESS_EXEC ||
-            (record->kind == RECORD_PROCESS_MMAP && processes_announce_mmap(p->processes, record)))
-            return;
-    }
+    size_t owner;
+    const struct record_type *type = signals_record_type(record->kind, &owner);
+    for (size_t i = 0; type && i < p->opened_count; i++)
+        if (p->opened[i].signal == all_signals[owner] && p->opened[i].self)
+            type->take(p->opened[i].self, record);
 }
 
 /* The current time; in a replay, the time of the last record. */
@@ -305,6 +178,13 @@ static uint64_t time_reached_ns(const struct pipeline *p)
     return count ? batch_get(p->batch, count - 1)->time_ns : 0;
 }
 
+void pipeline_tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->exited)
+            p->opened[i].signal->exited(p->opened[i].self, pid, tid);
+}
+
 static void forget_exited(struct pipeline *p, uint64_t now_ns)
 {
     uint32_t pids[64];
@@ -313,17 +193,23 @@ static void forget_exited(struct pipeline *p, uint64_t now_ns)
         count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids,
                                 array_size(pids));
         for (size_t i = 0; i < count; i++) {
-            wait_samples_forget(p->waits, pids[i], 0);
+            pipeline_tell_exited(p, pids[i], 0);
             jits_forget(p->jits, pids[i]);
             if (p->publisher)
                 unwind_publisher_forget(p->publisher, pids[i]);
             if (p->contexts)
                 thread_contexts_forget(p->contexts, pids[i]);
-            if (p->links)
-                trace_links_forget(p->links, pids[i]);
             watched_processes_forget(p->watched, pids[i]);
         }
     } while (count == array_size(pids));
+}
+
+static void end_turn_of_signals(struct pipeline *p)
+{
+    const struct mapped_processes mapped = {p->mapped, p->mapped_count, p->mapped_is_incomplete};
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->turn)
+            p->opened[i].signal->turn(p->opened[i].self, &mapped);
 }
 
 int pipeline_turn(struct pipeline *p)
@@ -341,12 +227,10 @@ int pipeline_turn(struct pipeline *p)
             continue;
         take_record(p, record);
         if (record->kind == RECORD_PROCESS_EXEC)
-            apply_early_mapping(p, i);
+            process_events_apply_early_mapping(p, i);
     }
-    wait_samples_flush(p->waits, 0);
-    publish_mapped(p);
-    if (p->links)
-        trace_links_turn(p->links, p->mapped, p->mapped_count, p->mapped_is_incomplete);
+    process_events_end_turn(p);
+    end_turn_of_signals(p);
     p->mapped_count = p->mapped_is_incomplete = 0;
     if (p->publisher)
         unwind_publisher_run(p->publisher);
@@ -356,18 +240,6 @@ int pipeline_turn(struct pipeline *p)
 }
 
 /* ---- lifecycle ---- */
-
-/* The unwind tables of whichever source has them; NULL: in a replay. */
-static struct unwind_tables *find_tables(const struct pipeline *p)
-{
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu),
-         *request = pipeline_opened(p, &source_request);
-    if (cpu)
-        return cpu_source_unwind_tables(cpu);
-    if (off_cpu)
-        return off_cpu_source_unwind_tables(off_cpu);
-    return request ? request_source_unwind_tables(request) : NULL;
-}
 
 static int write_event(struct record_writer *w, const struct sample_event *event, struct batch *batch)
 {
@@ -381,15 +253,12 @@ static int write_event(struct record_writer *w, const struct sample_event *event
     return r;
 }
 
-/* Creates what turns records into samples: the batch, the resolvers, the sums of waits and the files of source lines.
- */
+/* Creates what turns records into samples: the batch, the resolvers and the files of source lines. */
 static int make_sample_stages(struct pipeline *p, const struct pipeline_options *options)
 {
-    int r = batch_new(BATCH_BYTES, &p->batch);
+    int r = batch_new(BATCH_BYTES, signals_check_record, &p->batch);
     if (r == 0)
         r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
-    if (r == 0)
-        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, emit_wait_sample, p, &p->waits);
     if (r == 0 && options->lines)
         r = line_objects_new(&p->line_objects);
     if (r == 0 && options->lines)
@@ -397,33 +266,57 @@ static int make_sample_stages(struct pipeline *p, const struct pipeline_options 
     return r;
 }
 
-static int make_unwind_publisher(struct pipeline *p)
+static struct signal_services services_of(struct pipeline *p, const struct pipeline_options *options)
 {
-    struct unwind_tables *tables = find_tables(p);
-    return tables ? unwind_publisher_new(tables, p->unwind_cache, p->interpreters, &p->publisher) : 0;
+    return (struct signal_services){
+        .filter = &p->filter,
+        .processes = p->processes,
+        .resolver = p->resolver,
+        .interpreters = p->interpreters,
+        .losses = &p->losses,
+        .memory_bytes = options->memory_bytes,
+        .pipeline = p,
+        .emit_sample = emit_sample,
+        .emit_request = p->sink.request ? emit_request : NULL,
+        .emit_event = emit_event,
+        .note_stack = note_stack,
+        .note_process_event = note_process_event,
+        .note_sample_event = note_sample_event,
+    };
 }
 
-static int make_watched_processes(struct pipeline *p, const struct source_options *options)
+static int make_signals(struct pipeline *p, const struct pipeline_options *options)
 {
-    if (pipeline_opened(p, &source_request)) /* with requests, all are watched */
-        return 0;
-    return watched_processes_new(options, pipeline_opened(p, &source_cpu), pipeline_opened(p, &source_off_cpu),
-                                 &p->watched);
+    p->services = services_of(p, options);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        struct opened_signal *o = &p->opened[i];
+        int r = o->signal->create
+                    ? o->signal->create(&p->services, config_signal(options->config, o->signal), o->source, &o->self)
+                    : 0;
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
-static int make_thread_contexts(struct pipeline *p)
+/* What the kernel is told about processes, where programs unwind stacks. */
+static int make_publishers(struct pipeline *p)
 {
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
-    if (!cpu && !off_cpu)
-        return 0;
-    const struct context_tables tables = cpu ? cpu_source_contexts(cpu) : off_cpu_source_contexts(off_cpu);
-    return thread_contexts_new(&tables, &p->contexts);
+    struct unwind_tables *unwind = p->tables ? shared_tables_unwind(p->tables) : NULL;
+    struct context_tables contexts;
+    int r = unwind ? unwind_publisher_new(unwind, p->unwind_cache, p->interpreters, &p->publisher) : 0;
+    if (r == 0 && p->tables && shared_tables_contexts(p->tables, &contexts))
+        r = thread_contexts_new(&contexts, &p->contexts);
+    return r;
 }
 
-static int make_trace_links(struct pipeline *p, const struct source_options *options)
+static int make_watched_processes(struct pipeline *p, const struct config *config)
 {
-    void *link = pipeline_opened(p, &source_link);
-    return link ? trace_links_new(link, p->processes, options, &p->links) : 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].signal->is_node_wide &&
+            p->opened[i].signal->is_node_wide(config_signal(config, p->opened[i].signal)))
+            return 0;
+    return p->tables ? watched_processes_new(&p->filter, shared_tables_followed_fd(p->tables), &p->watched) : 0;
 }
 
 /* Starts a thread: called after all forks. */
@@ -434,21 +327,14 @@ static int start_pod_watch(struct pipeline *p, const struct pipeline_options *op
     return pod_watch_new(options->cri_socket, options->pod_labels, p->processes, &p->pod_watch);
 }
 
-static void set_request_names(struct pipeline *p)
-{
-    void *request = pipeline_opened(p, &source_request);
-    if (request)
-        request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
-}
-
 /* --record-events: the recording begins with the event that is sampled, if any. */
 static int open_event_recording(struct pipeline *p, const struct pipeline_options *options)
 {
     if (!options->record_events)
         return 0;
     int r = record_writer_open(options->record_events, &p->record_events);
-    if (r == 0 && options->sources.event)
-        r = write_event(p->record_events, options->sources.event, p->batch);
+    if (r == 0 && options->event)
+        r = write_event(p->record_events, options->event, p->batch);
     return r < 0 ? log_errno(r, "%s cannot be written", options->record_events) : 0;
 }
 
@@ -459,23 +345,20 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (!p)
         return -ENOMEM;
     p->sink = *sink;
+    p->filter = options->filter;
     int r = make_sample_stages(p, options);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
-        r = make_unwind_publisher(p);
+        r = make_publishers(p);
     if (r == 0)
-        r = make_watched_processes(p, &options->sources);
+        r = make_signals(p, options);
     if (r == 0)
-        r = make_thread_contexts(p);
-    if (r == 0)
-        r = make_trace_links(p, &options->sources);
+        r = make_watched_processes(p, options->config);
     if (r == 0)
         r = start_pod_watch(p, options);
-    if (r < 0)
-        return r;
-    set_request_names(p);
-    r = open_event_recording(p, options);
+    if (r == 0)
+        r = open_event_recording(p, options);
     if (r < 0)
         return r;
     *ret = take_ptr(p);
@@ -486,18 +369,20 @@ void pipeline_free(struct pipeline *p)
 {
     if (!p)
         return;
-    unwind_publisher_free(p->publisher); /* before the source that owns its tables */
+    unwind_publisher_free(p->publisher); /* before the tables that it fills */
     thread_contexts_free(p->contexts);   /* likewise */
-    trace_links_free(p->links);
     pod_watch_free(p->pod_watch);
     watched_processes_free(p->watched);
-    for (size_t i = 0; i < p->opened_count; i++)
-        p->opened[i].source->free(p->opened[i].self);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        if (p->opened[i].self && p->opened[i].signal->destroy)
+            p->opened[i].signal->destroy(p->opened[i].self);
+        if (p->opened[i].source)
+            p->opened[i].signal->source->free(p->opened[i].source);
+    }
+    shared_tables_free(p->tables);
     sample_resolver_free(p->resolver);
     jits_free(p->jits);
     interpreters_free(p->interpreters);
-    wait_stacks_free(p->wait_stacks);
-    wait_samples_free(p->waits);
     unwind_cache_free(p->unwind_cache);
     kernel_symbols_free(p->kernel);
     kernel_names_free(p->kernel_names);
@@ -511,18 +396,28 @@ void pipeline_free(struct pipeline *p)
     free(p);
 }
 
+static void start_signals(struct pipeline *p)
+{
+    watched_processes_start(p->watched, p->processes);
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->start)
+            p->opened[i].signal->start(p->opened[i].self);
+}
+
 int pipeline_start(struct pipeline *p)
 {
     uint64_t start_ns = clock_monotonic_ns();
-    /* The process source first: process lifecycle events must be recorded before the first sample that needs them. */
+    bool is_first = true;
+    /* The last source, of process lifecycle events, first: they must be recorded before the first sample that needs
+     * them. */
     for (size_t i = p->opened_count; i-- > 0;) {
-        int r = p->opened[i].source->start(p->opened[i].self);
+        const struct opened_signal *o = &p->opened[i];
+        int r = o->source ? o->signal->source->start(o->source) : 0;
         if (r < 0)
-            return log_errno(r, "source %s cannot start", p->opened[i].source->name);
-        if (i + 1 == p->opened_count)
-            watched_processes_start(p->watched, p->processes);
-        if (i + 1 == p->opened_count && p->links) /* attach to running programs before the first sample */
-            trace_links_start(p->links);
+            return log_errno(r, "source %s cannot start", o->signal->source->name);
+        if (is_first)
+            start_signals(p);
+        is_first = false;
     }
     if (p->record_events)
         handle_recording_error(p, process_snapshot_write(p->processes, p->record_events,
@@ -534,17 +429,20 @@ int pipeline_start(struct pipeline *p)
 void pipeline_stop(struct pipeline *p)
 {
     for (size_t i = 0; i < p->opened_count; i++) {
-        int r = p->opened[i].source->stop ? p->opened[i].source->stop(p->opened[i].self) : 0;
+        const struct source *source = p->opened[i].signal->source;
+        int r = p->opened[i].source && source->stop ? source->stop(p->opened[i].source) : 0;
         if (r < 0)
-            log_errno(r, "source %s cannot be flushed: its in-flight records are lost", p->opened[i].source->name);
+            log_errno(r, "source %s cannot be flushed: its in-flight records are lost", source->name);
     }
 }
 
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
 {
     size_t count = 0;
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->poll_fds)
-            count += p->opened[i].source->poll_fds(p->opened[i].self, ret_fds + count, max - count);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        if (o->source && o->signal->source->poll_fds)
+            count += o->signal->source->poll_fds(o->source, ret_fds + count, max - count);
+    }
     return count;
 }

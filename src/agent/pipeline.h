@@ -2,13 +2,15 @@
  * requests to a sink. All calls come from one thread. */
 #pragma once
 
+#include "agent/config.h"
 #include "base/cleanup.h"
 #include "model/attach.h"
+#include "model/event.h"
 #include "model/loss.h"
 #include "model/metric.h"
 #include "model/request.h"
 #include "model/sample.h"
-#include "sources/offcpu/offcpu.h"
+#include "model/task_filter.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
 
@@ -16,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct interpreters;
 struct line_objects;
 struct pipeline;
@@ -27,11 +30,18 @@ struct pipeline_sink {
     void *context;
     int (*sample)(void *context, const struct sample *sample); /* borrows; returns like profile_add; NULL: none */
     int (*request)(void *context, struct request *request);    /* takes ownership; NULL: none */
+    void (*event)(void *context, const struct event *event);   /* borrows; NULL: none */
 };
 
 struct pipeline_options {
-    struct source_options sources;
-    bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of sources.pids runs such a runtime */
+    const struct config *config; /* which signals are enabled, and their settings; NULL: the defaults */
+    struct task_filter filter;   /* which tasks are monitored */
+    uint32_t sample_hz;          /* see struct source_services */
+    const struct sampling_rules *rules;
+    const struct sample_event *event;
+    size_t ring_bytes;
+    size_t table_bytes;        /* limit for the unwind tables */
+    bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of filter.pids runs such a runtime */
     uint64_t memory_bytes;     /* bound of the whole pipeline's memory; divided among its parts */
     size_t cache_entries;      /* of each cache, a power of two; 0: derived from memory_bytes. Does not change the
                                 * output; for tests */
@@ -78,11 +88,11 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 /* Sets the level of detail of all sources; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
-/* Whether off-CPU time is monitored now: false if not requested, not attached or shed by the budget. */
-bool pipeline_monitors_waits(const struct pipeline *p);
+/* Whether this signal monitors now: false if not requested, not attached or shed by the budget. */
+bool pipeline_monitors(const struct pipeline *p, const char *signal);
 
-/* Flushes waits that have lasted for a while: the next turns return their time so far, and a later one the rest. */
-void pipeline_flush_waits(struct pipeline *p);
+/* Flushes what has lasted for a while: the next turns return the time so far, and a later one the rest. */
+void pipeline_flush(struct pipeline *p);
 
 void pipeline_losses(const struct pipeline *p, struct losses *ret);
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
@@ -101,9 +111,9 @@ int pipeline_record_events_error(const struct pipeline *p);
 uint64_t pipeline_samples(const struct pipeline *p);
 /* Of these, off-CPU samples: waits and run-queue times, each occurrence counted. */
 uint64_t pipeline_waits_given(const struct pipeline *p);
-/* Totals of the off-CPU source. All zero if not requested; in a replay all zero except wakers_unseen. */
-struct off_cpu_totals pipeline_waits(const struct pipeline *p);
-/* Statistics of rule `number` of sources.rules; SAMPLING_RULES_MAX: of threads that match no rule. All zero if there
+/* Appends what the signals say about what the samples lack: "; 12 without a known waker". */
+void pipeline_summarize(const struct pipeline *p, struct buf *text);
+/* Statistics of rule `number` of the options; SAMPLING_RULES_MAX: of threads that match no rule. All zero if there
  * are no rules or no CPU samples. */
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */

@@ -3,64 +3,67 @@
 
 #include "base/descriptors.h"
 #include "base/log.h"
-#include "model/profile.h"
 #include "resolve/interpreter/runtimes.h"
 #include "resolve/process/processes.h"
 #include "sources/attach/pid_namespace.h"
-#include "sources/cpu/cpu.h"
 #include "sources/events/record_file.h"
-#include "sources/link/link.h"
-#include "sources/offcpu/offcpu.h"
 
 #include <errno.h>
 #include <sys/sysinfo.h>
 
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
 
-static bool is_wanted(const struct source *source, const struct pipeline_sink *sink,
-                      const struct source_options *options)
+static bool is_wanted(const struct signal *signal, const struct config *config)
 {
-    if (source == &source_link)
-        return options->links;
-    if (source == &source_cpu)
-        return sink->sample && options->time != PROFILE_OFF_CPU_TIME;
-    if (source == &source_off_cpu)
-        return sink->sample && (options->time == PROFILE_OFF_CPU_TIME || options->time == PROFILE_WALL_TIME);
-    if (source == &source_request)
-        return sink->request;
-    return true;
+    const struct signal_settings *settings = config_signal(config, signal);
+    return !settings || settings->enabled;
 }
 
-static int open_sources(struct pipeline *p, const struct source_options *options, struct attach_report *report)
+static int make_tables(struct pipeline *p, const struct pipeline_options *options)
 {
+    struct shared_tables_options tables = {.filter = &p->filter, .rules = options->rules};
+    for (size_t i = 0; all_signals[i]; i++)
+        if (is_wanted(all_signals[i], options->config)) {
+            tables.links |= all_signals[i]->flags & SIGNAL_LINKS;
+            tables.unwind_bytes = all_signals[i]->flags & SIGNAL_UNWINDS ? options->table_bytes : tables.unwind_bytes;
+        }
+    return shared_tables_new(&tables, &p->tables);
+}
+
+/* Opens one signal's source. What the other signals can do without does not fail the call. */
+static int open_source(struct pipeline *p, const struct signal *signal, const struct source_services *services,
+                       const struct config *config, struct attach_report *report)
+{
+    void *source = NULL;
+    int r = signal->source ? signal->source->open(services, config_signal(config, signal), report, &source) : 0;
+    if (r == 0)
+        p->opened[p->opened_count++] = (struct opened_signal){.signal = signal, .source = source};
+    return r;
+}
+
+static int open_sources(struct pipeline *p, const struct pipeline_options *options, struct attach_report *report)
+{
+    const struct source_services services = {.tables = p->tables,
+                                             .filter = &p->filter,
+                                             .ring_bytes = options->ring_bytes,
+                                             .sample_hz = options->sample_hz,
+                                             .rules = options->rules,
+                                             .event = options->event,
+                                             .no_runtimes = p->no_runtimes};
     int first_error = pid_namespace_check(report);
-    struct source_options with_tables = *options;
-    size_t signals = 0;
+    size_t providing = 0;
     if (first_error < 0)
         return first_error;
-    with_tables.no_runtimes = p->no_runtimes;
-    with_tables.links = false; /* until the link source is open */
-    for (size_t i = 0; sources[i]; i++) {
-        if (!is_wanted(sources[i], &p->sink, options))
+    for (size_t i = 0; all_signals[i]; i++) {
+        const bool provides = !(all_signals[i]->flags & (SIGNAL_ALWAYS | SIGNAL_AUXILIARY));
+        if (!is_wanted(all_signals[i], options->config))
             continue;
-        void *self;
-        int r = sources[i]->open(&with_tables, report, &self);
-        if (r < 0 && sources[i] != &source_link)
+        int r = open_source(p, all_signals[i], &services, options->config, report);
+        providing += r == 0 && provides;
+        if (r < 0 && !(all_signals[i]->flags & SIGNAL_AUXILIARY))
             first_error = first_error ? first_error : r;
-        if (r < 0)
-            continue;
-        p->opened[p->opened_count].source = sources[i];
-        p->opened[p->opened_count++].self = self;
-        signals += sources[i] != &source_link && sources[i] != &source_process; /* links and process records alone
-                                                                                 * provide no samples */
-        if (sources[i] == &source_link) {
-            with_tables.links = true;
-            with_tables.links_fd = link_source_fd(self);
-        }
-        if (sources[i] == &source_cpu)
-            cpu_source_share(self, &with_tables);
     }
-    return signals ? 0 : first_error;
+    return providing ? 0 : first_error;
 }
 
 int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *options, struct attach_report *report)
@@ -70,9 +73,9 @@ int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *opti
     if (r < 0)
         return log_errno(r, "too few file descriptors; raise the limit (ulimit -n)");
     pipeline_start_helper(p, report);
-    p->no_runtimes = options->runtimes_if_seen &&
-                     !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
-    r = open_sources(p, &options->sources, report);
+    p->no_runtimes =
+        options->runtimes_if_seen && !runtimes_may_be_in(p->processes, options->filter.pids, options->filter.pid_count);
+    r = make_tables(p, options) ?: open_sources(p, options, report);
     if (r < 0)
         return r;
     pipeline_ask_kernel_for_names(p, report);
@@ -82,6 +85,8 @@ int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *opti
 int pipeline_open_replay(struct pipeline *p, const char *path)
 {
     processes_set_replay(p->processes);
+    for (size_t i = 0; all_signals[i]; i++) /* a recording may hold records of any of them */
+        p->opened[p->opened_count++] = (struct opened_signal){.signal = all_signals[i]};
     int r = record_reader_open(path, &p->replay);
     if (r == -EPROTO)
         return log_errno(r, "%s is not a Sonde recording, or of an unsupported version", path);

@@ -1,19 +1,25 @@
-/* The state of the pipeline, shared by pipeline.c (stages), pipeline_open.c, pipeline_resolvers.c
- * and pipeline_stats.c. */
+/* The state of the pipeline, shared by pipeline.c (stages), pipeline_open.c, pipeline_resolvers.c, pipeline_stats.c and
+ * process_events.c. */
 #pragma once
 
 #include "agent/pipeline.h"
+#include "signals/signals.h"
 
-#define SOURCES_MAX 8
-#define MAPPED_MAX  256 /* per turn; further processes are published when they are sampled */
+#define MAPPED_MAX 256 /* per turn; further processes are published when they are sampled */
+
+struct opened_signal {
+    const struct signal *signal;
+    void *source; /* state of signal->source; NULL: a replay, or it has no source */
+    void *self;   /* what consumes its records; NULL: nothing does */
+};
 
 struct pipeline {
     struct pipeline_sink sink;
 
-    struct {
-        const struct source *source;
-        void *self;
-    } opened[SOURCES_MAX];
+    struct task_filter filter;
+    struct shared_tables *tables;    /* NULL: a replay */
+    struct signal_services services; /* what signals borrow */
+    struct opened_signal opened[SIGNALS_MAX];
     size_t opened_count;
     struct batch *batch;
     struct record_writer *record_events;
@@ -21,7 +27,7 @@ struct pipeline {
     struct record_reader *replay;
     struct sample_event *replayed_event; /* the event that was sampled; NULL: time */
 
-    bool no_runtimes; /* source_options.no_runtimes */
+    bool no_runtimes; /* source_services.no_runtimes */
     struct processes *processes;
     struct symbols *symbols;
     struct kernel_symbols *kernel;
@@ -31,12 +37,9 @@ struct pipeline {
     struct jits *jits;
     struct sample_resolver *resolver;
     struct line_objects *line_objects;  /* NULL: no source lines requested */
-    struct wait_stacks *wait_stacks;    /* stacks that arrived before their requests */
-    struct wait_samples *waits;         /* of off-CPU profiles */
     struct unwind_publisher *publisher; /* NULL in a replay */
     struct thread_contexts *contexts;   /* NULL in a replay, and without CPU samples and off-CPU samples */
     struct watched_processes *watched;  /* NULL: all are watched */
-    struct trace_links *links;          /* NULL: not requested or not supported */
     struct pod_watch *pod_watch;        /* NULL in a replay, and without a CRI socket */
     uint32_t mapped[MAPPED_MAX];        /* processes that started or mapped code in this turn */
     size_t mapped_count;
@@ -61,5 +64,5 @@ int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *opti
 /* Opens the recording `path` instead. 0, or -errno after logging. */
 int pipeline_open_replay(struct pipeline *p, const char *path);
 
-/* The state of an opened source; NULL: not opened. */
-void *pipeline_opened(const struct pipeline *p, const struct source *source);
+/* This thread has exited; tid 0: the whole process is gone and forgotten. Passed on to the signals. */
+void pipeline_tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid);

@@ -7,7 +7,6 @@
 #include "resolve/kernel/kernel.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
-#include "resolve/sample/wait_stacks.h"
 #include "resolve/symbols/symbols.h"
 #include "resolve/unwind/unwind_cache.h"
 #include "sources/kernel_names/kernel_names.h"
@@ -28,8 +27,6 @@ int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t ca
         r = kernel_symbols_new(NULL, &p->kernel);
     if (r == 0 || r == -EPERM) /* without permission, kernel frames have no names */
         r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
-    if (r == 0)
-        r = wait_stacks_new(&p->wait_stacks);
     if (r == 0)
         r = interpreters_new(interpreters_known, array_size(interpreters_known),
                              code_bytes > CODE_MIN_BYTES ? code_bytes : CODE_MIN_BYTES, &p->interpreters);

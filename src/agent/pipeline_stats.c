@@ -3,9 +3,7 @@
 
 #include "agent/pod_watch.h"
 #include "agent/thread_contexts.h"
-#include "agent/trace_links.h"
 #include "agent/unwind_publisher.h"
-#include "agent/wait_samples.h"
 #include "base/log.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/jit/jit.h"
@@ -13,24 +11,19 @@
 #include "resolve/process/processes.h"
 #include "resolve/symbols/symbols.h"
 #include "resolve/unwind/unwind_cache.h"
-#include "sources/cpu/cpu.h"
-#include "sources/link/link.h"
-#include "sources/offcpu/offcpu.h"
+
+#include <string.h>
 
 void pipeline_shed(struct pipeline *p, enum source_detail detail)
 {
     for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->shed)
-            p->opened[i].source->shed(p->opened[i].self, detail);
+        if (p->opened[i].source && p->opened[i].signal->source->shed)
+            p->opened[i].signal->source->shed(p->opened[i].source, detail);
 }
 
 int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count)
 {
-    int r = 0;
-    for (size_t i = 0; i < p->opened_count && r == 0; i++)
-        if (p->opened[i].source->set_cgroups)
-            r = p->opened[i].source->set_cgroups(p->opened[i].self, ids, count);
-    return r;
+    return p->tables ? shared_tables_set_cgroups(p->tables, ids, count) : 0;
 }
 
 void pipeline_ask_for_pods(struct pipeline *p)
@@ -44,12 +37,9 @@ struct pods *pipeline_pods(const struct pipeline *p)
     return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
 }
 
-/* There is at most one table: CPU and off-CPU sampling share it. */
 static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
 {
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
-    struct sampling_rule_table *rules = cpu ? cpu_source_sampling_rules(cpu) : NULL;
-    return rules || !off_cpu ? rules : off_cpu_source_sampling_rules(off_cpu);
+    return p->tables ? shared_tables_sampling_rules(p->tables) : NULL;
 }
 
 void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count)
@@ -59,18 +49,25 @@ void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *p
         sampling_rule_table_set_pods(rules, pods, count);
 }
 
-bool pipeline_monitors_waits(const struct pipeline *p)
+bool pipeline_monitors(const struct pipeline *p, const char *signal)
 {
-    void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    return off_cpu && off_cpu_source_is_enabled(off_cpu);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        if (strcmp(o->signal->name, signal) == 0 && o->source)
+            return !o->signal->source->is_enabled || o->signal->source->is_enabled(o->source);
+    }
+    return false;
 }
 
-void pipeline_flush_waits(struct pipeline *p)
+void pipeline_flush(struct pipeline *p)
 {
-    void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    int r = off_cpu ? off_cpu_source_flush_waits(off_cpu) : 0;
-    if (r < 0)
-        log_errno(r, "waits in progress cannot be flushed; they are recorded when they end");
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        int r = o->source && o->signal->source->flush ? o->signal->source->flush(o->source) : 0;
+        if (r < 0)
+            log_errno(r, "source %s: what is in progress cannot be flushed; it is recorded when it ends",
+                      o->signal->source->name);
+    }
 }
 
 void pipeline_trim(struct pipeline *p)
@@ -117,12 +114,11 @@ uint64_t pipeline_waits_given(const struct pipeline *p)
     return p->waits_given;
 }
 
-struct off_cpu_totals pipeline_waits(const struct pipeline *p)
+void pipeline_summarize(const struct pipeline *p, struct buf *text)
 {
-    void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    struct off_cpu_totals totals = off_cpu ? off_cpu_source_stats(off_cpu) : (struct off_cpu_totals){0};
-    totals.wakers_unseen = wait_samples_wakers_unseen(p->waits);
-    return totals;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->summarize)
+            p->opened[i].signal->summarize(p->opened[i].self, text);
 }
 
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number)
@@ -133,10 +129,10 @@ struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint
 
 uint64_t pipeline_kernel_bytes(const struct pipeline *p)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = p->tables ? shared_tables_bytes(p->tables) : 0;
     for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->memory_bytes)
-            bytes += p->opened[i].source->memory_bytes(p->opened[i].self);
+        if (p->opened[i].source && p->opened[i].signal->source->memory_bytes)
+            bytes += p->opened[i].signal->source->memory_bytes(p->opened[i].source);
     return bytes;
 }
 
@@ -144,14 +140,18 @@ uint64_t pipeline_run_time_ns(const struct pipeline *p)
 {
     uint64_t ns = 0;
     for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->run_time_ns)
-            ns += p->opened[i].source->run_time_ns(p->opened[i].self);
+        if (p->opened[i].source && p->opened[i].signal->source->run_time_ns)
+            ns += p->opened[i].signal->source->run_time_ns(p->opened[i].source);
     return ns;
 }
 
 uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
 {
-    return processes_helper_cpu_ns(p->processes) + link_source_helper_cpu_ns(pipeline_opened(p, &source_link));
+    uint64_t ns = processes_helper_cpu_ns(p->processes);
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source && p->opened[i].signal->source->helper_cpu_ns)
+            ns += p->opened[i].signal->source->helper_cpu_ns(p->opened[i].source);
+    return ns;
 }
 
 void pipeline_losses(const struct pipeline *p, struct losses *ret)
@@ -159,8 +159,11 @@ void pipeline_losses(const struct pipeline *p, struct losses *ret)
     *ret = p->losses;
     if (p->publisher)
         unwind_publisher_losses(p->publisher, ret);
+    if (p->tables)
+        shared_tables_losses(p->tables, ret);
     for (size_t i = 0; i < p->opened_count; i++)
-        p->opened[i].source->losses(p->opened[i].self, ret);
+        if (p->opened[i].source)
+            p->opened[i].signal->source->losses(p->opened[i].source, ret);
 }
 
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set)
@@ -171,9 +174,15 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
                    METRIC_LABELS({"reason", loss_name(i)}));
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.",
                (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->metrics)
-            p->opened[i].source->metrics(p->opened[i].self, set);
+    if (p->tables)
+        shared_tables_metrics(p->tables, set);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        if (o->source && o->signal->source->metrics)
+            o->signal->source->metrics(o->source, set);
+        if (o->self && o->signal->metrics)
+            o->signal->metrics(o->self, set);
+    }
     processes_metrics(p->processes, set);
     symbols_metrics(p->symbols, set);
     interpreters_metrics(p->interpreters, set);
@@ -184,8 +193,6 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
         unwind_publisher_metrics(p->publisher, set);
     if (p->contexts)
         thread_contexts_metrics(p->contexts, set);
-    if (p->links)
-        trace_links_metrics(p->links, set);
     if (p->pod_watch)
         pod_watch_metrics(p->pod_watch, set);
 }

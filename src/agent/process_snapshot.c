@@ -6,6 +6,7 @@
 #include "resolve/proc/maps.h"
 #include "resolve/proc/proc_files.h"
 #include "resolve/process/processes.h"
+#include "signals/signals.h"
 #include "sources/events/batch.h"
 #include "sources/events/record_file.h"
 
@@ -98,7 +99,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
 int process_snapshot_write(struct processes *processes, struct record_writer *writer, uint64_t time_ns)
 {
     _cleanup_(batch_freep) struct batch *batch = NULL;
-    int r = batch_new(BATCH_BYTES, &batch);
+    int r = batch_new(BATCH_BYTES, signals_check_record, &batch);
     if (r < 0)
         return r;
     DIR *proc = opendir("/proc");

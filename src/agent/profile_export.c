@@ -200,7 +200,8 @@ static int open_sender(struct profile_export *e, const struct config *config)
 int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret)
 {
     uint64_t time_step_ns;
-    if (!config->otlp_profiles_endpoint[0] || (!config->profile_enabled && !config->off_cpu_enabled)) {
+    if (!config->otlp_profiles_endpoint[0] ||
+        (!config_bool(config, "profile.enabled") && !config_bool(config, "off_cpu.enabled"))) {
         *ret = NULL;
         return 0;
     }
@@ -210,7 +211,7 @@ int profile_export_new(const struct config *config, const struct profile_export_
     e->io = io ? *io : (struct profile_export_io){&OTLP_TRANSPORT_SYMBOL, read_system_clock, pause_thread, e};
     e->filling[0].period_ns = 1000000000ull / config_sampling_rules(config, &(struct sampling_rules){0});
     e->filling[1].time = PROFILE_OFF_CPU_TIME;
-    e->filling_count = config->off_cpu_enabled ? 2 : 1;
+    e->filling_count = config_bool(config, "off_cpu.enabled") ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->has_times = config_timestamp_step(config, &time_step_ns);
     e->drops_system_names = !config->otlp_system_names;

@@ -4,9 +4,7 @@
 
 #include "resolve/proc/proc_files.h"
 #include "resolve/process/processes.h"
-#include "sources/cpu/cpu.h"
-#include "sources/offcpu/offcpu.h"
-#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/task_filters.h"
 
 #include "probes/process.h"
 
@@ -26,23 +24,22 @@ struct watched_process {
 
 struct watched_processes {
     struct watched_process *by_pid;
-    uint32_t pids[SOURCE_FILTER_MAX];
+    uint32_t pids[TASK_FILTER_MAX];
     size_t pid_count;
     int followed_fd;
 };
 
-int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source,
-                          struct watched_processes **ret)
+int watched_processes_new(const struct task_filter *filter, int followed_fd, struct watched_processes **ret)
 {
     *ret = NULL;
-    if (!options->pid_count || options->wakers || (!cpu_source && !off_cpu_source))
+    if (!filter->pid_count || followed_fd < 0)
         return 0;
     struct watched_processes *w = calloc(1, sizeof(*w));
     if (!w)
         return -ENOMEM;
-    memcpy(w->pids, options->pids, sizeof(w->pids));
-    w->pid_count = options->pid_count;
-    w->followed_fd = cpu_source ? cpu_source_followed_fd(cpu_source) : off_cpu_source_followed_fd(off_cpu_source);
+    memcpy(w->pids, filter->pids, sizeof(w->pids));
+    w->pid_count = filter->pid_count;
+    w->followed_fd = followed_fd;
     *ret = w;
     return 0;
 }
@@ -103,7 +100,7 @@ static void add_ancestors(struct watched_processes *w, uint32_t pid)
 static void add_followed(struct watched_processes *w)
 {
     uint32_t pid = 0;
-    for (int i = 0; i < CPU_MAX_FOLLOWED && cpu_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
+    for (int i = 0; i < CPU_MAX_FOLLOWED && task_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
         add_process(w, pid, true);
 }
 
@@ -127,7 +124,7 @@ void watched_processes_start(struct watched_processes *w, struct processes *proc
 static void remove_if_unfollowed(struct watched_processes *w, uint32_t pid)
 {
     struct watched_process *e = find_process(w, pid);
-    if (e && !cpu_filters_is_followed(w->followed_fd, pid))
+    if (e && !task_filters_is_followed(w->followed_fd, pid))
         remove_process(w, e);
 }
 

@@ -5,18 +5,18 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "sources/source.h"
+#include "model/task_filter.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct record_header;
 struct processes;
 struct watched_processes;
 
-/* The sources are borrowed (NULL: not open). Sets *ret to NULL if all processes matter: none are selected by id, or
- * wakers are recorded. All functions below accept NULL. */
-int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source,
-                          struct watched_processes **ret);
+/* `followed_fd`: the map of monitored processes, borrowed; negative: there is none. Sets *ret to NULL if all processes
+ * matter: none are selected by id. All functions below accept NULL. */
+int watched_processes_new(const struct task_filter *filter, int followed_fd, struct watched_processes **ret);
 void watched_processes_free(struct watched_processes *w);
 DEFINE_FREEP(watched_processes)
 

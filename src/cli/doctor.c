@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
-#include "sources/attach/pid_namespace.h"
-#include "sources/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,7 +97,7 @@ static struct fact fact_receiver(void)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
             snprintf(f.value, sizeof(f.value), "%.140s%s", d.value,
                      config_is_grpc(&config) ? " over gRPC" : ""); /* config_describe hides secrets */
-    if (f.good && !config.profile_enabled && !config.off_cpu_enabled)
+    if (f.good && !config_bool(&config, "profile.enabled") && !config_bool(&config, "off_cpu.enabled"))
         snprintf(f.value, sizeof(f.value), "no receiver (profile.enabled and off_cpu.enabled are false)");
     return f;
 }
@@ -190,17 +188,6 @@ static void set_sampling_rules(struct config *config)
     memcpy(config->kubernetes_cri_socket, of_file.kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
 }
 
-/* Opens and closes the source that only `sonde record --off-cpu` uses; its attach result goes to `report`. */
-static void try_off_cpu(struct attach_report *report)
-{
-    const struct source_options options = {
-        .skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
-    struct attach_report namespaces = {0};
-    void *self;
-    if (pid_namespace_check(&namespaces) == 0 && source_off_cpu.open(&options, report, &self) == 0)
-        source_off_cpu.free(self);
-}
-
 static int run_doctor(int argc, char **argv)
 {
     bool json = false;
@@ -218,12 +205,12 @@ static int run_doctor(int argc, char **argv)
     uname(&uts);
     size_t fact_count = collect_facts(facts, array_size(facts));
     config_defaults(&config);
-    config.links_enabled = true; /* also try what is disabled by default */
+    config_enable_signals(&config, true); /* also try what is disabled by default */
+    config_put_bool(&config, "off_cpu.wakers", true);
     set_sampling_rules(&config);
     r = agent_try(&config, &report);
     if (r < 0 && report.count == 0) /* failed before anything was attached */
         return log_errno(r, "doctor: cannot try to attach anything");
-    try_off_cpu(&report);
     if (json)
         return print_json(&uts, facts, fact_count, &report);
     print_text(&uts, facts, fact_count, &report);

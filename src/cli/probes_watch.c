@@ -1,7 +1,7 @@
 /* `sonde probes watch`: attaches to a probe in every file that has it, including files mapped later, and prints each
  * firing or counts firings by the value of an argument.
  *
- * Files mapped later are found through process lifecycle events (sources/process/process.c): a process that maps code
+ * Files mapped later are found through process lifecycle events (signal "process"): a process that maps code
  * is scanned again. Firings before that scan are not seen. */
 #include "cli/probes.h"
 
@@ -10,7 +10,7 @@
 #include "cli/file_part.h"
 #include "cli/usdt_arguments.h"
 #include "cli/usdt_counts.h"
-#include "sources/source.h"
+#include "signals/signals.h"
 #include "sources/usdt/usdt_watch.h"
 
 #include "probes/process.h"
@@ -57,7 +57,8 @@ struct watch_state {
     uint64_t fired, unread; /* unread: firings without a value for the histogram */
     struct buf out, text;
 
-    void *process_source; /* process lifecycle events; NULL: not available */
+    const struct source *source; /* of process lifecycle events */
+    void *process_source;        /* its state; NULL: not available */
     struct batch *batch;
     uint32_t changed[CHANGED_MAX];
     size_t changed_count;
@@ -69,7 +70,7 @@ static void watch_state_clear(struct watch_state *w)
     for (size_t i = 0; i < w->shape_count; i++)
         free(w->shapes[i]);
     if (w->process_source)
-        source_process.free(w->process_source);
+        w->source->free(w->process_source);
     batch_free(w->batch);
     usdt_processes_free(w->processes);
     usdt_counts_clear(&w->counts);
@@ -280,13 +281,18 @@ static int watch_probe(void *context, const struct usdt_probe *p)
 
 static void open_process_source(struct watch_state *w)
 {
-    const struct source_options options = {.ring_bytes = RING_BYTES};
+    const struct source_services services = {.ring_bytes = RING_BYTES};
     struct attach_report report = {0};
-    int r = batch_new(BATCH_BYTES, &w->batch);
+    size_t signal;
+    int r = signals_record_type(RECORD_PROCESS_MMAP, &signal) ? 0 : -ENOTSUP;
     if (r == 0)
-        r = source_process.open(&options, &report, &w->process_source);
+        r = batch_new(BATCH_BYTES, signals_check_record, &w->batch);
+    if (r == 0) {
+        w->source = all_signals[signal]->source;
+        r = w->source->open(&services, NULL, &report, &w->process_source);
+    }
     if (r == 0)
-        r = source_process.start(w->process_source);
+        r = w->source->start(w->process_source);
     if (r < 0)
         log_warning("probes: files loaded from now on are not attached (%s)", strerror(-r));
 }
@@ -320,7 +326,7 @@ static int drain_process_source(struct watch_state *w)
     if (!w->process_source)
         return 0;
     batch_clear(w->batch);
-    int r = source_process.drain(w->process_source, w->batch);
+    int r = w->source->drain(w->process_source, w->batch);
     for (size_t i = 0; r == 0 && i < batch_count(w->batch); i++) {
         const struct record_header *record = batch_get(w->batch, i);
         if (record->kind == RECORD_PROCESS_LOST)

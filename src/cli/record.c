@@ -49,8 +49,8 @@ struct recording {
     uint64_t duration_ns;
     uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
-    int ready_fd;                              /* -1: --ready-fd not given */
-    uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* their unwind tables are loaded before "ready" is written */
+    int ready_fd;                            /* -1: --ready-fd not given */
+    uint32_t prepared_pids[TASK_FILTER_MAX]; /* their unwind tables are loaded before "ready" is written */
     size_t prepared_count;
     bool cpu_samples, waits; /* whether any were recorded */
     struct record_lines_stats lines;
@@ -101,20 +101,17 @@ static size_t ring_bytes(const struct record_args *args)
     return samples * SAMPLE_BYTES > RING_MIN_BYTES ? samples * SAMPLE_BYTES : RING_MIN_BYTES;
 }
 
-static int make_source_options(const struct record_args *args, struct source_options *ret)
+/* What --off-cpu and --wall ask for. */
+static void make_config(const struct record_args *args, struct config *ret)
 {
-    *ret = (struct source_options){
-        .sample_hz = (uint32_t)args->rate_hz,
-        .skip_self = true,
-        .ring_bytes = ring_bytes(args),
-        .table_bytes = 64 << 20,
-        .links = args->links,
-        .time = args->time,
-        .min_wait_ns = args->min_wait_ns,
-        .sample_wait_ns = args->sample_wait_ns,
-        .wakers = args->wakers,
-    };
-    return record_filters_set(&args->filters, ret);
+    config_defaults(ret);
+    config_enable_signals(ret, false);
+    config_put_bool(ret, "links.enabled", args->links);
+    config_put_bool(ret, "profile.enabled", args->time != PROFILE_OFF_CPU_TIME);
+    config_put_bool(ret, "off_cpu.enabled", args->time == PROFILE_OFF_CPU_TIME || args->time == PROFILE_WALL_TIME);
+    config_put_duration(ret, "off_cpu.min_wait", args->min_wait_ns);
+    config_put_duration(ret, "off_cpu.sample_wait", args->sample_wait_ns);
+    config_put_bool(ret, "off_cpu.wakers", args->wakers);
 }
 
 /* ---- the file ---- */
@@ -200,27 +197,6 @@ static bool notify_ready(void *context)
     return true;
 }
 
-/* Prints the waits that are not in the profile. Together with the profile they account for all off-CPU time. */
-static void report_unrecorded_waits(const struct recording *rec)
-{
-    const struct off_cpu_totals waits = pipeline_waits(rec->pipeline);
-    char time[32];
-    if (waits.short_count)
-        fprintf(stderr, "; not recorded: %llu of %s in all, shorter than --min-wait",
-                (unsigned long long)waits.short_count, units_format_duration(waits.short_ns, time, sizeof(time)));
-    if (waits.left_out)
-        fprintf(stderr, "; skipped by sampling: %llu of %s in all, represented by the others",
-                (unsigned long long)waits.left_out, units_format_duration(waits.left_out_ns, time, sizeof(time)));
-    if (waits.lost)
-        fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost,
-                units_format_duration(waits.lost_ns, time, sizeof(time)));
-    if (waits.unknown)
-        fprintf(stderr, "; lost: %llu of unknown duration, of threads beyond the thread table",
-                (unsigned long long)waits.unknown);
-    if (waits.wakers_unseen)
-        fprintf(stderr, "; %llu without a known waker", (unsigned long long)waits.wakers_unseen);
-}
-
 static void report_end(const struct recording *rec, const char *path)
 {
     if (rec->show_progress)
@@ -230,7 +206,9 @@ static void report_end(const struct recording *rec, const char *path)
     char recorded[RECORDED_TEXT_BYTES];
     fprintf(stderr, "sonde: wrote %s: %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
             format_recorded(rec, recorded), rec->profile->resource_count);
-    report_unrecorded_waits(rec);
+    _cleanup_buf_ struct buf summary = {0};
+    pipeline_summarize(rec->pipeline, &summary);
+    fprintf(stderr, "%s", summary.data ? summary.data : "");
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
             fprintf(stderr, "; %llu %s", (unsigned long long)losses.count[i], loss_name(i));
@@ -307,30 +285,37 @@ static bool has_wall_sources(const struct attach_report *report)
 static int open_pipeline(const struct record_args *args, const char *record_events, struct recording *rec)
 {
     const int child_pid = rec->child.pid;
+    struct config config;
+    make_config(args, &config);
     struct pipeline_options options = {
+        .config = &config,
+        .sample_hz = (uint32_t)args->rate_hz,
+        .filter.skip_self = true,
+        .ring_bytes = ring_bytes(args),
+        .table_bytes = 64 << 20,
         .memory_bytes = MEMORY_BYTES,
         .lines = args->lines,
         .record_events = record_events,
         .replay = args->replay,
         .cri_socket = args->cri_socket,
     };
-    int r = make_source_options(args, &options.sources);
+    int r = record_filters_set(&args->filters, &options.filter);
     if (r == 0)
-        r = record_pods_new(&args->filters, args->cri_socket, &options.sources, &rec->pods);
+        r = record_pods_new(&args->filters, args->cri_socket, &options.filter, &rec->pods);
     options.pod_labels = record_pods_labels(rec->pods);
     if (r == 0 && args->event)
-        r = record_event_find(args->event, &options.sources, args->command ? args->command[0] : NULL);
+        r = record_event_find(args->event, &options.filter, args->command ? args->command[0] : NULL, &options.event);
     if (r < 0)
         return r;
-    rec->prepared_count = options.sources.pid_count;
-    memcpy(rec->prepared_pids, options.sources.pids, sizeof(rec->prepared_pids));
+    rec->prepared_count = options.filter.pid_count;
+    memcpy(rec->prepared_pids, options.filter.pids, sizeof(rec->prepared_pids));
     if (child_pid > 0) {
-        if (options.sources.pid_count == SOURCE_FILTER_MAX) {
+        if (options.filter.pid_count == TASK_FILTER_MAX) {
             log_error("record: COMMAND counts as a process: at most %d more can be selected with -p",
-                      SOURCE_FILTER_MAX - 1);
+                      TASK_FILTER_MAX - 1);
             return -EINVAL;
         }
-        options.sources.pids[options.sources.pid_count++] = (uint32_t)child_pid;
+        options.filter.pids[options.filter.pid_count++] = (uint32_t)child_pid;
     }
     options.runtimes_if_seen = child_pid <= 0 && !args->wakers; /* with wakers: any process may be one */
     struct attach_report report = {0};

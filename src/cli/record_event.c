@@ -7,10 +7,10 @@
 #include "cli/options.h"
 #include "cli/privileges.h"
 #include "model/profile.h"
+#include "model/task_filter.h"
 #include "resolve/elf/elf.h"
 #include "resolve/usdt/usdt_processes.h"
 #include "sources/attach/tracepoint.h"
-#include "sources/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,17 +188,17 @@ static int add_probe(void *context, const struct usdt_probe *probe)
     return 0; /* a file that is gone by now is skipped */
 }
 
-static int find_in_all_processes(struct record_event *e, const struct source_options *options)
+static int find_in_all_processes(struct record_event *e, const struct task_filter *filter)
 {
-    const struct usdt_filter filter = {.provider = e->event.group, .name = e->event.member};
+    const struct usdt_filter probe = {.provider = e->event.group, .name = e->event.member};
     _cleanup_(usdt_processes_freep) struct usdt_processes *all = NULL;
-    int r = usdt_processes_new(&filter, add_probe, e, &all);
+    int r = usdt_processes_new(&probe, add_probe, e, &all);
     if (r < 0)
         return r;
-    if (options->pid_count == 0)
+    if (filter->pid_count == 0)
         return usdt_processes_walk(all);
-    for (size_t i = 0; r == 0 && i < options->pid_count; i++)
-        r = usdt_processes_look(all, options->pids[i]);
+    for (size_t i = 0; r == 0 && i < filter->pid_count; i++)
+        r = usdt_processes_look(all, filter->pids[i]);
     return r;
 }
 
@@ -268,7 +268,7 @@ static int find_in_named_file(struct record_event *e)
     return -ENOENT;
 }
 
-static int find_in_processes(struct record_event *e, const struct source_options *options, const char *command)
+static int find_in_processes(struct record_event *e, const struct task_filter *filter, const char *command)
 {
     _cleanup_buf_ struct buf list = {0};
     char path[PATH_MAX] = "";
@@ -277,8 +277,8 @@ static int find_in_processes(struct record_event *e, const struct source_options
         find_command(command, path);
     if (path[0])
         (void)read_file_probes(e, path, &list); /* a script has no probes */
-    if (!command || options->pid_count)
-        r = find_in_all_processes(e, options);
+    if (!command || filter->pid_count)
+        r = find_in_all_processes(e, filter);
     if (r < 0)
         return log_errno(r, "record: processes cannot be searched for probes");
     if (e->event.site_count)
@@ -288,19 +288,20 @@ static int find_in_processes(struct record_event *e, const struct source_options
                   e->event.name, e->event.name);
     else
         log_error("record: no process %shas a probe %s (`sonde probes` lists them)",
-                  options->pid_count ? "selected by -p " : "", e->event.name);
+                  filter->pid_count ? "selected by -p " : "", e->event.name);
     return -ENOENT;
 }
 
-static int find_probe(struct record_event *e, const struct source_options *options, const char *command)
+static int find_probe(struct record_event *e, const struct task_filter *filter, const char *command)
 {
-    int r = e->event.path[0] ? find_in_named_file(e) : find_in_processes(e, options, command);
+    int r = e->event.path[0] ? find_in_named_file(e) : find_in_processes(e, filter, command);
     if (r == 0 && e->left_out)
         log_warning("record: %s has more sites than can be attached; some are left out", e->event.name);
     return r;
 }
 
-int record_event_find(struct record_event *e, struct source_options *options, const char *command)
+int record_event_find(struct record_event *e, const struct task_filter *filter, const char *command,
+                      const struct sample_event **ret)
 {
     int r = 0;
     switch (e->event.kind) {
@@ -318,11 +319,11 @@ int record_event_find(struct record_event *e, struct source_options *options, co
         r = check_tracepoint("syscalls", "sys_exit_brk");
         break;
     case SAMPLE_EVENT_USER_PROBE:
-        r = find_probe(e, options, command);
+        r = find_probe(e, filter, command);
         break;
     }
     e->event.sites = e->sites;
-    options->event = &e->event;
+    *ret = &e->event;
     return r;
 }
 

@@ -10,7 +10,7 @@
 
 struct option_texts;
 struct profile;
-struct source_options;
+struct task_filter;
 
 struct record_event;
 
@@ -23,10 +23,10 @@ DEFINE_FREEP(record_event)
 /* The event of a replayed recording, for record_event_set and record_event_format only. Copies `event`. -ENOMEM. */
 int record_event_of_replay(const struct sample_event *event, struct record_event **ret);
 
-/* Checks that this machine has the event, and finds the sites of a probe: in the processes that `options` selects and
- * in `command` (NULL: none), otherwise in all processes. Sets options->event, which borrows `e`. 0, or -errno after
- * logging. */
-int record_event_find(struct record_event *e, struct source_options *options, const char *command);
+/* Checks that this machine has the event, and finds the sites of a probe: in the processes that `filter` selects and
+ * in `command` (NULL: none), otherwise in all processes. `*ret` borrows from `e`. 0, or -errno after logging. */
+int record_event_find(struct record_event *e, const struct task_filter *filter, const char *command,
+                      const struct sample_event **ret);
 
 /* Sets the event name, unit and period of `profile`, before the first sample is added. -ENOMEM. */
 int record_event_set(const struct record_event *e, struct profile *profile);

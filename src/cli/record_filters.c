@@ -20,7 +20,7 @@ bool record_filters_narrow(const struct record_filters *f)
            f->commands.count || f->users.count;
 }
 
-static int add_pids(const struct option_texts *texts, struct source_options *options)
+static int add_pids(const struct option_texts *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         int64_t pid;
@@ -32,64 +32,64 @@ static int add_pids(const struct option_texts *texts, struct source_options *opt
             log_error("record: no process %lld", (long long)pid);
             return -ESRCH;
         }
-        options->pids[options->pid_count++] = (uint32_t)pid;
+        filter->pids[filter->pid_count++] = (uint32_t)pid;
     }
     return 0;
 }
 
-/* Accounts for `found` cgroup IDs already written to `options`. A container or pod may have several cgroups; all
+/* Accounts for `found` cgroup IDs already written to `filter`. A container or pod may have several cgroups; all
  * filters share the table. -ESRCH after logging when there are none, or when the table is full. */
-static int add_cgroups(int found, const char *what, const char *text, struct source_options *options)
+static int add_cgroups(int found, const char *what, const char *text, struct task_filter *filter)
 {
     if (found > 0) {
-        options->cgroup_count += (size_t)found;
+        filter->cgroup_count += (size_t)found;
         return 0;
     }
-    if (options->cgroup_count == SOURCE_FILTER_MAX)
-        log_error("record: at most %d cgroups can be selected", SOURCE_FILTER_MAX);
+    if (filter->cgroup_count == TASK_FILTER_MAX)
+        log_error("record: at most %d cgroups can be selected", TASK_FILTER_MAX);
     else
         log_error("record: no %s '%s'", what, text);
     return -ESRCH;
 }
 
-static int add_containers(const struct option_texts *texts, struct source_options *options)
+static int add_containers(const struct option_texts *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count,
-                                            SOURCE_FILTER_MAX - options->cgroup_count);
+        int found = cgroup_search_container(texts->values[i], filter->cgroup_ids + filter->cgroup_count,
+                                            TASK_FILTER_MAX - filter->cgroup_count);
         if (found == -EINVAL) {
             log_error("record: --container: '%s' is not a container ID or at least 4 leading digits of one",
                       texts->values[i]);
             return found;
         }
-        int r = add_cgroups(found, "container on this node has an ID that begins with", texts->values[i], options);
+        int r = add_cgroups(found, "container on this node has an ID that begins with", texts->values[i], filter);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int add_pods(const struct option_texts *texts, struct source_options *options)
+static int add_pods(const struct option_texts *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         if (strchr(texts->values[i], '/'))
             continue; /* NAMESPACE/NAME: resolved by record_pods.c */
-        int found = cgroup_search_pod(texts->values[i], options->cgroup_ids + options->cgroup_count,
-                                      SOURCE_FILTER_MAX - options->cgroup_count);
+        int found = cgroup_search_pod(texts->values[i], filter->cgroup_ids + filter->cgroup_count,
+                                      TASK_FILTER_MAX - filter->cgroup_count);
         if (found == -EINVAL) {
             log_error(
                 "record: --pod: '%s' is not the NAMESPACE/NAME or the UID of a pod (kubectl get pod NAME -o jsonpath={.metadata.uid})",
                 texts->values[i]);
             return found;
         }
-        int r = add_cgroups(found, "pod on this node has the UID", texts->values[i], options);
+        int r = add_cgroups(found, "pod on this node has the UID", texts->values[i], filter);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int add_paths(const struct option_texts *texts, struct source_options *options)
+static int add_paths(const struct option_texts *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         uint64_t id;
@@ -98,42 +98,41 @@ static int add_paths(const struct option_texts *texts, struct source_options *op
             log_error("record: --cgroup: '%s' is not a path below the cgroup root", texts->values[i]);
             return r;
         }
-        const bool found = r == 0 && options->cgroup_count < SOURCE_FILTER_MAX;
+        const bool found = r == 0 && filter->cgroup_count < TASK_FILTER_MAX;
         if (found)
-            options->cgroup_ids[options->cgroup_count] = id;
-        r = add_cgroups(found, "cgroup (/proc/PID/cgroup shows that of a process)", texts->values[i], options);
+            filter->cgroup_ids[filter->cgroup_count] = id;
+        r = add_cgroups(found, "cgroup (/proc/PID/cgroup shows that of a process)", texts->values[i], filter);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int add_users(const struct option_texts *texts, struct source_options *options)
+static int add_users(const struct option_texts *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        int r = user_name_parse(texts->values[i], &options->users[options->user_count]);
+        int r = user_name_parse(texts->values[i], &filter->users[filter->user_count]);
         if (r < 0) {
             log_error("record: --user: no user '%s' on this machine", texts->values[i]);
             return r;
         }
-        options->user_count++;
+        filter->user_count++;
     }
     return 0;
 }
 
-int record_filters_set(const struct record_filters *f, struct source_options *options)
+int record_filters_set(const struct record_filters *f, struct task_filter *filter)
 {
     for (size_t i = 0; i < f->commands.count; i++)
-        snprintf(options->commands[options->command_count++], sizeof(options->commands[0]), "%s",
-                 f->commands.values[i]);
-    int r = add_pids(&f->pids, options);
+        snprintf(filter->commands[filter->command_count++], sizeof(filter->commands[0]), "%s", f->commands.values[i]);
+    int r = add_pids(&f->pids, filter);
     if (r == 0)
-        r = add_containers(&f->containers, options);
+        r = add_containers(&f->containers, filter);
     if (r == 0)
-        r = add_pods(&f->pods, options);
+        r = add_pods(&f->pods, filter);
     if (r == 0)
-        r = add_paths(&f->cgroups, options);
-    return r < 0 ? r : add_users(&f->users, options);
+        r = add_paths(&f->cgroups, filter);
+    return r < 0 ? r : add_users(&f->users, filter);
 }
 
 static bool is_thread_name(const char *name)

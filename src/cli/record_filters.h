@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "sources/source.h"
+#include "model/task_filter.h"
 
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@ bool record_filters_narrow(const struct record_filters *f);
 
 /* Resolves the filters into `options`, except pods by name and label (record_pods.h). 0, -EINVAL: malformed value;
  * -ESRCH: no such process, container, pod or cgroup. */
-int record_filters_set(const struct record_filters *f, struct source_options *options);
+int record_filters_set(const struct record_filters *f, struct task_filter *filter);
 
 /* After an empty recording: warns of selected processes and thread names that do not exist (any more). */
 void record_filters_explain(const struct record_filters *f);

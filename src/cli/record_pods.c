@@ -22,9 +22,9 @@ struct selected {
 struct record_pods {
     const struct record_filters *filters;
     char label_keys[KEYS_BYTES];
-    uint64_t other_ids[SOURCE_FILTER_MAX]; /* cgroups selected by other filters */
+    uint64_t other_ids[TASK_FILTER_MAX]; /* cgroups selected by other filters */
     size_t other_count;
-    struct selected selected[SOURCE_FILTER_MAX];
+    struct selected selected[TASK_FILTER_MAX];
     size_t count;
     bool full_logged;
     struct pods *seen;    /* the list that was processed last; holds a reference */
@@ -56,11 +56,11 @@ static struct selected *find_selected(struct record_pods *p, const char *uid)
 static bool select_pod(struct record_pods *p, const struct pod *pod)
 {
     uint64_t id;
-    if (p->other_count + p->count == SOURCE_FILTER_MAX) {
+    if (p->other_count + p->count == TASK_FILTER_MAX) {
         if (!p->full_logged)
             log_warning(
                 "record: pod %s/%s is not recorded, and further ones may not be: at most %d cgroups can be selected",
-                pod->namespace, pod->name, SOURCE_FILTER_MAX);
+                pod->namespace, pod->name, TASK_FILTER_MAX);
         p->full_logged = true;
         return false;
     }
@@ -113,7 +113,7 @@ static bool update_selection(struct record_pods *p, struct pods *pods, bool is_f
     return changed;
 }
 
-static size_t list_ids(const struct record_pods *p, uint64_t ids[SOURCE_FILTER_MAX])
+static size_t list_ids(const struct record_pods *p, uint64_t ids[TASK_FILTER_MAX])
 {
     size_t count = p->other_count;
     memcpy(ids, p->other_ids, count * sizeof(*ids));
@@ -162,7 +162,7 @@ static int report_no_match(const struct record_filters *f, const struct pods *po
     return -ESRCH;
 }
 
-int record_pods_new(const struct record_filters *f, const char *cri_socket, struct source_options *options,
+int record_pods_new(const struct record_filters *f, const char *cri_socket, struct task_filter *filter,
                     struct record_pods **ret)
 {
     if (!count_names(&f->pods) && !f->pod_labels.count) {
@@ -183,14 +183,14 @@ int record_pods_new(const struct record_filters *f, const char *cri_socket, stru
         log_error("record: cannot select pods: %s", why[0] ? why : strerror(-r));
         return r;
     }
-    p->other_count = options->cgroup_count;
-    memcpy(p->other_ids, options->cgroup_ids, sizeof(p->other_ids));
+    p->other_count = filter->cgroup_count;
+    memcpy(p->other_ids, filter->cgroup_ids, sizeof(p->other_ids));
     update_selection(p, pods, true);
     r = p->count ? 0 : report_no_match(f, pods);
     pods_unref(pods);
     if (r < 0)
         return r;
-    options->cgroup_count = list_ids(p, options->cgroup_ids);
+    filter->cgroup_count = list_ids(p, filter->cgroup_ids);
     *ret = take_ptr(p);
     return 0;
 }
@@ -210,7 +210,7 @@ const char *record_pods_labels(const struct record_pods *p)
 void record_pods_follow(struct record_pods *p, struct pipeline *pipeline)
 {
     struct pods *pods = pipeline_pods(pipeline);
-    uint64_t ids[SOURCE_FILTER_MAX];
+    uint64_t ids[TASK_FILTER_MAX];
     if (!p)
         return;
     pipeline_ask_for_pods(pipeline);

@@ -9,10 +9,10 @@
 struct pipeline;
 struct record_pods;
 
-/* Adds the cgroups of matching pods to `options`, after record_filters_set. Borrows `f` and its strings. `*ret` is NULL
+/* Adds the cgroups of matching pods to `filter`, after record_filters_set. Borrows `f` and its strings. `*ret` is NULL
  * when no filter selects pods by name or label. 0; -ESRCH: no pod matches; -EINVAL: malformed value; other -errno: the
  * runtime cannot be queried. */
-int record_pods_new(const struct record_filters *f, const char *cri_socket, struct source_options *options,
+int record_pods_new(const struct record_filters *f, const char *cri_socket, struct task_filter *filter,
                     struct record_pods **ret);
 void record_pods_free(struct record_pods *p);
 DEFINE_FREEP(record_pods)

@@ -84,14 +84,14 @@ static int check_sampling_rates(struct config *c)
     struct sampling_rules rules;
     if (config_sampling_rules(c, &rules) > 0)
         return 0;
-    if (rules.count && (c->profile_enabled || c->off_cpu_enabled)) {
+    if (rules.count && (config_bool(c, "profile.enabled") || config_bool(c, "off_cpu.enabled"))) {
         log_error(
             "all sampling rates are 0: set profile.rate or a rate in profile.sampling_rules, or disable profiles with profile.enabled: false");
         return -EINVAL;
     }
-    if (c->profile_enabled)
+    if (config_bool(c, "profile.enabled"))
         log_warning("profile.rate is 0 and there are no profile.sampling_rules: no CPU profile is recorded");
-    c->profile_enabled = false;
+    config_put_bool(c, "profile.enabled", false);
     c->profile_rate_hz = CONFIG_RATE_HZ; /* unused */
     return 0;
 }
@@ -132,7 +132,8 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     }
     if (rate)
         config.profile_rate_hz = rate;
-    config.off_cpu_enabled |= off_cpu;
+    if (off_cpu)
+        config_put_bool(&config, "off_cpu.enabled", true);
     if (ready_fd >= 0 && ready_fd_check((int)ready_fd) < 0) {
         log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
         return -EINVAL;

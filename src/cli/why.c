@@ -26,10 +26,15 @@ static int take_request(void *context, struct request *request)
 
 static int observe_requests(uint64_t duration_ns, struct requests *requests)
 {
-    struct pipeline_options options = {
-        .sources = {.sample_hz = 19, .ring_bytes = 8 << 20, .table_bytes = 16 << 20},
-        .memory_bytes = MEMORY_BYTES,
-    };
+    struct config config;
+    config_defaults(&config);
+    config_enable_signals(&config, false);
+    config_put_bool(&config, "requests.enabled", true);
+    struct pipeline_options options = {.config = &config,
+                                       .sample_hz = CONFIG_RATE_HZ,
+                                       .ring_bytes = 8 << 20,
+                                       .table_bytes = 16 << 20,
+                                       .memory_bytes = MEMORY_BYTES};
     struct pipeline_sink sink = {.context = requests, .request = take_request};
     struct attach_report report = {0};
     _cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;

@@ -60,7 +60,7 @@ int links_open_file(void)
 struct thread_link links_entry(const struct links *l, uint32_t key)
 {
     struct thread_link link = {0};
-    (void)bpf_map_lookup_elem(link_source_fd(l->source), &key, &link);
+    (void)bpf_map_lookup_elem(shared_tables_links_fd(l->tables), &key, &link);
     return link;
 }
 
@@ -131,7 +131,11 @@ struct links links_begin(void)
     _cleanup_close_ int fd = links_open_file();
     assert_true(fd >= 0);
     links_read_sites(fd, sites);
-    if (source_link.open(&watch_defaults, &report, &l.source) < 0)
+    l.options = watch_defaults;
+    l.options.filter = (struct task_filter){.pids = {(uint32_t)getpid()}, .pid_count = 1};
+    l.tables = l.options.tables = watch_tables(&l.options, true);
+    const struct source_services services = watch_services(&l.options, l.tables);
+    if (source_link.open(&services, NULL, &report, &l.source) < 0)
         fail_msg("%s", report.entries[0].fallback_reason);
     assert_false(sonde_probe_enabled(links_enter_probe));
     assert_int_equal(link_source_attach(l.source, fd, sites, 2, &l.attachment), 0);
@@ -147,6 +151,7 @@ void links_end_with(struct links *l, const struct losses *expected)
     link_source_detach(l->source, l->attachment);
     links_turn_until(l, false);
     source_link.free(l->source);
+    shared_tables_free(l->tables);
     sonde_provider_free(links_provider);
 }
 

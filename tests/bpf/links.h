@@ -6,6 +6,7 @@
 
 #include "model/loss.h"
 #include "sources/link/link.h"
+#include "watch.h"
 
 #include <linux/types.h>
 
@@ -19,6 +20,8 @@ extern struct sonde_probe *links_enter_probe, *links_leave_probe;
 extern const struct link_ids links_outer, links_inner, links_none;
 
 struct links {
+    struct watch_options options; /* the filter: this process */
+    struct shared_tables *tables;
     void *source;
     struct link_attachment *attachment;
 };

@@ -7,6 +7,7 @@ int server_main(int argc, char **argv);
 #include "requests.h"
 #include "threads.h"
 
+#include "signals/signals.h"
 #include "sources/tables/unwind_tables.h"
 
 #include <linux/sched.h>
@@ -272,21 +273,25 @@ const struct request *await_requests(pid_t pid, const char *route, size_t count)
 int watch_begin(void **state)
 {
     static int open_state = -1;
-    struct source_options options = {
-        .ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* exclusive to this test */
+    struct task_filter filter = {.pid_count = 4}; /* exclusive to this test */
     struct attach_report report = {0};
     for (int i = 0; i < 4; i++)
-        options.pids[i] = (uint32_t)servers[i];
+        filter.pids[i] = (uint32_t)servers[i];
     int state_now = (int)(long)*state;
     const struct request_choice choice = {.method = state_now % 256 - 1, .walks = state_now / 256 - 1};
     if (state_now != open_state) {
         if (watch.self)
             source_request.free(watch.self);
         watch.self = NULL;
+        shared_tables_free(watch.tables);
         watch.why_not[0] = 0;
         open_state = state_now;
-        if (request_source_open_on(&options, &report, &choice, &watch.self) < 0)
+        const struct shared_tables_options tables = {.filter = &filter, .unwind_bytes = 8 << 20};
+        assert_int_equal(shared_tables_new(&tables, &watch.tables), 0);
+        const struct source_services services = {.tables = watch.tables, .filter = &filter, .ring_bytes = 256 * 1024};
+        if (request_source_open_on(&services, &report, &choice, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
+        watch.has_stacks = report.entries[1].attached;
         snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].fallback_reason);
     }
     if (!watch.self)
@@ -295,7 +300,7 @@ int watch_begin(void **state)
     watch.began_ns = clock_monotonic_ns();
     watch.before = (struct losses){0};
     source_request.losses(watch.self, &watch.before);
-    return batch_new(4 << 20, &watch.batch) < 0 ? -1 : 0;
+    return batch_new(4 << 20, signals_check_record, &watch.batch) < 0 ? -1 : 0;
 }
 
 int watch_end(void **state)
@@ -362,7 +367,7 @@ void need_method(void)
 void need_stacks(void)
 {
     need_method();
-    if (!request_source_unwind_tables(watch.self))
+    if (!watch.has_stacks)
         skip_method(watch.why_no_stacks);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "diagnose/request.h"
+#include "sources/request/request.h"
 #include "sources/request/request_attach.h"
 #include "sources/source.h"
 
@@ -23,6 +24,7 @@
 #define CAUSE_MS    40
 
 struct watch {
+    struct shared_tables *tables;
     void *self; /* the source; NULL: this kernel does not support the method, and why_not says why */
     struct batch *batch;
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
@@ -34,6 +36,7 @@ struct watch {
     uint64_t began_ns;
     struct losses before;
     char why_not[512];
+    bool has_stacks; /* else why_no_stacks says why */
     char why_no_stacks[512];
 };
 extern struct watch watch;

@@ -41,12 +41,12 @@ static struct workload start_deep(int depth)
     return workload_start(go_deep, (void *)(intptr_t)depth);
 }
 
-static struct source_options only(pid_t pid)
+static struct watch_options only(pid_t pid)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
 
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)pid;
+    options.filter.pid_count = 1;
     return options;
 }
 
@@ -56,8 +56,8 @@ static struct watch watch_walked(const struct workload *child, const char *event
     struct watch w = workload_watch(only(child->pid), event);
     struct loaded_mappings loaded;
 
-    assert_true(unwind_load_process_mappings(cpu_source_unwind_tables(w.self), child->pid,
-                                             ret_mappings ? ret_mappings : &loaded) > 0);
+    assert_true(
+        unwind_load_process_mappings(watch_unwind_tables(&w), child->pid, ret_mappings ? ret_mappings : &loaded) > 0);
     return w;
 }
 
@@ -138,7 +138,7 @@ static bool check_clock(const struct record_header *header, void *context)
 static void test_cpu_clock_yields_samples(void **state)
 {
     pid_t pid = burner_start("burns");
-    const struct source_options options = only(pid);
+    const struct watch_options options = only(pid);
     struct watch w = watch_begin(&source_cpu, &options);
 
     (void)state;
@@ -340,7 +340,7 @@ static void test_mappings_replaced_while_sampling(void **state)
     struct expectation e = {.pid = child.pid, .depth = 200};
     struct loaded_mappings loaded;
     struct watch w = watch_walked(&child, "page-faults", &loaded);
-    struct unwind_tables *tables = cpu_source_unwind_tables(w.self);
+    struct unwind_tables *tables = watch_unwind_tables(&w);
     const size_t bytes = unwind_tables_bytes(tables);
 
     (void)state;
@@ -358,7 +358,7 @@ static void test_mappings_replaced_while_sampling(void **state)
 /* Memory is released, and what does not fit is refused. */
 static void test_tables_are_bounded(void **state)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct unwind_tables *tables;
     struct unwind_mapping none = {.start = 4096, .end = 8192, .object = UNWIND_OBJECT_NO_CODE};
     uint32_t objects[64], count = 0;
@@ -369,7 +369,7 @@ static void test_tables_are_bounded(void **state)
     (void)state;
     options.table_bytes = 4U << 20;
     w = watch_begin(&source_cpu, &options);
-    tables = cpu_source_unwind_tables(w.self);
+    tables = watch_unwind_tables(&w);
     assert_int_equal(unwind_tables_bytes(tables), 0);
     while ((r = unwind_tables_put_object(tables, values, 512, &objects[count])) == 0)
         assert_in_range(++count, 1, 63);
@@ -439,14 +439,14 @@ static void take_name(void *name)
 
 static void test_samples_carry_the_current_command(void **state)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     char name[] = "fifteen-letters", other[] = "another";
     struct workload asked = workload_start(take_name, name), stranger = workload_start(take_name, other);
     struct watch w;
 
     (void)state;
-    memcpy(options.commands[0], name, sizeof(name));
-    options.command_count = 1;
+    memcpy(options.filter.commands[0], name, sizeof(name));
+    options.filter.command_count = 1;
     w = workload_watch(options, WORKLOAD_CALL_EVENT);
     workload_run(&stranger, workload_call, FIRINGS);
     workload_run(&asked, workload_call, FIRINGS);
@@ -459,7 +459,7 @@ static void test_samples_carry_the_current_command(void **state)
 static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
 {
     pid_t pid = burner_start("burns");
-    const struct source_options options = only(pid);
+    const struct watch_options options = only(pid);
     struct watch w = watch_begin(&source_cpu, &options);
     uint64_t weight = 0;
 
@@ -497,7 +497,7 @@ static void test_cpu_hotplug(void **state)
         skip();
     }
     pid = burner_start("burns");
-    const struct source_options options = only(pid);
+    const struct watch_options options = only(pid);
     w = watch_begin(&source_cpu, &options);
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);

@@ -222,11 +222,10 @@ static void drain_all(struct watch *w, struct observed *observed)
 static struct observed record_work(const char *name, uint64_t period, const struct user_probe_site *site,
                                    long (*work)(void), unsigned long code, long *ret_said)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct sample_event event;
     struct child c = child_new(work);
     struct observed observed = {.pid = c.pid, .code = code};
-    struct losses losses = {0};
     struct watch w;
 
     assert_int_equal(sample_event_parse(name, &event), 0);
@@ -236,8 +235,8 @@ static struct observed record_work(const char *name, uint64_t period, const stru
     event.site_count = site != NULL;
     options.event = &event;
     options.ring_bytes = 16U << 20;
-    options.pids[0] = (uint32_t)c.pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)c.pid;
+    options.filter.pid_count = 1;
     w = watch_begin(&source_cpu, &options);
     threads_await_blocked(c.pid, SYS_read);
     const uint64_t switches = threads_switches(c.pid);
@@ -246,7 +245,7 @@ static struct observed record_work(const char *name, uint64_t period, const stru
     observed.switches = threads_switches(c.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     drain_all(&w, &observed);
-    w.source->losses(w.self, &losses);
+    struct losses losses = watch_losses(&w);
     observed.missed = losses.count[LOSS_MISSED];
     losses.count[LOSS_MISSED] = 0;
     for (int i = 0; i < LOSS_COUNT; i++)
@@ -411,7 +410,7 @@ static void test_each_usdt_firing_is_recorded_and_raises_the_semaphore(void **st
 static void test_killing_the_recorder_lowers_the_semaphore(void **state)
 {
     struct user_probe_site site = site_of_this();
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct sample_event event;
     int ready[2];
     char byte;
@@ -445,7 +444,7 @@ static void test_killing_the_recorder_lowers_the_semaphore(void **state)
 
 static void test_attach_failure_is_explained(void **state)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct attach_report report = {0};
     struct sample_event event;
     void *self;
@@ -453,7 +452,10 @@ static void test_attach_failure_is_explained(void **state)
     (void)state;
     assert_int_equal(sample_event_parse("tracepoint:sched:no_such_thing", &event), 0);
     options.event = &event;
-    assert_int_equal(source_cpu.open(&options, &report, &self), -ENOENT);
+    struct shared_tables *tables = watch_tables(&options, false);
+    const struct source_services services = watch_services(&options, tables);
+    assert_int_equal(source_cpu.open(&services, NULL, &report, &self), -ENOENT);
+    shared_tables_free(tables);
     assert_false(report.entries[0].attached);
 }
 

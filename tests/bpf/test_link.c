@@ -110,17 +110,6 @@ static bool check_in_spans(const struct record_header *header, void *context)
     return false; /* of a wait: between two spans either may hold */
 }
 
-static struct source_options options_for(const struct links *l)
-{
-    struct source_options options = watch_defaults;
-    options.skip_self = false;
-    options.links = true;
-    options.links_fd = link_source_fd(l->source);
-    options.pids[0] = (uint32_t)getpid();
-    options.pid_count = 1;
-    return options;
-}
-
 static void wait_until_forgotten(const struct links *l, pid_t tid)
 {
     for (int i = 0; i < 1000 && links_know(l, tid);
@@ -134,7 +123,7 @@ static void test_samples_carry_the_request_of_their_thread(void **state)
     (void)state;
     struct links l = links_begin();
     struct worker worker = {.act = call_often};
-    struct watch w = workload_watch(options_for(&l), WORKLOAD_CALL_EVENT);
+    struct watch w = workload_watch(l.options, WORKLOAD_CALL_EVENT);
     assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
     pthread_join(worker.thread, NULL);
     workload_expect(&w, ROUNDS * PHASES * CALLS, check_in_spans, &worker);
@@ -149,7 +138,7 @@ static void test_off_cpu_stacks_carry_the_request_of_their_thread(void **state)
 {
     (void)state;
     struct links l = links_begin();
-    struct source_options options = options_for(&l);
+    struct watch_options options = l.options;
     struct worker worker = {.act = block_once};
     size_t stacks = 0;
     assert_int_equal(pipe(worker.go), 0);
@@ -214,13 +203,13 @@ static void test_torn_table_entry_is_ignored(void **state)
     assert_int_equal(pthread_create(&worker.thread, NULL, enter_and_call, &worker), 0);
     while (!worker.tid)
         usleep(1000);
-    struct watch w = workload_watch(options_for(&l), WORKLOAD_CALL_EVENT);
+    struct watch w = workload_watch(l.options, WORKLOAD_CALL_EVENT);
     for (int torn = 1; torn >= 0; torn--) {
         const uint32_t key = (uint32_t)worker.tid;
         struct thread_link entry = links_entry(&l, key);
         struct linked linked = {.tid = worker.tid};
         entry.ids.trace_id_low ^= 1;
-        assert_int_equal(bpf_map_update_elem(link_source_fd(l.source), &key, &entry, BPF_EXIST), 0);
+        assert_int_equal(bpf_map_update_elem(shared_tables_links_fd(l.tables), &key, &entry, BPF_EXIST), 0);
         assert_int_equal(w.source->start(w.self), 0);
         assert_int_equal(write(worker.go[1], "g", 1), 1);
         assert_int_equal(read(worker.done[0], &byte, 1), 1);
@@ -377,7 +366,8 @@ static void test_full_table_is_counted_as_loss(void **state)
     const struct thread_link unused = {0};
     const uint32_t first = 1 << 23; /* beyond all thread ids */
     uint32_t filled = 0;
-    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &unused, BPF_ANY) == 0; tid++)
+    for (uint32_t tid = first; bpf_map_update_elem(shared_tables_links_fd(l.tables), &tid, &unused, BPF_ANY) == 0;
+         tid++)
         filled++;
     assert_int_equal(filled, LINK_THREADS_MAX);
     links_enter(&links_outer);
@@ -385,11 +375,12 @@ static void test_full_table_is_counted_as_loss(void **state)
     links_leave(&links_none);
     source_link.losses(l.source, &losses);
     assert_int_equal(losses.count[LOSS_MAP_FULL], 1);
-    assert_int_equal(bpf_map_delete_elem(link_source_fd(l.source), &first), 0);
+    assert_int_equal(bpf_map_delete_elem(shared_tables_links_fd(l.tables), &first), 0);
     links_enter(&links_outer);
     assert_true(links_know(&l, links_thread()));
     link_source_detach(l.source, l.attachment);
     source_link.free(l.source);
+    shared_tables_free(l.tables);
     sonde_provider_free(links_provider);
 }
 

@@ -87,6 +87,7 @@ static void test_shutdown_does_not_wait_for_a_hanging_attach_process(void **stat
     assert_int_equal(kill(helper, SIGSTOP), 0);
     link_source_detach(l.source, l.attachment);
     source_link.free(l.source);
+    shared_tables_free(l.tables);
     for (int i = 0; i < 6000 && (sonde_probe_enabled(links_enter_probe) || sonde_probe_enabled(links_leave_probe)); i++)
         usleep(10000);
     assert_false(sonde_probe_enabled(links_enter_probe) || sonde_probe_enabled(links_leave_probe));

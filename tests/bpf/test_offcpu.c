@@ -107,11 +107,11 @@ struct expectation {
     struct cpu_sample *last; /* that stack */
 };
 
-static struct watch watch(pid_t pid, struct source_options options, struct expectation *ret)
+static struct watch watch(pid_t pid, struct watch_options options, struct expectation *ret)
 {
     *ret = (struct expectation){.pid = pid};
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)pid;
+    options.filter.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);
     ret->begin_ns = clock_monotonic_ns();
     return w;
@@ -121,13 +121,13 @@ static struct watch watch(pid_t pid, struct source_options options, struct expec
  * complete, so they can be compared. `check` returns true for each wait. The number of waits, including those only
  * counted, equals the kernel's count of switches: the first one was in progress when the recording began, the last one
  * when it ended. */
-static struct off_cpu_totals record_naps(struct source_options options, bool two_places, bool with_rows,
+static struct off_cpu_totals record_naps(struct watch_options options, bool two_places, bool with_rows,
                                          bool (*check)(const struct record_header *, void *), struct expectation *e)
 {
     struct workload child = workload_start(NULL, NULL);
     struct watch w = watch(child.pid, options, e);
     if (with_rows)
-        assert_true(unwind_load_process(off_cpu_source_unwind_tables(w.self), child.pid) > 0);
+        assert_true(unwind_load_process(watch_unwind_tables(&w), child.pid) > 0);
     const uint64_t switches = threads_switches(child.pid);
     workload_begin(&child, two_places ? workload_nap_in_two_places : workload_nap, NAPS);
     if (two_places)
@@ -322,8 +322,8 @@ static void test_waits_below_the_minimum_are_only_counted(void **state)
 {
     (void)state;
     struct expectation e;
-    struct source_options options = watch_defaults;
-    options.min_wait_ns = 3600000000000;
+    struct watch_options options = watch_defaults;
+    options.off_cpu.min_wait_ns = 3600000000000;
     const struct off_cpu_totals stats = record_naps(options, false, false, check_naps, &e);
     assert_int_equal(stats.recorded + stats.left_out, 0);
     assert_true(stats.short_ns >= NAPS * HOLD_NS);
@@ -392,8 +392,8 @@ static void test_waker_is_recorded(void **state)
 {
     (void)state;
     struct waker_expectation x = {.known = preempt_count_distance() != 0};
-    struct source_options options = watch_defaults;
-    options.wakers = true;
+    struct watch_options options = watch_defaults;
+    options.off_cpu.wakers = true;
     print_message("interrupts are recognised %s\n", x.known ? "by the kernel's count" : "by names");
     struct watch w = watch(child(PIPES), options, &x.e);
     watch_until(&w, 1, check_wakers, &x);
@@ -445,8 +445,8 @@ static void test_sampled_waits_follow_the_seed(void **state)
 {
     (void)state;
     struct expectation e;
-    struct source_options options = watch_defaults;
-    options.sample_wait_ns = STANDS_FOR_NS;
+    struct watch_options options = watch_defaults;
+    options.off_cpu.sample_wait_ns = STANDS_FOR_NS;
     options.sampling_seed = SEED;
     const struct off_cpu_totals stats = record_naps(options, false, false, check_sampled, &e);
     print_message("%llu waits, %llu left out\n", (unsigned long long)stats.recorded,
@@ -542,14 +542,14 @@ static void test_unfinished_waits_are_recorded_periodically(void **state)
     struct watch w = watch(pid, watch_defaults, &e);
     usleep(OFF_CPU_SO_FAR_NS / 1000 + 10000);
     for (int i = 1; i <= 2; i++) {
-        assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
+        assert_int_equal(source_off_cpu.flush(w.self), 0);
         watch_until(&w, 1, find_so_far, &e);
         assert_int_equal(e.waits, i);
     }
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
     watch_until(&w, 1, find_unfinished, &e); /* all of it, as at the end */
     assert_int_equal(off_cpu_source_stats(w.self).recorded, 1);
-    assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
+    assert_int_equal(source_off_cpu.flush(w.self), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
     e.begin_ns = clock_monotonic_ns();

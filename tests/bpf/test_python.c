@@ -282,17 +282,17 @@ static bool check_each(const struct record_header *header, void *context)
 /* All in one recording: loading the programs takes long. Each fault is a sample. */
 static void watch_fakes(struct fake *of, size_t count)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct fakes fakes = {of, count};
 
     for (size_t i = 0; i < count; i++) {
         start_fake(&of[i]);
-        options.pids[options.pid_count++] = (uint32_t)of[i].child.pid;
+        options.filter.pids[options.filter.pid_count++] = (uint32_t)of[i].child.pid;
     }
     options.ring_bytes = 16U << 20;
     struct watch w = workload_watch(options, "page-faults");
     for (size_t i = 0; i < count; i++)
-        put_fake(cpu_source_unwind_tables(w.self), &of[i]);
+        put_fake(watch_unwind_tables(&w), &of[i]);
     for (size_t i = 0; i < count; i++)
         workload_run(&of[i].child, workload_fault, FIRINGS);
     workload_expect(&w, count * FIRINGS, check_each, &fakes);
@@ -304,15 +304,15 @@ static void watch_fakes(struct fake *of, size_t count)
 /* The stack with which it leaves its CPU. */
 static void watch_waiting_fake(struct expectation e)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct fake f = {.e = e, .check = check_waiting_runs};
     struct fakes fakes = {&f, 1};
 
     start_fake(&f);
-    options.pids[0] = (uint32_t)f.child.pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)f.child.pid;
+    options.filter.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);
-    put_fake(off_cpu_source_unwind_tables(w.self), &f);
+    put_fake(watch_unwind_tables(&w), &f);
     workload_begin(&f.child, workload_nap, 1);
     workload_interrupt(&f.child, 1, 0);
     workload_await(&f.child);

@@ -11,7 +11,7 @@
 
 static void put_rows(int server)
 {
-    struct unwind_tables *tables = request_source_unwind_tables(watch.self);
+    struct unwind_tables *tables = shared_tables_unwind(watch.tables);
     assert_non_null(tables);
     assert_true(unwind_load_process(tables, servers[server]) > 0);
 }

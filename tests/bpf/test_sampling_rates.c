@@ -49,7 +49,7 @@ static bool add_sample(const struct record_header *header, void *context)
 
 static struct watch watch_sampling_rules(const char *text, uint32_t others_hz)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct sampling_rules rules;
     const char *bad;
     size_t bad_bytes;
@@ -62,7 +62,7 @@ static struct watch watch_sampling_rules(const char *text, uint32_t others_hz)
 
 static struct sampling_rule_stats rule_stats(const struct watch *w, uint32_t number)
 {
-    return sampling_rule_table_stats(cpu_source_sampling_rules(w->self), number);
+    return sampling_rule_table_stats(shared_tables_sampling_rules(w->tables), number);
 }
 
 static bool is_near(double value, double expected, double sigma)
@@ -167,17 +167,17 @@ static void nap_forever(int ready)
 
 static struct off_cpu_totals watch_waits(const char *entry, struct recorded_waits *waits, size_t enough)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct sampling_rules rules;
     char text[64];
     const char *bad;
     size_t bad_bytes;
 
     waits->pid = watch_child(nap_forever);
-    options.pids[0] = (uint32_t)waits->pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)waits->pid;
+    options.filter.pid_count = 1;
     options.sample_hz = 100;
-    options.sample_wait_ns = SAMPLE_NS;
+    options.off_cpu.sample_wait_ns = SAMPLE_NS;
     snprintf(text, sizeof(text), entry, waits->pid);
     assert_int_equal(sampling_rules_parse(text, &rules, &bad, &bad_bytes), 0);
     options.rules = &rules;
@@ -233,14 +233,14 @@ static bool add_wait(const struct record_header *header, void *context)
 /* Recorded waits represent those left out, in time and in number: of 200, within seven standard deviations. */
 static void test_sampled_waits_estimate_time_and_count(void **state)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct sums sums = {0};
     const pid_t pid = watch_child(nap_forever);
 
     (void)state;
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    options.sample_wait_ns = STANDS_FOR_NS;
+    options.filter.pids[0] = (uint32_t)pid;
+    options.filter.pid_count = 1;
+    options.off_cpu.sample_wait_ns = STANDS_FOR_NS;
     struct watch w = watch_begin(&source_off_cpu, &options);
     watch_until(&w, 200, add_wait, &sums);
     assert_int_equal(w.source->stop(w.self), 0);

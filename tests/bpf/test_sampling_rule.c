@@ -72,19 +72,19 @@ static void parse_rules(const char *text, struct sampling_rules *ret)
 static struct watch watch_faults(const struct sampling_rules *rules, uint32_t others_hz,
                                  const struct workload *processes, size_t count)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
 
     options.rules = rules;
     options.sample_hz = others_hz;
     options.sampling_seed = SEED;
     for (size_t i = 0; i < count; i++)
-        options.pids[options.pid_count++] = (uint32_t)processes[i].pid;
+        options.filter.pids[options.filter.pid_count++] = (uint32_t)processes[i].pid;
     return workload_watch(options, "page-faults");
 }
 
 static struct sampling_rule_stats rule_stats(const struct watch *w, uint32_t number)
 {
-    return sampling_rule_table_stats(cpu_source_sampling_rules(w->self), number);
+    return sampling_rule_table_stats(shared_tables_sampling_rules(w->tables), number);
 }
 
 static void take_name(void *name)
@@ -225,7 +225,7 @@ static void find_cgroups(const struct watch *w)
     static uint64_t ahead_ns;
 
     ahead_ns += 60 * NS_PER_SECOND;
-    sampling_rule_table_follow(cpu_source_sampling_rules(w->self), clock_monotonic_ns() + ahead_ns);
+    sampling_rule_table_follow(shared_tables_sampling_rules(w->tables), clock_monotonic_ns() + ahead_ns);
 }
 
 /* A cgroup that is removed and created again under its name, and the cgroups below it. */
@@ -276,7 +276,7 @@ static void test_cgroup_rules_follow_recreated_cgroups(void **state)
 /* Half the clock rate, and twice the weight per sample. */
 static void test_shedding_halves_the_rule_rates(void **state)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     const pid_t pid = burner_start("fifth");
     struct sampling_rules rules;
     char text[64];
@@ -373,7 +373,7 @@ static void nap_often(struct workload *w)
  * with the CPU source's rules and with its own. */
 static void assert_excluded_waits(bool with_cpu)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct workload processes[WAITING_COUNT];
     struct waits waits = {0};
     struct sampling_rules rules;
@@ -384,11 +384,11 @@ static void assert_excluded_waits(bool with_cpu)
     assert_int_equal(pipe(thread_ids), 0);
     for (unsigned i = 0; i < WAITING_COUNT; i++) {
         processes[i] = workload_start(i == LEFT_OUT_SINCE ? start_thread : NULL, thread_ids);
-        options.pids[i] = (uint32_t)(waits.pids[i] = processes[i].pid);
+        options.filter.pids[i] = (uint32_t)(waits.pids[i] = processes[i].pid);
     }
     assert_int_equal(read(thread_ids[0], &thread, sizeof(thread)), sizeof(thread));
     threads_await_blocked(thread, SYS_ppoll);
-    options.pid_count = WAITING_COUNT;
+    options.filter.pid_count = WAITING_COUNT;
     snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/missing:1, command=left-out:0",
              waits.pids[LEFT_OUT]);
     parse_rules(text, &rules);
@@ -396,10 +396,9 @@ static void assert_excluded_waits(bool with_cpu)
     struct watch cpu = {0};
     if (with_cpu) {
         cpu = watch_begin(&source_cpu, &options);
-        cpu_source_share(cpu.self, &options);
+        options.tables = cpu.tables;
     }
     struct watch w = watch_begin(&source_off_cpu, &options);
-    assert_true((off_cpu_source_sampling_rules(w.self) == NULL) == with_cpu);
     const uint64_t switches = threads_switches(waits.pids[NOT_LEFT_OUT]);
     nap_often(&processes[LEFT_OUT]);
     nap_often(&processes[NOT_LEFT_OUT]);
@@ -460,16 +459,16 @@ static bool take_wait(const struct record_header *header, void *context)
 /* All waits are recorded or left out, and which are recorded follows from the seed. */
 static struct off_cpu_totals sample_waits(const char *rule, uint64_t of_ns)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct workload process = workload_start(NULL, NULL);
     struct recorded recorded = {.of_ns = of_ns};
     struct sampling_rules rules;
     char text[64];
 
-    options.pids[0] = (uint32_t)process.pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)process.pid;
+    options.filter.pid_count = 1;
     options.sample_hz = 100;
-    options.sample_wait_ns = SAMPLE_NS;
+    options.off_cpu.sample_wait_ns = SAMPLE_NS;
     options.sampling_seed = SEED;
     snprintf(text, sizeof(text), rule, process.pid);
     parse_rules(text, &rules);

@@ -40,8 +40,11 @@ static void skip_if_unsupported(void)
     static struct attach_report report;
     void *self;
     if (report.count == 0) {
-        assert_int_equal(source_off_cpu.open(&watch_defaults, &report, &self), 0);
+        struct shared_tables *tables = watch_tables(&watch_defaults, false);
+        const struct source_services services = watch_services(&watch_defaults, tables);
+        assert_int_equal(source_off_cpu.open(&services, &watch_defaults.off_cpu, &report, &self), 0);
         source_off_cpu.free(self);
+        shared_tables_free(tables);
     }
     const struct attach_entry *entry = &report.entries[report.count - 1];
     assert_string_equal(entry->probe, "stacks of sleeping tasks");
@@ -62,10 +65,10 @@ static void end(pid_t pid)
 
 static struct watch watch(const pid_t *pids, size_t count, size_t ring_bytes)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     for (size_t i = 0; i < count; i++)
-        options.pids[i] = (uint32_t)pids[i];
-    options.pid_count = count;
+        options.filter.pids[i] = (uint32_t)pids[i];
+    options.filter.pid_count = count;
     options.ring_bytes = ring_bytes;
     return watch_begin(&source_off_cpu, &options);
 }

@@ -494,7 +494,7 @@ static bool check_each(const struct record_header *header, void *context_)
 /* All in one recording: loading the programs takes long. */
 static void watch_programs(struct program *of, size_t count)
 {
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     const struct interpreter_layouts layouts = {.runtime = INTERPRETER_V8, .v8 = layout};
     struct programs programs = {of, count};
     struct unwind_tables *tables;
@@ -502,10 +502,10 @@ static void watch_programs(struct program *of, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         start_program(&of[i]);
-        options.pids[options.pid_count++] = (uint32_t)of[i].child.pid;
+        options.filter.pids[options.filter.pid_count++] = (uint32_t)of[i].child.pid;
     }
     w = workload_watch(options, "page-faults");
-    tables = cpu_source_unwind_tables(w.self);
+    tables = watch_unwind_tables(&w);
     for (size_t i = 0; i < count; i++) {
         const struct unwind_mapping mapping = {.start = (uintptr_t)of[i].code,
                                                .end = (uintptr_t)of[i].code + of[i].bytes,

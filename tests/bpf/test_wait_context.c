@@ -93,15 +93,15 @@ static void test_each_wait_carries_its_own_request(void **state)
     skip(); /* the thread pointer is read only on this architecture */
 #endif
     struct expectation e = {0};
-    struct source_options options = watch_defaults;
+    struct watch_options options = watch_defaults;
     struct workload child = workload_start(NULL, NULL);
     const pid_t pid = child.pid;
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)pid;
+    options.filter.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);
-    assert_true(unwind_load_process(off_cpu_source_unwind_tables(w.self), pid) >
-                0); /* otherwise each stack is distinct */
-    const struct context_tables tables = off_cpu_source_contexts(w.self);
+    assert_true(unwind_load_process(watch_unwind_tables(&w), pid) > 0); /* otherwise each stack is distinct */
+    struct context_tables tables;
+    assert_true(shared_tables_contexts(w.tables, &tables));
     const struct thread_context_place place = {.kind = THREAD_CONTEXT_OFFSET,
                                                .place = (uint64_t)&works_for - (uint64_t)__builtin_thread_pointer()};
     assert_int_equal(context_tables_set_thread_context(&tables, (uint32_t)pid, &place), 0);

@@ -160,8 +160,13 @@ static void test_unselected_processes_cost_nothing(void **state)
 {
     struct seen seen = {0};
     struct pipeline_sink sink = {.context = &seen, .sample = take_sample};
+    struct config config;
     struct pipeline_options options = {
-        .sources = {.sample_hz = 199, .skip_self = true, .ring_bytes = 4U << 20, .table_bytes = 32U << 20},
+        .config = &config,
+        .filter.skip_self = true,
+        .sample_hz = 199,
+        .ring_bytes = 4U << 20,
+        .table_bytes = 32U << 20,
         .memory_bytes = 64U << 20,
     };
     struct attach_report report = {0};
@@ -170,6 +175,9 @@ static void test_unselected_processes_cost_nothing(void **state)
     char byte;
 
     (void)state;
+    config_defaults(&config);
+    config_enable_signals(&config, false);
+    config_put_bool(&config, "profile.enabled", true);
     path_of(seen.program, 0);
     assert_int_equal(pipe2(go, O_CLOEXEC | O_NONBLOCK), 0);
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
@@ -177,8 +185,8 @@ static void test_unselected_processes_cost_nothing(void **state)
     if (parent == 0)
         run_parent(go[0], ready[1], seen.program);
     seen.parent_pid = (uint32_t)parent;
-    options.sources.pids[0] = (uint32_t)parent;
-    options.sources.pid_count = 1;
+    options.filter.pids[0] = (uint32_t)parent;
+    options.filter.pid_count = 1;
     assert_int_equal(read(ready[0], &byte, 1), 1); /* the elder child exists before */
 
     assert_int_equal(pipeline_new(&options, &sink, &report, &p), 0);

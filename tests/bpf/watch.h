@@ -2,6 +2,9 @@
 #pragma once
 
 #include "base/clock.h"
+#include "sources/cpu/cpu.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/process/process.h"
 #include "sources/source.h"
 
 #include "probes/cpu.h"
@@ -17,11 +20,30 @@ struct watch {
     const struct source *source;
     void *self;
     struct batch *batch;
+    struct shared_tables *tables;
+    bool shares_tables; /* they are another watch's */
 };
 
-extern const struct source_options watch_defaults;
+struct watch_options {
+    struct task_filter filter;
+    uint32_t sample_hz;
+    const struct sampling_rules *rules;
+    const struct sample_event *event;
+    uint64_t sampling_seed;
+    size_t ring_bytes, table_bytes;
+    struct off_cpu_options off_cpu;
+    struct shared_tables *tables; /* another watch's; NULL: its own */
+};
 
-struct watch watch_begin(const struct source *source, const struct source_options *options);
+extern const struct watch_options watch_defaults;
+
+struct watch watch_begin(const struct source *source, const struct watch_options *options);
+/* Tables for these options, which the caller frees. */
+struct shared_tables *watch_tables(const struct watch_options *options, bool links);
+struct source_services watch_services(const struct watch_options *options, struct shared_tables *tables);
+struct unwind_tables *watch_unwind_tables(const struct watch *w);
+/* Once no program runs any more; counts what was lost since the begin. */
+struct losses watch_losses(const struct watch *w);
 /* Ends the recording and asserts that nothing was lost. */
 void watch_end(struct watch *w);
 /* Calls `check` for every record until it has returned true `enough` times. */

@@ -184,7 +184,7 @@ void workload_interrupt_in_two_places(const struct workload *w, unsigned count)
 
 /* ---- recording ---- */
 
-struct watch workload_watch(struct source_options options, const char *event_name)
+struct watch workload_watch(struct watch_options options, const char *event_name)
 {
     struct sample_event event;
 
@@ -200,6 +200,7 @@ static size_t take_records(struct watch *w, bool (*check)(const struct record_he
     do {
         batch_begin(w->batch, UINT64_MAX);
         assert_int_equal(w->source->drain(w->self, w->batch), 0);
+        shared_tables_follow(w->tables, clock_monotonic_ns());
         batch_end(w->batch, UINT64_MAX);
         records = batch_count(w->batch);
         for (size_t i = 0; i < records; i++)
@@ -212,11 +213,9 @@ static size_t take_records(struct watch *w, bool (*check)(const struct record_he
 void workload_expect(struct watch *w, uint64_t count, bool (*check)(const struct record_header *, void *),
                      void *context)
 {
-    struct losses losses = {0};
-
     assert_int_equal(w->source->stop(w->self), 0);
     const size_t seen = take_records(w, check, context);
-    w->source->losses(w->self, &losses);
+    struct losses losses = watch_losses(w);
     const uint64_t missed = losses.count[LOSS_MISSED];
     losses.count[LOSS_MISSED] = 0;
     for (int i = 0; i < LOSS_COUNT; i++)
@@ -229,5 +228,7 @@ void workload_expect(struct watch *w, uint64_t count, bool (*check)(const struct
 void workload_unwatch(struct watch *w)
 {
     w->source->free(w->self);
+    if (!w->shares_tables)
+        shared_tables_free(w->tables);
     batch_free(w->batch);
 }

@@ -57,7 +57,7 @@ void workload_interrupt_in_two_places(const struct workload *w, unsigned count);
 /* ---- recording the workload ---- */
 
 /* Opens the CPU source on the event, with a period of 1, and starts it. */
-struct watch workload_watch(struct source_options options, const char *event);
+struct watch workload_watch(struct watch_options options, const char *event);
 /* Stops the source and drains it: calls `check` for every record and asserts that it returned true `count` times, less
  * what the source counts as missed, and that nothing else was lost. The source may be started again. */
 void workload_expect(struct watch *w, uint64_t count, bool (*check)(const struct record_header *, void *),

@@ -1,11 +1,11 @@
 """The command line as users meet it: help, invalid flags, configuration errors, and man pages that agree with --help."""
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).resolve().parents[2]
+from harness.paths import BUILD, TOP
+
 VERBS = ["up", "agent", "record", "why", "probes", "bpf", "doctor"]
 
 
@@ -128,7 +128,7 @@ def test_manual_of_the_configuration_file_has_all_keys(run_sonde, tmp_path):
             continue
         key, value, words = re.fullmatch(r"  (\w+): (.*?)    # (.*)", line).groups()
         printed[f"{section}.{key}"] = (value.strip('"') or "none", words)
-    page = (TOP / "docs" / "man" / "sonde.yaml.5").read_text().replace("\\-", "-")
+    page = (BUILD / "docs" / "sonde.yaml.5").read_text().replace("\\-", "-")
     documented = dict(re.findall(r"^\.B ([\w.]+)\n(.*)$", page.partition(".SH KEYS")[2].partition(".SH EXAMPLE")[0], re.M))
     assert list(documented) == list(printed)
     for key, (default, words) in printed.items():

@@ -1,4 +1,4 @@
-"""docs/metrics.md documents every metric with its type and labels, and no others."""
+"""docs/metrics.md, and docs/signals for single signals, document every metric with its type and labels, and no others."""
 import re
 
 from harness.paths import TOP
@@ -6,7 +6,7 @@ from harness.processes import wait_for
 from real_servers import get, start_prefork
 
 SUFFIX = {"counter": "_total", "info": "_info"}
-PAGE = (TOP / "docs/metrics.md").read_text()
+PAGE = "\n".join(path.read_text() for path in [TOP / "docs/metrics.md", *sorted((TOP / "docs").glob("signals/*.md"))])
 DOCUMENTED = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in
         re.findall(r"^\| `(\w+)` \| (gauge|counter|info|histogram) \| ([^|]*)\|", PAGE, re.M)}
 

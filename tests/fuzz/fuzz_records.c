@@ -1,6 +1,6 @@
 /* A recording of event records: whatever the file holds, the lengths and strings of each returned record are valid,
  * and reading terminates. */
-#include "sources/events/record_check.h"
+#include "signals/signals.h"
 #include "sources/events/record_file.h"
 
 #include "probes/cpu.h"
@@ -15,7 +15,7 @@ static uint64_t follow(const struct record_header *header)
 {
     uint64_t sum = header->time_ns;
 
-    if (header->size_bytes > RECORD_MAX_BYTES || !record_check(header))
+    if (header->size_bytes > RECORD_MAX_BYTES || !signals_check_record(header))
         abort();
     if (header->kind == RECORD_CPU_SAMPLE) {
         const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FILE *file;
     int r;
 
-    if (!batch && batch_new(1U << 20, &batch) < 0)
+    if (!batch && batch_new(1U << 20, signals_check_record, &batch) < 0)
         abort();
     file = size ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
     if (!file)

@@ -1,8 +1,9 @@
 /* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), attaches it to a clock event on every CPU or to the requested
- * event, and drains its records into the batch. Owns the unwind tables of that program. Reports as losses what the
+ * event, and drains its records into the batch. Reports as losses what the
  * program counts (struct cpu_stats) and what the kernel withholds: for events counted per CPU, those for which the
  * program did not run. */
 #include "sources/cpu/cpu.h"
+
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/perf_events.h"
@@ -10,14 +11,14 @@
 #include "sources/attach/tracepoint.h"
 #include "sources/cpu/cpu_load.h"
 #include "sources/events/record_ring.h"
-#include "sources/sampling/cpu_filters.h"
-#include "sources/sampling/sampling_rule_table.h"
+#include "sources/sampling/sampling_rules.h"
 #include "sources/source.h"
-#include "sources/tables/unwind_tables_private.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/units.h"
+
+#include "probes/common/filter.h"
 
 #include "cpu.skel.h"
 #include "probes/cpu.h"
@@ -42,12 +43,11 @@ struct cpu_source {
     uint64_t limit_hz;          /* lower bound for the rate of an event while it is throttled */
     uint64_t *values;           /* per possible CPU: the count of its event */
     struct record_ring ring;
-    struct unwind_tables *tables;
-    struct sampling_rule_table *rules; /* NULL: one rate for all threads */
-    uint64_t period_ns;                /* sampling period in ns or events; 0: the value is the event's own bytes */
-    uint64_t *throttled_since_ns;      /* per possible CPU; 0: not throttled */
-    unsigned shed_factor;              /* one sample in this many is taken */
-    uint64_t shed_mark, shed;          /* samples taken when the factor last changed; samples shed before that */
+    const struct shared_tables *tables;
+    uint64_t period_ns;           /* sampling period in ns or events; 0: the value is the event's own bytes */
+    uint64_t *throttled_since_ns; /* per possible CPU; 0: not throttled */
+    unsigned shed_factor;         /* one sample in this many is taken */
+    uint64_t shed_mark, shed;     /* samples taken when the factor last changed; samples shed before that */
     uint64_t throttled;
     size_t fixed_bytes;      /* memory of maps of constant size */
     struct cpu_stats *stats; /* per possible CPU */
@@ -65,8 +65,6 @@ static void cpu_free(void *self)
         bpf_link__destroy(s->tracepoint_links[i]);
     user_probes_free(s->probes);
     record_ring_close(&s->ring);
-    unwind_tables_free(s->tables);
-    sampling_rule_table_free(s->rules);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
     free(s->values);
@@ -77,15 +75,6 @@ static void cpu_free(void *self)
 static void cpu_freep(struct cpu_source **s)
 {
     cpu_free(*s);
-}
-
-static int follow_children(struct cpu_bpf *k)
-{
-    k->links.follow_fork = bpf_program__attach(k->progs.follow_fork);
-    if (!k->links.follow_fork)
-        return -errno;
-    k->links.follow_free = bpf_program__attach(k->progs.follow_free);
-    return k->links.follow_free ? 0 : -errno;
 }
 
 static int attach_counted(struct cpu_source *s, const struct sample_event *event)
@@ -133,36 +122,13 @@ static int attach_event(struct cpu_source *s, const struct sample_event *event)
     return attach_counted(s, event);
 }
 
-static int attach_programs(struct cpu_source *s, const struct source_options *options)
-{
-    int r = 0;
-
-    if (options->pid_count > 0)
-        r = follow_children(s->skeleton);
-    if (r == 0)
-        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
-                             bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
-    if (r == 0 && options->rules)
-        r = sampling_rule_table_new(options->rules, bpf_map__fd(s->skeleton->maps.sampling_rule_keys),
-                                    bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->rules);
-    if (r == 0)
-        r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
-    return r;
-}
-
-static int create_tables(struct cpu_source *s, const struct source_options *options)
-{
-    int r = record_ring_open(&s->ring, bpf_map__fd(s->skeleton->maps.records));
-    return r < 0 ? r : unwind_tables_new(s->skeleton->obj, options->table_bytes, &s->tables);
-}
-
 static void count_fixed_bytes(struct cpu_source *s)
 {
     struct bpf_map *map;
 
     bpf_object__for_each_map(map, s->skeleton->obj)
     {
-        if (bpf_map__fd(map) >= 0 && map != s->skeleton->maps.thread_links) /* owned by the link source */
+        if (bpf_map__fd(map) >= 0 && !shared_tables_own(s->tables, map))
             s->fixed_bytes += map_sizes_bytes(map, s->cpu_count);
     }
 }
@@ -196,32 +162,35 @@ static const char *limitation_of(const struct sample_event *event)
     return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is that of a few instructions later" : "";
 }
 
-static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+static int cpu_open(const struct source_services *services, const void *options, struct attach_report *report,
+                    void **ret_self)
 {
     __attribute__((cleanup(cpu_freep))) struct cpu_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "CPU samples");
     char method[sizeof(entry->method)];
     int r;
 
+    (void)options;
     if (!s)
         return -ENOMEM;
-    const uint32_t clock_hz = sampling_rules_clock_hz(options->rules, options->sample_hz);
+    s->tables = services->tables;
+    const uint32_t clock_hz = sampling_rules_clock_hz(services->rules, services->sample_hz);
     if (clock_hz == 0 || clock_hz > 100000)
         return -EINVAL;
-    snprintf(method, sizeof(method), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
-    s->period_ns = cpu_weight(options);
-    s->is_event = options->event;
-    s->is_software = options->event && options->event->kind == SAMPLE_EVENT_SOFTWARE;
+    snprintf(method, sizeof(method), "perf event, %.32s", services->event ? services->event->name : "cpu-clock");
+    s->period_ns = cpu_weight(services);
+    s->is_event = services->event;
+    s->is_software = services->event && services->event->kind == SAMPLE_EVENT_SOFTWARE;
     s->limit_hz = read_limit_hz();
     s->shed_factor = 1;
     r = allocate_per_cpu(s);
     if (r < 0)
         return r;
-    r = cpu_load(options, s->cpu_count, &s->skeleton);
+    r = cpu_load(services, s->cpu_count, &s->skeleton);
     if (r == 0)
-        r = create_tables(s, options);
+        r = record_ring_open(&s->ring, bpf_map__fd(s->skeleton->maps.records));
     if (r == 0)
-        r = attach_programs(s, options);
+        r = services->event ? attach_event(s, services->event) : attach_counted(s, NULL);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "no profile");
@@ -230,7 +199,7 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     count_fixed_bytes(s);
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
-    snprintf(entry->limitation, sizeof(entry->limitation), "%s", limitation_of(options->event));
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s", limitation_of(services->event));
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -306,8 +275,6 @@ static int cpu_drain(void *self, struct batch *batch)
     r = record_ring_drain(&s->ring, batch);
     if (r < 0)
         return r;
-    if (s->rules)
-        sampling_rule_table_follow(s->rules, clock_monotonic_ns());
     if (!s->events)
         return 0;
     (void)perf_events_read(s->events, take_throttle_record, s);
@@ -394,8 +361,7 @@ static void cpu_losses(void *self, struct losses *losses)
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full;
-    losses->count[LOSS_MAP_FULL] +=
-        s->skeleton->bss->followed_full + sum.no_room + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
+    losses->count[LOSS_MAP_FULL] += sum.no_room;
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
@@ -412,7 +378,7 @@ static size_t cpu_memory_bytes(void *self)
 {
     struct cpu_source *s = self;
 
-    return s->fixed_bytes + unwind_tables_bytes(s->tables) + (s->events ? perf_events_bytes(s->events) : 0);
+    return s->fixed_bytes + (s->events ? perf_events_bytes(s->events) : 0);
 }
 
 static void cpu_metrics(void *self, struct metric_set *set)
@@ -430,50 +396,6 @@ static void cpu_metrics(void *self, struct metric_set *set)
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
                "User stacks not copied for unwinding in user space because the ring was half full",
                (double)sum.copies_refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes", "Kernel memory held by unwind tables",
-               (double)unwind_tables_bytes(s->tables), METRIC_NO_LABELS);
-}
-
-void cpu_source_share(void *cpu_source, struct source_options *options)
-{
-    const struct cpu_source *s = cpu_source;
-    options->tables = s->tables;
-    options->has_contexts = true;
-    options->contexts = cpu_source_contexts(s);
-    options->has_sampling_rule_keys = s->rules != NULL;
-    options->sampling_rule_keys_fd = s->rules ? bpf_map__fd(s->skeleton->maps.sampling_rule_keys) : -1;
-}
-
-struct sampling_rule_table *cpu_source_sampling_rules(void *cpu_source)
-{
-    return ((struct cpu_source *)cpu_source)->rules;
-}
-
-struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
-{
-    return ((struct cpu_source *)cpu_source)->tables;
-}
-
-void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
-{
-    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.python_emitted, pid, code, check);
-}
-
-int cpu_source_followed_fd(void *cpu_source)
-{
-    return bpf_map__fd(((const struct cpu_source *)cpu_source)->skeleton->maps.followed);
-}
-
-struct context_tables cpu_source_contexts(const void *cpu_source)
-{
-    const struct cpu_bpf *k = ((const struct cpu_source *)cpu_source)->skeleton;
-
-    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
-}
-
-static int cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
-{
-    return cpu_filters_set_cgroups(bpf_map__fd(((const struct cpu_source *)self)->skeleton->maps.cgroups), ids, count);
 }
 
 const struct source source_cpu = {
@@ -481,7 +403,6 @@ const struct source source_cpu = {
     .help = "CPU samples with kernel and user stacks",
     .open = cpu_open,
     .start = cpu_start,
-    .set_cgroups = cpu_set_cgroups,
     .stop = cpu_stop,
     .poll_fds = cpu_poll_fds,
     .drain = cpu_drain,

@@ -3,8 +3,8 @@
 
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/sample_event.h"
-#include "sources/sampling/cpu_filters.h"
 #include "sources/sampling/sampling_rule_table.h"
+#include "sources/sampling/task_filters.h"
 #include "sources/source.h"
 #include "sources/tables/unwind_tables_private.h"
 
@@ -14,12 +14,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <unistd.h>
 
 #define NS_PER_SECOND 1000000000ULL
-/* Smaller limits for kernels whose hash maps must be preallocated. */
-#define PROCESSES_MAX_PREALLOC 2048
-#define CHUNKS_MAX_PREALLOC    3072
 
 static void set_map_wanted(struct bpf_map *map, bool wanted)
 {
@@ -27,10 +23,10 @@ static void set_map_wanted(struct bpf_map *map, bool wanted)
         (void)bpf_map__set_autocreate(map, false);
 }
 
-uint64_t cpu_weight(const struct source_options *options)
+uint64_t cpu_weight(const struct source_services *services)
 {
-    return options->event ? options->event->period
-                          : NS_PER_SECOND / sampling_rules_clock_hz(options->rules, options->sample_hz);
+    return services->event ? services->event->period
+                           : NS_PER_SECOND / sampling_rules_clock_hz(services->rules, services->sample_hz);
 }
 
 /* Of the sampling programs, loads the one that fits the event. */
@@ -50,74 +46,39 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
     set_map_wanted(k->maps.brk_before, kind == SAMPLE_EVENT_BRK);
 }
 
-static int configure(struct cpu_bpf *k, const struct source_options *options, int cpu_count, bool prealloc)
+static int configure(struct cpu_bpf *k, const struct source_services *services, int cpu_count)
 {
-    struct bpf_map *processes = k->maps.unwind_processes, *chunks = k->maps.unwind_chunks;
-    bool pids = options->pid_count > 0;
-    int r;
-
-    k->bss->weight_ns = cpu_weight(options);
-    choose_programs(k, options->event);
-    if (options->rules) {
-        k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->rules);
-        sampling_rules_shares(options->rules, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+    k->bss->weight_ns = cpu_weight(services);
+    choose_programs(k, services->event);
+    if (services->rules) {
+        k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(services->rules);
+        sampling_rules_shares(services->rules, services->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
     }
-    k->rodata->sampling_seed = options->sampling_seed;
-    k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
-    k->rodata->filter_pids = pids;
-    k->rodata->filter_cgroups = options->cgroup_count > 0;
-    k->rodata->filter_commands = options->command_count > 0;
-    k->rodata->filter_users = options->user_count > 0;
-    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
-    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
-    k->rodata->links = options->links;
-    k->rodata->no_runtimes = options->no_runtimes;
-    set_map_wanted(k->maps.thread_links, options->links);
-    set_map_wanted(k->maps.followed, pids);
-    set_map_wanted(k->maps.cgroups, options->cgroup_count > 0);
-    set_map_wanted(k->maps.commands, options->command_count > 0);
-    set_map_wanted(k->maps.users, options->user_count > 0);
-    set_map_wanted(k->maps.sampling_rule_keys, options->rules);
-    set_map_wanted(k->maps.sampling_rule_counts, options->rules);
-    bpf_program__set_autoload(k->progs.follow_fork, pids);
-    bpf_program__set_autoload(k->progs.follow_free, pids);
-
-    r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
-    if (r == 0)
-        r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : UNWIND_TABLES_CHUNKS_MAX);
-    if (r == 0 && options->links)
-        r = bpf_map__reuse_fd(k->maps.thread_links, options->links_fd);
-    if (r == 0 && prealloc)
-        r = bpf_map__set_map_flags(processes, 0) ?: bpf_map__set_map_flags(chunks, 0);
-    return r;
+    k->rodata->sampling_seed = services->sampling_seed;
+    k->rodata->filter = task_filters_settings(services->filter);
+    k->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
+    k->rodata->ring_bytes = map_sizes_ring(services->ring_bytes);
+    k->rodata->links = shared_tables_links_fd(services->tables) >= 0;
+    k->rodata->no_runtimes = services->no_runtimes;
+    return bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(services->ring_bytes))
+               ?: bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count)
+               ?: unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count)
+               ?: shared_tables_use(services->tables, k->obj);
 }
 
-int cpu_load(const struct source_options *options, int cpu_count, struct cpu_bpf **ret)
+int cpu_load(const struct source_services *services, int cpu_count, struct cpu_bpf **ret)
 {
-    int r = -EINVAL;
+    struct cpu_bpf *k;
+    int r;
 
     libbpf_set_print(NULL);
-    for (int prealloc = 0; prealloc <= 1; prealloc++) {
-        struct cpu_bpf *k = cpu_bpf__open();
-
-        if (!k)
-            return -errno;
-        r = configure(k, options, cpu_count, prealloc);
-        if (r == 0)
-            r = cpu_bpf__load(k);
-        if (r == 0) {
-            *ret = k;
-            return 0;
-        }
+    k = cpu_bpf__open();
+    if (!k)
+        return -errno;
+    r = configure(k, services, cpu_count) ?: cpu_bpf__load(k);
+    if (r == 0)
+        *ret = k;
+    else
         cpu_bpf__destroy(k);
-        if (r == -EPERM)
-            return r;
-    }
     return r;
 }

@@ -4,11 +4,11 @@
 #include <stdint.h>
 
 struct cpu_bpf;
-struct source_options;
+struct source_services;
 
 /* Value of one clock tick or event hit: nanoseconds, or the event's period. */
-uint64_t cpu_weight(const struct source_options *options);
+uint64_t cpu_weight(const struct source_services *services);
 
-/* Loads the programs; the caller destroys `*ret`. On failure tries again with preallocated maps, which kernels before
- * 6.1 require in programs of perf events. -EPERM is final; other errors are the kernel's. */
-int cpu_load(const struct source_options *options, int cpu_count, struct cpu_bpf **ret);
+/* Loads the programs; the caller destroys `*ret`. Errors are the
+ * kernel's. */
+int cpu_load(const struct source_services *services, int cpu_count, struct cpu_bpf **ret);

@@ -2,8 +2,6 @@
  * separate index of offsets is sorted by time; the records themselves do not move. */
 #include "sources/events/batch.h"
 
-#include "sources/events/record_check.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,6 +18,7 @@ struct batch_entry {
 };
 
 struct batch {
+    record_check *check;
     uint8_t *data;
     size_t max_bytes, used_bytes;
     struct batch_entry *entries;
@@ -29,7 +28,7 @@ struct batch {
     uint64_t cut_ns; /* the earliest batch_cut_at since batch_begin; UINT64_MAX: none */
 };
 
-int batch_new(size_t max_bytes, struct batch **ret)
+int batch_new(size_t max_bytes, record_check *check, struct batch **ret)
 {
     _cleanup_(batch_freep) struct batch *b = calloc(1, sizeof(*b));
 
@@ -38,6 +37,7 @@ int batch_new(size_t max_bytes, struct batch **ret)
     if (max_bytes < RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
         return -EINVAL;
     b->max_bytes = max_bytes;
+    b->check = check;
     b->cut_ns = UINT64_MAX;
     b->data = mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->data == MAP_FAILED) {
@@ -92,7 +92,7 @@ int batch_add(struct batch *b, const struct record_header *header)
 {
     void *to;
 
-    if (!record_check(header))
+    if (!b->check(header))
         return -EBADMSG;
     to = batch_reserve(b, header->size_bytes);
     if (!to)

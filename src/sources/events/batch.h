@@ -8,9 +8,7 @@
 
 #include "base/cleanup.h"
 
-#include <linux/types.h>
-
-#include "probes/common/record.h"
+#include "sources/events/record_type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,14 +16,14 @@
 
 struct batch;
 
-/* Creates a batch of at most `max_bytes` of records. -ENOMEM; -EINVAL: fewer than RECORD_MAX_BYTES or 4 GiB and more.
- */
-int batch_new(size_t max_bytes, struct batch **ret);
+/* Creates a batch of at most `max_bytes` of records, each of which `check` accepts. -ENOMEM; -EINVAL: fewer than
+ * RECORD_MAX_BYTES or 4 GiB and more. */
+int batch_new(size_t max_bytes, record_check *check, struct batch **ret);
 void batch_free(struct batch *b);
 DEFINE_FREEP(batch)
 
-/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: record_check
- * rejects it. */
+/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: it is
+ * not valid. */
 int batch_add(struct batch *b, const struct record_header *header);
 
 /* Like batch_add, for `size` bytes read from a ring of samples. -EBADMSG also when the header claims more than `size`

@@ -2,7 +2,7 @@
  * repeated without a kernel and without privileges. The file is a 16-byte head ("SONDEWIR", version, zero) and whole
  * records, little-endian, in the order in which the pipeline took them.
  *
- * A file is untrusted input: every record is validated (record_check.h) before it enters a batch. Not thread-safe. */
+ * A file is untrusted input: every record is validated (record_type.h) before it enters a batch. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"

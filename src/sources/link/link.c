@@ -8,7 +8,6 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/link/link_attachments.h"
 #include "sources/link/link_table.h"
-#include "sources/source.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -47,7 +46,7 @@ static void link_freep(struct link_source **s)
     link_free(*s);
 }
 
-static int load_programs(struct link_source *s)
+static int load_programs(struct link_source *s, const struct shared_tables *tables)
 {
     libbpf_set_print(NULL);
     s->cpu_count = libbpf_num_possible_cpus();
@@ -56,13 +55,15 @@ static int load_programs(struct link_source *s)
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    s->bpf = link_bpf__open_and_load();
+    s->bpf = link_bpf__open();
     if (!s->bpf)
         return -errno;
-    return link_attachments_new(s->bpf, &s->attachments);
+    int r = shared_tables_use(tables, s->bpf->obj) ?: link_bpf__load(s->bpf);
+    return r ?: link_attachments_new(s->bpf, &s->attachments);
 }
 
-static int link_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+static int link_open(const struct source_services *services, const void *options, struct attach_report *report,
+                     void **ret_self)
 {
     _cleanup_(link_freep) struct link_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "traced requests");
@@ -70,7 +71,7 @@ static int link_open(const struct source_options *options, struct attach_report 
     (void)options;
     if (!s)
         return -ENOMEM;
-    int r = load_programs(s);
+    int r = load_programs(s, services->tables);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "samples and requests are not linked to traces");
@@ -96,11 +97,6 @@ static int link_drain(void *self, struct batch *batch)
     (void)batch;
     link_attachments_turn(((struct link_source *)self)->attachments);
     return 0;
-}
-
-int link_source_fd(void *link_source)
-{
-    return bpf_map__fd(((struct link_source *)link_source)->bpf->maps.thread_links);
 }
 
 /* ---- attachments ---- */
@@ -145,9 +141,9 @@ static struct link_attachments_stats attachments_stats(void *link_source)
     return stats;
 }
 
-uint64_t link_source_helper_cpu_ns(void *link_source)
+static uint64_t link_helper_cpu_ns(void *self)
 {
-    return link_source ? attachments_stats(link_source).cpu_ns : 0;
+    return attachments_stats(self).cpu_ns;
 }
 
 uint64_t link_source_waits_ns(void *link_source)
@@ -212,12 +208,6 @@ static uint64_t link_run_time_ns(void *self)
     return read_stats(self).sampled_ns * LINK_TIMED_EVERY;
 }
 
-static size_t link_memory_bytes(void *self)
-{
-    (void)self;
-    return (LINK_THREADS_MAX + 1) * (sizeof(struct thread_link) + 64); /* preallocated */
-}
-
 const struct source source_link = {
     .name = "link",
     .help = "which traced request each thread works for",
@@ -226,7 +216,7 @@ const struct source source_link = {
     .drain = link_drain,
     .losses = link_losses,
     .metrics = link_metrics,
-    .memory_bytes = link_memory_bytes,
+    .helper_cpu_ns = link_helper_cpu_ns,
     .run_time_ns = link_run_time_ns,
     .shed = link_shed,
     .free = link_free,

@@ -1,7 +1,9 @@
 /* Links threads to the traced requests they work for (probes/link.h): loads probes/link.bpf.c, which maintains the
  * table, and attaches it to the probes of libsonde's provider sonde_trace. The CPU, off-CPU and request sources read
- * the table (source_options.links_fd). Pipeline thread only. */
+ * the table, which is a shared one (tables/shared_tables.h). Pipeline thread only. */
 #pragma once
+
+#include "sources/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,8 +22,7 @@ struct link_site {
     bool is_leave;                          /* thread_leave, else thread_enter */
 };
 
-/* Borrowed descriptor of the table of threads, for source_options.links_fd. */
-int link_source_fd(void *link_source);
+extern const struct source source_link; /* of signal "link"; it has no options */
 
 /* Makes the helper process attach to all sites, in every present and future process that maps the file. That happens
  * some time after the call, or never (counted). -EINVAL: `sites` is not one thread_enter site and at least one
@@ -37,8 +38,6 @@ bool link_source_has_new_room(void *link_source);
  * of its threads. They are linked again when they next enter. */
 void link_source_forget(void *link_source, uint32_t pid);
 
-/* CPU time of the helper process; 0 for NULL. */
-uint64_t link_source_helper_cpu_ns(void *link_source);
 /* How long the oldest pending attach or detach has been blocked in the kernel. Refused ones that wait for a retry do
  * not count. */
 uint64_t link_source_waits_ns(void *link_source);

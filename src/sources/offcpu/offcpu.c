@@ -1,5 +1,5 @@
 /* Off-CPU time: attaches probes/offcpu.bpf.c to the scheduler's tracepoints and drains its records into the batch.
- * Owns the unwind tables if no other source lends them. Reports as losses what the program counts (struct
+ * Reports as losses what the program counts (struct
  * off_cpu_stats). */
 #include "sources/offcpu/offcpu.h"
 
@@ -8,12 +8,11 @@
 #include "sources/attach/preempt_count.h"
 #include "sources/events/record_ring.h"
 #include "sources/offcpu/sleeping_tasks.h"
-#include "sources/sampling/cpu_filters.h"
 #include "sources/sampling/sampling_rule_table.h"
-#include "sources/source.h"
+#include "sources/sampling/task_filters.h"
 #include "sources/tables/unwind_tables_private.h"
 
-#include "base/clock.h"
+#include "probes/common/filter.h"
 
 #include "offcpu.skel.h"
 #include "probes/offcpu.h"
@@ -29,10 +28,8 @@ struct off_cpu_source {
     struct offcpu_bpf *bpf;
     struct sleeping_tasks *sleeping_tasks; /* NULL: not supported by this kernel */
     struct record_ring ring;
-    struct unwind_tables *tables;      /* NULL: borrowed from another source */
-    struct sampling_rule_table *rules; /* NULL: borrowed from another source, or there are no rules */
-    bool shares_contexts;              /* the context tables are borrowed from another source */
-    struct off_cpu_stats *stats;       /* per possible CPU */
+    const struct shared_tables *tables;
+    struct off_cpu_stats *stats; /* per possible CPU */
     int cpu_count;
 };
 
@@ -43,8 +40,6 @@ static void off_cpu_free(void *self)
         return;
     sleeping_tasks_free(s->sleeping_tasks);
     record_ring_close(&s->ring);
-    unwind_tables_free(s->tables);
-    sampling_rule_table_free(s->rules);
     offcpu_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -57,79 +52,50 @@ static void off_cpu_freep(struct off_cpu_source **s)
 
 /* Excluded tasks are skipped in the BPF program. A wait long enough for an OFF_CPU_SO_FAR record is never sampled at
  * random: its later records state how much of it was recorded before. */
-static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_options *options)
+static void set_up_sampling_rules(struct offcpu_bpf *k, const struct source_services *services,
+                                  const struct off_cpu_options *options)
 {
-    (void)bpf_map__set_autocreate(k->maps.sampling_rule_counts, false);
-    if (!options->rules)
-        return bpf_map__set_autocreate(k->maps.sampling_rule_keys, false);
-    k->rodata->leaves_out = sampling_rules_leave_out(options->rules, options->sample_hz);
-    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->rules);
-    sampling_rules_shares(options->rules, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
-    sampling_rules_sample_ns(options->rules, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
+    if (!services->rules)
+        return;
+    k->rodata->leaves_out = sampling_rules_leave_out(services->rules, services->sample_hz);
+    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(services->rules);
+    sampling_rules_shares(services->rules, services->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+    sampling_rules_sample_ns(services->rules, services->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
                              (uint64_t *)k->rodata->sampling_rule_sample_ns);
-    return options->has_sampling_rule_keys
-               ? bpf_map__reuse_fd(k->maps.sampling_rule_keys, options->sampling_rule_keys_fd)
-               : 0;
 }
 
-/* Reuses the context tables of other sources where they exist. */
-static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *options)
+static int configure(struct offcpu_bpf *k, const struct source_services *services,
+                     const struct off_cpu_options *options, int cpu_count)
 {
-    int r = 0;
-    k->rodata->links = options->links;
-    if (options->has_contexts)
-        r = bpf_map__reuse_fd(k->maps.thread_contexts, options->contexts.thread_contexts_fd)
-                ?: bpf_map__reuse_fd(k->maps.go_labels, options->contexts.go_labels_fd);
-    if (r < 0)
-        return r;
-    return options->links ? bpf_map__reuse_fd(k->maps.thread_links, options->links_fd)
-                          : bpf_map__set_autocreate(k->maps.thread_links, false);
-}
-
-static int configure(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
-{
-    struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
-    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0,
-                           options->user_count > 0};
-    k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
-    k->rodata->filter_pids = wanted[0];
-    k->rodata->filter_cgroups = wanted[1];
-    k->rodata->filter_commands = wanted[2];
-    k->rodata->filter_users = wanted[3];
-    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
-    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
+    k->rodata->filter = task_filters_settings(services->filter);
+    k->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
+    k->rodata->ring_bytes = map_sizes_ring(services->ring_bytes);
     k->rodata->min_ns = options->min_wait_ns;
     k->rodata->sample_ns = options->sample_wait_ns;
-    k->rodata->sampling_seed = options->sampling_seed;
+    k->rodata->sampling_seed = services->sampling_seed;
     k->rodata->wakers = options->wakers;
-    k->rodata->no_runtimes = options->no_runtimes;
+    k->rodata->links = shared_tables_links_fd(services->tables) >= 0;
+    k->rodata->no_runtimes = services->no_runtimes;
 #if defined(__x86_64__)
     k->rodata->preempt_count_distance = options->wakers ? preempt_count_distance() : 0;
 #endif
     k->rodata->spare_scratch = (uint32_t)cpu_count;
-    for (size_t i = 0; i < array_size(filters); i++)
-        if (!wanted[i])
-            (void)bpf_map__set_autocreate(filters[i], false);
-    bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
-    bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
+    set_up_sampling_rules(k, services, options);
     bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
-    int r = set_up_sampling_rules(k, options) ?: set_up_contexts(k, options);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
-    if (r == 0)
-        r = unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count);
-    return r ?: unwind_tables_set_up(k->obj, options->tables);
+    return bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(services->ring_bytes))
+               ?: bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1)
+               ?: unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count)
+               ?: shared_tables_use(services->tables, k->obj);
 }
 
-static int load_programs(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
+static int load_programs(const struct source_services *services, const struct off_cpu_options *options, int cpu_count,
+                         struct offcpu_bpf **ret)
 {
     libbpf_set_print(NULL);
     struct offcpu_bpf *k = offcpu_bpf__open();
     if (!k)
         return -errno;
-    int r = configure(k, options, cpu_count);
+    int r = configure(k, services, options, cpu_count);
     if (r == 0)
         r = offcpu_bpf__load(k);
     if (r == 0)
@@ -140,11 +106,9 @@ static int load_programs(const struct source_options *options, int cpu_count, st
 }
 
 /* Attaches all programs except the task iterators, which run on demand. */
-static int attach_programs(struct offcpu_bpf *k, const struct source_options *options)
+static int attach_programs(struct offcpu_bpf *k)
 {
     struct bpf_program *program;
-    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups),
-                             bpf_map__fd(k->maps.commands), bpf_map__fd(k->maps.users));
     bpf_program__set_autoattach(k->progs.off_cpu_begin, false);
     bpf_program__set_autoattach(k->progs.off_cpu_end, false);
     bpf_program__set_autoattach(k->progs.off_cpu_so_far, false);
@@ -153,7 +117,7 @@ static int attach_programs(struct offcpu_bpf *k, const struct source_options *op
         if (bpf_program__fd(program) < 0)
             bpf_program__set_autoattach(program, false);
     }
-    return r ?: offcpu_bpf__attach(k);
+    return offcpu_bpf__attach(k);
 }
 
 /* Runs the iterator once over all tasks. */
@@ -176,19 +140,6 @@ static int walk_tasks(const struct bpf_program *program)
     return r;
 }
 
-static int create_tables(struct off_cpu_source *s, const struct source_options *options)
-{
-    int r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
-    if (r < 0)
-        return r;
-    if (options->rules && !options->has_sampling_rule_keys) {
-        r = sampling_rule_table_new(options->rules, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->rules);
-        if (r < 0)
-            return r;
-    }
-    return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
-}
-
 static bool sees_interrupts(const struct offcpu_bpf *k)
 {
 #if defined(__x86_64__)
@@ -199,25 +150,27 @@ static bool sees_interrupts(const struct offcpu_bpf *k)
 #endif
 }
 
-static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+static int off_cpu_open(const struct source_services *services, const void *options_given, struct attach_report *report,
+                        void **ret_self)
 {
+    const struct off_cpu_options *options = options_given;
     __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "off-CPU time");
     static const char method[] = "tracepoints of the scheduler";
     if (!s)
         return -ENOMEM;
-    s->shares_contexts = options->has_contexts;
+    s->tables = services->tables;
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
         return -ENODEV;
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    int r = load_programs(options, s->cpu_count, &s->bpf);
+    int r = load_programs(services, options, s->cpu_count, &s->bpf);
     if (r == 0)
-        r = create_tables(s, options);
+        r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
     if (r == 0)
-        r = attach_programs(s->bpf, options);
+        r = attach_programs(s->bpf);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->limitation, sizeof(entry->limitation), "no off-CPU time is recorded");
@@ -228,7 +181,7 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     if (options->wakers && !sees_interrupts(s->bpf))
         snprintf(entry->limitation, sizeof(entry->limitation),
                  "whether an interrupt woke a thread is inferred from kernel function names");
-    r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes),
+    r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(services->ring_bytes),
                            bpf_map__fd(s->bpf->maps.threads), report, &s->sleeping_tasks);
     if (r < 0)
         return r;
@@ -258,14 +211,16 @@ static int off_cpu_stop(void *self)
     return flush_waits(self, SLEEPING_TASKS_LAST_MS);
 }
 
-bool off_cpu_source_is_enabled(void *off_cpu_source)
+static bool off_cpu_is_enabled(void *self)
 {
-    return ((const struct off_cpu_source *)off_cpu_source)->bpf->bss->enabled;
+    return ((const struct off_cpu_source *)self)->bpf->bss->enabled;
 }
 
-int off_cpu_source_flush_waits(void *off_cpu_source)
+/* Writes, for every thread that has waited for a second or longer, a record of its wait so far (OFF_CPU_SO_FAR). Walks
+ * all tasks. */
+static int off_cpu_flush(void *self)
 {
-    struct off_cpu_source *s = off_cpu_source;
+    struct off_cpu_source *s = self;
     return s->bpf->bss->enabled ? walk_tasks(s->bpf->progs.off_cpu_so_far) : 0;
 }
 
@@ -306,10 +261,7 @@ static size_t off_cpu_poll_fds(void *self, int *ret_fds, size_t max)
 static int off_cpu_drain(void *self, struct batch *batch)
 {
     struct off_cpu_source *s = self;
-    const int r = record_ring_drain(&s->ring, batch);
-    if (s->rules)
-        sampling_rule_table_follow(s->rules, clock_monotonic_ns());
-    return r;
+    return record_ring_drain(&s->ring, batch);
 }
 
 static struct off_cpu_stats read_stats(struct off_cpu_source *s)
@@ -360,8 +312,7 @@ static void off_cpu_losses(void *self, struct losses *losses)
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
     losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + sleeping_tasks_read_stats(s->sleeping_tasks).lost;
-    losses->count[LOSS_MAP_FULL] +=
-        sum.threads_full + s->bpf->bss->followed_full + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
+    losses->count[LOSS_MAP_FULL] += sum.threads_full;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLINKED] += sum.links_lost;
@@ -400,20 +351,11 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
 static size_t off_cpu_memory_bytes(void *self)
 {
     struct off_cpu_source *s = self;
-    const struct offcpu_bpf *k = s->bpf;
-    size_t sum =
-        (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->sleeping_tasks, s->cpu_count);
+    size_t sum = sleeping_tasks_memory_bytes(s->sleeping_tasks, s->cpu_count);
     struct bpf_map *map;
-    bpf_object__for_each_map(map, k->obj)
+    bpf_object__for_each_map(map, s->bpf->obj)
     {
-        bool is_of_tables =
-            map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
-        if ((map == k->maps.sampling_rule_keys && !s->rules) ||
-            map == k->maps.thread_links) /* owned by another source */
-            continue;
-        if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
-            continue;
-        if (bpf_map__fd(map) >= 0 && (s->tables || !is_of_tables))
+        if (bpf_map__fd(map) >= 0 && !shared_tables_own(s->tables, map))
             sum += map_sizes_bytes(map, s->cpu_count);
     }
     return sum;
@@ -424,43 +366,11 @@ static uint64_t off_cpu_run_time_ns(void *self)
     return read_stats(self).run_time_ns;
 }
 
-struct context_tables off_cpu_source_contexts(const void *off_cpu_source)
-{
-    const struct offcpu_bpf *k = ((const struct off_cpu_source *)off_cpu_source)->bpf;
-    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
-}
-
-int off_cpu_source_followed_fd(void *off_cpu_source)
-{
-    return bpf_map__fd(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.followed);
-}
-
-struct sampling_rule_table *off_cpu_source_sampling_rules(void *off_cpu_source)
-{
-    return ((struct off_cpu_source *)off_cpu_source)->rules;
-}
-
-struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)
-{
-    return ((struct off_cpu_source *)off_cpu_source)->tables;
-}
-
-static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
-{
-    return cpu_filters_set_cgroups(bpf_map__fd(((const struct off_cpu_source *)self)->bpf->maps.cgroups), ids, count);
-}
-
-void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
-{
-    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_emitted, pid, code, check);
-}
-
 const struct source source_off_cpu = {
     .name = "off-cpu",
     .help = "waits of threads, with kernel and user stacks",
     .open = off_cpu_open,
     .start = off_cpu_start,
-    .set_cgroups = off_cpu_set_cgroups,
     .stop = off_cpu_stop,
     .poll_fds = off_cpu_poll_fds,
     .drain = off_cpu_drain,
@@ -468,6 +378,8 @@ const struct source source_off_cpu = {
     .metrics = off_cpu_metrics,
     .memory_bytes = off_cpu_memory_bytes,
     .run_time_ns = off_cpu_run_time_ns,
+    .flush = off_cpu_flush,
+    .is_enabled = off_cpu_is_enabled,
     .shed = off_cpu_shed,
     .free = off_cpu_free,
 };

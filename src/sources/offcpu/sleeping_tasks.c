@@ -2,7 +2,7 @@
 #include "sources/offcpu/sleeping_tasks.h"
 
 #include "sources/attach/map_sizes.h"
-#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/task_filters.h"
 
 #include "base/helper_process.h"
 
@@ -34,7 +34,7 @@ static int load_iterator(struct sleeping_tasks *a, int records_fd, size_t ring_b
     if (!a->bpf)
         return -errno;
     struct sleeping_tasks_bpf *k = a->bpf;
-    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
+    k->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
     k->rodata->ring_bytes = ring_bytes;
     struct bpf_map *const unused[] = {k->maps.unwind_processes, k->maps.unwind_chunks, k->maps.unwind_objects,
                                       k->maps.unwind_cache};

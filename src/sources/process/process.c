@@ -2,8 +2,9 @@
  * the kernel's order and with its clock. Adds no cost to other system calls. When the kernel drops records, or when a
  * CPU comes online and runs without an event for a moment, the source writes a LOST record, and the resolver reads
  * /proc again. */
+#include "sources/process/process.h"
+
 #include "sources/attach/perf_events.h"
-#include "sources/source.h"
 
 #include "base/clock.h"
 
@@ -42,15 +43,15 @@ static void process_free(void *self)
     free(s);
 }
 
-static size_t ring_bytes_per_cpu(const struct source_options *options)
+static size_t ring_bytes_per_cpu(const struct source_services *services)
 {
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
-    size_t share = options->ring_bytes / 4 / (size_t)(cpus > 0 ? cpus : 1);
+    size_t share = services->ring_bytes / 4 / (size_t)(cpus > 0 ? cpus : 1);
 
     return share < RING_MIN_BYTES ? RING_MIN_BYTES : share > RING_MAX_BYTES ? RING_MAX_BYTES : share;
 }
 
-static int open_events(const struct source_options *options, bool build_id, struct perf_events **ret)
+static int open_events(const struct source_services *services, bool build_id, struct perf_events **ret)
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
@@ -67,13 +68,14 @@ static int open_events(const struct source_options *options, bool build_id, stru
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
     };
-    size_t ring_bytes = ring_bytes_per_cpu(options);
+    size_t ring_bytes = ring_bytes_per_cpu(services);
 
     attr.wakeup_watermark = (uint32_t)(ring_bytes / 4);
     return perf_events_open(&attr, -1, ring_bytes, ret);
 }
 
-static int process_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+static int process_open(const struct source_services *services, const void *options, struct attach_report *report,
+                        void **ret_self)
 {
     struct attach_entry *entry = attach_report_add(report, "process lifecycle");
     static const char best[] = "perf side-band, build ids", plain[] = "perf side-band";
@@ -81,13 +83,14 @@ static int process_open(const struct source_options *options, struct attach_repo
     bool build_id = true;
     int r;
 
+    (void)options;
     if (!s)
         return -ENOMEM;
-    r = open_events(options, true, &s->events);
+    r = open_events(services, true, &s->events);
     if (r < 0) {
         attach_entry_refused(entry, best, r);
         build_id = false;
-        r = open_events(options, false, &s->events);
+        r = open_events(services, false, &s->events);
     }
     if (r < 0) {
         attach_entry_refused(entry, plain, r);

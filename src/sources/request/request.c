@@ -3,7 +3,7 @@
  *
  * Reports as losses what finds the ring or a table full, requests whose end no method could see, and requests without
  * a record because they were fast enough to be only counted. */
-#include "sources/source.h"
+#include "sources/request/request.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -12,7 +12,6 @@
 #include "sources/request/request_attach.h"
 #include "sources/request/request_metrics.h"
 #include "sources/request/request_services.h"
-#include "sources/tables/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -31,7 +30,7 @@ struct request_source {
     struct request_bpf *bpf;
     struct record_ring ring;
     struct request_metrics *counters;
-    struct unwind_tables *tables; /* NULL: borrowed from another source, or none */
+    const struct shared_tables *tables;
     bool attached;
 };
 
@@ -42,7 +41,6 @@ static void request_close(void *self)
         return;
     record_ring_close(&s->ring);
     request_metrics_free(s->counters);
-    unwind_tables_free(s->tables);
     request_bpf__destroy(s->bpf);
     free(s);
 }
@@ -52,38 +50,32 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-static int create_tables(struct request_source *s, const struct source_options *options)
-{
-    if (options->tables || s->bpf->rodata->walks == REQUEST_WALKS_NONE)
-        return 0;
-    return unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
-}
-
-int request_source_open_on(const struct source_options *options, struct attach_report *report,
+int request_source_open_on(const struct source_services *services, struct attach_report *report,
                            const struct request_choice *choice, void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = request_attach_best(options, report, choice, &s->bpf);
+    int r = request_attach_best(services, report, choice, &s->bpf);
     if (r < 0)
         return r;
+    s->tables = services->tables;
     s->attached = true;
     r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.request_ring));
     if (r == 0)
         r = request_metrics_new(s->bpf, &s->counters);
-    if (r == 0)
-        r = create_tables(s, options);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
     return 0;
 }
 
-static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+static int request_open(const struct source_services *services, const void *options, struct attach_report *report,
+                        void **ret_self)
 {
+    (void)options;
     const struct request_choice best = {.method = REQUEST_METHOD_BEST, .walks = REQUEST_WALKS_BEST};
-    return request_source_open_on(options, report, &best, ret_self);
+    return request_source_open_on(services, report, &best, ret_self);
 }
 
 static int request_start(void *self)
@@ -169,22 +161,16 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     }
 }
 
-static bool is_unwind_map(const struct request_source *s, const struct bpf_map *map)
-{
-    return map == s->bpf->maps.unwind_processes || map == s->bpf->maps.unwind_chunks ||
-           map == s->bpf->maps.unwind_objects;
-}
-
 /* For maps that grow with use: the maximum size. */
 static size_t request_memory_bytes(void *self)
 {
     struct request_source *s = self;
-    size_t sum = s->tables ? unwind_tables_bytes(s->tables) : 0;
+    size_t sum = 0;
     struct bpf_map *map;
     bpf_object__for_each_map(map, s->bpf->obj)
     {
         size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map), key = bpf_map__key_size(map);
-        if (bpf_map__fd(map) < 0 || (!s->tables && is_unwind_map(s, map)) || map == s->bpf->maps.thread_links)
+        if (bpf_map__fd(map) < 0 || shared_tables_own(s->tables, map))
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
             sum += entries;
@@ -221,11 +207,6 @@ static int request_shed(void *self, enum source_detail detail)
         return request_bpf__attach(s->bpf);
     request_bpf__detach(s->bpf);
     return 0;
-}
-
-struct unwind_tables *request_source_unwind_tables(void *request_source)
-{
-    return ((struct request_source *)request_source)->tables;
 }
 
 void request_source_set_names(void *request_source, const struct request_service_names *names)

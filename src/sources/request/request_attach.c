@@ -2,7 +2,7 @@
 #include "sources/request/request_attach.h"
 
 #include "base/cleanup.h"
-#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/task_filters.h"
 #include "sources/tables/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
@@ -106,62 +106,54 @@ static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
     }
 }
 
-/* Configures the maps for unwinding: those of the CPU source, if there is one. */
-static int configure_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_options *options)
+/* Configures the maps for unwinding. */
+static int configure_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_services *services)
 {
-    struct bpf_map *own[] = {bpf->maps.unwind_scratch, bpf->maps.unwind_cache, bpf->maps.request_stacks},
-                   *shared[] = {bpf->maps.unwind_processes, bpf->maps.unwind_chunks, bpf->maps.unwind_objects};
     bpf->rodata->walks = a->walks;
     if (a->walks == REQUEST_WALKS_NONE) {
-        for (size_t i = 0; i < array_size(shared); i++)
-            (void)bpf_map__set_autocreate(shared[i], false);
-        for (size_t i = 0; i + 1 < array_size(own); i++)
-            (void)bpf_map__set_autocreate(own[i], false);
-        return 0;
+        (void)bpf_map__set_autocreate(bpf->maps.unwind_scratch, false);
+        (void)bpf_map__set_autocreate(bpf->maps.unwind_cache, false);
+        return shared_tables_use(services->tables, bpf->obj);
     }
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0)
         return -ENODEV;
     return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus)
-               ?: unwind_tables_set_up(bpf->obj, options->tables);
+               ?: shared_tables_use(services->tables, bpf->obj);
 }
 
-static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_options *options)
+static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)
 {
-    bpf->rodata->links = options->links;
-    if (options->links)
-        (void)bpf_map__reuse_fd(bpf->maps.thread_links, options->links_fd); /* on failure nothing is linked */
-    else
-        (void)bpf_map__set_autocreate(bpf->maps.thread_links, false);
+    bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     bpf->rodata->has_task_registers = method->task_registers;
     bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our own page is not a service of the node */
-    bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
-    bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
-    bpf->rodata->wanted_cgroups = (uint32_t)options->cgroup_count;
-    bpf->rodata->wanted_commands = (uint32_t)options->command_count;
+    bpf->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
+    bpf->rodata->wanted_pids = (uint32_t)services->filter->pid_count;
+    bpf->rodata->wanted_cgroups = (uint32_t)services->filter->cgroup_count;
+    bpf->rodata->wanted_commands = (uint32_t)services->filter->command_count;
     uint32_t ring_bytes = 256 * 1024;
-    while (options->ring_bytes && ring_bytes > 65536 && ring_bytes > options->ring_bytes)
+    while (services->ring_bytes && ring_bytes > 65536 && ring_bytes > services->ring_bytes)
         ring_bytes /= 2;
     bpf_map__set_max_entries(bpf->maps.request_ring, ring_bytes);
     bpf->rodata->ring_bytes = ring_bytes;
 }
 
-static int fill_filters(struct request_bpf *bpf, const struct source_options *options)
+static int fill_filters(struct request_bpf *bpf, const struct task_filter *filter)
 {
     uint8_t one = 1;
-    for (size_t i = 0; i < options->pid_count; i++) {
-        uint64_t key = options->pids[i];
+    for (size_t i = 0; i < filter->pid_count; i++) {
+        uint64_t key = filter->pids[i];
         if (bpf_map__update_elem(bpf->maps.wanted, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     }
-    for (size_t i = 0; i < options->cgroup_count; i++) {
-        uint64_t key = options->cgroup_ids[i];
+    for (size_t i = 0; i < filter->cgroup_count; i++) {
+        uint64_t key = filter->cgroup_ids[i];
         if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     }
-    for (size_t i = 0; i < options->command_count; i++)
-        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
+    for (size_t i = 0; i < filter->command_count; i++)
+        if (bpf_map__update_elem(bpf->maps.wanted_comms, filter->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     return 0;
 }
@@ -199,18 +191,18 @@ void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
 }
 
 /* Loads and attaches. On success requests are traced from now on. */
-static int try_method(struct attempt *a, const struct source_options *options, struct request_bpf **ret)
+static int try_method(struct attempt *a, const struct source_services *services, struct request_bpf **ret)
 {
     struct request_bpf *bpf = a->opened ? take_ptr(a->opened) : request_bpf__open();
     if (!bpf)
         return -errno;
     choose_programs(bpf, a);
-    set_options(bpf, a->method, options);
-    int r = configure_walks(bpf, a, options);
+    set_options(bpf, a->method, services);
+    int r = configure_walks(bpf, a, services);
     if (r == 0)
         r = request_bpf__load(bpf);
     if (r == 0)
-        r = fill_filters(bpf, options);
+        r = fill_filters(bpf, services->filter);
     if (r == 0)
         r = request_bpf__attach(bpf);
     if (r < 0) {
@@ -230,7 +222,7 @@ static int discard_libbpf_message(enum libbpf_print_level level, const char *for
     return 0;
 }
 
-static int try_methods(const struct source_options *options, struct attach_entry *entry, int only, struct attempt *a,
+static int try_methods(const struct source_services *services, struct attach_entry *entry, int only, struct attempt *a,
                        struct request_bpf **ret)
 {
     int r = -ENOTSUP;
@@ -240,7 +232,7 @@ static int try_methods(const struct source_options *options, struct attach_entry
         if (!a->has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the previous method */
             continue;
         a->method = &methods[i];
-        r = try_method(a, options, ret);
+        r = try_method(a, services, ret);
         if (r == 0) {
             snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
             snprintf(entry->limitation, sizeof(entry->limitation), "%s", methods[i].limitation);
@@ -266,7 +258,7 @@ static void report_walks(struct attach_report *report, enum request_walks way, b
         attach_entry_refused(entry, walks[REQUEST_WALKS_AT_RETURN].name, -ENOENT);
 }
 
-int request_attach_best(const struct source_options *options, struct attach_report *report,
+int request_attach_best(const struct source_services *services, struct attach_report *report,
                         const struct request_choice *choice, struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
@@ -281,12 +273,12 @@ int request_attach_best(const struct source_options *options, struct attach_repo
         way = has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
     a.walks = way;
     bool is_possible = way != REQUEST_WALKS_AT_RETURN || has_return;
-    int r = is_possible ? try_methods(options, entry, choice->method, &a, ret) : -ENOENT, refused = r;
+    int r = is_possible ? try_methods(services, entry, choice->method, &a, ret) : -ENOENT, refused = r;
     if (r < 0 && r != -EPERM) { /* maybe this kernel rejects the unwinding only */
         struct attach_entry second = {0};
         snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
         a.walks = REQUEST_WALKS_NONE;
-        r = try_methods(options, &second, choice->method, &a, ret);
+        r = try_methods(services, &second, choice->method, &a, ret);
         if (r == 0)
             *entry = second;
     }

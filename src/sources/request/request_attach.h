@@ -16,7 +16,7 @@ struct request_choice {
 
 /* Loads and attaches the best method that `choice` allows; the caller destroys `*ret`. Refused methods are in
  * `report`. Returns -errno when none works. */
-int request_attach_best(const struct source_options *options, struct attach_report *report,
+int request_attach_best(const struct source_services *services, struct attach_report *report,
                         const struct request_choice *choice, struct request_bpf **ret);
 
 /* Discards all connections and threads. */
@@ -25,5 +25,5 @@ void request_attach_forget(struct request_bpf *bpf);
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 
 /* As source_request.open, restricted to `choice`. */
-int request_source_open_on(const struct source_options *options, struct attach_report *report,
+int request_source_open_on(const struct source_services *services, struct attach_report *report,
                            const struct request_choice *choice, void **ret_self);

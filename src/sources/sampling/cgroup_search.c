@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/mounts.h"
-#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/task_filters.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -146,7 +146,7 @@ static int find_root(char *ret, size_t size)
     if (r < 0)
         return r;
     const char *text = mountinfo.data ? mountinfo.data : "";
-    return find_mount(text, cpu_filters_pick_controller(text), ret, size);
+    return find_mount(text, task_filters_pick_controller(text), ret, size);
 }
 
 int cgroup_search(const struct cgroup_wanted *wanted, size_t count,

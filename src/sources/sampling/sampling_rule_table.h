@@ -1,7 +1,7 @@
 /* Resolves sampling rules (sampling_rules.h) to processes, users and cgroups of this machine, and keeps them in the
  * BPF map of rule keys. A PID means the process that had it at the start; users are looked up once; cgroups, including
- * those of containers and pods, are searched every few seconds, because they come and go. Owned by the CPU source or,
- * without one, by the off-CPU source; pipeline thread only. */
+ * those of containers and pods, are searched every few seconds, because they come and go. Part of the
+ * shared tables (tables/shared_tables.h); pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,8 +11,8 @@
 
 struct sampling_rule_table;
 
-/* `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of the BPF maps of these names; -1
- * for the second: ticks are not counted. A process, user or cgroup that does not exist is not an error. The caller
+/* `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of the BPF maps of these names. A
+ * process, user or cgroup that does not exist is not an error. The caller
  * frees `*ret`. */
 int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
                             struct sampling_rule_table **ret);

@@ -1,5 +1,5 @@
-/* BPF maps of the processes whose threads publish a context (thread contexts, Go labels), and where in memory. Belong
- * to a source that unwinds stacks, or are shared by several. Pipeline thread only. */
+/* BPF maps of the processes whose threads publish a context (thread contexts, Go labels), and where in memory. Part
+ * of the shared tables (shared_tables.h). Pipeline thread only. */
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +8,7 @@ struct go_labels_layout;
 struct thread_context_place;
 
 struct context_tables {
-    int thread_contexts_fd, go_labels_fd; /* borrowed from the source that created them */
+    int thread_contexts_fd, go_labels_fd; /* borrowed from the shared tables */
 };
 
 /* Sets where the threads of a process publish their context (probes/thread_context.h); NULL: they do not. -ENOSPC: the

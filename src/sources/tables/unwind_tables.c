@@ -128,18 +128,6 @@ static void *publish_thread(void *arg)
     return NULL;
 }
 
-int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shared)
-{
-    struct bpf_map *processes = bpf_object__find_map_by_name(of, "unwind_processes"),
-                   *chunks = bpf_object__find_map_by_name(of, "unwind_chunks");
-    if (!shared)
-        return bpf_map__set_max_entries(processes, UNWIND_TABLES_PROCESSES_MAX)
-                   ?: bpf_map__set_max_entries(chunks, UNWIND_TABLES_CHUNKS_MAX);
-    return bpf_map__reuse_fd(processes, shared->maps.processes_fd)
-               ?: bpf_map__reuse_fd(chunks, shared->maps.chunks_fd)
-               ?: bpf_map__reuse_fd(bpf_object__find_map_by_name(of, "unwind_objects"), shared->maps.objects_fd);
-}
-
 int unwind_tables_size_interpreters(struct bpf_object *of, uint32_t cpu_count)
 {
     static const char *const names[] = {"python_scratch", "v8_scratch", "hotspot_scratch"};
@@ -436,12 +424,4 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     bytes = t->object_bytes;
     pthread_mutex_unlock((pthread_mutex_t *)&t->lock);
     return bytes + t->mapping_bytes;
-}
-
-void unwind_tables_reemit(const struct bpf_map *emitted_codes, uint32_t pid, uint64_t code, uint32_t check)
-{
-    const uint32_t index = python_emitted_index(python_emitted_hash(pid, code, check));
-    const uint64_t empty = 0;
-
-    (void)bpf_map_update_elem(bpf_map__fd(emitted_codes), &index, &empty, BPF_ANY);
 }

@@ -1,6 +1,6 @@
 /* The unwind tables of the BPF programs: unwind information of objects and mappings of processes, as
- * probes/unwind/unwind.bpf.h searches them. User space adds what samples need and removes what is gone. Owned by the
- * CPU source or, without one, by the request or off-CPU source; called from the pipeline thread. */
+ * probes/unwind/unwind.bpf.h searches them. User space adds what samples need and removes what is gone. Part of the
+ * shared tables (shared_tables.h); pipeline thread only. */
 #pragma once
 
 #include <linux/types.h>
@@ -13,15 +13,6 @@
 
 struct interpreter_layouts;
 struct unwind_tables;
-
-/* The CPU source's tables, borrowed. */
-struct unwind_tables *cpu_source_unwind_tables(void *cpu_source);
-/* Makes the BPF program emit the record of this code object again when it next meets it (RECORD_PYTHON_CODE). */
-void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check);
-void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check); /* likewise */
-/* The request source's own tables, borrowed; NULL: it uses those of another source, or none. */
-struct unwind_tables *request_source_unwind_tables(void *request_source);
-struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source); /* likewise */
 
 struct unwind_mapping {
     uint64_t start, end;

@@ -39,7 +39,7 @@ static void test_valid_file_is_loaded(void **state)
     assert_true(c.budget_cpu_share > 0.0249 && c.budget_cpu_share < 0.0251);
     assert_int_equal(c.budget_memory_bytes, 128 << 20);
     assert_string_equal(c.page_listen, "[::1]:80");
-    assert_true(c.requests_enabled); /* untouched */
+    assert_true(config_bool(&c, "requests.enabled")); /* untouched */
     const char *hosts = "sonde.example.org, localhost:8080, 10.0.0.1, [::1]:8080";
     char text[128];
     snprintf(text, sizeof(text), "page:\n  allowed_hosts: \"%s\"\n", hosts);

@@ -2,7 +2,7 @@
 #include "sources/attach/sample_event.h"
 
 #include "base/cleanup.h"
-#include "sources/events/record_check.h"
+#include "signals/signals.h"
 
 #include "probes/event.h"
 
@@ -163,26 +163,26 @@ static void test_recorded_events(void **state)
         const struct sample_event e = parse(names[i]);
 
         sample_event_to_record(&e, &record);
-        assert_true(record_check(&record.h));
+        assert_true(signals_check_record(&record.h));
         sample_event_from_record(&record, &again);
         assert_string_equal(again.name, e.name);
         assert_string_equal(again.unit, e.unit);
         assert_int_equal(again.period, e.period);
     }
     record.h.size_bytes -= 8;
-    assert_false(record_check(&record.h));
+    assert_false(signals_check_record(&record.h));
     record.h.size_bytes += 8;
     record.is_bytes = 2;
-    assert_false(record_check(&record.h));
+    assert_false(signals_check_record(&record.h));
     record.is_bytes = 0;
     memset(record.name, 'n', sizeof(record.name)); /* not terminated */
-    assert_false(record_check(&record.h));
+    assert_false(signals_check_record(&record.h));
     record.name[sizeof(record.name) - 1] = '\0';
-    assert_true(record_check(&record.h));
+    assert_true(signals_check_record(&record.h));
     record.name[3] = '\033';
-    assert_false(record_check(&record.h));
+    assert_false(signals_check_record(&record.h));
     record.name[0] = '\0';
-    assert_false(record_check(&record.h));
+    assert_false(signals_check_record(&record.h));
 }
 
 int main(void)

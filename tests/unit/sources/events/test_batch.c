@@ -1,4 +1,5 @@
 /* The batch: order, bounds, and refused records. */
+#include "signals/signals.h"
 #include "sources/events/batch.h"
 
 #include "probes/cpu.h"
@@ -26,7 +27,7 @@ static struct batch *new_batch(size_t bytes)
 {
     struct batch *b = NULL;
 
-    assert_int_equal(batch_new(bytes, &b), 0);
+    assert_int_equal(batch_new(bytes, signals_check_record, &b), 0);
     return b;
 }
 

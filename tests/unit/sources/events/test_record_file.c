@@ -1,4 +1,5 @@
 /* Recordings: written records are read back, and errors give the position of the damage. */
+#include "signals/signals.h"
 #include "sources/events/record_file.h"
 
 #include "probes/process.h"
@@ -21,7 +22,7 @@ static struct batch *new_batch(void)
 {
     struct batch *b = NULL;
 
-    assert_int_equal(batch_new(4 * RECORD_MAX_BYTES, &b), 0);
+    assert_int_equal(batch_new(4 * RECORD_MAX_BYTES, signals_check_record, &b), 0);
     return b;
 }
 

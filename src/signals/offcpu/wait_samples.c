@@ -1,8 +1,8 @@
 /* Combines the results of resolve and diagnose for a wait; see wait_samples.h. */
-#include "agent/wait_samples.h"
+#include "signals/offcpu/wait_samples.h"
 
-#include "agent/waker_stack.h"
 #include "diagnose/off_cpu.h"
+#include "signals/offcpu/waker_stack.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Reads the process tree from /proc once, when a source opens. The BPF programs add later children themselves. */
-#include "sources/sampling/cpu_filters.h"
+/* Reads the process tree from /proc once, when the tables are created. The BPF programs add later children themselves.
+ */
+#include "sources/sampling/task_filters.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const controllers[] = {
     [CPU_CGROUPS_MEMORY] = "memory", [CPU_CGROUPS_CPUACCT] = "cpuacct", [CPU_CGROUPS_CPU] = "cpu",
@@ -26,7 +28,7 @@ static bool has_controller(const char *mountinfo, const char *controller)
     return false;
 }
 
-enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo)
+enum cpu_cgroups task_filters_pick_cgroups(const char *mountinfo)
 {
     for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++)
         if (has_controller(mountinfo, controllers[i]))
@@ -34,18 +36,18 @@ enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo)
     return CPU_CGROUPS_V2;
 }
 
-const char *cpu_filters_pick_controller(const char *mountinfo)
+const char *task_filters_pick_controller(const char *mountinfo)
 {
-    return controllers[cpu_filters_pick_cgroups(mountinfo)];
+    return controllers[task_filters_pick_cgroups(mountinfo)];
 }
 
-enum cpu_cgroups cpu_filters_cgroups(void)
+enum cpu_cgroups task_filters_cgroups(void)
 {
     _cleanup_buf_ struct buf text = {0};
 
     if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTS_MAX_BYTES) < 0 || !text.data)
         return CPU_CGROUPS_V2;
-    return cpu_filters_pick_cgroups(text.data);
+    return task_filters_pick_cgroups(text.data);
 }
 
 struct kinship {
@@ -130,24 +132,32 @@ static int add_existing_children(int fd)
     return r;
 }
 
-int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd,
-                     int users_fd)
+struct filter_settings task_filters_settings(const struct task_filter *filter)
+{
+    return (struct filter_settings){.skip_pid = filter->skip_self ? (uint32_t)getpid() : 0,
+                                    .pids = filter->pid_count > 0,
+                                    .cgroups = filter->cgroup_count > 0,
+                                    .commands = filter->command_count > 0,
+                                    .users = filter->user_count > 0};
+}
+
+int task_filters_fill(const struct task_filter *filter, int followed_fd, int cgroups_fd, int commands_fd, int users_fd)
 {
     const uint8_t yes = 1;
     int r = 0;
 
-    for (size_t i = 0; i < options->pid_count && r == 0; i++)
-        r = add_process(followed_fd, options->pids[i]);
-    if (r == 0 && options->pid_count > 0)
+    for (size_t i = 0; i < filter->pid_count && r == 0; i++)
+        r = add_process(followed_fd, filter->pids[i]);
+    if (r == 0 && filter->pid_count > 0)
         r = add_existing_children(followed_fd);
-    for (size_t i = 0; i < options->cgroup_count && r == 0; i++)
-        r = bpf_map_update_elem(cgroups_fd, &options->cgroup_ids[i], &yes, BPF_ANY);
-    for (size_t i = 0; i < options->user_count && r == 0; i++)
-        r = bpf_map_update_elem(users_fd, &options->users[i], &yes, BPF_ANY);
-    for (size_t i = 0; i < options->command_count && r == 0; i++) {
+    for (size_t i = 0; i < filter->cgroup_count && r == 0; i++)
+        r = bpf_map_update_elem(cgroups_fd, &filter->cgroup_ids[i], &yes, BPF_ANY);
+    for (size_t i = 0; i < filter->user_count && r == 0; i++)
+        r = bpf_map_update_elem(users_fd, &filter->users[i], &yes, BPF_ANY);
+    for (size_t i = 0; i < filter->command_count && r == 0; i++) {
         char name[16] = {0};
 
-        snprintf(name, sizeof(name), "%s", options->commands[i]);
+        snprintf(name, sizeof(name), "%s", filter->commands[i]);
         r = bpf_map_update_elem(commands_fd, name, &yes, BPF_ANY);
     }
     return r;
@@ -161,14 +171,14 @@ static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
     return false;
 }
 
-int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
+int task_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
 {
-    uint64_t gone[SOURCE_FILTER_MAX], id;
+    uint64_t gone[TASK_FILTER_MAX], id;
     const uint8_t yes = 1;
     size_t gone_count = 0;
     int r = 0;
 
-    for (uint64_t *before = NULL; gone_count < SOURCE_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0;
+    for (uint64_t *before = NULL; gone_count < TASK_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0;
          before = &id)
         if (!is_among(ids, count, id))
             gone[gone_count++] = id;
@@ -179,13 +189,13 @@ int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
     return r == -E2BIG ? -ENOSPC : r;
 }
 
-bool cpu_filters_is_followed(int followed_fd, uint32_t pid)
+bool task_filters_is_followed(int followed_fd, uint32_t pid)
 {
     uint64_t since;
     return bpf_map_lookup_elem(followed_fd, &pid, &since) == 0;
 }
 
-bool cpu_filters_next_followed(int followed_fd, bool first, uint32_t *pid)
+bool task_filters_next_followed(int followed_fd, bool first, uint32_t *pid)
 {
     return bpf_map_get_next_key(followed_fd, first ? NULL : pid, pid) == 0;
 }

@@ -5,24 +5,25 @@
 
 #include "base/cleanup.h"
 #include "model/metric.h"
-#include "sources/source.h"
+#include "model/task_filter.h"
+#include "signals/signal.h"
 
 #include <stdint.h>
 
 struct processes;
 struct trace_links;
 
-/* Both are borrowed. If `options` selects processes, only these and their descendants are attached to. */
-int trace_links_new(void *link_source, struct processes *processes, const struct source_options *options,
+/* Source and processes are borrowed. If `filter` selects processes, only these and their descendants are attached to.
+ */
+int trace_links_new(void *link_source, struct processes *processes, const struct task_filter *filter,
                     struct trace_links **ret);
 void trace_links_free(struct trace_links *l);
 DEFINE_FREEP(trace_links)
 
 /* Scans the running processes for a bounded time; later turns scan the rest. */
 void trace_links_start(struct trace_links *l);
-/* Scans these processes, which have started or mapped code. `is_incomplete`: others may have too, so all are scanned.
- */
-void trace_links_turn(struct trace_links *l, const uint32_t *pids, size_t count, bool is_incomplete);
+/* Scans these processes. */
+void trace_links_turn(struct trace_links *l, const struct mapped_processes *mapped);
 /* The process was removed from the table of processes. */
 void trace_links_forget(struct trace_links *l, uint32_t pid);
 void trace_links_metrics(const struct trace_links *l, struct metric_set *set);

@@ -1,5 +1,5 @@
 /* Names through the pipeline's resolvers; see request_names.h. */
-#include "agent/request_names.h"
+#include "signals/request/request_names.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* A waker's stack is placed above the waiter's, reversed, and keeps its strings after the originals are gone. */
-#include "agent/waker_stack.h"
+#include "signals/offcpu/waker_stack.h"
 
 #include "../fixture.h"
 

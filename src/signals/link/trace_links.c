@@ -1,6 +1,6 @@
 /* See trace_links.h. While attached, each hit of thread_enter and thread_leave costs a program about a microsecond.
  * request_start and request_end are not attached, because nothing here reads them. */
-#include "agent/trace_links.h"
+#include "signals/link/trace_links.h"
 
 #include "base/log.h"
 #include "resolve/usdt/usdt_providers.h"
@@ -24,7 +24,7 @@ struct trace_links {
     void *source;
     struct processes *processes;
     struct usdt_providers *providers;
-    uint32_t pids[SOURCE_FILTER_MAX];
+    uint32_t pids[TASK_FILTER_MAX];
     size_t pid_count;
     bool warned_late;
 };
@@ -97,7 +97,7 @@ static void forget(void *context, uint32_t pid)
     link_source_forget(l->source, pid);
 }
 
-int trace_links_new(void *link_source, struct processes *processes, const struct source_options *options,
+int trace_links_new(void *link_source, struct processes *processes, const struct task_filter *filter,
                     struct trace_links **ret)
 {
     _cleanup_(trace_links_freep) struct trace_links *l = calloc(1, sizeof(*l));
@@ -105,8 +105,8 @@ int trace_links_new(void *link_source, struct processes *processes, const struct
         return -ENOMEM;
     l->source = link_source;
     l->processes = processes;
-    l->pid_count = options->pid_count;
-    memcpy(l->pids, options->pids, sizeof(l->pids));
+    l->pid_count = filter->pid_count;
+    memcpy(l->pids, filter->pids, sizeof(l->pids));
     const struct usdt_providers_options wanted = {.processes = processes,
                                                   .provider = LINK_PROVIDER,
                                                   .context = l,
@@ -145,12 +145,12 @@ void trace_links_start(struct trace_links *l)
     usdt_providers_turn(l->providers, START_NS);
 }
 
-void trace_links_turn(struct trace_links *l, const uint32_t *pids, size_t count, bool is_incomplete)
+void trace_links_turn(struct trace_links *l, const struct mapped_processes *mapped)
 {
-    if (is_incomplete)
+    if (mapped->is_incomplete)
         usdt_providers_look_at_all(l->providers);
-    for (size_t i = 0; i < count; i++)
-        usdt_providers_look(l->providers, pids[i]);
+    for (size_t i = 0; i < mapped->count; i++)
+        usdt_providers_look(l->providers, mapped->pids[i]);
     if (link_source_has_new_room(l->source))
         usdt_providers_retry_files(l->providers);
     usdt_providers_turn(l->providers, TURN_NS);

@@ -1,5 +1,5 @@
 /* See waker_stack.h. */
-#include "agent/waker_stack.h"
+#include "signals/offcpu/waker_stack.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,64 @@
+/* Signal "cpu": CPU samples, and samples of another event than the clock. */
+#include "sources/cpu/cpu.h"
+#include "model/profile.h"
+#include "resolve/sample/samples.h"
+#include "signals/signal.h"
+#include "signals/stack_record.h"
+#include "sources/attach/sample_event.h"
+
+#include "probes/cpu.h"
+#include "probes/event.h"
+
+static int create_cpu(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    (void)settings, (void)source;
+    *ret_self = (void *)services;
+    return 0;
+}
+
+static void take_sample(void *self, const struct record_header *header)
+{
+    const struct signal_services *services = self;
+    const struct cpu_sample *record = (const struct cpu_sample *)header;
+    struct sample sample;
+    /* Before resolving, which can take a while for new files; samples meanwhile profit already. */
+    services->note_stack(services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+    sample_resolve(services->resolver, record, services->losses, &sample);
+    services->emit_sample(services->pipeline, &sample);
+    /* Again, for unwind tables that resolving found missing. */
+    services->note_stack(services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+}
+
+static bool check_event(const struct record_header *header)
+{
+    return sample_event_record_is_sound((const struct event_record *)header);
+}
+
+static void take_event(void *self, const struct record_header *header)
+{
+    const struct signal_services *services = self;
+    services->note_sample_event(services->pipeline, (const struct event_record *)header);
+}
+
+static const struct record_type records[] = {
+    {RECORD_CPU_SAMPLE, stack_record_check, take_sample},
+    {RECORD_EVENT, check_event, take_event},
+    {0},
+};
+
+static const struct setting settings[] = {
+    {"profile.enabled", SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false",
+     "sample what runs on the CPUs"},
+    {0},
+};
+
+const struct signal signal_cpu = {
+    .name = "cpu",
+    .source = &source_cpu,
+    .flags = SIGNAL_UNWINDS,
+    .records = records,
+    .settings_bytes = sizeof(struct signal_settings),
+    .defaults = &(const struct signal_settings){.enabled = true},
+    .settings = settings,
+    .create = create_cpu,
+};

@@ -1,0 +1,132 @@
+/* Signal "request": HTTP requests served, each with its latency breakdown. */
+#include "diagnose/request.h"
+#include "base/cleanup.h"
+#include "resolve/process/processes.h"
+#include "resolve/sample/samples.h"
+#include "resolve/sample/wait_stacks.h"
+#include "signals/request/request_names.h"
+#include "signals/signal.h"
+#include "signals/stack_record.h"
+#include "sources/request/request.h"
+#include "sources/request/request_services.h"
+
+#include "probes/cpu.h"
+#include "probes/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request_signal {
+    const struct signal_services *services;
+    struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
+};
+
+static void name_service(void *context, uint32_t pid, char *out, size_t size)
+{
+    const struct request_signal *q = context;
+    const struct process *process = processes_find(q->services->processes, pid, 0);
+    if (process)
+        snprintf(out, size, "%s", processes_resource(q->services->processes, process)->service_name);
+}
+
+static void destroy_request(void *self)
+{
+    struct request_signal *q = self;
+    wait_stacks_free(q->wait_stacks);
+    free(q);
+}
+
+static int create_request(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    struct request_signal *q = calloc(1, sizeof(*q));
+    (void)settings;
+    if (!q)
+        return -ENOMEM;
+    q->services = services;
+    int r = wait_stacks_new(&q->wait_stacks);
+    if (r < 0) {
+        free(q);
+        return r;
+    }
+    if (source)
+        request_source_set_names(source, &(struct request_service_names){.context = q, .service = name_service});
+    *ret_self = q;
+    return 0;
+}
+
+/* Unwinds the stack of a wait ahead of its request record. Unwinding it now also finds missing unwind tables. */
+static void take_stack(void *self, const struct record_header *header)
+{
+    const struct request_signal *q = self;
+    const struct cpu_sample *record = (const struct cpu_sample *)header;
+    uint64_t addresses[REQUEST_USER_FRAMES];
+    unsigned end;
+    const struct process *process = sample_process(q->services->resolver, record);
+    size_t count = sample_user_stack(q->services->resolver, record, process, addresses, array_size(addresses), &end);
+    wait_stacks_put(q->wait_stacks, record->h.pid, record->h.time_ns, addresses, count, end);
+    q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+}
+
+static bool check_request(const struct record_header *header)
+{
+    const struct request_record *r = (const struct request_record *)header;
+
+    if (!request_record_is_sound(r))
+        return false;
+    for (size_t i = 0; i < r->wait_count; i++)
+        if (!memchr(r->waits[i].file_system, 0, sizeof(r->waits[i].file_system)) ||
+            !memchr(r->waits[i].file_name, 0, sizeof(r->waits[i].file_name)))
+            return false;
+    return memchr(r->comm, 0, sizeof(r->comm));
+}
+
+static void take_request(void *self, const struct record_header *header)
+{
+    const struct request_signal *q = self;
+    const struct request_record *record = (const struct request_record *)header;
+    struct losses *losses = q->services->losses;
+    struct request_namer namer = {q->services->processes, q->services->resolver, q->wait_stacks, losses};
+    const struct request_names names = request_names_by(&namer);
+    struct request *request;
+    if (!q->services->emit_request)
+        return;
+    q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+    int r = diagnose_request(record, &names, &request);
+    if (r == 0)
+        q->services->emit_request(q->services->pipeline, request);
+    else
+        losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
+}
+
+static bool is_node_wide(const void *settings)
+{
+    (void)settings; /* its filter does not follow children as the others do */
+    return true;
+}
+
+static const struct record_type records[] = {
+    {RECORD_REQUEST, check_request, take_request},
+    {RECORD_REQUEST_STACK, stack_record_check, take_stack},
+    {0},
+};
+
+static const struct setting settings[] = {
+    {"requests.enabled", SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false",
+     "watch HTTP requests at the sockets"},
+    {0},
+};
+
+const struct signal signal_request = {
+    .name = "request",
+    .source = &source_request,
+    .flags = SIGNAL_UNWINDS,
+    .records = records,
+    .settings_bytes = sizeof(struct signal_settings),
+    .defaults = &(const struct signal_settings){.enabled = true},
+    .settings = settings,
+    .is_node_wide = is_node_wide,
+    .create = create_request,
+    .destroy = destroy_request,
+};

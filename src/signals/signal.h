@@ -1,0 +1,105 @@
+/* One signal: what the kernel tells about one subject (CPU samples, off-CPU time, requests, ...), from its BPF program
+ * to finished samples and requests. Its source (sources/source.h) is the kernel half; the functions here consume what
+ * the source records, and also what a recording holds.
+ *
+ * A signal is added by its own files and one line in the table in meson.build. Nothing else in the program names it:
+ * settings, metrics, checks of its records and their consumption come from here.
+ *
+ * All functions are called by the pipeline thread. `self` is what `create` returned. */
+#pragma once
+
+#include "model/event.h"
+#include "model/loss.h"
+#include "model/metric.h"
+#include "model/request.h"
+#include "model/sample.h"
+#include "model/setting.h"
+#include "model/task_filter.h"
+#include "sources/events/record_type.h"
+#include "sources/source.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct event_record;
+struct interpreters;
+struct process;
+struct processes;
+struct sample_resolver;
+
+/* What the pipeline lends to all signals. Borrowed until `destroy`. */
+struct signal_services {
+    const struct task_filter *filter;
+    struct processes *processes;
+    struct sample_resolver *resolver;
+    struct interpreters *interpreters; /* the code registry */
+    struct losses *losses;
+    uint64_t memory_bytes; /* bound of the whole pipeline's memory */
+
+    void *pipeline; /* the context of: */
+    /* Delivers a finished sample, request or event. emit_sample and emit_event borrow; emit_request takes ownership,
+     * and is NULL if nobody wants requests. */
+    void (*emit_sample)(void *pipeline, const struct sample *sample);
+    void (*emit_request)(void *pipeline, struct request *request);
+    void (*emit_event)(void *pipeline, const struct event *event);
+    /* A stack of this process was recorded at `time_ns`: what the kernel lacks to unwind its next stacks is published.
+     * Cheap if nothing is lacking. Returns the process as it was then; NULL: unknown. */
+    const struct process *(*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);
+    void (*note_process_event)(void *pipeline, const struct record_header *record); /* RECORD_PROCESS_* */
+    void (*note_sample_event)(void *pipeline, const struct event_record *record);   /* what a recording sampled */
+};
+
+/* Processes that started or mapped code in this turn. */
+struct mapped_processes {
+    const uint32_t *pids;
+    size_t count;
+    bool is_incomplete; /* there may be more: all processes should be looked at */
+};
+
+/* Every signal's settings begin with whether it is enabled. */
+struct signal_settings {
+    bool enabled;
+};
+
+enum signal_flags {
+    SIGNAL_ALWAYS = 1,    /* opened whenever any other one is; it provides nothing alone */
+    SIGNAL_AUXILIARY = 2, /* provides nothing alone, and the others work without it */
+    SIGNAL_UNWINDS = 4,   /* its programs use the unwind tables and contexts */
+    SIGNAL_LINKS = 8,     /* it fills the table of linked threads, which is created for it */
+};
+
+struct signal {
+    const char *name; /* of its directories: "offcpu" */
+    const struct source *source;
+    unsigned flags;
+
+    /* What it writes to batches, and how that is consumed. Ends with an entry of kind 0. NULL: nothing. */
+    const struct record_type *records;
+
+    /* Its section of the configuration: a struct that begins with struct signal_settings and is also what the source
+     * gets as its options; how it begins; and its keys. `settings_bytes` 0: it has none and is always enabled. */
+    size_t settings_bytes;
+    const void *defaults;
+    const struct setting *settings; /* ends with an entry of key NULL */
+
+    /* With these settings, records concern also processes that the task filter excludes. NULL: never. */
+    bool (*is_node_wide)(const void *settings);
+
+    /* Makes what consumes the records. `source` is the opened source's state; NULL in a replay. Sets *ret_self to NULL
+     * if there is nothing to do. NULL: nothing ever; `self` is then NULL. */
+    int (*create)(const struct signal_services *services, const void *settings, void *source, void **ret_self);
+    void (*destroy)(void *self);
+
+    /* The rest may be NULL; called only with a `self`. */
+    void (*start)(void *self); /* process lifecycle events are recorded from here on; samples will follow */
+    /* A process is about to execute another program: what waits for its mappings must be resolved now. */
+    void (*before_exec)(void *self, uint32_t pid);
+    /* This thread has exited; tid 0: the whole process is gone and forgotten. */
+    void (*exited)(void *self, uint32_t pid, uint32_t tid);
+    void (*turn)(void *self, const struct mapped_processes *mapped); /* all records of a turn have been taken */
+    void (*metrics)(void *self, struct metric_set *set);
+    /* Appends to the summary of a recording what it lacks: "; 12 without a known waker". */
+    void (*summarize)(void *self, struct buf *text);
+};
