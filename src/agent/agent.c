@@ -8,6 +8,7 @@
 #include "agent/pipeline.h"
 #include "agent/profile_export.h"
 #include "agent/sampling_pods.h"
+#include "aggregate/events.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/wall_time.h"
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
+#include "export/event_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,6 +54,7 @@ struct agent {
     struct windows *waits;             /* NULL: off-CPU profiling is disabled */
     struct wait_seconds *wait_seconds; /* likewise */
     struct requests *requests;
+    struct events *events;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct attach_report report;
     int lock_fd;
@@ -82,6 +85,12 @@ static int take_request(void *context, struct request *request)
 {
     struct agent *a = context;
     return requests_add(a->requests, request);
+}
+
+static void take_event(void *context, const struct event *event)
+{
+    struct agent *a = context;
+    (void)events_add(a->events, event); /* without memory it is only counted, by the signal's metrics */
 }
 
 /* ---- once a second ---- */
@@ -251,6 +260,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
         .context = context,
         .sample = records_samples(config) ? take_sample : NULL,
         .request = config_bool(config, "requests.enabled") ? take_request : NULL,
+        .event = take_event,
     };
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
@@ -311,6 +321,9 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(config->budget_memory_bytes / 16, &a->requests);
     if (r < 0)
         return r;
+    r = events_new(&a->events);
+    if (r < 0)
+        return r;
     r = attach(config, a, &a->report, &a->pipeline);
     log_report(&a->report);
     if (r < 0)
@@ -339,6 +352,7 @@ void agent_free(struct agent *a)
     profile_export_free(a->profile_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
+    events_free(a->events);
     windows_free(a->windows);
     windows_free(a->waits);
     wait_seconds_free(a->wait_seconds);
@@ -471,6 +485,29 @@ static void sampling_rule_metrics(const struct agent *a, const struct agent_stat
                    "Ticks of the sampling clock that hit threads that match the rule.", (double)line.stats->ticks,
                    METRIC_LABELS({"rule", line.name}));
     }
+}
+
+struct events_writer {
+    struct buf *out;
+    uint64_t boot_unix_ns; /* the beginning of CLOCK_MONOTONIC */
+    bool has_some;
+};
+
+static void write_event(void *context, const struct event *event)
+{
+    struct events_writer *w = context;
+    buf_puts(w->out, w->has_some ? "," : "");
+    event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
+    w->has_some = true;
+}
+
+int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    struct events_writer writer = {.out = out, .boot_unix_ns = clock_unix_ns() - now_ns};
+    events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
+    return buf_error(out);
 }
 
 int agent_metrics(void *agent, struct metric_set *set)

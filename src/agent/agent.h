@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/config.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "model/attach.h"
 #include "model/heatmap.h"
@@ -40,5 +41,6 @@ int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct pr
 int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                    const struct hotspots_options *hotspots, struct hotspots **ret);
 int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
+int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out);
 int agent_metrics(void *agent, struct metric_set *set);
 int agent_status(void *agent, char **ret_json);

@@ -3,6 +3,7 @@
  * threads, several at once. Results are owned by the caller; functions return 0 or -errno. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "model/heatmap.h"
 #include "model/hotspots.h"
@@ -29,6 +30,9 @@ struct page_data {
                     const struct hotspots_options *options, struct hotspots **ret);
     /* The slowest requests of the last `seconds`, slowest first; the caller frees the array and each element. */
     int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
+    /* The events of the last `seconds`, newest first, at most `max`: objects of export/event_json.h, separated by
+     * commas. */
+    int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);
     int (*metrics)(void *context, struct metric_set *set);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is
      * recorded),"now_ms","uptime_seconds", "samples","sample_hz","sampling_rules" (if there are

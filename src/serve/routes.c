@@ -124,7 +124,7 @@ static enum MHD_Result answer_page(struct call *call)
     if (r->without_ui)
         return http_reply_text(
             call->connection, MHD_HTTP_NOT_FOUND,
-            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
+            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests, /api/v1/events and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -197,6 +197,21 @@ static enum MHD_Result answer_requests(struct call *call)
     requests_clear(requests, count);
     if (r < 0)
         return reply_failed(call, "no requests", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static enum MHD_Result answer_events(struct call *call)
+{
+    const struct page_data *data = call->routes->data;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    buf_putc(&body, '[');
+    int r = data->events(data->context, call->query.seconds, call->query.max, &body);
+    buf_puts(&body, "]\n");
+    if (r == 0)
+        r = buf_error(&body);
+    if (r < 0)
+        return reply_failed(call, "no events", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
     return http_reply_buf(call->connection, &reply, &body);
 }
@@ -415,6 +430,7 @@ static const struct route routes[] = {
     {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT),
      OF_BASELINE | OF_REGION, answer_compare},
     {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_requests},
+    {"/api/v1/events", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_events},
     {"/api/v1/status", 0, 0, answer_status},
     {"/metrics", 0, 0, answer_metrics},
     {"/healthz", 0, 0, answer_health},

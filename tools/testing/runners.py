@@ -103,7 +103,9 @@ def cmocka_results(test):
 
 
 def meson_tests(build, suite):
-    """The targets of a suite for ninja, relative to `build`."""
+    """The targets of a suite for ninja, relative to `build`, which is configured anew if the list of tests has changed since."""
+    subprocess.run(["ninja", "-C", str(build), "build.ninja"], check=False, capture_output=True)
+
     def introspect(what):
         return json.loads(subprocess.run(["meson", "introspect", what, str(build)], check=True, capture_output=True, text=True).stdout)
     files = {target["id"]: [os.path.relpath(path, build) for path in target["filename"]] for target in introspect("--targets")}

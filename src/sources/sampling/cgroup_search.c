@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,5 +225,27 @@ int cgroup_search_path(const char *path, uint64_t *ret_id)
     if (!S_ISDIR(st.st_mode))
         return -ESRCH;
     *ret_id = st.st_ino;
+    return 0;
+}
+
+int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context)
+{
+    char root[ROOT_BYTES];
+    int r = find_root(root, sizeof(root));
+    if (r < 0)
+        return r;
+    FTS *tree = fts_open((char *[]){root, NULL}, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+    if (!tree)
+        return -errno;
+    const size_t root_bytes = strlen(root);
+    size_t seen = 0;
+    for (FTSENT *entry; seen < DIRECTORIES_MAX && (entry = fts_read(tree));) {
+        if (entry->fts_info != FTS_D || entry->fts_pathlen < root_bytes)
+            continue;
+        const char *path = entry->fts_path + root_bytes;
+        found(context, *path ? path : "/", entry->fts_statp->st_ino);
+        seen++;
+    }
+    fts_close(tree);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Finds the cgroups of a container by its ID, of a pod by its UID, or one cgroup by its path, in the hierarchy whose
- * IDs the BPF programs report. Reads the tree once; the number of directories is limited. */
+/* Finds the cgroups of a container by its ID, of a pod by its UID, one cgroup by its path, or all, in the hierarchy
+ * whose IDs the BPF programs report. Reads the tree once; the number of directories is limited. */
 #pragma once
 
 #include <stddef.h>
@@ -28,6 +28,10 @@ int cgroup_search_pod(const char *pod_uid, uint64_t *ret_ids, size_t max);
 /* Finds one cgroup by its path as in /proc/PID/cgroup: "system.slice/nginx.service", or "/" for the root. -ESRCH: no
  * such cgroup; -EINVAL: the path contains "..". */
 int cgroup_search_path(const char *path, uint64_t *ret_id);
+
+/* Calls `found` for every cgroup, with its path as in /proc/PID/cgroup ("/" for the root; valid during the call) and
+ * its ID. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
+int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context);
 
 /* Whether a directory's name is that of the pod with this UID. */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid);
