@@ -57,14 +57,14 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
 {
     struct unwind_walk *w = &scratch->walk;
     /* Stored behind the kernel frames until the walk writes there. */
-    struct user_registers *registers = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
+    struct user_registers *registers = (struct user_registers *)(scratch->data + STACK_MAX_KERNEL_FRAMES);
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm) || !kernel_registers(task, registers) ||
         !user_mode(registers))
         return UNWIND_END_NO_USER;
     if (!walk_begin(w, registers))
         return UNWIND_END_UNSUPPORTED;
     w->interrupted = 1;
-    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
+    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), stack_record_of(scratch)->h.time_ns);
     int end = unwind_user();
     interpreters_walked(scratch, bpf_get_current_pid_tgid());
     if (!end_is_resumable(end))
@@ -85,7 +85,7 @@ static __always_inline __u64 wakeup_flags(bool at_once)
 
 static __always_inline bool stack_send(struct unwind_scratch *scratch, struct off_cpu_stats *stat)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     __u64 size = sample_finish(scratch);
     size += sample_interpreted(scratch, &stat->interpreted_lost, size);
     size += sample_put_labels(scratch, &stat->labels_lost, size);
@@ -114,7 +114,7 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
         stat->stacks_lost++;
         return;
     }
-    struct cpu_sample *s = stack_begin(scratch, task, now);
+    struct stack_record *s = stack_begin(scratch, task, now);
     sample_kernel(ctx, scratch);
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
@@ -152,7 +152,7 @@ static __always_inline __u8 waker_kind(struct task_struct *current)
 static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
                                       struct task_struct *current, __u8 kind)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     scratch->walk.base = s->kernel_frames;
     if (kind != OFF_CPU_WAKER_INTERRUPT) {
         scratch->walk.pid = s->h.pid;
@@ -177,9 +177,10 @@ static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, stru
         return;
     }
     __u8 kind = waker_kind(current);
-    struct cpu_sample *s = stack_begin(scratch, current, now);
+    struct stack_record *s = stack_begin(scratch, current, now);
     s->h.kind = RECORD_OFF_CPU_WAKER;
-    s->weight_ns = (__u64)BPF_CORE_READ(woken, tgid) << 32 | (__u32)BPF_CORE_READ(woken, pid);
+    s->woken.pid = BPF_CORE_READ(woken, tgid);
+    s->woken.tid = BPF_CORE_READ(woken, pid);
     sample_kernel(ctx, scratch);
     sample_set_walk(scratch, walk_waker(scratch, stat, current, kind));
     hash = hash_of(scratch, s);

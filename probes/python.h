@@ -1,7 +1,7 @@
 /* Frames of CPython in samples: what the BPF side needs to know of a process's interpreter, and the records it writes.
  *
  * At a sample of such a process the BPF program finds the thread state, follows its chain of interpreter frames, and
- * appends it to the sample (CPU_SAMPLE_INTERPRETED) as entries, leaf first. One C function of the interpreter, the
+ * appends it to the sample (STACK_RECORD_INTERPRETED) as entries, leaf first. One C function of the interpreter, the
  * evaluator, executes a run of consecutive frames. Each run ends with a mark: the address of a structure on that C
  * function's stack, by which the native unwinder knows the native frame. So the two stacks are joined by addresses,
  * not by counting function names.

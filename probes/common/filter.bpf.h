@@ -15,14 +15,14 @@ __u64 followed_full = 0; /* children of monitored processes that did not fit the
 /* Monitored processes and their descendants, with their start time (0: started before the recording). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FOLLOWED);
+    __uint(max_entries, FILTER_MAX_FOLLOWED);
     __type(key, __u32);
     __type(value, __u64);
 } followed SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, __u64);
     __type(value, __u8);
 } cgroups SEC(".maps");
@@ -33,7 +33,7 @@ struct command {
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, struct command);
     __type(value, __u8);
 } commands SEC(".maps");
@@ -41,7 +41,7 @@ struct {
 /* Effective user IDs. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, __u32);
     __type(value, __u8);
 } users SEC(".maps");

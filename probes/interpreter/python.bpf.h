@@ -461,7 +461,7 @@ static __always_inline void python_recheck_thread(struct unwind_scratch *scratch
 static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct python_scratch *p = python_scratch_get();
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     struct python_tail tail = {};
     __u64 at = size - sizeof(*s), bytes;
 
@@ -487,6 +487,6 @@ static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, 
     if (at > sizeof(scratch->data) - sizeof(tail))
         return 0;
     bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(tail), &tail);
-    s->flags |= CPU_SAMPLE_INTERPRETED;
+    s->flags |= STACK_RECORD_INTERPRETED;
     return bytes + sizeof(tail);
 }

@@ -63,7 +63,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
         window->bytes = 0;
 }
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 #include "probes/unwind/unwind_maps.h"
 #include "probes/unwind/unwind_step.h"
 
@@ -78,9 +78,9 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 /* An including program may define smaller limits. */
 #ifndef UNWIND_MAX_FRAMES
-#define UNWIND_MAX_FRAMES    CPU_MAX_USER_FRAMES
-#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
-#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#define UNWIND_MAX_FRAMES    STACK_MAX_USER_FRAMES
+#define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
+#define UNWIND_COPY_BYTES    STACK_COPY_BYTES
 #endif
 
 /* For what follows the stack. */
@@ -95,7 +95,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_COPY_PAGE  4096
 /* The kernel's frame on a signal stack, mainly the vector registers: 11 KiB with AMX. */
 #define UNWIND_SIGNAL_FRAME_BYTES 12288
-#define UNWIND_HEADER_WORDS       (sizeof(struct cpu_sample) / 8)
+#define UNWIND_HEADER_WORDS       (sizeof(struct stack_record) / 8)
 
 struct unwind_walk {
     struct unwind_registers r;
@@ -407,7 +407,7 @@ __noinline int unwind_frame(void)
     UNWIND_SAME_REGISTER(index);
     if (index >= UNWIND_DATA_WORDS)
         return UNWIND_END_TOO_DEEP;
-    scratch->data[index] = w->interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+    scratch->data[index] = w->interrupted ? r.ip | FRAME_EXACT : r.ip;
     w->frames++;
     if (end)
         return end;

@@ -103,7 +103,7 @@ static void emit_sample(struct pipeline *p, const struct sample *sample)
     p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED ? count : 0;
 }
 
-static void publish_process(struct pipeline *p, const struct cpu_sample *record)
+static void publish_process(struct pipeline *p, const struct stack_record *record)
 {
     processes_at(p->processes, record->h.time_ns);
     const struct process *process =
@@ -129,7 +129,7 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
     return is_ready;
 }
 
-static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
+static void take_cpu_sample(struct pipeline *p, const struct stack_record *record)
 {
     struct sample sample;
     if (!p->sink.sample)
@@ -185,7 +185,7 @@ static void name_service(void *context, uint32_t pid, char *out, size_t size)
 
 /* Unwinds the stack of a wait ahead of its request record. Unwinding it now also reports missing unwind tables to the
  * publisher. */
-static void take_request_stack(struct pipeline *p, const struct cpu_sample *record)
+static void take_request_stack(struct pipeline *p, const struct stack_record *record)
 {
     uint64_t addresses[REQUEST_USER_FRAMES];
     unsigned end;
@@ -256,13 +256,13 @@ static void take_record(struct pipeline *p, const struct record_header *record)
             note_mapped(p, record->pid);
         return;
     case RECORD_CPU_SAMPLE:
-        take_cpu_sample(p, (const struct cpu_sample *)record);
+        take_cpu_sample(p, (const struct stack_record *)record);
         return;
     case RECORD_OFF_CPU_STACK:
     case RECORD_OFF_CPU_WAKER:
-        wait_samples_stack(p->waits, (const struct cpu_sample *)record);
+        wait_samples_stack(p->waits, (const struct stack_record *)record);
         if (record->pid) /* pid 0: an interrupt, which belongs to no process */
-            publish_process(p, (const struct cpu_sample *)record);
+            publish_process(p, (const struct stack_record *)record);
         return;
     case RECORD_OFF_CPU:
         wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
@@ -271,7 +271,7 @@ static void take_record(struct pipeline *p, const struct record_header *record)
         take_event(p, (const struct event_record *)record);
         return;
     case RECORD_REQUEST_STACK:
-        take_request_stack(p, (const struct cpu_sample *)record);
+        take_request_stack(p, (const struct stack_record *)record);
         return;
     case RECORD_REQUEST:
         take_request(p, (const struct request_record *)record);

@@ -25,11 +25,11 @@ struct expectation {
     uint32_t checks[FRAMES_A_RUN];
 };
 
-static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
+static const struct python_tail *tail_of(const struct stack_record *s, const struct python_entry **ret_entries)
 {
-    const struct python_tail *tail = cpu_sample_python_tail(s);
+    const struct python_tail *tail = stack_record_python_tail(s);
 
-    assert_true(s->flags & CPU_SAMPLE_INTERPRETED);
+    assert_true(s->flags & STACK_RECORD_INTERPRETED);
     assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
     *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
     return tail;
@@ -67,7 +67,7 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
  * state. */
 static bool is_checked_sample(const struct record_header *header, struct expectation *e)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     if (header->kind == RECORD_PYTHON_CODE) {
         expect_code((const struct python_code *)header, e);
@@ -79,7 +79,7 @@ static bool is_checked_sample(const struct record_header *header, struct expecta
 /* Every run, at the native frame that runs it. */
 static bool check_runs(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
     const struct python_entry *entries;
     const struct python_tail *tail;
@@ -100,26 +100,26 @@ static bool check_runs(const struct record_header *header, void *context)
         assert_true(entries[at].code & PYTHON_MARK);
         assert_in_range(entries[at].instruction, last + 1, s->user_frames);
         last = entries[at++].instruction;
-        assert_in_range(s->data[s->kernel_frames + last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+        assert_in_range(s->data[s->kernel_frames + last - 1] & ~FRAME_EXACT, (uintptr_t)__start_code_evaluate,
                         (uintptr_t)__stop_code_evaluate);
     }
     return true;
 }
 
 /* A mark found in the stack of an evaluator, further out than `*last`. */
-static void expect_own_mark(const struct python_entry *mark, const struct cpu_sample *s, uint32_t *last)
+static void expect_own_mark(const struct python_entry *mark, const struct stack_record *s, uint32_t *last)
 {
     assert_true(mark->code & PYTHON_MARK);
     assert_in_range(mark->instruction, *last + 1, s->user_frames);
     *last = mark->instruction;
-    assert_in_range(s->data[s->kernel_frames + *last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+    assert_in_range(s->data[s->kernel_frames + *last - 1] & ~FRAME_EXACT, (uintptr_t)__start_code_evaluate,
                     (uintptr_t)__stop_code_evaluate);
 }
 
 /* Frames that have an evaluator each: marked as long as there are mark slots, then counted. */
 static bool check_objects(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
     const bool is_marked = e->flags & PYTHON_CFRAMES && e->corruption != UNEVEN;
     const struct python_entry *entries;
@@ -155,11 +155,11 @@ static bool check_objects(const struct record_header *header, void *context)
 /* Runs of the two interpreters alternate: each state's are recorded in order, and all are found. */
 static bool check_two_interpreters(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
     const struct python_entry *entries;
     const struct python_tail *tail;
-    bool found[CPU_MAX_USER_FRAMES + 1] = {false};
+    bool found[STACK_MAX_USER_FRAMES + 1] = {false};
     uint32_t at = 0, last = 0;
 
     if (!is_checked_sample(header, e))
@@ -191,13 +191,13 @@ static bool check_corrupted(const struct record_header *header, void *context)
     const struct python_entry *entries;
     const struct python_tail *tail;
 
-    if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
+    if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct stack_record *)header))
         return false;
     if (e->corruption == NO_THREAD) {
-        assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
+        assert_false(((const struct stack_record *)header)->flags & STACK_RECORD_INTERPRETED);
         return true;
     }
-    tail = tail_of((const struct cpu_sample *)header, &entries);
+    tail = tail_of((const struct stack_record *)header, &entries);
     assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
     switch (e->corruption) {
     case CIRCLE:

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "sources/source.h"
 
-#include "probes/cpu.h"
 #include "probes/process.h"
+#include "probes/unwind/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

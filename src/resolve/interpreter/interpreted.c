@@ -18,16 +18,16 @@ static void remove_marks(struct interpreted *x)
     x->count = count;
 }
 
-void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
+void interpreted_read(struct interpreted *x, const struct stack_record *record)
 {
     x->count = x->next_mark = x->taken = 0;
     x->kind = 0;
     x->end = PYTHON_END_WHOLE;
     x->is_counted = x->is_several = x->is_placed = false;
     x->skipped = 0;
-    if (!(record->flags & CPU_SAMPLE_INTERPRETED))
+    if (!(record->flags & STACK_RECORD_INTERPRETED))
         return;
-    const struct python_tail *tail = cpu_sample_python_tail(record);
+    const struct python_tail *tail = stack_record_python_tail(record);
     x->count = tail->entries;
     x->kind = tail->interpreter;
     x->end = tail->end;

@@ -7,7 +7,7 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct interpreted {
 };
 
 /* Copies the entries of a valid record; empty if it has none. */
-void interpreted_read(struct interpreted *x, const struct cpu_sample *record);
+void interpreted_read(struct interpreted *x, const struct stack_record *record);
 
 /* Resolves marks within native frame `frame`, which occupies [low, high) of the stack. Call in order, leaf first. */
 void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_t high);

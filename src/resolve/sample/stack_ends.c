@@ -5,8 +5,8 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
 #include "probes/python.h"
+#include "probes/unwind/stack.h"
 
 #include <stddef.h>
 

@@ -56,7 +56,7 @@ static int configure(struct cpu_bpf *k, const struct source_options *options, in
     bool pids = options->pid_count > 0;
     int r;
 
-    k->bss->weight_ns = cpu_weight(options);
+    k->bss->sample_value = cpu_weight(options);
     choose_programs(k, options->event);
     if (options->rules) {
         k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->rules);

@@ -14,21 +14,21 @@
 #include <stdint.h>
 #include <string.h>
 
-static bool check_cpu_sample(const struct record_header *header)
+static bool check_stack_record(const struct record_header *header)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     if (header->size_bytes < sizeof(*s))
         return false;
     const size_t least = sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) + s->stack_bytes +
-                         (s->flags & CPU_SAMPLE_REGISTERS ? 8 * CPU_SAMPLE_REGISTER_COUNT : 0) +
-                         cpu_sample_tail_bytes(s);
-    return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
-           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES && s->stack_bytes % 8 == 0 &&
+                         (s->flags & STACK_RECORD_REGISTERS ? 8 * STACK_RECORD_REGISTER_COUNT : 0) +
+                         stack_record_tail_bytes(s);
+    return s->kernel_frames <= STACK_MAX_KERNEL_FRAMES && s->user_frames <= STACK_MAX_USER_FRAMES &&
+           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= STACK_COPY_BYTES && s->stack_bytes % 8 == 0 &&
            memchr(s->comm, 0, sizeof(s->comm)) &&
-           (s->flags & CPU_SAMPLE_SECOND_STACK ? header->size_bytes > least && header->size_bytes % 8 == 0 &&
-                                                     header->size_bytes - least + s->stack_bytes <= CPU_STACK_COPY_BYTES
-                                               : header->size_bytes == least);
+           (s->flags & STACK_RECORD_SECOND_STACK ? header->size_bytes > least && header->size_bytes % 8 == 0 &&
+                                                       header->size_bytes - least + s->stack_bytes <= STACK_COPY_BYTES
+                                                 : header->size_bytes == least);
 }
 
 static bool check_mmap(const struct record_header *header)
@@ -73,7 +73,7 @@ bool record_check(const struct record_header *header)
     case RECORD_OFF_CPU_STACK:
     case RECORD_OFF_CPU_WAKER:
     case RECORD_REQUEST_STACK:
-        return check_cpu_sample(header);
+        return check_stack_record(header);
     case RECORD_PYTHON_CODE:
         return python_code_is_sound((const struct python_code *)header);
     case RECORD_V8_CODE:

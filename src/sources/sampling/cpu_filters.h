@@ -3,13 +3,13 @@
 
 #include "sources/source.h"
 
-#include "probes/cpu.h"
+#include "probes/common/filter.h"
 
 /* Chooses by what is mounted now. */
-enum cpu_cgroups cpu_filters_cgroups(void);
+enum cgroup_hierarchy cpu_filters_cgroups(void);
 
 /* Likewise for the given text of /proc/self/mountinfo. */
-enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo);
+enum cgroup_hierarchy cpu_filters_pick_cgroups(const char *mountinfo);
 /* The chosen controller's name, or NULL for cgroup v2. */
 const char *cpu_filters_pick_controller(const char *mountinfo);
 

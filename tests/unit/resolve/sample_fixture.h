@@ -116,7 +116,7 @@ static enum unwind_end finish_end;
 static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count)
 {
@@ -142,8 +142,8 @@ struct fixture {
     struct sample_resolver *resolver;
     struct losses losses;
     union {
-        struct cpu_sample record;
-        char room[sizeof(struct cpu_sample) + 65536];
+        struct stack_record record;
+        char room[sizeof(struct stack_record) + 65536];
     } r;
 };
 
@@ -207,11 +207,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct cpu_sample *make_cpu_sample(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
+static struct stack_record *make_cpu_sample(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user,
+                                            unsigned end)
 {
-    struct cpu_sample *r = &f->r.record;
-    *r = (struct cpu_sample){
-        .weight_ns = 52631578,
+    struct stack_record *r = &f->r.record;
+    *r = (struct stack_record){
+        .sample.value = 52631578,
         .cpu = 1,
         .kernel_frames = (uint8_t)kernel,
         .user_frames = (uint16_t)user,
@@ -250,7 +251,7 @@ static uint64_t sum(const struct losses *l)
     }
 
 /* Appends to the record. */
-static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count,
+static inline void put_entries(struct stack_record *r, const struct python_entry *entries, uint32_t count,
                                enum python_end end)
 {
     const struct python_tail tail = {.entries = count, .end = (uint16_t)end};
@@ -258,12 +259,12 @@ static inline void put_entries(struct cpu_sample *r, const struct python_entry *
     if (count)
         memcpy(at, entries, count * sizeof(*entries));
     memcpy(at + count * sizeof(*entries), &tail, sizeof(tail));
-    r->flags |= CPU_SAMPLE_INTERPRETED;
+    r->flags |= STACK_RECORD_INTERPRETED;
     r->h.size_bytes += (uint32_t)(count * sizeof(*entries) + sizeof(tail));
 }
 
 /* The sample's frames, leaf first, as "p2 program+5100 ..."; truncation as its reason in brackets. */
-static inline const char *resolved(struct fixture *f, const struct cpu_sample *r)
+static inline const char *resolved(struct fixture *f, const struct stack_record *r)
 {
     static char text[1024];
     struct sample s;

@@ -2,9 +2,9 @@
  * sample is marked and counted. */
 #include "../sample_fixture.h"
 
-static struct cpu_sample *make_native(struct fixture *f, unsigned end)
+static struct stack_record *make_native(struct fixture *f, unsigned end)
 {
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 5, end);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 5, end);
     const uint64_t data[] = {0x1101, EVALUATOR, 0x1201, EVALUATOR, 0x1301};
     memcpy(r->data, data, sizeof(data));
     return r;
@@ -13,7 +13,7 @@ static struct cpu_sample *make_native(struct fixture *f, unsigned end)
 static void test_runs_replace_their_native_frames(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6), MARK(0x7110, 3)};
     put_entries(r, entries, 5, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
@@ -21,14 +21,14 @@ static void test_runs_replace_their_native_frames(void **state)
     const struct link_ids ids = {1, 2, 3}; /* follows them in the record */
     memcpy((char *)r + r->h.size_bytes, &ids, sizeof(ids));
     r->h.size_bytes += sizeof(ids);
-    r->flags |= CPU_SAMPLE_LINKED;
+    r->flags |= STACK_RECORD_LINKED;
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
 }
 
 static void test_empty_run_keeps_its_native_frame(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry entries[] = {MARK(0x7010, 1), CODE(4), MARK(0x7110, 3)};
     put_entries(r, entries, 3, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
@@ -38,7 +38,7 @@ static void test_empty_run_keeps_its_native_frame(void **state)
 static void test_evaluator_without_frames_is_counted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     resolved(f, r);
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to enter its first frame */
@@ -60,7 +60,7 @@ static void test_evaluator_without_frames_is_counted(void **state)
 static void test_frames_without_a_name_are_counted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(5), MARK(0x7110, 3)};
     put_entries(r, entries, 4, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [python] program+5300");
@@ -73,7 +73,7 @@ static void test_frames_without_a_name_are_counted(void **state)
 static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_BAD_READ);
+    struct stack_record *r = make_native(f, UNWIND_END_BAD_READ);
     const struct python_entry entries[] = {CODE(2),         MARK(0x7010, 1), CODE(4),
                                            MARK(0x7110, 3), CODE(6),         UNREACHED(0x7210)};
     put_entries(r, entries, 6, PYTHON_END_WHOLE);
@@ -85,7 +85,7 @@ static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6)};
     put_entries(r, entries, 4, PYTHON_END_TOO_DEEP);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 [interpreter's stack too deep]");
@@ -101,7 +101,7 @@ static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 static void test_runs_in_a_copied_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
@@ -114,12 +114,12 @@ static void test_runs_in_a_copied_stack(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-static void set_flags(struct cpu_sample *r, unsigned flags)
+static void set_flags(struct stack_record *r, unsigned flags)
 {
     ((struct python_tail *)((char *)r + r->h.size_bytes - sizeof(struct python_tail)))->flags = (uint16_t)flags;
 }
 
-static void put_counted(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+static void put_counted(struct stack_record *r, const struct python_entry *entries, uint32_t count, enum python_end end)
 {
     put_entries(r, entries, count, end);
     set_flags(r, PYTHON_COUNTED);
@@ -130,7 +130,7 @@ static void test_counted_frames_replace_evaluators(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark is empty */
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     put_counted(r, entries, 3, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
@@ -153,7 +153,7 @@ static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), CODE(4)};
     for (uint32_t frames = 1; frames <= 2; frames++) {
-        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+        struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
         const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
         memcpy(r->data, data, sizeof(data));
         put_counted(r, entries, frames, PYTHON_END_WHOLE);
@@ -166,7 +166,7 @@ static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
 static void test_truncated_counted_frames_end_the_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     const struct python_entry entries[] = {CODE(2), CODE(4)};
     put_counted(r, entries, 1, PYTHON_END_TOO_DEEP);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [interpreter's stack too deep]");
@@ -182,7 +182,7 @@ static void test_invalid_entries(void **state)
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
     struct sample s;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
     tail->entries = 3; /* would begin among the native frames */
@@ -190,7 +190,7 @@ static void test_invalid_entries(void **state)
     tail->entries = UINT32_MAX;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     r = make_cpu_sample(f, PROGRAM, 0, 0, UNWIND_END_ENTRY);
-    r->flags |= CPU_SAMPLE_INTERPRETED;
+    r->flags |= STACK_RECORD_INTERPRETED;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     assert_int_equal(f->losses.count[LOSS_DECODE], 3);
     r = make_native(f, UNWIND_END_ENTRY);
@@ -206,7 +206,7 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000),
                                            CODE(2), MARK(0x7110, 1), CODE(6)};
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 6, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
@@ -239,7 +239,7 @@ static void test_counted_frames_of_several_interpreters(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), CODE(4)};
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");

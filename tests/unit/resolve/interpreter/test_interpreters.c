@@ -137,14 +137,14 @@ static int emit_word(struct fixture *f, uint64_t code, const char *name)
     return interpreters_take(f->interpreters, &record.h);
 }
 
-static struct cpu_sample *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
+static struct stack_record *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
 {
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
     memcpy(r->data, addresses, count * sizeof(*addresses));
     return r;
 }
 
-static void put_forth(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, unsigned flags)
+static void put_forth(struct stack_record *r, const struct python_entry *entries, uint32_t count, unsigned flags)
 {
     put_entries(r, entries, count, PYTHON_END_WHOLE);
     struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
@@ -161,7 +161,7 @@ static void test_frames_replace_the_evaluators(void **state)
     assert_int_equal(emit_word(f, 1, "dup"), 0);
     assert_int_equal(emit_word(f, 2, "square"), 0);
     assert_int_equal(emit_word(f, 3, "main"), 0);
-    struct cpu_sample *r = make_stack(f, natives, 5);
+    struct stack_record *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
     assert_string_equal(resolved(f, r),
                         "program+5100 dup square program+5300 main"); /* program+5400 belongs to "main" */
@@ -183,7 +183,7 @@ static void test_evaluators_without_marks_are_counted(void **state)
     const struct python_entry entries[] = {CODE(1), CODE(2)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 5);
+    struct stack_record *r = make_stack(f, natives, 5);
     put_forth(r, entries, 2, PYTHON_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* no record names CPython's frame */
@@ -204,7 +204,7 @@ static void test_each_frame_has_a_native_frame(void **state)
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
     emit_word(f, 3, "main");
-    struct cpu_sample *r = make_stack(f, natives, 5);
+    struct stack_record *r = make_stack(f, natives, 5);
     put_forth(r, entries, 3, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 belongs to "square" */
     assert_int_equal(sum(&f->losses), 0);
@@ -221,7 +221,7 @@ static void test_callees_of_the_leaf_are_kept(void **state)
     const struct python_entry entries[] = {PLACED(1, PYTHON_PLACED_CALLER), PLACED(2, 1)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, called, 2);
+    struct stack_record *r = make_stack(f, called, 2);
     put_forth(r, entries, 2, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5300 dup square");
     r = make_stack(f, part, 2);
@@ -239,7 +239,7 @@ static void test_invalid_places_leave_frames_unplaced(void **state)
                               marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 2);
+    struct stack_record *r = make_stack(f, natives, 2);
     put_forth(r, backwards, 2, PYTHON_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
@@ -258,7 +258,7 @@ static void test_interpreters_do_not_share_evaluators(void **state)
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201};
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 3);
+    struct stack_record *r = make_stack(f, natives, 3);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);              /* no record names the second entry */
@@ -273,7 +273,7 @@ static void test_unknown_code_has_no_name_and_is_requested(void **state)
     const uint64_t natives[] = {0x1101, 0x1201};
     const struct python_entry entries[] = {CODE(5), MARK(0x7010, 1)};
     struct missing_code missing[4];
-    struct cpu_sample *r = make_stack(f, natives, 2);
+    struct stack_record *r = make_stack(f, natives, 2);
     put_forth(r, entries, 2, 0);
     assert_string_equal(resolved(f, r), "program+5100 [forth]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
