@@ -4,7 +4,7 @@
 #pragma once
 
 #include "probes/context/sample_context.bpf.h"
-#include "probes/interpreter/python.bpf.h"
+#include "probes/interpreter/interpreter.bpf.h"
 
 #define HASH_WORDS       (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES)
 #define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
@@ -24,10 +24,10 @@ __noinline __u64 hash_stack(__u32 words)
 /* Adds the interpreter's frames, which native frames do not distinguish. */
 __noinline __u64 hash_interpreted(__u64 hash)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     if (!p)
         return hash;
-    for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
+    for (__u32 i = 0; i < INTERPRETER_MAX_ENTRIES && i < p->entries; i++) {
         hash = hash_mix(hash, p->entry[i].code);
         hash = hash_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
     }

@@ -6,8 +6,8 @@
 
 #include "probes/common/record.h"
 #include "probes/go_labels.h"
+#include "probes/interpreter/interpreter.h"
 #include "probes/link.h"
-#include "probes/python.h"
 
 #define STACK_MAX_KERNEL_FRAMES 127
 #define STACK_MAX_USER_FRAMES   1024
@@ -71,8 +71,8 @@ _Static_assert(sizeof(struct stack_record) == 112, "record format");
     32 /* data[] continues with the copy of another stack, which a signal interrupted: its address, its words */
 #define STACK_RECORD_LINKED 64 /* the thread works for a traced request: a struct link_ids ends data[] */
 #define STACK_RECORD_INTERPRETED                                                                                       \
-    128 /* an interpreter's frames were searched: struct python_entry[] and struct python_tail end data[], before      \
-           labels and links */
+    128 /* an interpreter's frames were searched: struct interpreter_entry[] and struct interpreter_tail end data[],   \
+           before labels and links */
 
 #define STACK_RECORD_REGISTER_COUNT 16
 
@@ -92,17 +92,17 @@ static inline const struct go_label *stack_record_labels(const struct stack_reco
     return (const struct go_label *)((const char *)s + s->h.size_bytes - stack_record_end_bytes(s));
 }
 
-static inline const struct python_tail *stack_record_python_tail(const struct stack_record *s)
+static inline const struct interpreter_tail *stack_record_interpreter_tail(const struct stack_record *s)
 {
-    return (const struct python_tail *)((const char *)s + s->h.size_bytes - stack_record_end_bytes(s) -
-                                        sizeof(struct python_tail));
+    return (const struct interpreter_tail *)((const char *)s + s->h.size_bytes - stack_record_end_bytes(s) -
+                                             sizeof(struct interpreter_tail));
 }
 
-/* Size of the tail of a record, computed from its end: struct python_entry[] and struct python_tail, struct
+/* Size of the tail of a record, computed from its end: struct interpreter_entry[] and struct interpreter_tail, struct
  * go_label[], struct link_ids. The whole size if the record is inconsistent. */
 static inline __u32 stack_record_tail_bytes(const struct stack_record *s)
 {
-    const __u32 end_bytes = stack_record_end_bytes(s), fixed_bytes = end_bytes + sizeof(struct python_tail);
+    const __u32 end_bytes = stack_record_end_bytes(s), fixed_bytes = end_bytes + sizeof(struct interpreter_tail);
 
     if (s->labels > GO_LABELS_MAX)
         return s->h.size_bytes;
@@ -110,7 +110,8 @@ static inline __u32 stack_record_tail_bytes(const struct stack_record *s)
         return end_bytes;
     if (s->h.size_bytes < sizeof(*s) + fixed_bytes)
         return s->h.size_bytes;
-    const struct python_tail *tail = stack_record_python_tail(s);
-    return tail->entries <= PYTHON_MAX_ENTRIES ? fixed_bytes + tail->entries * (__u32)sizeof(struct python_entry)
-                                               : s->h.size_bytes;
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(s);
+    return tail->entries <= INTERPRETER_MAX_ENTRIES
+               ? fixed_bytes + tail->entries * (__u32)sizeof(struct interpreter_entry)
+               : s->h.size_bytes;
 }

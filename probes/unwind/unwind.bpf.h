@@ -122,7 +122,7 @@ struct unwind_walk {
     __u8 interrupted;           /* r.ip is exact */
     __u8 by_fp; /* the frame below was left by its frame pointer or (UNWIND_BY_RUNTIME) by its runtime's metadata */
     __u8 in_interpreter; /* the walk has passed the interpreter's code */
-    __u8 interpreted;    /* the interpreter's frames of this sample are known (python.bpf.h) */
+    __u8 interpreted;    /* the interpreter's frames of this sample are known (interpreter.bpf.h) */
     __u8 places;         /* frames left by their frame pointer are examined (v8.bpf.h) */
     __u8 walks_code; /* the process's JIT code keeps no frame pointers: without its layout (hotspot.bpf.h) the walk ends
                         there */

@@ -305,15 +305,16 @@ struct expectation {
     struct v8_code first; /* what was emitted for the first function */
 };
 
-static const struct python_tail *tail_of(const struct stack_record *s, const struct python_entry **ret_entries)
+static const struct interpreter_tail *tail_of(const struct stack_record *s,
+                                              const struct interpreter_entry **ret_entries)
 {
-    const struct python_tail *tail = stack_record_python_tail(s);
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(s);
 
-    assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
+    assert_true(tail->entries <= INTERPRETER_MAX_ENTRIES);
     assert_int_equal(tail->interpreter, INTERPRETER_V8);
-    assert_int_equal(tail->flags, PYTHON_PLACED);
-    assert_int_equal(tail->end, PYTHON_END_WHOLE);
-    *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
+    assert_int_equal(tail->flags, INTERPRETER_TAIL_PLACED);
+    assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
+    *ret_entries = (const struct interpreter_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
     return tail;
 }
 
@@ -360,7 +361,7 @@ static void expect_intact(const struct v8_code *c)
 static bool check_intact(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
-    const struct python_entry *entries;
+    const struct interpreter_entry *entries;
 
     if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
@@ -377,7 +378,7 @@ static bool check_intact(const struct record_header *header, void *context_)
     return true;
 }
 
-static void expect_corrupted(const struct expectation *e, const struct python_entry *entries, uint32_t count)
+static void expect_corrupted(const struct expectation *e, const struct interpreter_entry *entries, uint32_t count)
 {
     const struct v8_code *first = &e->first;
 
@@ -418,8 +419,8 @@ static void expect_corrupted(const struct expectation *e, const struct python_en
 static bool check_corrupted(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
 
     if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* All frames of a record, and truncation frames. */
-#define FRAMES_MAX (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
+#define FRAMES_MAX (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES + INTERPRETER_MAX_ENTRIES + 3)
 
 /* Memory for the strings of one sample: those of `symbols` are valid only until its next lookup. */
 #define STRING_CHUNK_BYTES 16384
@@ -309,7 +309,7 @@ static size_t walk_user(struct sample_resolver *r, const struct stack_record *re
 }
 
 /* Resolves an interpreter frame. False: it has no name. */
-static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
+static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct interpreter_entry *entry,
                                 struct frame *ret)
 {
     const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
@@ -336,7 +336,7 @@ static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t firs
 {
     bool all_named = true;
     for (size_t i = first; i < first + count; i++)
-        if (!(r->interpreted.entries[i].code & PYTHON_MARK))
+        if (!(r->interpreted.entries[i].code & INTERPRETER_ENTRY_MARK))
             all_named &= resolve_interpreted(r, pid, &r->interpreted.entries[i], &r->frames[s->frame_count++]);
     return all_named;
 }

@@ -456,7 +456,7 @@ struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
 
 void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.python_emitted, pid, code, check);
+    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.emitted_codes, pid, code, check);
 }
 
 int cpu_source_followed_fd(void *cpu_source)

@@ -8,6 +8,7 @@
 #include "probes/hotspot.h"
 #include "probes/offcpu.h"
 #include "probes/process.h"
+#include "probes/python.h"
 #include "probes/request.h"
 #include "probes/v8.h"
 

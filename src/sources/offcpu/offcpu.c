@@ -452,7 +452,7 @@ static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
 
 void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_emitted, pid, code, check);
+    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.emitted_codes, pid, code, check);
 }
 
 const struct source source_off_cpu = {

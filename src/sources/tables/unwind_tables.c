@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#include "probes/interpreter/interpreter.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -142,7 +144,7 @@ int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shar
 
 int unwind_tables_size_interpreters(struct bpf_object *of, uint32_t cpu_count)
 {
-    static const char *const names[] = {"python_scratch", "v8_scratch", "hotspot_scratch"};
+    static const char *const names[] = {"interpreter_scratch", "v8_scratch", "hotspot_scratch"};
     int r = 0;
 
     for (size_t i = 0; i < array_size(names) && r == 0; i++)
@@ -440,7 +442,7 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
 
 void unwind_tables_reemit(const struct bpf_map *emitted_codes, uint32_t pid, uint64_t code, uint32_t check)
 {
-    const uint32_t index = python_emitted_index(python_emitted_hash(pid, code, check));
+    const uint32_t index = emitted_code_index(emitted_code_hash(pid, code, check));
     const uint64_t empty = 0;
 
     (void)bpf_map_update_elem(bpf_map__fd(emitted_codes), &index, &empty, BPF_ANY);

@@ -16,7 +16,7 @@ struct unwind_tables;
 
 /* The CPU source's tables, borrowed. */
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source);
-/* Makes the BPF program emit the record of this code object again when it next meets it (RECORD_PYTHON_CODE). */
+/* Makes the BPF program emit the record of this code again when it next meets it (emitted_codes). */
 void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check);
 void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check); /* likewise */
 /* The request source's own tables, borrowed; NULL: it uses those of another source, or none. */

@@ -76,12 +76,13 @@ static size_t fake_cpython_missing(void *self, struct missing_code *ret, size_t 
     return 0;
 }
 
-static int fake_cpython_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int fake_cpython_find(void *self, uint32_t pid, const struct interpreter_entry *entry,
+                             struct interpreted_name *ret)
 {
     static char names[64][8];
     assert_null(self);
     assert_int_equal(pid, PROGRAM);
-    assert_int_equal(entry->code & PYTHON_MARK, 0);
+    assert_int_equal(entry->code & INTERPRETER_ENTRY_MARK, 0);
     snprintf(names[entry->code % 64], sizeof(names[0]), "p%u", (unsigned)entry->code);
     *ret = (struct interpreted_name){.function = names[entry->code % 64], .file = "/x.py", .line = entry->instruction};
     return entry->code % 2 ? -ENOENT : 0;
@@ -243,18 +244,18 @@ static uint64_t sum(const struct losses *l)
     }
 #define MARK(address, frame)                                                                                           \
     {                                                                                                                  \
-        PYTHON_MARK | (address), (frame) + 1, 0                                                                        \
+        INTERPRETER_ENTRY_MARK | (address), (frame) + 1, 0                                                             \
     }
 #define UNREACHED(address)                                                                                             \
     {                                                                                                                  \
-        PYTHON_MARK | (address), 0, 0                                                                                  \
+        INTERPRETER_ENTRY_MARK | (address), 0, 0                                                                       \
     }
 
 /* Appends to the record. */
-static inline void put_entries(struct stack_record *r, const struct python_entry *entries, uint32_t count,
-                               enum python_end end)
+static inline void put_entries(struct stack_record *r, const struct interpreter_entry *entries, uint32_t count,
+                               enum interpreter_end end)
 {
-    const struct python_tail tail = {.entries = count, .end = (uint16_t)end};
+    const struct interpreter_tail tail = {.entries = count, .end = (uint16_t)end};
     char *at = (char *)r + r->h.size_bytes;
     if (count)
         memcpy(at, entries, count * sizeof(*entries));
