@@ -64,6 +64,56 @@ __noinline int hotspot_emit_method(__u64 method, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
+/* Finds the method's symbols, its constant pool and where its source file is named, and adds the structures that it
+ * consists of to `*hash`. False: unreadable. */
+static __always_inline bool hotspot_find_symbols(struct hotspot_scratch *h, __u64 method, __u64 *hash)
+{
+    __u64 constant, pool, holder;
+    __u16 name, signature, code_bytes;
+
+    if (interpreter_read(&constant, 8, method + h->layout.method_const) ||
+        bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
+        return false;
+    pool = HOTSPOT_FIELD(h, __u64, h->layout.const_pool);
+    name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
+    signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
+    code_bytes = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
+    if (interpreter_read(&holder, 8, pool + h->layout.pool_holder) ||
+        interpreter_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
+        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
+        hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+        return false;
+    h->pool = pool;
+    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
+    *hash = hash_mix(hash_mix(*hash, constant), pool);
+    *hash = hash_mix(hash_mix(*hash, holder), (__u64)name << 32 | signature << 16 | code_bytes);
+    return true;
+}
+
+/* Returns `hash` with a symbol added: its address, its length, all characters of a short name, the end of a longer one,
+ * where generated names differ. Unreadable characters count as 0. */
+static __always_inline __u64 hotspot_hash_symbol(struct hotspot_scratch *h, __u64 hash, __u64 body, __u16 length)
+{
+    h->words[0] = h->words[1] = 0;
+    if (length >= 16) {
+        interpreter_read(h->words, 16, body + length - 16);
+    } else if (length >= 8) {
+        interpreter_read(&h->words[0], 8, body);
+        interpreter_read(&h->words[1], 8, body + length - 8);
+    } else if (length >= 4) {
+        interpreter_read(&h->words[0], 4, body);
+        interpreter_read(&h->words[1], 4, body + length - 4);
+    } else if (length) { /* the next bytes may be another symbol's reference count */
+        interpreter_read(&h->words[0], 1, body);
+        interpreter_read(&h->words[1], 1, body + length - 1);
+        hash = hash_mix(hash, h->words[1]);
+        if (length == 3)
+            interpreter_read(&h->words[1], 1, body + 1);
+    }
+    hash = hash_mix(hash_mix(hash, body), length);
+    return hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+}
+
 /* Finds the method's symbols and computes its check, which distinguishes it from other methods at the same address; 0:
  * unreadable. When classes are unloaded and loaded, the structures of a Method are freed and reused at the same
  * addresses, so the check includes characters of the names, too. */
@@ -71,51 +121,20 @@ __noinline __u32 hotspot_identify(__u64 method)
 {
     struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
-    __u64 constant, pool, holder, hash;
-    __u16 name, signature, length;
+    __u64 hash;
 
-    if (!p || !h || interpreter_read(&constant, 8, method + h->layout.method_const) ||
-        bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
+    if (!p || !h)
         return 0;
-    pool = HOTSPOT_FIELD(h, __u64, h->layout.const_pool);
-    name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
-    signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
-    length = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
-    if (interpreter_read(&holder, 8, pool + h->layout.pool_holder) ||
-        interpreter_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
-        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
-        hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+    hash = p->seed;
+    if (!hotspot_find_symbols(h, method, &hash))
         return 0;
-    hash = hash_mix(hash_mix(p->seed, constant), pool);
-    hash = hash_mix(hash_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);
-    h->pool = pool;
-    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
     for (int i = 0; i < 3; i++) {
         __u64 symbol = h->symbol[i];
+        __u16 length = 0;
 
-        length = 0;
         if (interpreter_read(&length, 2, symbol + h->layout.symbol_length))
             return 0;
-        h->words[0] = h->words[1] = 0;
-        symbol += h->layout.symbol_body;
-        /* All characters of short names; the end of longer ones, where generated names differ. */
-        if (length >= 16) {
-            interpreter_read(h->words, 16, symbol + length - 16);
-        } else if (length >= 8) {
-            interpreter_read(&h->words[0], 8, symbol);
-            interpreter_read(&h->words[1], 8, symbol + length - 8);
-        } else if (length >= 4) {
-            interpreter_read(&h->words[0], 4, symbol);
-            interpreter_read(&h->words[1], 4, symbol + length - 4);
-        } else if (length) { /* the next bytes may be another symbol's reference count */
-            interpreter_read(&h->words[0], 1, symbol);
-            interpreter_read(&h->words[1], 1, symbol + length - 1);
-            hash = hash_mix(hash, h->words[1]);
-            if (length == 3)
-                interpreter_read(&h->words[1], 1, symbol + 1);
-        }
-        hash = hash_mix(hash_mix(hash, symbol), length);
-        hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+        hash = hotspot_hash_symbol(h, hash, symbol + h->layout.symbol_body, length);
     }
     return hash >> 32 | 1;
 }
