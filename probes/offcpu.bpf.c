@@ -232,40 +232,54 @@ static __always_inline bool sampling_rule_samples(struct task_struct *task, __u6
     return sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)] != 0;
 }
 
+/* Whether a wait is recorded: it is long enough, and sampled. Counts it if it is not. */
+static __always_inline bool wait_is_recorded(struct off_cpu_stats *stat, __u64 start_ns, __u64 length_ns, __u64 of_ns)
+{
+    if (length_ns < min_ns) {
+        stat->short_count++;
+        stat->short_ns += length_ns;
+        return false;
+    }
+    if (length_ns < of_ns && !sampling_takes_wait(sampling_random(start_ns), length_ns, of_ns)) {
+        stat->left_out++;
+        stat->left_out_ns += length_ns;
+        return false;
+    }
+    return true;
+}
+
+/* Fills in whose wait it is, what the thread waited for, and who woke it. */
+static __always_inline void describe_wait(struct off_cpu_wait *wait, const struct off_cpu_thread *t,
+                                          struct task_struct *task, __u8 flags)
+{
+    wait->h.pid = BPF_CORE_READ(task, tgid);
+    wait->h.tid = BPF_CORE_READ(task, pid);
+    wait->cgroup_id = cgroup_id(cgroup_of(task));
+    wait->stack_ns = t->stack_ns;
+    wait->syscall = t->syscall;
+    wait->object = t->object;
+    wait->state = t->state;
+    wait->flags = t->flags | flags;
+    wait->waker = waker_of(t, wait->flags);
+    wait->waker_ns = wait->waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
+    BPF_CORE_READ_STR_INTO(&wait->comm, task, comm);
+}
+
+/* Records a wait unless it is too short, left out, or excluded. */
 static __always_inline void emit_wait(const struct off_cpu_thread *t, struct task_struct *task,
                                       struct off_cpu_stats *stat, __u64 start_ns, __u64 end_ns, __u64 queued_ns,
                                       __u8 flags)
 {
     struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns}};
     __u64 length_ns = end_ns - start_ns, of_ns;
-    if (!sampling_rule_samples(task, &of_ns))
+    if (!sampling_rule_samples(task, &of_ns) || !wait_is_recorded(stat, start_ns, length_ns, of_ns))
         return;
-    if (length_ns < min_ns) {
-        stat->short_count++;
-        stat->short_ns += length_ns;
-        return;
-    }
-    if (length_ns < of_ns && !sampling_takes_wait(sampling_random(start_ns), length_ns, of_ns)) {
-        stat->left_out++;
-        stat->left_out_ns += length_ns;
-        return;
-    }
-    wait.h.pid = BPF_CORE_READ(task, tgid);
-    wait.h.tid = BPF_CORE_READ(task, pid);
-    wait.cgroup_id = cgroup_id(cgroup_of(task));
     wait.start_ns = start_ns;
     wait.count = 1;
     wait.weight_ns = length_ns;
     wait.queued_ns = queued_ns;
     scale_wait(&wait, of_ns);
-    wait.stack_ns = t->stack_ns;
-    wait.syscall = t->syscall;
-    wait.object = t->object;
-    wait.state = t->state;
-    wait.flags = t->flags | flags;
-    wait.waker = waker_of(t, wait.flags);
-    wait.waker_ns = wait.waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
-    BPF_CORE_READ_STR_INTO(&wait.comm, task, comm);
+    describe_wait(&wait, t, task, flags);
     long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), wakeup_flags(false));
     if (flags & OFF_CPU_SO_FAR) /* counted as recorded or lost when the wait ends */
         return;
