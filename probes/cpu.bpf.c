@@ -1,7 +1,7 @@
 /* BPF side of CPU profiling: runs on every tick of a CPU's perf event, filters by the current task, walks its kernel
- * and user stack and writes one record of variable length (cpu.h) to the ring. Handles other events as well: events
- * that the kernel counts arrive the same way; tracepoints and user probes have programs of their own, of which one is
- * loaded.
+ * and user stack and writes one record of variable length (unwind/stack.h) to the ring. Handles other events as well:
+ * events that the kernel counts arrive the same way; tracepoints and user probes have programs of their own, of which
+ * one is loaded.
  *
  * Losses: records when the ring is full or scratch memory is missing, stack copies when the ring is half full, events
  * during another event (struct cpu_stats). Unused features are constants, which the verifier removes together with
@@ -13,11 +13,12 @@
 #include "probes/common/filter.bpf.h"
 #include "probes/common/sampling_rule.bpf.h"
 #include "probes/context/sample_context.bpf.h"
+#include "probes/cpu.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 /* Changed at run time when the agent's budget is short. */
-volatile __u64 weight_ns = 0;
+volatile __u64 sample_value = 0;
 volatile __u32 no_copies = 0;
 
 /* Of events that are counted here, one in this many is sampled. */
@@ -43,7 +44,7 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
     struct unwind_walk *w = &scratch->walk;
     /* Stored behind the kernel frames until the walk writes there, because the BPF stack has only 512 bytes for all
      * calls together. */
-    struct user_registers *regs = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
+    struct user_registers *regs = (struct user_registers *)(scratch->data + STACK_MAX_KERNEL_FRAMES);
     int end;
 
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm))
@@ -52,14 +53,14 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
         if (!walk_begin(w, at))
             return UNWIND_END_UNSUPPORTED;
     } else {
-        sample_of(scratch)->flags |= CPU_SAMPLE_LEAF_IN_KERNEL;
+        stack_record_of(scratch)->flags |= STACK_RECORD_LEAF_IN_KERNEL;
         if (!kernel_registers(task, regs) || !user_mode(regs))
             return UNWIND_END_NO_USER;
         if (!walk_begin(w, regs))
             return UNWIND_END_UNSUPPORTED;
     }
     w->interrupted = 1;
-    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
+    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), stack_record_of(scratch)->h.time_ns);
     end = unwind_user();
     interpreters_walked(scratch, bpf_get_current_pid_tgid());
     if (!end_is_resumable(end))
@@ -71,7 +72,7 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
     return end;
 }
 
-static __always_inline bool reader_is_needed(const struct cpu_sample *s)
+static __always_inline bool reader_is_needed(const struct stack_record *s)
 {
     if (s->stack_bytes == 0 || s->h.time_ns - called_ns < CALL_MIN_NS)
         return false;
@@ -93,11 +94,11 @@ __noinline int sample_send(void)
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct cpu_stats *stat = stats_get();
     __u64 flags = BPF_RB_NO_WAKEUP, size;
-    struct cpu_sample *s;
+    struct stack_record *s;
 
     if (!scratch || !stat)
         return 0;
-    s = sample_of(scratch);
+    s = stack_record_of(scratch);
     stat->labels_lost += sample_take_context();
     size = sample_finish(scratch);
     size += sample_interpreted(scratch, &stat->interpreted_lost, size);
@@ -120,27 +121,27 @@ __noinline int sample_send(void)
     return 0;
 }
 
-/* Takes one sample of the current task. Inlined with constants, except for the weight. */
-static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u64 weight,
+/* Takes one sample of the current task. Inlined with constants, except for the value. */
+static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u64 value,
                                         struct cpu_stats *stat)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     __u64 id = bpf_get_current_pid_tgid(), start_ns = bpf_ktime_get_ns();
     struct unwind_scratch *scratch = unwind_scratch_get();
-    struct cpu_sample *s;
+    struct stack_record *s;
 
     if (!scratch) {
         stat->no_room++;
         return;
     }
     unwind_walk_clear(&scratch->walk);
-    s = sample_of(scratch);
+    s = stack_record_of(scratch);
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = RECORD_CPU_SAMPLE;
     s->h.time_ns = start_ns;
     s->h.pid = id >> 32;
     s->h.tid = id;
-    s->weight_ns = weight;
+    s->sample.value = value;
     s->cpu = bpf_get_smp_processor_id();
     s->cgroup_id = cgroup_id(cgroup_of(task));
     bpf_get_current_comm(s->comm, sizeof(s->comm));
@@ -163,10 +164,10 @@ static __always_inline bool current_is_wanted(void)
 }
 
 /* The cost of the rule lookup is counted as run time. */
-static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *weight)
+static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *value)
 {
     __u64 start_ns = bpf_ktime_get_ns();
-    bool is_taken = sampling_rule_takes(weight);
+    bool is_taken = sampling_rule_takes(value);
 
     stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
     return is_taken;
@@ -176,7 +177,7 @@ SEC("perf_event")
 int cpu_sample(struct perf_sample_context *ctx)
 {
     struct cpu_stats *stat = stats_get();
-    __u64 weight;
+    __u64 value;
 
     if (!stat)
         return 0;
@@ -184,9 +185,9 @@ int cpu_sample(struct perf_sample_context *ctx)
         stat->seen++;
     if (!current_is_wanted())
         return 0;
-    weight = weight_ns;
-    if (!sampling_rule_kinds || tick_is_taken(stat, &weight))
-        sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), weight, stat);
+    value = sample_value;
+    if (!sampling_rule_kinds || tick_is_taken(stat, &value))
+        sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), value, stat);
     return 0;
 }
 

@@ -5,9 +5,9 @@
  * that metadata for debuggers (gHotSpotVMStructs and related symbols), so no table of versions is needed:
  * src/resolve/interpreter/hotspot_layout.c reads it once per process, and hotspot.bpf.h unwinds with it.
  *
- * A frame of HotSpot's JIT code is an entry after the sample (python.h): the address of its Method, or of its blob if
- * there is no Method, and the number of its native frame. The names of a Method or blob are emitted once, in a record
- * before the first sample that contains it (struct hotspot_method). */
+ * A frame of HotSpot's JIT code is an entry after the sample (interpreter/interpreter.h): the address of its Method, or
+ * of its blob if there is no Method, and the number of its native frame. The names of a Method or blob are emitted
+ * once, in a record before the first sample that contains it (struct hotspot_method). */
 #pragma once
 
 #include "probes/common/record.h"

@@ -57,14 +57,14 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
 {
     struct unwind_walk *w = &scratch->walk;
     /* Stored behind the kernel frames until the walk writes there. */
-    struct user_registers *registers = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
+    struct user_registers *registers = (struct user_registers *)(scratch->data + STACK_MAX_KERNEL_FRAMES);
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm) || !kernel_registers(task, registers) ||
         !user_mode(registers))
         return UNWIND_END_NO_USER;
     if (!walk_begin(w, registers))
         return UNWIND_END_UNSUPPORTED;
     w->interrupted = 1;
-    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
+    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), stack_record_of(scratch)->h.time_ns);
     int end = unwind_user();
     interpreters_walked(scratch, bpf_get_current_pid_tgid());
     if (!end_is_resumable(end))
@@ -85,7 +85,7 @@ static __always_inline __u64 wakeup_flags(bool at_once)
 
 static __always_inline bool stack_send(struct unwind_scratch *scratch, struct off_cpu_stats *stat)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     __u64 size = sample_finish(scratch);
     size += sample_interpreted(scratch, &stat->interpreted_lost, size);
     size += sample_put_labels(scratch, &stat->labels_lost, size);
@@ -114,7 +114,7 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
         stat->stacks_lost++;
         return;
     }
-    struct cpu_sample *s = stack_begin(scratch, task, now);
+    struct stack_record *s = stack_begin(scratch, task, now);
     sample_kernel(ctx, scratch);
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
@@ -152,7 +152,7 @@ static __always_inline __u8 waker_kind(struct task_struct *current)
 static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
                                       struct task_struct *current, __u8 kind)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     scratch->walk.base = s->kernel_frames;
     if (kind != OFF_CPU_WAKER_INTERRUPT) {
         scratch->walk.pid = s->h.pid;
@@ -177,9 +177,10 @@ static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, stru
         return;
     }
     __u8 kind = waker_kind(current);
-    struct cpu_sample *s = stack_begin(scratch, current, now);
+    struct stack_record *s = stack_begin(scratch, current, now);
     s->h.kind = RECORD_OFF_CPU_WAKER;
-    s->weight_ns = (__u64)BPF_CORE_READ(woken, tgid) << 32 | (__u32)BPF_CORE_READ(woken, pid);
+    s->woken.pid = BPF_CORE_READ(woken, tgid);
+    s->woken.tid = BPF_CORE_READ(woken, pid);
     sample_kernel(ctx, scratch);
     sample_set_walk(scratch, walk_waker(scratch, stat, current, kind));
     hash = hash_of(scratch, s);
@@ -231,40 +232,54 @@ static __always_inline bool sampling_rule_samples(struct task_struct *task, __u6
     return sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)] != 0;
 }
 
+/* Whether a wait is recorded: it is long enough, and sampled. Counts it if it is not. */
+static __always_inline bool wait_is_recorded(struct off_cpu_stats *stat, __u64 start_ns, __u64 length_ns, __u64 of_ns)
+{
+    if (length_ns < min_ns) {
+        stat->short_count++;
+        stat->short_ns += length_ns;
+        return false;
+    }
+    if (length_ns < of_ns && !sampling_takes_wait(sampling_random(start_ns), length_ns, of_ns)) {
+        stat->left_out++;
+        stat->left_out_ns += length_ns;
+        return false;
+    }
+    return true;
+}
+
+/* Fills in whose wait it is, what the thread waited for, and who woke it. */
+static __always_inline void describe_wait(struct off_cpu_wait *wait, const struct off_cpu_thread *t,
+                                          struct task_struct *task, __u8 flags)
+{
+    wait->h.pid = BPF_CORE_READ(task, tgid);
+    wait->h.tid = BPF_CORE_READ(task, pid);
+    wait->cgroup_id = cgroup_id(cgroup_of(task));
+    wait->stack_ns = t->stack_ns;
+    wait->syscall = t->syscall;
+    wait->object = t->object;
+    wait->state = t->state;
+    wait->flags = t->flags | flags;
+    wait->waker = waker_of(t, wait->flags);
+    wait->waker_ns = wait->waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
+    BPF_CORE_READ_STR_INTO(&wait->comm, task, comm);
+}
+
+/* Records a wait unless it is too short, left out, or excluded. */
 static __always_inline void emit_wait(const struct off_cpu_thread *t, struct task_struct *task,
                                       struct off_cpu_stats *stat, __u64 start_ns, __u64 end_ns, __u64 queued_ns,
                                       __u8 flags)
 {
     struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns}};
     __u64 length_ns = end_ns - start_ns, of_ns;
-    if (!sampling_rule_samples(task, &of_ns))
+    if (!sampling_rule_samples(task, &of_ns) || !wait_is_recorded(stat, start_ns, length_ns, of_ns))
         return;
-    if (length_ns < min_ns) {
-        stat->short_count++;
-        stat->short_ns += length_ns;
-        return;
-    }
-    if (length_ns < of_ns && !sampling_takes_wait(sampling_random(start_ns), length_ns, of_ns)) {
-        stat->left_out++;
-        stat->left_out_ns += length_ns;
-        return;
-    }
-    wait.h.pid = BPF_CORE_READ(task, tgid);
-    wait.h.tid = BPF_CORE_READ(task, pid);
-    wait.cgroup_id = cgroup_id(cgroup_of(task));
     wait.start_ns = start_ns;
     wait.count = 1;
     wait.weight_ns = length_ns;
     wait.queued_ns = queued_ns;
     scale_wait(&wait, of_ns);
-    wait.stack_ns = t->stack_ns;
-    wait.syscall = t->syscall;
-    wait.object = t->object;
-    wait.state = t->state;
-    wait.flags = t->flags | flags;
-    wait.waker = waker_of(t, wait.flags);
-    wait.waker_ns = wait.waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
-    BPF_CORE_READ_STR_INTO(&wait.comm, task, comm);
+    describe_wait(&wait, t, task, flags);
     long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), wakeup_flags(false));
     if (flags & OFF_CPU_SO_FAR) /* counted as recorded or lost when the wait ends */
         return;

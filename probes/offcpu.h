@@ -1,12 +1,12 @@
-/* The records of off-CPU time: where a thread waits (a struct cpu_sample of kind RECORD_OFF_CPU_STACK, taken when it
+/* The records of off-CPU time: where a thread waits (a struct stack_record of kind RECORD_OFF_CPU_STACK, taken when it
  * leaves its CPU, with the request it works for, as in a CPU sample) and for how long (struct off_cpu_wait, written
  * when it runs again). A stack is sent only if it, or the request, differs from the thread's last one: a thread that
  * waits in the same place repeatedly sends one stack and many short records. The same applies to its waker, if
- * requested (RECORD_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
+ * requested (RECORD_OFF_CPU_WAKER: a struct stack_record of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
-#include "probes/cpu.h"
 #include "probes/request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what the thread waited for, and how */
+#include "probes/unwind/stack.h"
 
 struct off_cpu_wait {
     struct record_header h; /* time_ns: when it ended */
@@ -34,8 +34,7 @@ _Static_assert(sizeof(struct off_cpu_wait) == 96, "record format");
 #define OFF_CPU_SO_FAR_NS  1000000000ull /* shorter waits are recorded only when they end */
 
 /* The waker, as far as the BPF program can determine it. In its record (RECORD_OFF_CPU_WAKER) pid, tid and comm are
- * the waker's, all 0 for an interrupt, and weight_ns identifies the woken thread: pid in the upper half, tid in the
- * lower. */
+ * the waker's, all 0 for an interrupt. */
 enum off_cpu_waker {
     OFF_CPU_WAKER_NONE,   /* no waker: runnable all the time, still waiting, or not requested */
     OFF_CPU_WAKER_UNSEEN, /* its record was lost or never written */

@@ -1,20 +1,17 @@
 /* Frames of CPython in samples: what the BPF side needs to know of a process's interpreter, and the records it writes.
  *
  * At a sample of such a process the BPF program finds the thread state, follows its chain of interpreter frames, and
- * appends it to the sample (CPU_SAMPLE_INTERPRETED) as entries, leaf first. One C function of the interpreter, the
- * evaluator, executes a run of consecutive frames. Each run ends with a mark: the address of a structure on that C
- * function's stack, by which the native unwinder knows the native frame. So the two stacks are joined by addresses,
- * not by counting function names.
+ * appends it to the sample as entries (interpreter/interpreter.h). One C function of the interpreter, the evaluator,
+ * executes a run of consecutive frames. The mark that ends a run is the address of a structure on that C function's
+ * stack.
  *
  * The metadata of a code object (names, file, line table) is emitted once, in a record of its own (struct python_code)
  * before the first sample that needs it. It is read at sample time, without sleeping, so that short-lived programs
  * have names, and replays do, too. */
 #pragma once
 
-#include "probes/common/hash.h"
 #include "probes/common/record.h"
 
-#define PYTHON_MAX_ENTRIES 1440 /* together with everything else, fits a record of RECORD_MAX_BYTES */
 #define PYTHON_MAX_OWN_MARKS                                                                                           \
     440 /* of frames that each have an evaluator; beyond that, where native frames are many as well, only the frames   \
            are emitted */
@@ -73,70 +70,6 @@ enum python_lines {
 #define PYTHON_TEXT_STATE  32
 #define PYTHON_BYTES_SIZE  16
 #define PYTHON_BYTES_DATA  32
-
-/* An interpreter's frame, or the mark after the last frame of a run. */
-struct python_entry {
-    __u64 code;        /* address of the code object; of a mark: PYTHON_MARK | address on the native stack */
-    __u32 instruction; /* byte offset from the code object (python_layout.code_instructions) to the current instruction;
-                          of a mark: 1 + number of the native frame, 0: not reached; with PYTHON_PLACED: likewise of the
-                          frame */
-    __u32 check;       /* of the code object (python_code.check); of a mark: 0 */
-};
-#define PYTHON_MARK (1ULL << 63)
-
-/* How the walk ended. */
-enum python_end {
-    PYTHON_END_WHOLE = 0,
-    PYTHON_END_TOO_DEEP = 1, /* PYTHON_MAX_ENTRIES reached */
-    PYTHON_END_BAD_READ = 2, /* memory could not be read (paged out, or not a frame) */
-    PYTHON_END_TORN = 3,     /* inconsistent structures */
-    PYTHON_END_INTERPRETERS =
-        4, /* the thread has frames in several interpreters, and no way to assign its C functions to them */
-    PYTHON_END_COUNT,
-};
-
-enum interpreter_kind {
-    INTERPRETER_CPYTHON = 0,
-    INTERPRETER_V8 = 1,
-    INTERPRETER_HOTSPOT = 2,
-    INTERPRETER_COUNT,
-};
-
-/* At the end of a sample's entries, which are located from here. */
-struct python_tail {
-    __u32 entries;
-    __u16 end;        /* enum python_end */
-    __u8 flags;       /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
-    __u8 interpreter; /* enum interpreter_kind of the entries */
-};
-_Static_assert(sizeof(struct python_tail) == 8, "record format");
-
-/* Each frame has an evaluator of its own, but nothing on the C stack identifies it: evaluators must be counted. Marks,
- * if any, are meaningless. */
-#define PYTHON_COUNTED 1
-/* The process has several interpreters. Runs are in order only within each interpreter, and may belong to other
- * threads: those of this thread are the runs whose marks were reached. */
-#define PYTHON_SEVERAL 2
-/* Each entry belongs to one native frame, whose number it contains; there are no marks. */
-#define PYTHON_PLACED 4
-/* In the number of such an entry: the native frame may be executing another function, called by this one, so the
- * native frame must be kept. */
-#define PYTHON_PLACED_CALLER (1U << 31)
-
-/* The code objects whose record was emitted, shared with user space: a table of hashes, each at the index derived from
- * it. */
-#define PYTHON_EMITTED_MAX 32768
-
-/* Never 0. */
-static inline __u64 python_emitted_hash(__u32 pid, __u64 code, __u32 check)
-{
-    return hash_mix(hash_mix(pid, code), check) | 1;
-}
-
-static inline __u32 python_emitted_index(__u64 hash)
-{
-    return (hash >> 32) % PYTHON_EMITTED_MAX;
-}
 
 #define PYTHON_FILE_BYTES  1024
 #define PYTHON_NAME_BYTES  512

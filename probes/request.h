@@ -2,7 +2,7 @@
  * counters that it keeps for all requests, including those without a record.
  *
  * A record contains the user stacks of its waits. Stacks that the BPF program could not walk to their end (an unwind
- * table was missing) precede it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight with a copy of the stack,
+ * table was missing) precede it: RECORD_REQUEST_STACK, a struct stack_record with a copy of the stack,
  * identified by its thread and time.
  *
  * A reply may continue after its record was sent (a stream). A later record with the same `id` then replaces it. */
@@ -127,7 +127,7 @@ struct request_record {
 _Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
                "record format");
 
-/* A record with user stacks: as many frames as its waits say together, as struct cpu_sample has them. */
+/* A record with user stacks: as many frames as its waits say together, as struct stack_record has them. */
 struct request_record_stacks {
     struct request_record r;
     __u64 frames[REQUEST_FRAMES];

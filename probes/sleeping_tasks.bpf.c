@@ -1,5 +1,5 @@
 /* The user stacks of threads that were waiting before monitoring began: a sleepable task iterator copies them from
- * their processes' memory, for unwinding in user space (cpu.h). The thread table of offcpu.bpf.c selects the threads;
+ * their processes' memory, for unwinding in user space. The thread table of offcpu.bpf.c selects the threads;
  * it is not changed here. The record has the same time as the one with the kernel stack only (offcpu.h), which it
  * replaces.
  *
@@ -9,8 +9,8 @@
  *
  * Losses: struct sleeping_tasks_stats. Such a thread keeps its earlier record. Linux 5.18 and later. */
 #define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is unwound from the copy */
-#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES
-#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES
+#define UNWIND_COPY_BYTES    STACK_COPY_BYTES
 #include "probes/common/vmlinux.h"
 
 #include "probes/unwind/unwind_sample.bpf.h"
@@ -79,7 +79,7 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
     struct memory memory = {};
     if (bpf_find_vma(task, from, check_mapping, &memory, 0) || !memory.end)
         return 0;
-    __u64 end = lower(from + CPU_STACK_COPY_BYTES, from, memory.end);
+    __u64 end = lower(from + STACK_COPY_BYTES, from, memory.end);
     end = lower(end, from, (task_thread_pointer(task) + 7) & ~7ULL);
     return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
 }
@@ -111,12 +111,12 @@ static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, stru
         !user_mode(&registers) || !walk_begin(w, &registers))
         return false;
     __u64 end = stack_end(task, w->r.sp & ~7ULL), index = w->base;
-    if (!end || index >= CPU_MAX_KERNEL_FRAMES + 1)
+    if (!end || index >= STACK_MAX_KERNEL_FRAMES + 1)
         return false;
-    scratch->data[index] = w->r.ip | CPU_FRAME_EXACT;
+    scratch->data[index] = w->r.ip | FRAME_EXACT;
     w->frames = 1;
     w->interrupted = 1;
-    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
+    for (int n = 0; n < STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!copy_page(scratch, task, end))
             break;
     return w->stack_bytes > 0;
@@ -137,7 +137,7 @@ static __always_inline bool take_stacks(struct unwind_scratch *scratch, struct t
 
 static __always_inline void send(struct unwind_scratch *scratch)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     __u64 size = sample_finish(scratch);
     UNWIND_SAME_REGISTER(size);
     if (size > sizeof(*s) + sizeof(scratch->data))

@@ -1,5 +1,5 @@
-/* The cgroup of a task, in the hierarchy that identifies jobs on this host (enum cpu_cgroups); every cgroup ID in a
- * record refers to it. User space selects the hierarchy when it loads the program
+/* The cgroup of a task, in the hierarchy that identifies jobs on this host (enum cgroup_hierarchy); every cgroup ID in
+ * a record refers to it. User space selects the hierarchy when it loads the program
  * (src/sources/sampling/task_filters.h). */
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "probes/cpu.h"
+#include "probes/common/filter.h"
 
-const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
+const volatile int cgroup_hierarchy = CGROUP_HIERARCHY_V2;
 
 #define CONTROLLER_INDEX(name)                                                                                         \
     (bpf_core_enum_value_exists(enum cgroup_subsys_id, name) ? bpf_core_enum_value(enum cgroup_subsys_id, name) : -1)
@@ -18,15 +18,15 @@ const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
 /* Index of the controller in a task's css_set; -1: cgroup v2 is used. */
 static __always_inline int controller_index(void)
 {
-    if (cgroup_hierarchy == CPU_CGROUPS_MEMORY)
+    if (cgroup_hierarchy == CGROUP_HIERARCHY_MEMORY)
         return CONTROLLER_INDEX(memory_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_CPUACCT)
+    if (cgroup_hierarchy == CGROUP_HIERARCHY_CPUACCT)
         return CONTROLLER_INDEX(cpuacct_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_CPU)
+    if (cgroup_hierarchy == CGROUP_HIERARCHY_CPU)
         return CONTROLLER_INDEX(cpu_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_PIDS)
+    if (cgroup_hierarchy == CGROUP_HIERARCHY_PIDS)
         return CONTROLLER_INDEX(pids_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_DEVICES)
+    if (cgroup_hierarchy == CGROUP_HIERARCHY_DEVICES)
         return CONTROLLER_INDEX(devices_cgrp_id);
     return -1;
 }

@@ -11,14 +11,14 @@ const volatile struct filter_settings filter = {};
 /* Monitored processes and their descendants, with their start time (0: started before the recording). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FOLLOWED);
+    __uint(max_entries, FILTER_MAX_FOLLOWED);
     __type(key, __u32);
     __type(value, __u64);
 } followed SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, __u64);
     __type(value, __u8);
 } cgroups SEC(".maps");
@@ -29,7 +29,7 @@ struct command {
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, struct command);
     __type(value, __u8);
 } commands SEC(".maps");
@@ -37,7 +37,7 @@ struct {
 /* Effective user IDs. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
+    __uint(max_entries, FILTER_MAX_ENTRIES);
     __type(key, __u32);
     __type(value, __u8);
 } users SEC(".maps");

@@ -9,11 +9,11 @@
 #pragma once
 
 enum record_kind {
-    RECORD_CPU_SAMPLE = 1,     /* struct cpu_sample (cpu.h) */
-    RECORD_OFF_CPU_STACK = 2,  /* struct cpu_sample (cpu.h): where a thread waits */
+    RECORD_CPU_SAMPLE = 1,     /* struct stack_record (unwind/stack.h) */
+    RECORD_OFF_CPU_STACK = 2,  /* struct stack_record (unwind/stack.h): where a thread waits */
     RECORD_OFF_CPU = 3,        /* struct off_cpu_wait (offcpu.h): for how long */
     RECORD_PYTHON_CODE = 4,    /* struct python_code (python.h): a code object in the following samples */
-    RECORD_OFF_CPU_WAKER = 5,  /* struct cpu_sample (cpu.h): the waker of a thread (offcpu.h) */
+    RECORD_OFF_CPU_WAKER = 5,  /* struct stack_record (unwind/stack.h): the waker of a thread (offcpu.h) */
     RECORD_EVENT = 6,          /* struct event_record (event.h): in files only, for the CPU samples that follow */
     RECORD_HOTSPOT_METHOD = 7, /* struct hotspot_method (hotspot.h): a method in the following samples */
     RECORD_V8_CODE = 8,        /* struct v8_code (v8.h): a function in the following samples */
@@ -24,7 +24,7 @@ enum record_kind {
     RECORD_PROCESS_MMAP = 20,
     RECORD_PROCESS_LOST = 21,  /* side-band records were lost: process state must be read again from /proc */
     RECORD_REQUEST = 32,       /* struct request_record (request.h) */
-    RECORD_REQUEST_STACK = 33, /* struct cpu_sample (cpu.h): of a wait of a request */
+    RECORD_REQUEST_STACK = 33, /* struct stack_record (unwind/stack.h): of a wait of a request */
 };
 
 struct record_header {

@@ -1,5 +1,5 @@
 /* Applies sampling rules, before any unwinding. The clock ticks at the highest rate of all rules; for each task a
- * share of the ticks is sampled at random, so that it cannot synchronize with a program's period. A sample's weight is
+ * share of the ticks is sampled at random, so that it cannot synchronize with a program's period. A sample's value is
  * scaled so that sums are correct. No state is kept per task: name, user and cgroup are those at the tick. */
 #pragma once
 
@@ -65,8 +65,8 @@ static __always_inline bool sampling_rule_is_never(struct task_struct *task)
     return sampling_rule_kinds && sampling_rule_shares[rule & (SAMPLING_RULE_SLOTS - 1)] == 0;
 }
 
-/* Whether this tick is sampled; scales `*weight` by the inverse of the rule's share. */
-static __always_inline bool sampling_rule_takes(__u64 *weight)
+/* Whether this tick is sampled; scales `*value` by the inverse of the rule's share. */
+static __always_inline bool sampling_rule_takes(__u64 *value)
 {
     __u32 rule = sampling_rule_of((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
     struct sampling_rule_count *count;
@@ -81,6 +81,6 @@ static __always_inline bool sampling_rule_takes(__u64 *weight)
     if (sampling_random(count->ticks) >= share) /* the key is unique per rule and CPU */
         return false;
     count->samples++;
-    *weight = (*weight * SAMPLING_RULE_ALWAYS) / share;
+    *value = (*value * SAMPLING_RULE_ALWAYS) / share;
     return true;
 }

@@ -10,7 +10,7 @@
 #include "probes/unwind/unwind_sample.bpf.h"
 
 /* Reads the request's IDs into thread_context_scratch. */
-static __always_inline bool ids_take(const struct cpu_sample *s)
+static __always_inline bool ids_take(const struct stack_record *s)
 {
     const struct link_ids *known =
         links ? link_of_current((struct task_struct *)bpf_get_current_task(), s->h.tid) : NULL;
@@ -23,7 +23,7 @@ static __always_inline bool ids_take(const struct cpu_sample *s)
 }
 
 /* Reads the labels into go_labels_scratch; returns their number. */
-static __always_inline __u8 labels_take(const struct cpu_sample *s, int *ret_is_incomplete)
+static __always_inline __u8 labels_take(const struct stack_record *s, int *ret_is_incomplete)
 {
     const struct go_labels_scratch *labels = go_labels_of_current(s->h.pid) ? go_labels_scratch_get() : NULL;
 
@@ -40,16 +40,16 @@ __noinline int sample_take_context(void)
 
     if (!scratch)
         return 0;
-    if (ids_take(sample_of(scratch)))
-        sample_of(scratch)->flags |= CPU_SAMPLE_LINKED;
-    sample_of(scratch)->labels = labels_take(sample_of(scratch), &is_incomplete);
+    if (ids_take(stack_record_of(scratch)))
+        stack_record_of(scratch)->flags |= STACK_RECORD_LINKED;
+    stack_record_of(scratch)->labels = labels_take(stack_record_of(scratch), &is_incomplete);
     return is_incomplete;
 }
 
 /* Appends the labels to the record of `size` bytes; returns their size. */
 static __always_inline __u64 sample_put_labels(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     const struct go_labels_scratch *labels = s->labels ? go_labels_scratch_get() : NULL;
     __u64 at = size - sizeof(*s), bytes = s->labels * sizeof(struct go_label);
 
@@ -69,8 +69,8 @@ static __always_inline __u64 sample_put_labels(struct unwind_scratch *scratch, _
 /* Likewise for the request's IDs, which end the record. */
 static __always_inline __u64 sample_put_link(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
-    struct cpu_sample *s = sample_of(scratch);
-    const struct link_ids *ids = s->flags & CPU_SAMPLE_LINKED ? context_ids_get() : NULL;
+    struct stack_record *s = stack_record_of(scratch);
+    const struct link_ids *ids = s->flags & STACK_RECORD_LINKED ? context_ids_get() : NULL;
     __u64 at = size - sizeof(*s);
 
     UNWIND_SAME_REGISTER(at);
@@ -78,7 +78,7 @@ static __always_inline __u64 sample_put_link(struct unwind_scratch *scratch, __u
         return 0;
     if (at > sizeof(scratch->data) - sizeof(*ids) ||
         bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(*ids), ids)) {
-        s->flags &= ~CPU_SAMPLE_LINKED;
+        s->flags &= ~STACK_RECORD_LINKED;
         ++*lost;
         return 0;
     }

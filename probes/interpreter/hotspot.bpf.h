@@ -1,6 +1,5 @@
 /* BPF side of HotSpot's frames (hotspot.h): the unwind step through its JIT code, and the names of the methods found.
- * Included after python.bpf.h, whose scratch memory, table of emitted records and place in the sample it shares: a
- * sample contains the frames of one interpreter, and Python takes precedence.
+ * A sample contains the frames of one interpreter (interpreter.bpf.h), and Python takes precedence.
  *
  * Reads the process's memory with bpf_probe_read_user only: never sleeps, changes nothing. All loops are bounded,
  * whatever the memory contains. Inconsistent data ends the walk, which the sample records: nothing is guessed. x86-64
@@ -375,7 +374,7 @@ static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const 
                                           struct task_struct *task, __u64 id, __u64 time_ns)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct unwind_walk *w = &scratch->walk;
     __u64 low, high;
 
@@ -386,14 +385,15 @@ static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const 
     h->is_begun = 0;
     h->hops = HOTSPOT_WALK_HOPS;
     h->blob_low = h->blob_high = 0;
-    if (python_read(&low, 8, h->layout.low_bound) || python_read(&high, 8, h->layout.high_bound) || high <= low)
+    if (interpreter_read(&low, 8, h->layout.low_bound) || interpreter_read(&high, 8, h->layout.high_bound) ||
+        high <= low)
         return;
     w->code_low = low;
     w->code_bytes = high - low;
     if (w->interpreted)
         return;
-    python_begin(p, task, id, time_ns, RECORD_HOTSPOT_METHOD);
+    interpreter_begin_codes(p, task, id, time_ns, RECORD_HOTSPOT_METHOD);
     p->kind = INTERPRETER_HOTSPOT;
-    p->flags = PYTHON_PLACED;
+    p->flags = INTERPRETER_TAIL_PLACED;
     p->names_code = 1;
 }

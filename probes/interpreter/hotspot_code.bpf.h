@@ -2,7 +2,7 @@
  * them; and the state shared by all parts of that walk. */
 #pragma once
 
-#include "probes/interpreter/python.bpf.h"
+#include "probes/interpreter/interpreter.bpf.h"
 
 #include "probes/hotspot.h"
 
@@ -80,23 +80,24 @@ __noinline int hotspot_read_heaps(void)
     h->is_begun = 1;
     h->heaps = 0;
     h->interpreter_low = h->interpreter_high = 0;
-    if (python_read(&list, 8, h->layout.interpreter) == 0 &&
-        python_read(&items, 8, list + h->layout.queue_start) == 0 &&
-        python_read(&bytes, 4, list + h->layout.queue_bytes) == 0) {
+    if (interpreter_read(&list, 8, h->layout.interpreter) == 0 &&
+        interpreter_read(&items, 8, list + h->layout.queue_start) == 0 &&
+        interpreter_read(&bytes, 4, list + h->layout.queue_bytes) == 0) {
         h->interpreter_low = items;
         h->interpreter_high = items + bytes;
     }
-    if (python_read(&list, 8, h->layout.heaps) || python_read(&count, 4, list + h->layout.list_count) ||
-        python_read(&items, 8, list + h->layout.list_items))
+    if (interpreter_read(&list, 8, h->layout.heaps) || interpreter_read(&count, 4, list + h->layout.list_count) ||
+        interpreter_read(&items, 8, list + h->layout.list_items))
         return 0;
     for (__u32 i = 0; i < HOTSPOT_HEAPS && i < count; i++) {
         struct hotspot_heap *heap = &h->heap[i];
         __u64 address;
         __u32 shift;
 
-        if (python_read(&address, 8, items + 8ULL * i) || python_read(heap, 16, address + h->layout.heap_low) ||
-            python_read(&heap->segments, 8, address + h->layout.heap_segments) ||
-            python_read(&shift, 4, address + h->layout.heap_shift))
+        if (interpreter_read(&address, 8, items + 8ULL * i) ||
+            interpreter_read(heap, 16, address + h->layout.heap_low) ||
+            interpreter_read(&heap->segments, 8, address + h->layout.heap_segments) ||
+            interpreter_read(&shift, 4, address + h->layout.heap_shift))
             return 0;
         heap->shift = shift & 31;
         h->heaps = i + 1;
@@ -112,7 +113,7 @@ __noinline int hotspot_find_block(__u64 segments, __u32 segment)
 
     for (int i = 0; h && i < HOTSPOT_HOPS && h->hops; i++) {
         h->hops--;
-        if (python_read(&distance, 1, segments + segment) || distance == HOTSPOT_SEGMENT_FREE)
+        if (interpreter_read(&distance, 1, segments + segment) || distance == HOTSPOT_SEGMENT_FREE)
             return -1;
         if (distance == 0) {
             h->block = segment;
@@ -135,7 +136,7 @@ static __always_inline __u32 hotspot_kind_of(struct hotspot_scratch *h, __u32 fr
     __u64 name = 0;
     bool is_method;
 
-    python_read(&name, 8, h->name);
+    interpreter_read(&name, 8, h->name);
     is_method = h->layout.flags & HOTSPOT_KINDS ? HOTSPOT_FIELD(h, __u8, h->layout.blob_kind) == h->layout.kind_nmethod
                                                 : name == HOTSPOT_NMETHOD || name == HOTSPOT_NATIVE;
     if (frame_words < 2)

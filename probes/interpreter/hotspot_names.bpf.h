@@ -4,7 +4,7 @@
 
 #include "probes/interpreter/hotspot_code.bpf.h"
 
-static __always_inline struct hotspot_method *hotspot_record(struct python_scratch *p)
+static __always_inline struct hotspot_method *hotspot_record(struct interpreter_scratch *p)
 {
     return (struct hotspot_method *)p->code;
 }
@@ -16,7 +16,7 @@ static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *la
     __u16 length = 0;
     __u64 bytes;
 
-    if (symbol == 0 || python_read(&length, 2, symbol + layout->symbol_length))
+    if (symbol == 0 || interpreter_read(&length, 2, symbol + layout->symbol_length))
         return 0;
     bytes = length < room ? length : room;
     UNWIND_SAME_REGISTER(bytes);
@@ -27,7 +27,7 @@ static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *la
 
 static __always_inline int hotspot_pool_entry(__u64 pool, __u32 number, const struct hotspot_layout *layout, __u64 *ret)
 {
-    return python_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
+    return interpreter_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
 }
 
 /* The symbol of the current method's source file; 0: none. */
@@ -36,7 +36,7 @@ static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
     __u64 symbol = 0;
     __u16 number;
 
-    if (python_read(&number, 2, h->source_in + h->layout.source_file) == 0 && number)
+    if (interpreter_read(&number, 2, h->source_in + h->layout.source_file) == 0 && number)
         hotspot_pool_entry(h->pool, number, &h->layout, &symbol);
     return symbol;
 }
@@ -44,7 +44,7 @@ static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
 /* Emits the record of the method whose symbols are in h->symbol. 0: the ring took it. */
 __noinline int hotspot_emit_method(__u64 method, __u32 check)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
     struct hotspot_method *m;
 
@@ -64,58 +64,77 @@ __noinline int hotspot_emit_method(__u64 method, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
+/* Finds the method's symbols, its constant pool and where its source file is named, and adds the structures that it
+ * consists of to `*hash`. False: unreadable. */
+static __always_inline bool hotspot_find_symbols(struct hotspot_scratch *h, __u64 method, __u64 *hash)
+{
+    __u64 constant, pool, holder;
+    __u16 name, signature, code_bytes;
+
+    if (interpreter_read(&constant, 8, method + h->layout.method_const) ||
+        bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
+        return false;
+    pool = HOTSPOT_FIELD(h, __u64, h->layout.const_pool);
+    name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
+    signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
+    code_bytes = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
+    if (interpreter_read(&holder, 8, pool + h->layout.pool_holder) ||
+        interpreter_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
+        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
+        hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+        return false;
+    h->pool = pool;
+    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
+    *hash = hash_mix(hash_mix(*hash, constant), pool);
+    *hash = hash_mix(hash_mix(*hash, holder), (__u64)name << 32 | signature << 16 | code_bytes);
+    return true;
+}
+
+/* Returns `hash` with a symbol added: its address, its length, all characters of a short name, the end of a longer one,
+ * where generated names differ. Unreadable characters count as 0. */
+static __always_inline __u64 hotspot_hash_symbol(struct hotspot_scratch *h, __u64 hash, __u64 body, __u16 length)
+{
+    h->words[0] = h->words[1] = 0;
+    if (length >= 16) {
+        interpreter_read(h->words, 16, body + length - 16);
+    } else if (length >= 8) {
+        interpreter_read(&h->words[0], 8, body);
+        interpreter_read(&h->words[1], 8, body + length - 8);
+    } else if (length >= 4) {
+        interpreter_read(&h->words[0], 4, body);
+        interpreter_read(&h->words[1], 4, body + length - 4);
+    } else if (length) { /* the next bytes may be another symbol's reference count */
+        interpreter_read(&h->words[0], 1, body);
+        interpreter_read(&h->words[1], 1, body + length - 1);
+        hash = hash_mix(hash, h->words[1]);
+        if (length == 3)
+            interpreter_read(&h->words[1], 1, body + 1);
+    }
+    hash = hash_mix(hash_mix(hash, body), length);
+    return hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+}
+
 /* Finds the method's symbols and computes its check, which distinguishes it from other methods at the same address; 0:
  * unreadable. When classes are unloaded and loaded, the structures of a Method are freed and reused at the same
  * addresses, so the check includes characters of the names, too. */
 __noinline __u32 hotspot_identify(__u64 method)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
-    __u64 constant, pool, holder, hash;
-    __u16 name, signature, length;
+    __u64 hash;
 
-    if (!p || !h || python_read(&constant, 8, method + h->layout.method_const) ||
-        bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
+    if (!p || !h)
         return 0;
-    pool = HOTSPOT_FIELD(h, __u64, h->layout.const_pool);
-    name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
-    signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
-    length = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
-    if (python_read(&holder, 8, pool + h->layout.pool_holder) ||
-        python_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
-        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
-        hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+    hash = p->seed;
+    if (!hotspot_find_symbols(h, method, &hash))
         return 0;
-    hash = hash_mix(hash_mix(p->seed, constant), pool);
-    hash = hash_mix(hash_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);
-    h->pool = pool;
-    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
     for (int i = 0; i < 3; i++) {
         __u64 symbol = h->symbol[i];
+        __u16 length = 0;
 
-        length = 0;
-        if (python_read(&length, 2, symbol + h->layout.symbol_length))
+        if (interpreter_read(&length, 2, symbol + h->layout.symbol_length))
             return 0;
-        h->words[0] = h->words[1] = 0;
-        symbol += h->layout.symbol_body;
-        /* All characters of short names; the end of longer ones, where generated names differ. */
-        if (length >= 16) {
-            python_read(h->words, 16, symbol + length - 16);
-        } else if (length >= 8) {
-            python_read(&h->words[0], 8, symbol);
-            python_read(&h->words[1], 8, symbol + length - 8);
-        } else if (length >= 4) {
-            python_read(&h->words[0], 4, symbol);
-            python_read(&h->words[1], 4, symbol + length - 4);
-        } else if (length) { /* the next bytes may be another symbol's reference count */
-            python_read(&h->words[0], 1, symbol);
-            python_read(&h->words[1], 1, symbol + length - 1);
-            hash = hash_mix(hash, h->words[1]);
-            if (length == 3)
-                python_read(&h->words[1], 1, symbol + 1);
-        }
-        hash = hash_mix(hash_mix(hash, symbol), length);
-        hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+        hash = hotspot_hash_symbol(h, hash, symbol + h->layout.symbol_body, length);
     }
     return hash >> 32 | 1;
 }
@@ -123,7 +142,7 @@ __noinline __u32 hotspot_identify(__u64 method)
 /* The check of a blob without a method, from its name. */
 __noinline __u32 hotspot_identify_blob(void)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
     __u64 hash;
 
@@ -136,7 +155,7 @@ __noinline __u32 hotspot_identify_blob(void)
 
 __noinline int hotspot_emit_blob(__u64 blob, __u32 check)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
     struct hotspot_method *m;
     long bytes;
@@ -159,18 +178,18 @@ __noinline int hotspot_emit_blob(__u64 blob, __u32 check)
 __noinline int hotspot_put(__u64 code, bool is_blob)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     __u32 check;
     __u64 hash, *emitted;
 
     if (!scratch || !p || !p->names_code)
         return 0;
     check = is_blob ? hotspot_identify_blob() : hotspot_identify(code);
-    python_put(p, code, scratch->walk.frames, check);
+    interpreter_put(p, code, scratch->walk.frames, check);
     scratch->walk.interpreted = 1;
     if (!check)
         return 0;
-    emitted = python_emit_slot(p, scratch->walk.pid, code, check, &hash);
+    emitted = emitted_code_slot(p, scratch->walk.pid, code, check, &hash);
     if (emitted && (is_blob ? hotspot_emit_blob(code, check) : hotspot_emit_method(code, check)) == 0)
         *emitted = hash;
     return 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "probes/interpreter/hotspot.bpf.h"
+#include "probes/interpreter/python.bpf.h"
 #include "probes/interpreter/v8.bpf.h"
 
 /* Called before the native walk. */

@@ -1,21 +1,17 @@
 /* BPF side of CPython's frames (python.h): finds the current thread's state, follows its frames, and marks which
  * native frame runs which of them. Reads the process's memory with bpf_probe_read_user only: never sleeps, changes
  * nothing, and unreadable memory ends the walk. All loops are bounded, whatever the memory contains:
- * PYTHON_MAX_THREADS threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_EMITTED code objects. */
+ * PYTHON_MAX_THREADS threads, INTERPRETER_MAX_ENTRIES frames, EMITTED_CODES_PER_SAMPLE code objects. */
 #pragma once
 
-#include "probes/interpreter/emitted_codes.bpf.h"
 #include "probes/interpreter/python_threads.bpf.h"
 
-#define PYTHON_MAX_EMITTED  128
 #define PYTHON_FRAME_WORDS  10
 #define PYTHON_OBJECT_WORDS 14
-/* Records are sorted by time: this backdates a code object's record before every sample that may rely on it. */
-#define PYTHON_EMITTED_AHEAD_NS 10000000
 
 /* ---- metadata of a code object ---- */
 
-static __always_inline struct python_code *code_of(struct python_scratch *p)
+static __always_inline struct python_code *code_of(struct interpreter_scratch *p)
 {
     return (struct python_code *)p->code;
 }
@@ -28,8 +24,8 @@ static __always_inline struct python_text python_read_text(const struct python_l
     __u64 length, bytes, object;
     __u32 state, kind;
 
-    if (python_read(&object, 8, address) || python_read(&length, 8, object + PYTHON_TEXT_LENGTH) ||
-        python_read(&state, 4, object + PYTHON_TEXT_STATE))
+    if (interpreter_read(&object, 8, address) || interpreter_read(&length, 8, object + PYTHON_TEXT_LENGTH) ||
+        interpreter_read(&state, 4, object + PYTHON_TEXT_STATE))
         return text;
     text.state = state;
     kind = python_text_width(&text);
@@ -51,7 +47,7 @@ static __always_inline struct python_text python_read_text(const struct python_l
 /* Emits the record of the code object whose constant part is in words. 0: the ring took it. */
 __noinline int python_emit_code(__u64 address, __u32 check)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct python_layout *layout;
     struct python_code *code;
     __u64 lines, bytes;
@@ -63,7 +59,7 @@ __noinline int python_emit_code(__u64 address, __u32 check)
     code->code = address;
     code->check = check;
     code->instructions = layout->code_instructions;
-    if (python_read(&code->first_line, 4, address + layout->code_first_line))
+    if (interpreter_read(&code->first_line, 4, address + layout->code_first_line))
         return -1;
     code->file = python_read_text(layout, address + layout->code_file, code->file_data, PYTHON_FILE_BYTES);
     code->name = python_read_text(layout, address + layout->code_name, code->name_data, PYTHON_NAME_BYTES);
@@ -71,8 +67,8 @@ __noinline int python_emit_code(__u64 address, __u32 check)
         return -1;
     code->lines_bytes = 0;
     code->lines_kind = layout->lines;
-    if (python_read(&lines, 8, address + layout->code_lines) || python_read(&bytes, 8, lines + PYTHON_BYTES_SIZE) ||
-        bytes > PYTHON_LINES_BYTES) {
+    if (interpreter_read(&lines, 8, address + layout->code_lines) ||
+        interpreter_read(&bytes, 8, lines + PYTHON_BYTES_SIZE) || bytes > PYTHON_LINES_BYTES) {
         bytes = 0;
         code->lines_kind = PYTHON_LINES_UNKNOWN;
     }
@@ -91,40 +87,22 @@ __noinline int python_emit_code(__u64 address, __u32 check)
     return bpf_ringbuf_output(&records, code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* The slot in which to note `*ret_hash` once this code object's record is emitted; NULL: already emitted, or not to be
- * emitted now. Names are emitted again with later samples, sampled data is not, so names leave the last quarter of the
- * ring free. Stack copies, which may fill half of the ring while unwind tables are missing, do not block them. */
-static __always_inline __u64 *python_emit_slot(struct python_scratch *p, __u32 pid, __u64 code, __u32 check,
-                                               __u64 *ret_hash)
-{
-    __u64 hash = python_emitted_hash(pid, code, check), *emitted;
-    __u32 at = python_emitted_index(hash);
-
-    emitted = bpf_map_lookup_elem(&python_emitted, &at);
-    if (!emitted || *emitted == hash || p->emitted >= PYTHON_MAX_EMITTED ||
-        bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
-        return NULL;
-    p->emitted++;
-    *ret_hash = hash;
-    return emitted;
-}
-
 /* Computes the check of a code object, which distinguishes it from others at the same address; 0: unreadable. Emits
  * its record if necessary. */
 __noinline __u32 python_check(__u64 address)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     __u64 hash, *emitted;
     __u32 check;
 
-    if (!p || python_read(p->words, PYTHON_CHECKED_BYTES, address + p->layout.code_checked))
+    if (!p || interpreter_read(p->words, PYTHON_CHECKED_BYTES, address + p->layout.code_checked))
         return 0;
     hash = p->seed;
 #pragma unroll
     for (int i = 0; i < PYTHON_CHECKED_BYTES / 8; i++)
         hash = hash_mix(hash, p->words[i]);
     check = hash >> 32 | 1;
-    emitted = python_emit_slot(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
+    emitted = emitted_code_slot(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
     if (emitted && python_emit_code(address, check) == 0)
         *emitted = hash;
     return check;
@@ -132,38 +110,25 @@ __noinline __u32 python_check(__u64 address)
 
 /* ---- frames ---- */
 
-static __always_inline void python_put(struct python_scratch *p, __u64 code, __u32 instruction, __u32 check)
-{
-    __u64 at = p->entries;
-
-    UNWIND_SAME_REGISTER(at);
-    if (at >= PYTHON_MAX_ENTRIES)
-        return;
-    p->entry[at].code = code;
-    p->entry[at].instruction = instruction;
-    p->entry[at].check = check;
-    p->entries = at + 1;
-}
-
-static __always_inline void python_put_mark(struct python_scratch *p, __u64 address)
+static __always_inline void python_put_mark(struct interpreter_scratch *p, __u64 address)
 {
     __u64 at = p->marks;
 
     UNWIND_SAME_REGISTER(at);
-    if (at >= PYTHON_MAX_ENTRIES)
+    if (at >= INTERPRETER_MAX_ENTRIES)
         return;
     p->mark_at[at] = p->entries;
     p->marks = at + 1;
-    python_put(p, PYTHON_MARK | address, 0, 0);
+    interpreter_put(p, INTERPRETER_ENTRY_MARK | address, 0, 0);
 }
 
-/* The address of mark number `mark` < PYTHON_MAX_ENTRIES. */
-static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 mark)
+/* The address of mark number `mark` < INTERPRETER_MAX_ENTRIES. */
+static __always_inline __u64 python_mark(const struct interpreter_scratch *p, __u64 mark)
 {
     __u64 at = p->mark_at[mark];
 
     UNWIND_SAME_REGISTER(at);
-    return at < PYTHON_MAX_ENTRIES ? p->entry[at].code & ~PYTHON_MARK : 0;
+    return at < INTERPRETER_MAX_ENTRIES ? p->entry[at].code & ~INTERPRETER_ENTRY_MARK : 0;
 }
 
 #define PYTHON_GO_ON           (-1)
@@ -171,34 +136,34 @@ static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 m
 #define PYTHON_WORD(p, offset) ((p)->words[(offset) / 8 & 15])
 
 /* After the last frame of a run: goes to the _PyCFrame of the run before. */
-static __always_inline int python_leave_cframe(struct python_scratch *p, __u64 previous)
+static __always_inline int python_leave_cframe(struct interpreter_scratch *p, __u64 previous)
 {
     __u64 next = p->caller[1];
 
     python_put_mark(p, p->cframe);
     if (next == 0)
-        return previous ? PYTHON_END_TORN : PYTHON_END_WHOLE;
-    if (python_read(p->caller, 16, next + p->layout.cframe_current))
-        return PYTHON_END_BAD_READ;
+        return previous ? INTERPRETER_END_TORN : INTERPRETER_END_WHOLE;
+    if (interpreter_read(p->caller, 16, next + p->layout.cframe_current))
+        return INTERPRETER_END_BAD_READ;
     p->cframe = next;
-    return p->caller[0] == previous ? PYTHON_GO_ON : PYTHON_END_TORN;
+    return p->caller[0] == previous ? PYTHON_GO_ON : INTERPRETER_END_TORN;
 }
 
 __noinline int python_frame(void)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     __u64 frame, previous, code, distance;
     __u8 owner;
 
     if (!p)
-        return PYTHON_END_BAD_READ;
+        return INTERPRETER_END_BAD_READ;
     frame = p->frame;
     if (frame == 0)
-        return PYTHON_END_WHOLE;
-    if (p->entries >= PYTHON_MAX_ENTRIES - 1)
-        return PYTHON_END_TOO_DEEP;
-    if (python_read(p->words, PYTHON_FRAME_WORDS * 8, frame))
-        return PYTHON_END_BAD_READ;
+        return INTERPRETER_END_WHOLE;
+    if (p->entries >= INTERPRETER_MAX_ENTRIES - 1)
+        return INTERPRETER_END_TOO_DEEP;
+    if (interpreter_read(p->words, PYTHON_FRAME_WORDS * 8, frame))
+        return INTERPRETER_END_BAD_READ;
     previous = PYTHON_WORD(p, p->layout.frame_previous);
     code = PYTHON_WORD(p, p->layout.frame_code) & ~7ULL;
     distance = PYTHON_WORD(p, p->layout.frame_instruction) - code;
@@ -208,7 +173,7 @@ __noinline int python_frame(void)
         python_put_mark(p, frame);
         return PYTHON_GO_ON;
     }
-    python_put(p, code, distance > 0xffffffffULL ? 0xffffffffU : distance, python_check(code));
+    interpreter_put(p, code, distance > 0xffffffffULL ? 0xffffffffU : distance, python_check(code));
     if (!(p->layout.flags & PYTHON_MARKED_FRAMES) && owner)
         return python_leave_cframe(p, previous);
     return PYTHON_GO_ON;
@@ -219,7 +184,7 @@ __noinline int python_frame(void)
 /* 3.10: marks the CFrame of the frame added last, and goes to the previous one. For a few instructions at an
  * evaluator's start and end there is one CFrame more or less than there are frames: that is detected at the end of the
  * chain. */
-static __always_inline void python_mark_own(struct python_scratch *p)
+static __always_inline void python_mark_own(struct interpreter_scratch *p)
 {
     if (p->root == PYTHON_UNEVEN || p->marks >= PYTHON_MAX_OWN_MARKS)
         return;
@@ -228,34 +193,34 @@ static __always_inline void python_mark_own(struct python_scratch *p)
         return;
     }
     python_put_mark(p, p->cframe);
-    if (python_read(&p->cframe, 8, p->cframe + p->layout.cframe_current))
+    if (interpreter_read(&p->cframe, 8, p->cframe + p->layout.cframe_current))
         p->root = PYTHON_UNEVEN;
 }
 
 /* Handles a frame that is an object. */
 __noinline int python_object(void)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     __u64 frame, code;
     __s32 last;
 
     if (!p)
-        return PYTHON_END_BAD_READ;
+        return INTERPRETER_END_BAD_READ;
     frame = p->frame;
     if (frame == 0) {
         if (p->cframe != p->root && p->marks < PYTHON_MAX_OWN_MARKS)
             p->root = PYTHON_UNEVEN;
-        return PYTHON_END_WHOLE;
+        return INTERPRETER_END_WHOLE;
     }
-    if (p->entries >= PYTHON_MAX_ENTRIES - 1)
-        return PYTHON_END_TOO_DEEP;
-    if (python_read(p->words, PYTHON_OBJECT_WORDS * 8, frame))
-        return PYTHON_END_BAD_READ;
+    if (p->entries >= INTERPRETER_MAX_ENTRIES - 1)
+        return INTERPRETER_END_TOO_DEEP;
+    if (interpreter_read(p->words, PYTHON_OBJECT_WORDS * 8, frame))
+        return INTERPRETER_END_BAD_READ;
     code = PYTHON_WORD(p, p->layout.frame_code);
     last = *(__s32 *)((__u8 *)p->words + (p->layout.frame_instruction & 124));
     p->frame = PYTHON_WORD(p, p->layout.frame_previous);
-    python_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last),
-               python_check(code));
+    interpreter_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last),
+                    python_check(code));
     if (p->layout.flags & PYTHON_CFRAMES)
         python_mark_own(p);
     return PYTHON_GO_ON;
@@ -263,11 +228,11 @@ __noinline int python_object(void)
 
 __noinline int python_leg(void)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     int end = PYTHON_GO_ON;
 
     if (!p)
-        return PYTHON_END_BAD_READ;
+        return INTERPRETER_END_BAD_READ;
     if (p->layout.flags & PYTHON_FRAME_OBJECTS)
         for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
             end = python_object();
@@ -278,20 +243,21 @@ __noinline int python_leg(void)
 }
 
 /* Finds the first frame of the thread. */
-static __always_inline int python_first_frame(struct python_scratch *p)
+static __always_inline int python_first_frame(struct interpreter_scratch *p)
 {
-    if (python_read(&p->frame, 8, p->thread + p->layout.thread_current))
-        return PYTHON_END_BAD_READ;
+    if (interpreter_read(&p->frame, 8, p->thread + p->layout.thread_current))
+        return INTERPRETER_END_BAD_READ;
     p->cframe = p->root = 0;
     if (!(p->layout.flags & PYTHON_CFRAMES))
         return PYTHON_GO_ON;
     if (p->layout.flags & PYTHON_FRAME_OBJECTS) {
         p->root = p->thread + p->layout.thread_root;
-        return python_read(&p->cframe, 8, p->thread + p->layout.thread_cframe) ? PYTHON_END_BAD_READ : PYTHON_GO_ON;
+        return interpreter_read(&p->cframe, 8, p->thread + p->layout.thread_cframe) ? INTERPRETER_END_BAD_READ
+                                                                                    : PYTHON_GO_ON;
     }
     p->cframe = p->frame;
-    if (python_read(p->caller, 16, p->cframe + p->layout.cframe_current))
-        return PYTHON_END_BAD_READ;
+    if (interpreter_read(p->caller, 16, p->cframe + p->layout.cframe_current))
+        return INTERPRETER_END_BAD_READ;
     p->frame = p->caller[0];
     return PYTHON_GO_ON;
 }
@@ -300,30 +266,31 @@ static __always_inline int python_first_frame(struct python_scratch *p)
  * that no frame is attributed to the wrong state. */
 __noinline int python_state(__u32 number)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     __u64 at = number, last;
     int end;
 
     UNWIND_SAME_REGISTER(at);
     if (!p || at >= PYTHON_MAX_STATES)
-        return PYTHON_END_BAD_READ;
+        return INTERPRETER_END_BAD_READ;
     p->thread = p->state[at];
     p->of_state[at].next = p->marks;
     end = python_first_frame(p);
-    for (int i = 0; i <= PYTHON_MAX_ENTRIES / PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+    for (int i = 0; i <= INTERPRETER_MAX_ENTRIES / PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
         end = python_leg();
     p->of_state[at].end = p->marks;
     if (p->layout.flags & PYTHON_FRAME_OBJECTS && (p->root == PYTHON_UNEVEN || !(p->layout.flags & PYTHON_CFRAMES)))
-        p->flags |= PYTHON_COUNTED;
+        p->flags |= INTERPRETER_TAIL_COUNTED;
     last = p->entries - 1;
     UNWIND_SAME_REGISTER(last);
-    if (end == PYTHON_END_WHOLE && p->states > 1 && last < PYTHON_MAX_ENTRIES && !(p->entry[last].code & PYTHON_MARK))
-        end = PYTHON_END_TOO_DEEP;
-    return end == PYTHON_GO_ON ? PYTHON_END_TOO_DEEP : end;
+    if (end == INTERPRETER_END_WHOLE && p->states > 1 && last < INTERPRETER_MAX_ENTRIES &&
+        !(p->entry[last].code & INTERPRETER_ENTRY_MARK))
+        end = INTERPRETER_END_TOO_DEEP;
+    return end == PYTHON_GO_ON ? INTERPRETER_END_TOO_DEEP : end;
 }
 
 /* The lowest mark not yet reached; 0: none. */
-static __always_inline __u64 python_next_mark(const struct python_scratch *p)
+static __always_inline __u64 python_next_mark(const struct interpreter_scratch *p)
 {
     __u64 lowest = 0;
 
@@ -331,7 +298,7 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
         __u64 next = p->of_state[i].next, mark;
 
         UNWIND_SAME_REGISTER(next);
-        if (next >= p->of_state[i].end || next >= PYTHON_MAX_ENTRIES)
+        if (next >= p->of_state[i].end || next >= INTERPRETER_MAX_ENTRIES)
             continue;
         mark = python_mark(p, next);
         if (!lowest || mark < lowest)
@@ -340,33 +307,18 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
     return lowest;
 }
 
-/* Initializes the header of the code records of this sample. */
-static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns,
-                                         __u32 record_kind)
-{
-    struct record_header *header = &code_of(p)->h;
-
-    p->seed = hash_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
-    p->seed = hash_mix(p->seed, id >> 32);
-    __builtin_memset(header, 0, sizeof(*header));
-    header->kind = record_kind;
-    header->pid = id >> 32;
-    header->tid = id;
-    header->time_ns = time_ns - PYTHON_EMITTED_AHEAD_NS;
-}
-
 /* Walks the frames of the current task, before its native stack. */
 static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process,
                                         struct task_struct *task, __u64 id, __u64 time_ns)
 {
-    struct python_scratch *p = python_scratch_get();
-    int end = PYTHON_END_WHOLE;
+    struct interpreter_scratch *p = interpreter_scratch_get();
+    int end = INTERPRETER_END_WHOLE;
 
     if (!p)
         return;
     p->entries = p->marks = p->emitted = p->flags = p->kind = p->states = 0;
     __builtin_memset(p->of_state, 0, sizeof(p->of_state));
-    p->end = PYTHON_END_WHOLE;
+    p->end = INTERPRETER_END_WHOLE;
     if (process->interpreters.python.interpreters == 0)
         return;
     p->layout = process->interpreters.python;
@@ -377,14 +329,14 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
     if (!python_find_states(p, id))
         return;
     scratch->walk.interpreted = 1;
-    python_begin(p, task, id, time_ns, RECORD_PYTHON_CODE);
-    for (__u32 i = 0; i < PYTHON_MAX_STATES && end == PYTHON_END_WHOLE && i < p->states; i++)
+    interpreter_begin_codes(p, task, id, time_ns, RECORD_PYTHON_CODE);
+    for (__u32 i = 0; i < PYTHON_MAX_STATES && end == INTERPRETER_END_WHOLE && i < p->states; i++)
         end = python_state(i);
     p->end = end;
-    if (p->flags & PYTHON_COUNTED) {
+    if (p->flags & INTERPRETER_TAIL_COUNTED) {
         if (p->states > 1) {
             p->entries = 0;
-            p->end = PYTHON_END_INTERPRETERS;
+            p->end = INTERPRETER_END_SEVERAL;
         }
         return;
     }
@@ -394,7 +346,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
 /* Passes the marks of one state. A mark that lies in no walked frame stays unreached. */
 __noinline int python_pass(__u32 number, __u64 low, __u64 high)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct unwind_scratch *scratch = unwind_scratch_get();
     __u64 state = number;
 
@@ -405,14 +357,14 @@ __noinline int python_pass(__u32 number, __u64 low, __u64 high)
         __u64 next = p->of_state[state].next, at, mark;
 
         UNWIND_SAME_REGISTER(next);
-        if (next >= PYTHON_MAX_ENTRIES || next >= p->of_state[state].end)
+        if (next >= INTERPRETER_MAX_ENTRIES || next >= p->of_state[state].end)
             return 0;
         mark = python_mark(p, next);
         if (mark >= high)
             return 0;
         at = p->mark_at[next];
         UNWIND_SAME_REGISTER(at);
-        if (at >= PYTHON_MAX_ENTRIES)
+        if (at >= INTERPRETER_MAX_ENTRIES)
             return 0;
         if (mark >= low)
             p->entry[at].instruction = scratch->walk.frames;
@@ -424,7 +376,7 @@ __noinline int python_pass(__u32 number, __u64 low, __u64 high)
 /* See unwind.bpf.h. */
 __noinline int unwind_pass_marks(__u64 low, __u64 high)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct unwind_scratch *scratch = unwind_scratch_get();
 
     if (!p || !scratch)
@@ -440,7 +392,7 @@ __noinline int unwind_pass_marks(__u64 low, __u64 high)
  * then gets another state each time. */
 static __always_inline void python_recheck_thread(struct unwind_scratch *scratch, __u64 id)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct python_thread *known;
 
     if (!scratch->walk.in_interpreter || !p)
@@ -448,38 +400,4 @@ static __always_inline void python_recheck_thread(struct unwind_scratch *scratch
     known = python_thread_known(id);
     if (known && (known->thread == 0 || p->entries == 0))
         known->pid = known->tid = 0;
-}
-
-/* Appends the entries to the record of `size` bytes; returns their size. Counts in `lost` if they do not fit. */
-static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
-{
-    struct python_scratch *p = python_scratch_get();
-    struct cpu_sample *s = sample_of(scratch);
-    struct python_tail tail = {};
-    __u64 at = size - sizeof(*s), bytes;
-
-    if (!p || !scratch->walk.interpreted)
-        return 0;
-    bytes = (__u64)p->entries * sizeof(p->entry[0]);
-    UNWIND_SAME_REGISTER(at);
-    UNWIND_SAME_REGISTER(bytes);
-    if (at > sizeof(scratch->data) - sizeof(p->entry) - sizeof(tail) || bytes > sizeof(p->entry)) {
-        ++*lost;
-        return 0;
-    }
-    if (bytes && bpf_probe_read_kernel((__u8 *)scratch->data + at, bytes, p->entry)) {
-        ++*lost;
-        return 0;
-    }
-    tail.entries = p->entries;
-    tail.end = p->end;
-    tail.flags = p->flags;
-    tail.interpreter = p->kind;
-    at += bytes;
-    UNWIND_SAME_REGISTER(at);
-    if (at > sizeof(scratch->data) - sizeof(tail))
-        return 0;
-    bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(tail), &tail);
-    s->flags |= CPU_SAMPLE_INTERPRETED;
-    return bytes + sizeof(tail);
 }

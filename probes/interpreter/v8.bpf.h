@@ -8,7 +8,7 @@
  *
  * Only for the leaf it is uncertain whether the frame pointer is its own: before its frame is set up and after it is
  * left, it is the caller's. The function found is then still on the stack, just below a native frame
- * (PYTHON_PLACED_CALLER). */
+ * (INTERPRETER_ENTRY_CALLER). */
 #pragma once
 
 #include "probes/interpreter/v8_text.bpf.h"
@@ -29,7 +29,7 @@ __noinline int v8_scope(__u64 scope)
     __u32 is_first, flags, at = 0;
     __u64 locals;
 
-    if (!v || python_read(v->words, 40, scope - V8_TAG + v->layout.scope_flags))
+    if (!v || interpreter_read(v->words, 40, scope - V8_TAG + v->layout.scope_flags))
         return -1;
     is_first = v->layout.flags & V8_POSITIONS_FIRST;
     flags = is_first ? v->words[0] : v->words[0] >> 32;
@@ -41,7 +41,7 @@ __noinline int v8_scope(__u64 scope)
     v->end = v->words[4];
     locals = locals >= V8_MANY_LOCALS ? locals + 1 : 2 * locals;
     locals += V8_HAS_CLASS_VARIABLE(flags);
-    if (python_read(v->words, 40, scope - V8_TAG + v->layout.scope_variables + locals * 8))
+    if (interpreter_read(v->words, 40, scope - V8_TAG + v->layout.scope_variables + locals * 8))
         return -1;
     v->name = v->inferred_name = 0;
     if (V8_HAS_NAME(flags)) {
@@ -67,21 +67,21 @@ static __always_inline int v8_name_hash(__u64 name, __u64 *ret)
     *ret = 0;
     if ((name & V8_TAG_MASK) != V8_TAG)
         return 0;
-    return python_read(ret, 8, name - V8_TAG + 8);
+    return interpreter_read(ret, 8, name - V8_TAG + 8);
 }
 
 /* Computes the check of a frame's function, which distinguishes it from others at its SharedFunctionInfo's address; 0:
  * unreadable, 1: not a function of a script. */
 __noinline __u32 v8_check(__u64 shared)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
     __u64 scope, script, hash, word;
     int type;
 
     if (!p || !v || v8_type(shared) != v->layout.shared_type ||
-        python_read(&scope, 8, shared - V8_TAG + v->layout.shared_scope) ||
-        python_read(&script, 8, shared - V8_TAG + v->layout.shared_script))
+        interpreter_read(&scope, 8, shared - V8_TAG + v->layout.shared_scope) ||
+        interpreter_read(&script, 8, shared - V8_TAG + v->layout.shared_script))
         return 0;
     type = v8_type(scope);
     if (type >= 0 && !(type & v->layout.not_string))
@@ -89,7 +89,7 @@ __noinline __u32 v8_check(__u64 shared)
     if (type != v->layout.scope_type || v8_scope(scope))
         return 0;
     v->script = script;
-    if ((script & V8_TAG_MASK) != V8_TAG || python_read(&word, 8, script - V8_TAG + v->layout.script_id))
+    if ((script & V8_TAG_MASK) != V8_TAG || interpreter_read(&word, 8, script - V8_TAG + v->layout.script_id))
         return 0;
     hash = hash_mix(p->seed, word);
     hash = hash_mix(hash, v->start << 32 | v->end);
@@ -140,7 +140,7 @@ static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v
 /* Emits the record of the function that v8_check examined last. 0: the ring took it. */
 __noinline int v8_emit(__u64 shared, __u32 check)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
     struct v8_text none = {};
     struct v8_code *code;
@@ -155,13 +155,13 @@ __noinline int v8_emit(__u64 shared, __u32 check)
     code->file = none;
     code->line = 0;
     if (v8_type(v->script) == v->layout.script_type) {
-        if (python_read(&word, 8, v->script - V8_TAG + v->layout.script_source))
+        if (interpreter_read(&word, 8, v->script - V8_TAG + v->layout.script_source))
             return -1;
         line = v8_line(word, v->start);
         if (line < 0)
             return -1;
         code->line = line;
-        if (python_read(&word, 8, v->script - V8_TAG + v->layout.script_name))
+        if (interpreter_read(&word, 8, v->script - V8_TAG + v->layout.script_name))
             return -1;
         if (v8_string(word, V8_FILE_BYTES / 2, 0) == 0)
             code->file = v8_put_text(v, code->file_data, V8_FILE_BYTES);
@@ -174,31 +174,31 @@ __noinline int v8_emit(__u64 shared, __u32 check)
 /* Queues an entry's function for emission, if its record was not emitted or its slot was overwritten. */
 static __always_inline void v8_queue_emission(struct v8_scratch *v, __u32 entry, __u64 shared, __u32 check)
 {
-    __u64 hash = python_emitted_hash(bpf_get_current_pid_tgid() >> 32, shared, check), *emitted;
-    __u32 index = python_emitted_index(hash);
+    __u64 hash = emitted_code_hash(bpf_get_current_pid_tgid() >> 32, shared, check), *emitted;
+    __u32 index = emitted_code_index(hash);
 
-    emitted = bpf_map_lookup_elem(&python_emitted, &index);
-    if (!emitted || *emitted == hash || v->queued_count >= PYTHON_MAX_EMITTED)
+    emitted = bpf_map_lookup_elem(&emitted_codes, &index);
+    if (!emitted || *emitted == hash || v->queued_count >= EMITTED_CODES_PER_SAMPLE)
         return;
-    v->queued[v->queued_count & (PYTHON_MAX_EMITTED - 1)] = entry;
+    v->queued[v->queued_count & (EMITTED_CODES_PER_SAMPLE - 1)] = entry;
     v->queued_count++;
 }
 
 /* Emits the record of an entry's function. 0; -1: this sample emits no more. */
 __noinline int v8_emit_entry(__u32 number)
 {
-    struct python_scratch *p = python_scratch_get();
-    struct python_entry *entry;
+    struct interpreter_scratch *p = interpreter_scratch_get();
+    struct interpreter_entry *entry;
     __u64 hash, *emitted, at = number;
     __u32 index;
 
     UNWIND_SAME_REGISTER(at);
-    if (!p || at >= PYTHON_MAX_ENTRIES || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
+    if (!p || at >= INTERPRETER_MAX_ENTRIES || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
         return -1;
     entry = &p->entry[at];
-    hash = python_emitted_hash(bpf_get_current_pid_tgid() >> 32, entry->code, entry->check);
-    index = python_emitted_index(hash);
-    emitted = bpf_map_lookup_elem(&python_emitted, &index);
+    hash = emitted_code_hash(bpf_get_current_pid_tgid() >> 32, entry->code, entry->check);
+    index = emitted_code_index(hash);
+    emitted = bpf_map_lookup_elem(&emitted_codes, &index);
     if (emitted && *emitted != hash && v8_check(entry->code) == entry->check && v8_emit(entry->code, entry->check) == 0)
         *emitted = hash;
     return 0;
@@ -211,7 +211,7 @@ __noinline int v8_emit_queued(void)
 
     if (!v)
         return 0;
-    for (__u32 i = 0; i < PYTHON_MAX_EMITTED && i < v->queued_count; i++)
+    for (__u32 i = 0; i < EMITTED_CODES_PER_SAMPLE && i < v->queued_count; i++)
         if (v8_emit_entry(v->queued[i]))
             break;
     return 0;
@@ -260,7 +260,7 @@ __noinline int v8_is_outside_frame(__u64 ip)
 __noinline int v8_place(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
     __u64 function, shared, at;
     __u32 check, index;
@@ -270,13 +270,13 @@ __noinline int v8_place(void)
         return 0;
     at = scratch->walk.r.fp + v->layout.frame_function;
     /* For the leaf, what is not pushed yet is of an earlier function. */
-    if ((scratch->walk.interrupted && scratch->walk.r.sp > at) || python_read(v->words, 16, at))
+    if ((scratch->walk.interrupted && scratch->walk.r.sp > at) || interpreter_read(v->words, 16, at))
         return 0;
     function = v->words[0];
     type = v8_type(v->words[1]);
     if (type < v->layout.context_first || type > v->layout.context_last || (function & V8_TAG_MASK) != V8_TAG)
         return 0;
-    if (python_read(&shared, 8, function - V8_TAG + v->layout.function_shared))
+    if (interpreter_read(&shared, 8, function - V8_TAG + v->layout.function_shared))
         return 0;
     check = v8_check(shared);
     if (check == 1)
@@ -284,10 +284,10 @@ __noinline int v8_place(void)
     index = scratch->walk.frames;
     if (scratch->walk.interrupted &&
         (scratch->walk.object != UNWIND_MAPPING_NO_CODE || v8_is_outside_frame(scratch->walk.r.ip)))
-        index |= PYTHON_PLACED_CALLER;
+        index |= INTERPRETER_ENTRY_CALLER;
     if (check)
         v8_queue_emission(v, p->entries, shared, check);
-    python_put(p, shared, index, check);
+    interpreter_put(p, shared, index, check);
     return 0;
 }
 
@@ -311,16 +311,16 @@ __noinline int unwind_frame_placed(void)
 static __always_inline void v8_begin(struct unwind_scratch *scratch, const struct unwind_process *process,
                                      struct task_struct *task, __u64 id, __u64 time_ns)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     struct v8_scratch *v = v8_scratch_get();
 
     if (!p || !v)
         return;
     p->entries = p->states = 0;
-    p->flags = PYTHON_PLACED;
+    p->flags = INTERPRETER_TAIL_PLACED;
     p->kind = INTERPRETER_V8;
-    p->end = PYTHON_END_WHOLE;
-    python_begin(p, task, id, time_ns, RECORD_V8_CODE);
+    p->end = INTERPRETER_END_WHOLE;
+    interpreter_begin_codes(p, task, id, time_ns, RECORD_V8_CODE);
     v->layout = process->interpreters.v8;
     v->source_bytes = v->queued_count = 0;
     scratch->walk.interpreted = scratch->walk.places = 1;

@@ -5,7 +5,7 @@
  * number of steps. */
 #pragma once
 
-#include "probes/interpreter/python.bpf.h"
+#include "probes/interpreter/interpreter.bpf.h"
 
 #define V8_TEXT_BYTES   1024 /* of one string: the maximum */
 #define V8_PIECES       8    /* pending, behind those before them */
@@ -29,8 +29,8 @@ struct v8_scratch {
     __u64 located, located_length;
     __u64 left, counted; /* of the source: bytes left to count in; words of the chunk already counted */
     __u32 queued_count;
-    __u16 queued[PYTHON_MAX_EMITTED]; /* entries whose functions' records are to be emitted */
-    __u32 source_bytes;               /* of this sample, in which lines were counted */
+    __u16 queued[EMITTED_CODES_PER_SAMPLE]; /* entries whose functions' records are to be emitted */
+    __u32 source_bytes;                     /* of this sample, in which lines were counted */
     __u32 newlines, returns, separators;
     __u8 text[2 * V8_TEXT_BYTES];
     __u64 chunk[V8_CHUNK_BYTES / 8];
@@ -57,8 +57,8 @@ __noinline int v8_type(__u64 object)
     __u64 map;
     __u16 type;
 
-    if (!v || (object & V8_TAG_MASK) != V8_TAG || python_read(&map, 8, object - V8_TAG) ||
-        (map & V8_TAG_MASK) != V8_TAG || python_read(&type, 2, map - V8_TAG + v->layout.map_type))
+    if (!v || (object & V8_TAG_MASK) != V8_TAG || interpreter_read(&map, 8, object - V8_TAG) ||
+        (map & V8_TAG_MASK) != V8_TAG || interpreter_read(&type, 2, map - V8_TAG + v->layout.map_type))
         return -1;
     return type;
 }
@@ -107,9 +107,9 @@ static __always_inline int v8_cons(struct v8_scratch *v, __u64 address)
     __u64 first, second;
     __u32 length;
 
-    if (v->pieces > V8_PIECES - 2 || python_read(&first, 8, address + v->layout.cons_first) ||
-        python_read(&second, 8, address + v->layout.cons_second) ||
-        python_read(&length, 4, second - V8_TAG + v->layout.string_length))
+    if (v->pieces > V8_PIECES - 2 || interpreter_read(&first, 8, address + v->layout.cons_first) ||
+        interpreter_read(&second, 8, address + v->layout.cons_second) ||
+        interpreter_read(&length, 4, second - V8_TAG + v->layout.string_length))
         return -1;
     if (length)
         v8_push(v, second);
@@ -121,8 +121,8 @@ static __always_inline int v8_part(struct v8_scratch *v, __u64 address, __u32 le
 {
     __u64 offset, parent;
 
-    if (v->is_part || v->pieces > V8_PIECES - 1 || python_read(&parent, 8, address + v->layout.sliced_parent) ||
-        python_read(&offset, 8, address + v->layout.sliced_offset))
+    if (v->is_part || v->pieces > V8_PIECES - 1 || interpreter_read(&parent, 8, address + v->layout.sliced_parent) ||
+        interpreter_read(&offset, 8, address + v->layout.sliced_offset))
         return -1;
     v->skip = offset >> 32;
     v->take = length;
@@ -145,7 +145,7 @@ __noinline int v8_piece(void)
     address = v->piece[v->pieces & (V8_PIECES - 1)];
     type = v8_type(address);
     address -= V8_TAG;
-    if (type < 0 || type & v->layout.not_string || python_read(&length, 4, address + v->layout.string_length))
+    if (type < 0 || type & v->layout.not_string || interpreter_read(&length, 4, address + v->layout.string_length))
         return -1;
     width = type & V8_ONE_BYTE ? 1 : 2;
     switch (type & V8_REPRESENTATION) {
@@ -154,7 +154,7 @@ __noinline int v8_piece(void)
     case V8_SLICED:
         return v8_part(v, address, length);
     case V8_THIN:
-        if (python_read(&data, 8, address + v->layout.thin_actual))
+        if (interpreter_read(&data, 8, address + v->layout.thin_actual))
             return -1;
         v8_push(v, data);
         return 0;
@@ -162,7 +162,7 @@ __noinline int v8_piece(void)
         data = address + v->layout.string_chars;
         break;
     case V8_EXTERNAL:
-        if (type & V8_UNCACHED || python_read(&data, 8, address + v->layout.external_data))
+        if (type & V8_UNCACHED || interpreter_read(&data, 8, address + v->layout.external_data))
             return -1;
         break;
     default:

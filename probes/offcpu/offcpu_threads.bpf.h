@@ -21,17 +21,17 @@ struct bpf_iter__task {
     struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task,
-                                                      __u64 now)
+static __always_inline struct stack_record *stack_begin(struct unwind_scratch *scratch, struct task_struct *task,
+                                                        __u64 now)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     unwind_walk_clear(&scratch->walk);
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = RECORD_OFF_CPU_STACK;
     s->h.time_ns = now;
     s->h.pid = BPF_CORE_READ(task, tgid);
     s->h.tid = BPF_CORE_READ(task, pid);
-    s->flags = CPU_SAMPLE_LEAF_IN_KERNEL;
+    s->flags = STACK_RECORD_LEAF_IN_KERNEL;
     s->cpu = bpf_get_smp_processor_id();
     s->cgroup_id = cgroup_id(cgroup_of(task));
     BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
@@ -41,13 +41,13 @@ static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scr
 /* Takes the kernel stack of a thread that is not running; false: it has started to run. */
 static __always_inline bool stack_take_kernel(struct unwind_scratch *scratch, struct task_struct *task)
 {
-    struct cpu_sample *s = sample_of(scratch);
-    long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+    struct stack_record *s = stack_record_of(scratch);
+    long bytes = bpf_get_task_stack(task, scratch->data, STACK_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes <= 0 || bytes > STACK_MAX_KERNEL_FRAMES * 8)
         return false;
     s->kernel_frames = (__u64)bytes / 8;
-    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
-        s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+    if (bytes == STACK_MAX_KERNEL_FRAMES * 8)
+        s->flags |= STACK_RECORD_KERNEL_TRUNCATED;
     scratch->walk.base = s->kernel_frames;
     return true;
 }

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "probes/context/sample_context.bpf.h"
-#include "probes/interpreter/python.bpf.h"
+#include "probes/interpreter/interpreter.bpf.h"
 
-#define HASH_WORDS       (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
+#define HASH_WORDS       (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES)
 #define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
 
 /* Hashes the first words of data[]. Never 0. */
@@ -24,10 +24,10 @@ __noinline __u64 hash_stack(__u32 words)
 /* Adds the interpreter's frames, which native frames do not distinguish. */
 __noinline __u64 hash_interpreted(__u64 hash)
 {
-    struct python_scratch *p = python_scratch_get();
+    struct interpreter_scratch *p = interpreter_scratch_get();
     if (!p)
         return hash;
-    for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
+    for (__u32 i = 0; i < INTERPRETER_MAX_ENTRIES && i < p->entries; i++) {
         hash = hash_mix(hash, p->entry[i].code);
         hash = hash_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
     }
@@ -58,7 +58,7 @@ __noinline __u64 hash_labels(__u64 hash, __u32 count)
 }
 
 /* 0: the stack is incomplete until user space finishes it. */
-static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct cpu_sample *s)
+static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct stack_record *s)
 {
     __u64 hash;
     if (end_is_resumable(s->user_end))
@@ -66,7 +66,7 @@ static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const
     hash = hash_stack(s->kernel_frames + s->user_frames);
     if (scratch->walk.interpreted)
         hash = hash_interpreted(hash);
-    if (s->flags & CPU_SAMPLE_LINKED)
+    if (s->flags & STACK_RECORD_LINKED)
         hash = hash_ids(hash);
     return s->labels ? hash_labels(hash, s->labels) : hash;
 }

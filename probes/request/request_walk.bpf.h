@@ -75,7 +75,7 @@ static __always_inline bool stack_keep(struct unwind_scratch *scratch, __u64 nam
 static __always_inline bool stack_send(struct unwind_scratch *scratch, struct request_walk_share *share,
                                        struct task_struct *task, int end, __u64 now)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     __u64 id = bpf_get_current_pid_tgid(), size;
     if (share->window != now >> WINDOW_SHIFT) {
         share->window = now >> WINDOW_SHIFT;

@@ -63,7 +63,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
         window->bytes = 0;
 }
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 #include "probes/unwind/unwind_step.h"
 #include "probes/unwind/unwind_tables.bpf.h"
 
@@ -78,9 +78,9 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 /* An including program may define smaller limits. */
 #ifndef UNWIND_MAX_FRAMES
-#define UNWIND_MAX_FRAMES    CPU_MAX_USER_FRAMES
-#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
-#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#define UNWIND_MAX_FRAMES    STACK_MAX_USER_FRAMES
+#define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
+#define UNWIND_COPY_BYTES    STACK_COPY_BYTES
 #endif
 
 /* For what follows the stack. */
@@ -95,7 +95,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_COPY_PAGE  4096
 /* The kernel's frame on a signal stack, mainly the vector registers: 11 KiB with AMX. */
 #define UNWIND_SIGNAL_FRAME_BYTES 12288
-#define UNWIND_HEADER_WORDS       (sizeof(struct cpu_sample) / 8)
+#define UNWIND_HEADER_WORDS       (sizeof(struct stack_record) / 8)
 
 struct unwind_walk {
     struct unwind_registers r;
@@ -122,7 +122,7 @@ struct unwind_walk {
     __u8 interrupted;           /* r.ip is exact */
     __u8 by_fp; /* the frame below was left by its frame pointer or (UNWIND_BY_RUNTIME) by its runtime's metadata */
     __u8 in_interpreter; /* the walk has passed the interpreter's code */
-    __u8 interpreted;    /* the interpreter's frames of this sample are known (python.bpf.h) */
+    __u8 interpreted;    /* the interpreter's frames of this sample are known (interpreter.bpf.h) */
     __u8 places;         /* frames left by their frame pointer are examined (v8.bpf.h) */
     __u8 walks_code; /* the process's JIT code keeps no frame pointers: without its layout (hotspot.bpf.h) the walk ends
                         there */
@@ -177,154 +177,9 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
     return bpf_map_lookup_elem(&unwind_scratch, &cpu);
 }
 
-/* Searches are branchless: the verifier would follow both paths of each branch, and loading would take ten times as
- * long. For the same reason an index may point past a table's end, within the value that contains it; what is read
- * there is ignored. */
-
-/* 1 if value <= limit, else 0. Both below 2^63. */
-static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
-{
-    __u64 difference = value - limit - 1;
-
-    UNWIND_SAME_REGISTER(difference);
-    difference >>= 63;
-    UNWIND_SAME_REGISTER(difference);
-    return difference;
-}
-
-/* The last i < count with table[first + i] <= wanted; 0 if there is none. `mask` + 1: a power of two of elements of
- * `table` that lie within one value, to satisfy the verifier. `zero`: a 0 unknown to the verifier. */
-#define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                                         \
-    ({                                                                                                                 \
-        __u64 search_i_ = zero;                                                                                        \
-        _Pragma("unroll") for (__u64 search_step_ = ((mask) + 1) / 2; search_step_ > 0; search_step_ /= 2)             \
-        {                                                                                                              \
-            __u64 search_next_ = search_i_ + search_step_;                                                             \
-            __u64 search_at_ = (search_next_ + (first)) & (mask);                                                      \
-                                                                                                                       \
-            UNWIND_SAME_REGISTER(search_at_);                                                                          \
-            search_i_ += search_step_ * (unwind_at_most(search_next_ + 1, count) &                                     \
-                                         unwind_at_most((table)[search_at_ & (mask)], wanted));                        \
-        }                                                                                                              \
-        search_i_;                                                                                                     \
-    })
-
-static __always_inline int unwind_no_mapping(struct unwind_walk *w, const struct unwind_process *process)
-{
-    w->end = 0; /* contains no address */
-    w->is_in_flux = bpf_ktime_get_ns() - process->put_ns < UNWIND_FLUX_NS;
-    return UNWIND_END_NO_MAPPING;
-}
-
-/* Finds the executable mapping that contains `address` and stores it in the walk. 0, or the reason of failure (enum
- * unwind_end). */
-__noinline int unwind_find_mapping(__u64 address)
-{
-    struct unwind_scratch *scratch = unwind_scratch_get();
-    struct unwind_chunk_mapping *mapping;
-    struct unwind_chunk_key key = {};
-    struct unwind_process *process;
-    struct unwind_chunk *chunk;
-    struct unwind_walk *w;
-    __u64 i, count;
-
-    if (!scratch)
-        return UNWIND_END_NO_PROCESS;
-    w = &scratch->walk;
-    key.pid = w->pid;
-    process = bpf_map_lookup_elem(&unwind_processes, &key.pid);
-    if (!process)
-        return UNWIND_END_NO_PROCESS;
-    w->walks_code = process->interpreters.runtime == INTERPRETER_HOTSPOT;
-    key.generation = process->generation;
-    count = process->chunks;
-    i = UNWIND_SEARCH(process->starts, 0, UNWIND_PROCESS_CHUNKS - 1, count, address, w->zero);
-    key.chunk = i;
-    chunk = bpf_map_lookup_elem(&unwind_chunks, &key);
-    if (!chunk)
-        return UNWIND_END_NO_PROCESS;
-    count = chunk->count;
-    i = UNWIND_SEARCH(chunk->starts, 0, 63, count, address, w->zero);
-    UNWIND_SAME_REGISTER(i);
-    if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
-        return unwind_no_mapping(w, process);
-    mapping = &chunk->mappings[i];
-    w->start = chunk->starts[i];
-    w->end = w->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
-    w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
-    w->object = mapping->object;
-    w->serial = mapping->serial;
-    w->in_interpreter |= w->start == w->interpreter_start;
-    if (address < w->start || address >= w->end)
-        return unwind_no_mapping(w, process);
-    return 0;
-}
-
-/* Finds the rule for a file offset of an object and stores it in the walk. 0, or the reason of failure (enum
- * unwind_end). */
-__noinline int unwind_find_rule(__u32 object, __u32 offset)
-{
-    struct unwind_scratch *scratch = unwind_scratch_get();
-    struct unwind_object_header *header;
-    struct unwind_page *page = NULL;
-    struct unwind_rule_page *rules;
-    __u32 key, low, high, pages, distance, rule;
-    __u64 i, count;
-    void *values;
-
-    if (!scratch)
-        return UNWIND_END_NO_TABLE;
-    key = object;
-    values = bpf_map_lookup_elem(&unwind_objects, &key);
-    if (!values)
-        return UNWIND_END_NO_TABLE;
-    key = 0;
-    header = bpf_map_lookup_elem(values, &key);
-    if (!header)
-        return UNWIND_END_NO_TABLE;
-    pages = header->pages;
-    count = header->index_count;
-    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count, offset,
-                      scratch->walk.zero);
-    low = i << (header->index_shift & 31);
-    high = (i + 1) << (header->index_shift & 31);
-    if (high > pages)
-        high = pages;
-    for (int n = 0; n < 16; n++) {
-        __u32 middle = (low + high) / 2;
-
-        if (low + 1 >= high)
-            break;
-        key = 1 + middle;
-        page = bpf_map_lookup_elem(values, &key);
-        if (!page)
-            return UNWIND_END_NO_TABLE;
-        if (page->base <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    key = 1 + low;
-    page = bpf_map_lookup_elem(values, &key);
-    if (!page || low >= pages || page->base > offset)
-        return UNWIND_END_NO_CFI;
-    distance = offset - page->base;
-    count = page->rows;
-    i = UNWIND_SEARCH(page->distance, 0, 127, count, distance, scratch->walk.zero);
-    UNWIND_SAME_REGISTER(i);
-    if (i >= UNWIND_PAGE_ROWS)
-        return UNWIND_END_NO_CFI;
-    rule = page->rule[i];
-    key = 1 + pages + rule / UNWIND_RULES_A_PAGE;
-    rules = bpf_map_lookup_elem(values, &key);
-    if (!rules)
-        return UNWIND_END_NO_TABLE;
-    scratch->walk.rule = rules->rules[rule % UNWIND_RULES_A_PAGE];
-    return 0;
-}
-
 #include "probes/unwind/go_stacks.bpf.h"
 #include "probes/unwind/unwind_leaving.bpf.h"
+#include "probes/unwind/unwind_search.bpf.h"
 
 #ifdef UNWIND_RUNTIME
 /* The rest of unwind_frame, separate to limit the depth of the BPF stack: steps through JIT code, and out of a frame
@@ -340,6 +195,98 @@ int unwind_frame_placed(void);
 int unwind_pass_marks(__u64 low, __u64 high);
 #endif
 
+/* Finds the mapping that contains `address`, unless it is the one found last. 0, or the reason of failure (enum
+ * unwind_end). */
+static __always_inline int unwind_enter_mapping(const struct unwind_walk *w, __u64 address)
+{
+    return address < w->start || address >= w->end ? unwind_find_mapping(address) : 0;
+}
+
+/* Appends the current frame to data[]. False: it does not fit. */
+static __always_inline bool unwind_record_frame(struct unwind_scratch *scratch)
+{
+    struct unwind_walk *w = &scratch->walk;
+    __u64 index = (__u64)w->base + w->frames;
+
+    UNWIND_SAME_REGISTER(index);
+    if (index >= UNWIND_DATA_WORDS)
+        return false;
+    scratch->data[index] = w->interrupted ? w->r.ip | FRAME_EXACT : w->r.ip;
+    w->frames++;
+    return true;
+}
+
+/* Finds the rule for a file offset of the current mapping's object, in the cache if it was used recently. 0, or the
+ * reason of failure (enum unwind_end). */
+static __always_inline int unwind_find_cached_rule(const struct unwind_walk *w, __u32 offset, struct unwind_rule *ret)
+{
+    __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
+    struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &entry);
+    int end;
+
+    if (!cached)
+        return UNWIND_END_UNSUPPORTED;
+    if (cached->serial == w->serial && cached->offset == offset) {
+        *ret = cached->rule;
+        return 0;
+    }
+    end = unwind_find_rule(w->object, offset);
+    if (end)
+        return end;
+    *ret = w->rule;
+    cached->serial = w->serial;
+    cached->offset = offset;
+    cached->rule = *ret;
+    return 0;
+}
+
+/* Steps `r` out of the code at `address`, in the current mapping, by its unwind table: UNWIND_STEP_*, or an enum
+ * unwind_end. */
+static __always_inline int unwind_step_by_table(struct unwind_walk *w, struct unwind_registers *r, __u64 address)
+{
+    struct unwind_rule rule;
+    int end = unwind_find_cached_rule(w, address - w->start + w->file_offset, &rule);
+
+    if (end)
+        return end;
+    if (rule.cfa == UNWIND_CFA_GOROUTINE)
+        unwind_find_goroutine();
+    return unwind_step(&rule, r, w->interrupted, &w->window);
+}
+
+/* Likewise, for any code in the current mapping except a known runtime's JIT code. UNWIND_END_NO_CFI: only the frame
+ * pointer may lead on. */
+static __always_inline int unwind_step_mapped(struct unwind_walk *w, struct unwind_registers *r, __u64 address)
+{
+    if (w->object == UNWIND_MAPPING_NO_TABLE_YET)
+        return UNWIND_END_NO_TABLE;
+    if (w->object != UNWIND_MAPPING_NO_CODE)
+        return unwind_step_by_table(w, r, address);
+    if (w->walks_code)
+        return UNWIND_END_UNSUPPORTED;
+    return w->interrupted || w->by_fp ? UNWIND_END_NO_CFI : unwind_step_leaving(r);
+}
+
+/* Makes the caller `r` the current frame. `step`: UNWIND_STEP_*. */
+static __always_inline int unwind_enter_caller(struct unwind_walk *w, const struct unwind_registers *r, int step,
+                                               int by_fp)
+{
+#ifdef UNWIND_MARKS
+    if (w->mark && r->sp > w->mark)
+        unwind_pass_marks(w->r.sp, r->sp);
+#endif
+#ifdef UNWIND_RUNTIME
+    if (w->places && by_fp) {
+        w->next = *r;
+        return UNWIND_AT_PLACE;
+    }
+#endif
+    w->r = *r;
+    w->interrupted = step == UNWIND_STEP_INTERRUPTED;
+    w->by_fp = by_fp;
+    return UNWIND_GO_ON;
+}
+
 /* Records the current frame and steps to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end). Leaves the
  * step through a runtime's JIT code to unwind_frame_runtime (UNWIND_AT_RUNTIME), and out of a frame that may be an
  * interpreter's to unwind_frame_placed (UNWIND_AT_PLACE). */
@@ -348,7 +295,7 @@ __noinline int unwind_frame(void)
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct unwind_registers r;
     struct unwind_walk *w;
-    __u64 address, index;
+    __u64 address;
     int end, by_fp = 0;
     bool is_jit;
 
@@ -359,81 +306,24 @@ __noinline int unwind_frame(void)
         return UNWIND_END_TOO_DEEP;
     r = w->r;
     address = r.ip - !w->interrupted;
-
     is_jit = address - w->code_low < w->code_bytes;
-    if (is_jit) {
-        end = 0;
-    } else if (address < w->start || address >= w->end) {
-        end = unwind_find_mapping(address);
-        /* The address that a frame pointer led to is not code: it pointed to no frame, and the previous frame was the
-         * last. Unless the code was mapped just now. */
-        if (end == UNWIND_END_NO_MAPPING && w->by_fp && !w->is_in_flux)
-            return UNWIND_END_NO_CFI;
-    } else {
-        end = 0;
-    }
-    index = (__u64)w->base + w->frames;
-    UNWIND_SAME_REGISTER(index);
-    if (index >= UNWIND_DATA_WORDS)
+    end = is_jit ? 0 : unwind_enter_mapping(w, address);
+    /* The address that a frame pointer led to is not code: it pointed to no frame, and the previous frame was the
+     * last. Unless the code was mapped just now. */
+    if (end == UNWIND_END_NO_MAPPING && w->by_fp && !w->is_in_flux)
+        return UNWIND_END_NO_CFI;
+    if (!unwind_record_frame(scratch))
         return UNWIND_END_TOO_DEEP;
-    scratch->data[index] = w->interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
-    w->frames++;
     if (end)
         return end;
-
     if (is_jit)
         return UNWIND_AT_RUNTIME;
-    if (w->object == UNWIND_MAPPING_NO_TABLE_YET)
-        return UNWIND_END_NO_TABLE;
-    if (w->object == UNWIND_MAPPING_NO_CODE) {
-        end = w->walks_code                ? UNWIND_END_UNSUPPORTED
-              : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI
-                                           : unwind_step_leaving(&r);
-    } else {
-        __u32 offset = address - w->start + w->file_offset;
-        __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
-        struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &entry);
-        struct unwind_rule rule;
-
-        if (!cached)
-            return UNWIND_END_UNSUPPORTED;
-        if (cached->serial == w->serial && cached->offset == offset) {
-            rule = cached->rule;
-            end = 0;
-        } else {
-            end = unwind_find_rule(w->object, offset);
-            if (end == 0) {
-                rule = w->rule;
-                cached->serial = w->serial;
-                cached->offset = offset;
-                cached->rule = rule;
-            }
-        }
-        if (end == 0 && rule.cfa == UNWIND_CFA_GOROUTINE)
-            unwind_find_goroutine();
-        if (end == 0)
-            end = unwind_step(&rule, &r, w->interrupted, &w->window);
-    }
+    end = unwind_step_mapped(w, &r, address);
     if (end == UNWIND_END_NO_CFI) {
         end = unwind_step_fp(&r, w->by_fp == 1, &w->window);
         by_fp = 1;
     }
-    if (end >= 0)
-        return end;
-#ifdef UNWIND_MARKS
-    if (w->mark && r.sp > w->mark)
-        unwind_pass_marks(w->r.sp, r.sp);
-#endif
-#ifdef UNWIND_RUNTIME
-    if (w->places && by_fp) {
-        w->next = r;
-        return UNWIND_AT_PLACE;
-    }
-#endif
-    w->r = r;
-    w->interrupted = end == UNWIND_STEP_INTERRUPTED;
-    w->by_fp = by_fp;
-    return UNWIND_GO_ON;
+    return end >= 0 ? end : unwind_enter_caller(w, &r, end, by_fp);
 }
 
 #include "probes/unwind/unwind_copy.bpf.h"

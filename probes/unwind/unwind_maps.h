@@ -7,6 +7,7 @@
 
 #include "probes/go_stacks.h"
 #include "probes/hotspot.h"
+#include "probes/interpreter/interpreter.h"
 #include "probes/python.h"
 #include "probes/v8.h"
 

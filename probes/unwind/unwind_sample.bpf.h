@@ -1,4 +1,4 @@
-/* The start of a user stack walk (a task's user registers), and its result in a record (struct cpu_sample, in the
+/* The start of a user stack walk (a task's user registers), and its result in a record (struct stack_record, in the
  * CPU's scratch memory). Shared by the programs that unwind: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
 #pragma once
 
@@ -80,20 +80,20 @@ static __always_inline bool end_is_resumable(int end)
     return end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE || end == UNWIND_END_NO_MAPPING;
 }
 
-static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scratch)
+static __always_inline struct stack_record *stack_record_of(struct unwind_scratch *scratch)
 {
-    return (struct cpu_sample *)scratch->header;
+    return (struct stack_record *)scratch->header;
 }
 
 /* Takes the kernel stack of the current context. */
 static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scratch)
 {
-    long bytes = bpf_get_stack(ctx, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+    long bytes = bpf_get_stack(ctx, scratch->data, STACK_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes <= 0 || bytes > STACK_MAX_KERNEL_FRAMES * 8)
         return;
-    sample_of(scratch)->kernel_frames = (__u64)bytes / 8;
-    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
-        sample_of(scratch)->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+    stack_record_of(scratch)->kernel_frames = (__u64)bytes / 8;
+    if (bytes == STACK_MAX_KERNEL_FRAMES * 8)
+        stack_record_of(scratch)->flags |= STACK_RECORD_KERNEL_TRUNCATED;
 }
 
 #if defined(__TARGET_ARCH_x86)
@@ -105,11 +105,12 @@ static __always_inline void sample_retpoline_caller(const struct user_registers 
 {
     __u64 words[2];
 
-    if (sample_of(scratch)->kernel_frames != 1 || bpf_probe_read_kernel(words, sizeof(words), (const void *)at->sp) ||
+    if (stack_record_of(scratch)->kernel_frames != 1 ||
+        bpf_probe_read_kernel(words, sizeof(words), (const void *)at->sp) ||
         (words[0] != at->ip - 1 && words[0] != at->ip - 7))
         return;
     scratch->data[1] = words[1];
-    sample_of(scratch)->kernel_frames = 2;
+    stack_record_of(scratch)->kernel_frames = 2;
 }
 #else
 static __always_inline void sample_retpoline_caller(const struct user_registers *at, struct unwind_scratch *scratch)
@@ -127,7 +128,7 @@ static __always_inline void copy_stack(struct task_struct *task)
 /* Writes the walk's result to the record. */
 static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int end)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
 
     s->user_end = end;
     s->user_frames = scratch->walk.frames;
@@ -135,22 +136,22 @@ static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int 
     if (s->stack_bytes)
         s->stack_skipped_words = scratch->walk.stack_skipped / 8;
     if (scratch->walk.second_bytes)
-        s->flags |= CPU_SAMPLE_SECOND_STACK;
+        s->flags |= STACK_RECORD_SECOND_STACK;
     s->stop_ip = scratch->walk.r.ip;
     s->stop_sp = scratch->walk.r.sp;
     s->stop_fp = scratch->walk.r.fp;
     s->stop_lr = scratch->walk.r.lr;
     s->stop_bx = scratch->walk.r.bx;
     if (scratch->walk.interrupted)
-        s->flags |= CPU_SAMPLE_STOP_INTERRUPTED;
+        s->flags |= STACK_RECORD_STOP_INTERRUPTED;
     if (scratch->walk.by_fp)
-        s->flags |= CPU_SAMPLE_STOP_BY_FP;
+        s->flags |= STACK_RECORD_STOP_BY_FP;
 }
 
 /* Appends the leaf's registers to a copied stack if necessary; returns the size of the record. */
 static __always_inline __u64 sample_finish(struct unwind_scratch *scratch)
 {
-    struct cpu_sample *s = sample_of(scratch);
+    struct stack_record *s = stack_record_of(scratch);
     __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes +
                  scratch->walk.second_bytes;
 
@@ -159,7 +160,7 @@ static __always_inline __u64 sample_finish(struct unwind_scratch *scratch)
         __u64 leaf_bytes = unwind_copy_leaf(scratch);
 
         if (leaf_bytes)
-            s->flags |= CPU_SAMPLE_REGISTERS;
+            s->flags |= STACK_RECORD_REGISTERS;
         size += leaf_bytes;
     }
 #endif

@@ -13,7 +13,7 @@
  * UNWIND_PREFETCH(context, cfa); and the instruction set of the unwound program: UNWIND_ARM64, else x86-64. */
 #pragma once
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 #include "probes/unwind/unwind.h"
 
 /* Results of a step; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are unchanged. */

@@ -100,7 +100,7 @@ static void add_ancestors(struct watched_processes *w, uint32_t pid)
 static void add_followed(struct watched_processes *w)
 {
     uint32_t pid = 0;
-    for (int i = 0; i < CPU_MAX_FOLLOWED && task_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
+    for (int i = 0; i < FILTER_MAX_FOLLOWED && task_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
         add_process(w, pid, true);
 }
 

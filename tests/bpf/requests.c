@@ -173,7 +173,7 @@ static size_t name_user_frames(void *context, const struct request_record *recor
     for (; n < w->user_frames && n < max; n++) {
         const char *name = "", *nearest = NULL;
         for (size_t i = 0; i < array_size(functions); i++) {
-            const char *start = functions[i].start, *at = (const char *)(addresses[n] & ~CPU_FRAME_EXACT);
+            const char *start = functions[i].start, *at = (const char *)(addresses[n] & ~FRAME_EXACT);
             if (at > start && at < start + 2048 && (!nearest || start > nearest)) {
                 nearest = start;
                 name = functions[i].name;
@@ -199,7 +199,7 @@ void check(void)
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
         if (record->h.kind == RECORD_REQUEST_STACK) { /* no unwind table is loaded here */
             if (watch.apart_count < array_size(watch.apart))
-                watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
+                watch.apart[watch.apart_count++] = *(const struct stack_record *)record;
             continue;
         }
         assert_int_equal(record->h.kind, RECORD_REQUEST);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 
 #define PATIENCE_NS 60000000000ull
 #define KEPT_MAX    512
@@ -31,7 +31,7 @@ struct watch {
     size_t count;
     uint64_t bad;                      /* records that are not HTTP */
     struct request_record_stacks last; /* unparsed */
-    struct cpu_sample apart[8];        /* stack headers that arrived separately */
+    struct stack_record apart[8];      /* stack headers that arrived separately */
     size_t apart_count;
     uint64_t began_ns;
     struct losses before;

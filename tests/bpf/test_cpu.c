@@ -78,14 +78,14 @@ static void expect_faults(struct workload *child, struct watch w, bool (*check)(
 }
 
 /* User address `i` of a sample: the call site or the interrupted instruction. */
-static unsigned long user_address(const struct cpu_sample *s, size_t i)
+static unsigned long user_address(const struct stack_record *s, size_t i)
 {
     __u64 address = s->data[s->kernel_frames + i];
 
-    return address & CPU_FRAME_EXACT ? address & ~CPU_FRAME_EXACT : address - 1;
+    return address & FRAME_EXACT ? address & ~FRAME_EXACT : address - 1;
 }
 
-static size_t count_frames(const struct cpu_sample *s, enum frames_code code)
+static size_t count_frames(const struct stack_record *s, enum frames_code code)
 {
     size_t n = 0;
 
@@ -101,17 +101,17 @@ struct expectation {
 
 static bool check_any(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
 
     assert_int_equal(header->kind, RECORD_CPU_SAMPLE);
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
-    assert_int_equal(s->weight_ns, 1);
+    assert_int_equal(s->sample.value, 1);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
     assert_true(s->flags &
-                CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no kernel frames at a system call's tracepoint */
+                STACK_RECORD_LEAF_IN_KERNEL); /* older kernels give no kernel frames at a system call's tracepoint */
     return true;
 }
 
@@ -127,11 +127,11 @@ static void test_only_the_selected_process_is_sampled(void **state)
 
 static bool check_clock(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     assert_int_equal(header->kind, RECORD_CPU_SAMPLE);
     assert_int_equal(header->pid, *(const pid_t *)context);
-    assert_int_equal(s->weight_ns, 1000000000 / watch_defaults.sample_hz);
+    assert_int_equal(s->sample.value, 1000000000 / watch_defaults.sample_hz);
     return true;
 }
 
@@ -149,16 +149,16 @@ static void test_cpu_clock_yields_samples(void **state)
 
 static bool check_copied(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     (void)context;
     if (!workload_faulted(s))
         return false;
     assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
     assert_int_equal(s->user_frames, 1);
-    assert_int_equal(s->stop_ip, s->data[s->kernel_frames] & ~CPU_FRAME_EXACT);
-    assert_true(s->flags & CPU_SAMPLE_STOP_INTERRUPTED);
-    assert_in_range(s->stack_bytes, 50 * 72, CPU_STACK_COPY_BYTES);
+    assert_int_equal(s->stop_ip, s->data[s->kernel_frames] & ~FRAME_EXACT);
+    assert_true(s->flags & STACK_RECORD_STOP_INTERRUPTED);
+    assert_in_range(s->stack_bytes, 50 * 72, STACK_COPY_BYTES);
     return true;
 }
 
@@ -174,7 +174,7 @@ static void test_stack_is_copied_without_unwind_table(void **state)
 /* After the first copy: the address of the second, where a signal found the stack pointer. */
 static bool check_both_stacks(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     const __u64 *first = s->data + s->kernel_frames + s->user_frames;
     const size_t words = s->stack_bytes / 8;
 
@@ -182,7 +182,7 @@ static bool check_both_stacks(const struct record_header *header, void *context)
     if (!workload_faulted(s))
         return false;
     assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
-    assert_true(s->flags & CPU_SAMPLE_SECOND_STACK);
+    assert_true(s->flags & STACK_RECORD_SECOND_STACK);
     assert_int_equal(s->stack_skipped_words, 0);
     assert_false(first[words] - s->stop_sp < s->stack_bytes);
     assert_true(header->size_bytes > sizeof(*s) + 8 * (words + 64));
@@ -203,7 +203,7 @@ static void test_both_stacks_of_a_signal_are_copied(void **state)
 
 static bool check_deep(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
 
     if (!workload_faulted(s))
@@ -237,13 +237,13 @@ static void test_walk_900_frames_without_frame_pointers(void **state)
 
 static bool check_too_deep(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     (void)context;
     if (!workload_faulted(s))
         return false;
     assert_int_equal(s->user_end, UNWIND_END_TOO_DEEP);
-    assert_int_equal(s->user_frames, CPU_MAX_USER_FRAMES);
+    assert_int_equal(s->user_frames, STACK_MAX_USER_FRAMES);
     return true;
 }
 
@@ -257,12 +257,12 @@ static void test_too_deep_stack_is_marked(void **state)
 
 static bool check_below_system_call(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     (void)context;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
-    assert_true(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL && s->kernel_frames > 0 && s->user_frames > 2);
+    assert_true(s->flags & STACK_RECORD_LEAF_IN_KERNEL && s->kernel_frames > 0 && s->user_frames > 2);
     return true;
 }
 
@@ -284,7 +284,7 @@ static void test_user_stack_is_walked_during_a_system_call(void **state)
 
 static bool check_signal(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     size_t exact = 0;
 
     (void)context;
@@ -293,7 +293,7 @@ static bool check_signal(const struct record_header *header, void *context)
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
     for (size_t i = 1; i < s->user_frames; i++)
-        if (s->data[s->kernel_frames + i] & CPU_FRAME_EXACT) {
+        if (s->data[s->kernel_frames + i] & FRAME_EXACT) {
             exact++;
             assert_true(frames_code_contains(FRAMES_INTERRUPTED, user_address(s, i)));
         }
@@ -426,7 +426,7 @@ static void test_children_are_followed(void **state)
 
 static bool check_command(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     assert_string_equal(s->comm, context);
     return true;
@@ -470,7 +470,7 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
         usleep(20000);
         assert_int_equal(w.source->drain(w.self, w.batch), 0);
         if (batch_count(w.batch) > 0)
-            weight = ((const struct cpu_sample *)batch_get(w.batch, batch_count(w.batch) - 1))->weight_ns;
+            weight = ((const struct stack_record *)batch_get(w.batch, batch_count(w.batch) - 1))->sample.value;
         batch_clear(w.batch);
     }
     burner_kill(pid);
@@ -480,7 +480,7 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
 
 static bool check_on_cpu(const struct record_header *header, void *context)
 {
-    return ((const struct cpu_sample *)header)->cpu == *(const unsigned *)context;
+    return ((const struct stack_record *)header)->cpu == *(const unsigned *)context;
 }
 
 /* Offline and online again before the source reads the list of CPUs. */

@@ -193,14 +193,14 @@ struct observed {
 static void count_samples(struct watch *w, struct observed *observed)
 {
     for (size_t i = 0; i < batch_count(w->batch); i++) {
-        const struct cpu_sample *s = (const struct cpu_sample *)batch_get(w->batch, i);
-        unsigned long leaf = s->user_frames ? s->data[s->kernel_frames] & ~CPU_FRAME_EXACT : 0;
+        const struct stack_record *s = (const struct stack_record *)batch_get(w->batch, i);
+        unsigned long leaf = s->user_frames ? s->data[s->kernel_frames] & ~FRAME_EXACT : 0;
 
         if (s->h.kind == RECORD_PYTHON_CODE)
             continue;
         assert_int_equal(s->h.pid, observed->pid);
         observed->events++;
-        observed->weight += s->weight_ns;
+        observed->weight += s->sample.value;
         observed->with_kernel += s->kernel_frames > 0;
         if (observed->code && leaf - observed->code < CODE_BYTES)
             observed->leaf++;

@@ -84,10 +84,10 @@ static void *work(void *argument)
     return NULL;
 }
 
-static struct link_ids ids_of(const struct cpu_sample *s)
+static struct link_ids ids_of(const struct stack_record *s)
 {
     struct link_ids ids = links_none;
-    if (s->flags & CPU_SAMPLE_LINKED)
+    if (s->flags & STACK_RECORD_LINKED)
         memcpy(&ids, (const char *)s + s->h.size_bytes - sizeof(ids), sizeof(ids));
     return ids;
 }
@@ -95,7 +95,7 @@ static struct link_ids ids_of(const struct cpu_sample *s)
 /* A sample, or the stack of a wait, within a span has the span's ids. */
 static bool check_in_spans(const struct record_header *header, void *context)
 {
-    const struct link_ids ids = ids_of((const struct cpu_sample *)header);
+    const struct link_ids ids = ids_of((const struct stack_record *)header);
     struct worker *w = context;
     if ((header->kind != RECORD_CPU_SAMPLE && header->kind != RECORD_OFF_CPU_STACK) || header->tid != (uint32_t)w->tid)
         return false;
@@ -188,7 +188,7 @@ static bool count_linked(const struct record_header *header, void *context)
     struct linked *linked = context;
     if (header->tid != (uint32_t)linked->tid)
         return false;
-    linked->count += (((const struct cpu_sample *)header)->flags & CPU_SAMPLE_LINKED) != 0;
+    linked->count += (((const struct stack_record *)header)->flags & STACK_RECORD_LINKED) != 0;
     return true;
 }
 

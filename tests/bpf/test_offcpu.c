@@ -103,8 +103,8 @@ struct expectation {
     size_t stacks, waits;
     size_t naps; /* waits in one of the two places where a workload naps */
     uint64_t told_ns, weight_ns, of_ns;
-    int syscall;             /* of the waits with that stack; 0: none yet */
-    struct cpu_sample *last; /* that stack */
+    int syscall;               /* of the waits with that stack; 0: none yet */
+    struct stack_record *last; /* that stack */
 };
 
 static struct watch watch(pid_t pid, struct watch_options options, struct expectation *ret)
@@ -165,7 +165,7 @@ static bool check_naps(const struct record_header *header, void *context)
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
     if (header->kind == RECORD_OFF_CPU_STACK) {
-        const struct cpu_sample *s = (const struct cpu_sample *)header;
+        const struct stack_record *s = (const struct stack_record *)header;
         assert_true(s->kernel_frames > 0);
         e->stacks++;
         e->stack_ns = header->time_ns;
@@ -196,7 +196,7 @@ static void test_each_nap_is_recorded_once(void **state)
 }
 
 /* Ignores the time, the only difference between two records of one stack. */
-static bool is_same_stack(const struct cpu_sample *a, const struct cpu_sample *b)
+static bool is_same_stack(const struct stack_record *a, const struct stack_record *b)
 {
     return a->h.size_bytes == b->h.size_bytes && a->user_end == UNWIND_END_ENTRY && b->user_end == UNWIND_END_ENTRY &&
            a->kernel_frames == b->kernel_frames && memcmp(a->data, b->data, a->h.size_bytes - sizeof(*a)) == 0;
@@ -205,7 +205,7 @@ static bool is_same_stack(const struct cpu_sample *a, const struct cpu_sample *b
 static bool check_stacks(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
     if (header->kind == RECORD_OFF_CPU_STACK) {
         assert_false(e->last && is_same_stack(e->last, s));
@@ -341,11 +341,11 @@ struct waker_expectation {
     bool known; /* whether this kernel distinguishes interrupts from threads */
 };
 
-static void note_waker(struct waker_expectation *x, const struct cpu_sample *s)
+static void note_waker(struct waker_expectation *x, const struct stack_record *s)
 {
-    const pid_t waiter = (pid_t)(s->weight_ns >> 32);
+    const pid_t waiter = (pid_t)s->woken.pid;
     const size_t i = waiter != x->e.pid;
-    assert_int_equal((uint32_t)s->weight_ns, waiter); /* their only threads */
+    assert_int_equal(s->woken.tid, waiter); /* their only threads */
     assert_true(s->h.time_ns > x->last[i].time_ns);
     x->last[i].waiter = waiter;
     x->last[i].tid = s->h.tid;
@@ -360,7 +360,7 @@ static bool check_wakers(const struct record_header *header, void *context)
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct waker_expectation *x = context;
     if (header->kind == RECORD_OFF_CPU_WAKER)
-        note_waker(x, (const struct cpu_sample *)header);
+        note_waker(x, (const struct stack_record *)header);
     if (header->kind != RECORD_OFF_CPU)
         return false;
     check_wait(header, wait);
@@ -475,7 +475,7 @@ static bool find_unfinished(const struct record_header *header, void *context)
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
     if (header->kind == RECORD_OFF_CPU_STACK) {
-        const struct cpu_sample *s = (const struct cpu_sample *)header;
+        const struct stack_record *s = (const struct stack_record *)header;
         assert_int_equal(s->user_end, UNWIND_END_NOT_RUNNING);
         assert_int_equal(s->user_frames,
                          s->stack_bytes > 0); /* copied by sleeping_tasks.bpf.c, which has its own test */

@@ -25,13 +25,14 @@ struct expectation {
     uint32_t checks[FRAMES_A_RUN];
 };
 
-static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
+static const struct interpreter_tail *tail_of(const struct stack_record *s,
+                                              const struct interpreter_entry **ret_entries)
 {
-    const struct python_tail *tail = cpu_sample_python_tail(s);
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(s);
 
-    assert_true(s->flags & CPU_SAMPLE_INTERPRETED);
-    assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
-    *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
+    assert_true(s->flags & STACK_RECORD_INTERPRETED);
+    assert_true(tail->entries <= INTERPRETER_MAX_ENTRIES);
+    *ret_entries = (const struct interpreter_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
     return tail;
 }
 
@@ -56,7 +57,7 @@ static void expect_code(const struct python_code *c, struct expectation *e)
     fail_msg("a code object that there is not");
 }
 
-static void expect_frame(const struct python_entry *entry, int i, const struct expectation *e)
+static void expect_frame(const struct interpreter_entry *entry, int i, const struct expectation *e)
 {
     assert_int_equal(entry->code, (uintptr_t)&fake_codes[i]);
     assert_true(e->emitted[i]); /* emitted before the sample */
@@ -67,7 +68,7 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
  * state. */
 static bool is_checked_sample(const struct record_header *header, struct expectation *e)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     if (header->kind == RECORD_PYTHON_CODE) {
         expect_code((const struct python_code *)header, e);
@@ -79,10 +80,10 @@ static bool is_checked_sample(const struct record_header *header, struct expecta
 /* Every run, at the native frame that runs it. */
 static bool check_runs(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
     uint32_t at = 0, last = 0;
 
     if (!is_checked_sample(header, e))
@@ -90,52 +91,52 @@ static bool check_runs(const struct record_header *header, void *context)
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
     tail = tail_of(s, &entries);
-    assert_int_equal(tail->end, PYTHON_END_WHOLE);
+    assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
     assert_int_equal(tail->entries, e->runs * (FRAMES_A_RUN + 1));
     for (int run = 0; run < e->runs; run++) {
         for (int i = 0; i < FRAMES_A_RUN; i++, at++) {
             expect_frame(&entries[at], i, e);
             assert_int_equal(entries[at].instruction, offsetof(struct fake_code, instructions) + 2 * (size_t)i);
         }
-        assert_true(entries[at].code & PYTHON_MARK);
+        assert_true(entries[at].code & INTERPRETER_ENTRY_MARK);
         assert_in_range(entries[at].instruction, last + 1, s->user_frames);
         last = entries[at++].instruction;
-        assert_in_range(s->data[s->kernel_frames + last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+        assert_in_range(s->data[s->kernel_frames + last - 1] & ~FRAME_EXACT, (uintptr_t)__start_code_evaluate,
                         (uintptr_t)__stop_code_evaluate);
     }
     return true;
 }
 
 /* A mark found in the stack of an evaluator, further out than `*last`. */
-static void expect_own_mark(const struct python_entry *mark, const struct cpu_sample *s, uint32_t *last)
+static void expect_own_mark(const struct interpreter_entry *mark, const struct stack_record *s, uint32_t *last)
 {
-    assert_true(mark->code & PYTHON_MARK);
+    assert_true(mark->code & INTERPRETER_ENTRY_MARK);
     assert_in_range(mark->instruction, *last + 1, s->user_frames);
     *last = mark->instruction;
-    assert_in_range(s->data[s->kernel_frames + *last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+    assert_in_range(s->data[s->kernel_frames + *last - 1] & ~FRAME_EXACT, (uintptr_t)__start_code_evaluate,
                     (uintptr_t)__stop_code_evaluate);
 }
 
 /* Frames that have an evaluator each: marked as long as there are mark slots, then counted. */
 static bool check_objects(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
     const bool is_marked = e->flags & PYTHON_CFRAMES && e->corruption != UNEVEN;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
     uint32_t at = 0, last = 0;
 
     if (!is_checked_sample(header, e))
         return false;
     tail = tail_of(s, &entries);
     if (e->corruption == CIRCLE || e->corruption == NOWHERE) {
-        assert_int_equal(tail->end, e->corruption == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
+        assert_int_equal(tail->end, e->corruption == CIRCLE ? INTERPRETER_END_TOO_DEEP : INTERPRETER_END_BAD_READ);
         assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
         return true;
     }
-    assert_int_equal(tail->end, PYTHON_END_WHOLE);
-    assert_int_equal(tail->flags, is_marked ? 0 : PYTHON_COUNTED);
+    assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
+    assert_int_equal(tail->flags, is_marked ? 0 : INTERPRETER_TAIL_COUNTED);
     for (int run = 0; run < e->runs; run++) {
         const uint32_t last_instruction = (uint32_t)(e->flags & PYTHON_IN_WORDS ? 2 * (run - 1) : run - 1);
 
@@ -145,7 +146,7 @@ static bool check_objects(const struct record_header *header, void *context)
         at++;
         if (is_marked && run < PYTHON_MAX_OWN_MARKS)
             expect_own_mark(&entries[at++], s, &last);
-        else if (at < tail->entries && entries[at].code & PYTHON_MARK)
+        else if (at < tail->entries && entries[at].code & INTERPRETER_ENTRY_MARK)
             at++; /* from before the walk noticed that they do not match the frames */
     }
     assert_int_equal(at, tail->entries);
@@ -155,18 +156,18 @@ static bool check_objects(const struct record_header *header, void *context)
 /* Runs of the two interpreters alternate: each state's are recorded in order, and all are found. */
 static bool check_two_interpreters(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct expectation *e = context;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
-    bool found[CPU_MAX_USER_FRAMES + 1] = {false};
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
+    bool found[STACK_MAX_USER_FRAMES + 1] = {false};
     uint32_t at = 0, last = 0;
 
     if (!is_checked_sample(header, e))
         return false;
     tail = tail_of(s, &entries);
-    assert_int_equal(tail->end, PYTHON_END_WHOLE);
-    assert_int_equal(tail->flags, PYTHON_SEVERAL);
+    assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
+    assert_int_equal(tail->flags, INTERPRETER_TAIL_SEVERAL);
     assert_int_equal(tail->entries, e->runs * (FRAMES_A_RUN + 1));
     for (int run = 0; run < e->runs; run++) {
         for (int i = 0; i < FRAMES_A_RUN; i++)
@@ -188,41 +189,41 @@ static bool check_waiting_runs(const struct record_header *header, void *context
 static bool check_corrupted(const struct record_header *header, void *context)
 {
     struct expectation *e = context;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
 
-    if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
+    if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct stack_record *)header))
         return false;
     if (e->corruption == NO_THREAD) {
-        assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
+        assert_false(((const struct stack_record *)header)->flags & STACK_RECORD_INTERPRETED);
         return true;
     }
-    tail = tail_of((const struct cpu_sample *)header, &entries);
+    tail = tail_of((const struct stack_record *)header, &entries);
     assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
     switch (e->corruption) {
     case CIRCLE:
-        assert_int_equal(tail->end, PYTHON_END_TOO_DEEP);
-        assert_in_range(tail->entries, PYTHON_MAX_ENTRIES - 1, PYTHON_MAX_ENTRIES);
+        assert_int_equal(tail->end, INTERPRETER_END_TOO_DEEP);
+        assert_in_range(tail->entries, INTERPRETER_MAX_ENTRIES - 1, INTERPRETER_MAX_ENTRIES);
         break;
     case NOWHERE:
-        assert_int_equal(tail->end, PYTHON_END_BAD_READ);
+        assert_int_equal(tail->end, INTERPRETER_END_BAD_READ);
         assert_int_equal(tail->entries, 2);
         break;
     case ENDS_TOO_EARLY:
-        assert_int_equal(tail->end, PYTHON_END_TORN);
+        assert_int_equal(tail->end, INTERPRETER_END_TORN);
         assert_int_equal(tail->entries, 3);
         break;
     case UNLIKE:
-        assert_int_equal(tail->end, PYTHON_END_TORN);
+        assert_int_equal(tail->end, INTERPRETER_END_TORN);
         assert_int_equal(tail->entries, 4);
         break;
     case NOT_ON_THE_STACK: /* then no native frame runs it */
-        assert_int_equal(tail->end, PYTHON_END_WHOLE);
+        assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
         assert_int_equal(tail->entries, 4);
         assert_int_equal(entries[3].instruction, 0);
         break;
     default:
-        assert_int_equal(tail->end, PYTHON_END_WHOLE);
+        assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
         assert_int_equal(entries[1].check, 0);
         assert_int_equal(tail->entries, 4);
     }

@@ -34,14 +34,14 @@ struct tally {
 
 static bool add_sample(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct tally *tally = context;
 
     for (size_t i = 0; i < tally->count; i++)
         if (header->pid == (uint32_t)tally->process[i].pid) {
-            assert_int_equal(s->weight_ns, NS_PER_SECOND / tally->process[i].hz);
+            assert_int_equal(s->sample.value, NS_PER_SECOND / tally->process[i].hz);
             tally->process[i].samples++;
-            tally->process[i].weight_ns += s->weight_ns;
+            tally->process[i].weight_ns += s->sample.value;
             return true;
         }
     return false;

@@ -48,12 +48,12 @@ struct tally {
 
 static bool add_sample(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     struct tally *tally = context;
 
     for (size_t i = 0; i < tally->count; i++)
         if (header->pid == (uint32_t)tally->process[i].pid) {
-            assert_int_equal(s->weight_ns, tally->process[i].weight);
+            assert_int_equal(s->sample.value, tally->process[i].weight);
             tally->process[i].samples++;
         }
     return true;
@@ -294,7 +294,7 @@ static void test_shedding_halves_the_rule_rates(void **state)
         assert_int_equal(w.source->drain(w.self, w.batch), 0);
         for (size_t k = 0; k < batch_count(w.batch); k++)
             if (batch_get(w.batch, k)->pid == (uint32_t)pid)
-                weight = ((const struct cpu_sample *)batch_get(w.batch, k))->weight_ns;
+                weight = ((const struct stack_record *)batch_get(w.batch, k))->sample.value;
         batch_clear(w.batch);
     }
     assert_int_equal(weight, 2 * NS_PER_SECOND / 100);

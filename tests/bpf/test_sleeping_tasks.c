@@ -90,7 +90,7 @@ static double copies_by_result(const struct watch *w, const char *result)
 
 static bool is_copy(const struct record_header *header)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     return header->kind == RECORD_OFF_CPU_STACK && s->user_end == UNWIND_END_NOT_RUNNING && s->stack_bytes > 0;
 }
 
@@ -114,8 +114,8 @@ struct seen {
 
 static bool check_copy(const struct record_header *header, void *context)
 {
-    static char memory[CPU_STACK_COPY_BYTES];
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    static char memory[STACK_COPY_BYTES];
+    const struct stack_record *s = (const struct stack_record *)header;
     struct seen *seen = context;
     if (header->kind != RECORD_OFF_CPU_STACK)
         return false;
@@ -127,8 +127,8 @@ static bool check_copy(const struct record_header *header, void *context)
     }
     assert_int_equal(header->time_ns, seen->kernel_alone_ns);
     assert_int_equal(s->user_frames, 1);
-    assert_true(s->data[s->kernel_frames] == (s->stop_ip | CPU_FRAME_EXACT));
-    assert_true(s->flags & CPU_SAMPLE_STOP_INTERRUPTED);
+    assert_true(s->data[s->kernel_frames] == (s->stop_ip | FRAME_EXACT));
+    assert_true(s->flags & STACK_RECORD_STOP_INTERRUPTED);
     const struct iovec ours = {memory, s->stack_bytes}, theirs = {(void *)(s->stop_sp & ~7ULL), s->stack_bytes};
     assert_int_equal(process_vm_readv((pid_t)header->pid, &ours, 1, &theirs, 1, 0), s->stack_bytes);
     assert_memory_equal(memory, s->data + s->kernel_frames + 1, s->stack_bytes);
@@ -280,12 +280,12 @@ static void count_in_threads(int ready)
 /* The main thread has no count. */
 static bool check_count(const struct record_header *header, void *context)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
     size_t *copies = context;
     if (!is_copy(header) || header->tid == header->pid)
         return header->kind == RECORD_OFF_CPU;
     const __u64 *stack = s->data + s->kernel_frames + 1, *registers = stack + s->stack_bytes / 8;
-    assert_true(s->flags & CPU_SAMPLE_REGISTERS);
+    assert_true(s->flags & STACK_RECORD_REGISTERS);
     assert_int_equal(stack[0], registers[12]);
     (*copies)++;
     return false;

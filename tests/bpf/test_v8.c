@@ -305,15 +305,16 @@ struct expectation {
     struct v8_code first; /* what was emitted for the first function */
 };
 
-static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
+static const struct interpreter_tail *tail_of(const struct stack_record *s,
+                                              const struct interpreter_entry **ret_entries)
 {
-    const struct python_tail *tail = cpu_sample_python_tail(s);
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(s);
 
-    assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
+    assert_true(tail->entries <= INTERPRETER_MAX_ENTRIES);
     assert_int_equal(tail->interpreter, INTERPRETER_V8);
-    assert_int_equal(tail->flags, PYTHON_PLACED);
-    assert_int_equal(tail->end, PYTHON_END_WHOLE);
-    *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
+    assert_int_equal(tail->flags, INTERPRETER_TAIL_PLACED);
+    assert_int_equal(tail->end, INTERPRETER_END_WHOLE);
+    *ret_entries = (const struct interpreter_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
     return tail;
 }
 
@@ -360,14 +361,14 @@ static void expect_intact(const struct v8_code *c)
 static bool check_intact(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
-    const struct python_entry *entries;
+    const struct interpreter_entry *entries;
 
     if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
         expect_intact((const struct v8_code *)header);
         return false;
     }
-    assert_int_equal(tail_of((const struct cpu_sample *)header, &entries)->entries, e->frames);
+    assert_int_equal(tail_of((const struct stack_record *)header, &entries)->entries, e->frames);
     for (unsigned i = 0; i < e->frames; i++) {
         assert_int_equal(entries[i].code, tagged(&shared[i % FUNCTIONS]));
         assert_int_equal(entries[i].instruction, i + 1); /* each native frame is one of them */
@@ -377,7 +378,7 @@ static bool check_intact(const struct record_header *header, void *context_)
     return true;
 }
 
-static void expect_corrupted(const struct expectation *e, const struct python_entry *entries, uint32_t count)
+static void expect_corrupted(const struct expectation *e, const struct interpreter_entry *entries, uint32_t count)
 {
     const struct v8_code *first = &e->first;
 
@@ -418,14 +419,14 @@ static void expect_corrupted(const struct expectation *e, const struct python_en
 static bool check_corrupted(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
-    const struct python_entry *entries;
-    const struct python_tail *tail;
+    const struct interpreter_entry *entries;
+    const struct interpreter_tail *tail;
 
     if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
         return false;
     }
-    tail = tail_of((const struct cpu_sample *)header, &entries);
+    tail = tail_of((const struct stack_record *)header, &entries);
     expect_corrupted(e, entries, tail->entries);
     return true;
 }
@@ -472,12 +473,12 @@ static void stop_program(struct program *p)
 /* Whether it is a code record, or a sample of the workload's own fault. */
 static bool is_checked(const struct record_header *header, const struct program *p)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct stack_record *s = (const struct stack_record *)header;
 
     if (header->kind != RECORD_CPU_SAMPLE)
         return true;
-    return !(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL) && s->user_frames &&
-           (s->data[s->kernel_frames] & ~CPU_FRAME_EXACT) - (uintptr_t)p->code < p->bytes;
+    return !(s->flags & STACK_RECORD_LEAF_IN_KERNEL) && s->user_frames &&
+           (s->data[s->kernel_frames] & ~FRAME_EXACT) - (uintptr_t)p->code < p->bytes;
 }
 
 static bool check_each(const struct record_header *header, void *context_)

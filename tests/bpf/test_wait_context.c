@@ -53,10 +53,10 @@ struct expectation {
     size_t linked, unlinked;
 };
 
-static uint64_t number_of(const struct cpu_sample *s)
+static uint64_t number_of(const struct stack_record *s)
 {
     struct link_ids ids;
-    if (!(s->flags & CPU_SAMPLE_LINKED))
+    if (!(s->flags & STACK_RECORD_LINKED))
         return 0;
     memcpy(&ids, (const char *)s + s->h.size_bytes - sizeof(ids), sizeof(ids));
     assert_int_equal(ids.trace_id_high, 0);
@@ -70,7 +70,7 @@ static bool check(const struct record_header *header, void *context)
     struct expectation *e = context;
     if (header->kind == RECORD_OFF_CPU_STACK) {
         e->stack_ns = header->time_ns;
-        e->number = number_of((const struct cpu_sample *)header);
+        e->number = number_of((const struct stack_record *)header);
         return false;
     }
     assert_int_equal(header->kind, RECORD_OFF_CPU);

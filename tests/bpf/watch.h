@@ -7,8 +7,8 @@
 #include "sources/process/process.h"
 #include "sources/source.h"
 
-#include "probes/cpu.h"
 #include "probes/process.h"
+#include "probes/unwind/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -128,9 +128,9 @@ void workload_fault(unsigned count)
     }
 }
 
-bool workload_faulted(const struct cpu_sample *s)
+bool workload_faulted(const struct stack_record *s)
 {
-    const __u64 leaf = s->user_frames ? s->data[s->kernel_frames] & ~CPU_FRAME_EXACT : 0;
+    const __u64 leaf = s->user_frames ? s->data[s->kernel_frames] & ~FRAME_EXACT : 0;
 
     return leaf >= (uintptr_t)__start_code_fault && leaf < (uintptr_t)__stop_code_fault;
 }

@@ -40,7 +40,7 @@ void workload_await(struct workload *w);
 /* Page faults of the child's own instruction; each is an event "page-faults". */
 void workload_fault(unsigned count);
 /* Whether the sample is of workload_fault's instruction. */
-bool workload_faulted(const struct cpu_sample *s);
+bool workload_faulted(const struct stack_record *s);
 /* Calls getppid(); each call is one "tracepoint:syscalls:sys_enter_getppid". */
 void workload_call(unsigned count);
 #define WORKLOAD_CALL_EVENT "tracepoint:syscalls:sys_enter_getppid"

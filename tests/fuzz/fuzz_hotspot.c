@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     record.h.size_bytes = sizeof(record);
     if (interpreter_hotspot.take(hotspot, &record.h) < 0)
         abort();
-    const struct python_entry entry = {.code = record.method, .check = record.check};
+    const struct interpreter_entry entry = {.code = record.method, .check = record.check};
     if (interpreter_hotspot.find(hotspot, record.h.pid, &entry, &name) < 0)
         abort();
     check_name(name.function);

@@ -19,7 +19,7 @@ static void take_code(const uint8_t *data, size_t size)
     record->h.size_bytes = (__u32)size;
     if (interpreter_cpython.take(python, &record->h) == 0) {
         for (uint32_t offset = 0; offset < 128; offset += 2) {
-            const struct python_entry entry = {record->code, record->instructions + offset, record->check};
+            const struct interpreter_entry entry = {record->code, record->instructions + offset, record->check};
             struct interpreted_name name;
             if (interpreter_cpython.find(python, record->h.pid, &entry, &name) < 0)
                 abort();

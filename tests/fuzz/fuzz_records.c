@@ -3,9 +3,9 @@
 #include "signals/signals.h"
 #include "sources/events/record_file.h"
 
-#include "probes/cpu.h"
 #include "probes/event.h"
 #include "probes/process.h"
+#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static uint64_t follow(const struct record_header *header)
     if (header->size_bytes > RECORD_MAX_BYTES || !signals_check_record(header))
         abort();
     if (header->kind == RECORD_CPU_SAMPLE) {
-        const struct cpu_sample *s = (const struct cpu_sample *)header;
+        const struct stack_record *s = (const struct stack_record *)header;
 
         for (size_t i = 0; i < (size_t)s->kernel_frames + s->user_frames + s->stack_bytes / 8; i++)
             sum += s->data[i];

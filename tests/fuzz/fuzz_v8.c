@@ -18,7 +18,7 @@ static void take_code(const uint8_t *data, size_t size)
     memcpy(record, data, size);
     record->h.size_bytes = (__u32)size;
     if (interpreter_v8.take(v8, &record->h) == 0) {
-        const struct python_entry entry = {record->code, 1, record->check};
+        const struct interpreter_entry entry = {record->code, 1, record->check};
         struct interpreted_name name;
         if (interpreter_v8.find(v8, record->h.pid, &entry, &name) == 0) {
             check_name(name.function);

@@ -82,7 +82,7 @@ int code_registry_new(size_t max_bytes, struct code_registry **ret)
 /* The link of the hash chain that holds the code's index; *link is 0 when the code is not registered. */
 static uint32_t *find_link(struct code_registry *t, const struct missing_code *key)
 {
-    const uint64_t hash = python_emitted_hash(key->pid, key->code, key->check);
+    const uint64_t hash = emitted_code_hash(key->pid, key->code, key->check);
     uint32_t *at = &t->buckets[(hash >> 32) % t->max_codes];
     while (*at && memcmp(&t->codes[*at].key, key, sizeof(*key)) != 0)
         at = &t->codes[*at].next;

@@ -273,7 +273,7 @@ static int hotspots_take(void *self, const struct record_header *header)
     return 0;
 }
 
-static int hotspots_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int hotspots_find(void *self, uint32_t pid, const struct interpreter_entry *entry, struct interpreted_name *ret)
 {
     struct hotspots *x = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
@@ -291,7 +291,7 @@ static size_t hotspots_missing(void *self, struct missing_code *ret, size_t max)
     return code_registry_missing(((struct hotspots *)self)->methods, ret, max);
 }
 
-/* HotSpot has no evaluator: each of its frames is a native frame (PYTHON_PLACED). */
+/* HotSpot has no evaluator: each of its frames is a native frame (INTERPRETER_TAIL_PLACED). */
 static bool is_evaluator(const char *function)
 {
     (void)function;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_mark(const struct python_entry *e)
+static bool is_mark(const struct interpreter_entry *e)
 {
-    return (e->code & PYTHON_MARK) != 0;
+    return (e->code & INTERPRETER_ENTRY_MARK) != 0;
 }
 
 static void remove_marks(struct interpreted *x)
@@ -18,23 +18,23 @@ static void remove_marks(struct interpreted *x)
     x->count = count;
 }
 
-void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
+void interpreted_read(struct interpreted *x, const struct stack_record *record)
 {
     x->count = x->next_mark = x->taken = 0;
     x->kind = 0;
-    x->end = PYTHON_END_WHOLE;
+    x->end = INTERPRETER_END_WHOLE;
     x->is_counted = x->is_several = x->is_placed = false;
     x->skipped = 0;
-    if (!(record->flags & CPU_SAMPLE_INTERPRETED))
+    if (!(record->flags & STACK_RECORD_INTERPRETED))
         return;
-    const struct python_tail *tail = cpu_sample_python_tail(record);
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(record);
     x->count = tail->entries;
     x->kind = tail->interpreter;
     x->end = tail->end;
     memcpy(x->entries, (const char *)tail - x->count * sizeof(*x->entries), x->count * sizeof(*x->entries));
-    x->is_counted = tail->flags & PYTHON_COUNTED;
-    x->is_several = tail->flags & PYTHON_SEVERAL;
-    x->is_placed = tail->flags & PYTHON_PLACED;
+    x->is_counted = tail->flags & INTERPRETER_TAIL_COUNTED;
+    x->is_several = tail->flags & INTERPRETER_TAIL_SEVERAL;
+    x->is_placed = tail->flags & INTERPRETER_TAIL_PLACED;
     if (x->is_counted || x->is_placed)
         remove_marks(x);
     for (size_t i = 0; i < x->count && !x->is_several; i++)
@@ -45,8 +45,8 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
 static void resolve_any_mark(struct interpreted *x, size_t frame, uint64_t low, uint64_t high)
 {
     for (size_t i = 0; i < x->count; i++) {
-        struct python_entry *e = &x->entries[i];
-        const uint64_t address = e->code & ~PYTHON_MARK;
+        struct interpreter_entry *e = &x->entries[i];
+        const uint64_t address = e->code & ~INTERPRETER_ENTRY_MARK;
         if (is_mark(e) && !e->instruction && address >= low && address < high)
             e->instruction = (uint32_t)frame + 1;
     }
@@ -59,10 +59,10 @@ void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_
         return;
     }
     for (; x->next_mark < x->count; x->next_mark++) {
-        struct python_entry *e = &x->entries[x->next_mark];
+        struct interpreter_entry *e = &x->entries[x->next_mark];
         if (!is_mark(e))
             continue;
-        const uint64_t address = e->code & ~PYTHON_MARK;
+        const uint64_t address = e->code & ~INTERPRETER_ENTRY_MARK;
         if (address >= high)
             return;
         if (address >= low)
@@ -72,7 +72,7 @@ void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_
 
 struct run {
     size_t first, count; /* including its mark */
-    uint32_t place;      /* python_entry.instruction of the mark */
+    uint32_t place;      /* interpreter_entry.instruction of the mark */
 };
 
 static int compare_runs(const void *left, const void *right)
@@ -85,8 +85,8 @@ static int compare_runs(const void *left, const void *right)
 
 void interpreted_settle(struct interpreted *x)
 {
-    struct run runs[PYTHON_MAX_ENTRIES];
-    struct python_entry settled[PYTHON_MAX_ENTRIES];
+    struct run runs[INTERPRETER_MAX_ENTRIES];
+    struct interpreter_entry settled[INTERPRETER_MAX_ENTRIES];
     size_t run_count = 0, count = 0;
     if (!x->is_several || x->is_counted)
         return;
@@ -129,7 +129,7 @@ size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_
 {
     if (!interpreted_is_next(x, frame))
         return 0;
-    *ret_stays = x->entries[x->taken].instruction & PYTHON_PLACED_CALLER;
+    *ret_stays = x->entries[x->taken].instruction & INTERPRETER_ENTRY_CALLER;
     *ret_first = x->taken++;
     return 1;
 }
@@ -137,7 +137,7 @@ size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_
 bool interpreted_is_next(const struct interpreted *x, size_t frame)
 {
     return x->is_placed && x->taken < x->count &&
-           (x->entries[x->taken].instruction & ~PYTHON_PLACED_CALLER) == frame + 1;
+           (x->entries[x->taken].instruction & ~INTERPRETER_ENTRY_CALLER) == frame + 1;
 }
 
 bool interpreted_is_joined(const struct interpreted *x)
@@ -150,7 +150,7 @@ bool interpreted_is_joined(const struct interpreted *x)
  * attributed. */
 void interpreted_fit(struct interpreted *x, const struct interpreted_evaluators *evaluators)
 {
-    const bool all = evaluators->is_whole && x->end == PYTHON_END_WHOLE;
+    const bool all = evaluators->is_whole && x->end == INTERPRETER_END_WHOLE;
     x->skipped = 0;
     if (evaluators->is_whole && evaluators->count < x->count) /* some evaluators were not recognised by name */
         x->skipped = SIZE_MAX;

@@ -1,13 +1,13 @@
-/* The interpreter frames of one sample (struct python_entry, probes/python.h), and where they belong in its native
+/* The interpreter frames of one sample (struct interpreter_entry), and where they belong in its native
  * stack. A run of frames replaces the native frame that executes it. The BPF side's walk identifies that native frame;
  * when the walk is completed from a copied stack, it is identified here in the same way: the run's mark is an address
- * within that frame's part of the stack. Frames without marks (PYTHON_COUNTED) have one evaluator each; they are
- * matched in order, from the leaf, with the evaluators among the native frames, which are recognised by name. */
+ * within that frame's part of the stack. Frames without marks (INTERPRETER_TAIL_COUNTED) have one evaluator each; they
+ * are matched in order, from the leaf, with the evaluators among the native frames, which are recognised by name. */
 #pragma once
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,18 +16,18 @@
 struct interpreted {
     size_t count;
     unsigned kind;    /* enum interpreter_kind */
-    unsigned end;     /* enum python_end */
+    unsigned end;     /* enum interpreter_end */
     size_t next_mark; /* during the native walk: marks before this index are resolved */
     size_t taken;     /* while stacks are joined: entries before this index are placed */
-    bool is_counted;  /* PYTHON_COUNTED: no marks */
-    bool is_placed;   /* PYTHON_PLACED: no marks, each entry has its native frame */
-    bool is_several;  /* PYTHON_SEVERAL: runs of several interpreters, see interpreted_settle */
-    size_t skipped;   /* PYTHON_COUNTED: leaf evaluators without a frame; SIZE_MAX: no match */
-    struct python_entry entries[PYTHON_MAX_ENTRIES];
+    bool is_counted;  /* INTERPRETER_TAIL_COUNTED: no marks */
+    bool is_placed;   /* INTERPRETER_TAIL_PLACED: no marks, each entry has its native frame */
+    bool is_several;  /* INTERPRETER_TAIL_SEVERAL: runs of several interpreters, see interpreted_settle */
+    size_t skipped;   /* INTERPRETER_TAIL_COUNTED: leaf evaluators without a frame; SIZE_MAX: no match */
+    struct interpreter_entry entries[INTERPRETER_MAX_ENTRIES];
 };
 
 /* Copies the entries of a valid record; empty if it has none. */
-void interpreted_read(struct interpreted *x, const struct cpu_sample *record);
+void interpreted_read(struct interpreted *x, const struct stack_record *record);
 
 /* Resolves marks within native frame `frame`, which occupies [low, high) of the stack. Call in order, leaf first. */
 void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_t high);
@@ -40,14 +40,14 @@ void interpreted_settle(struct interpreted *x);
  * among them. 0: the native frame stays. Call in order for every native frame. */
 size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first);
 
-/* interpreted_take for PYTHON_PLACED: returns 0 or 1. `*ret_stays`: the native frame stays as well, above the entry,
- * which called it. */
+/* interpreted_take for INTERPRETER_TAIL_PLACED: returns 0 or 1. `*ret_stays`: the native frame stays as well, above the
+ * entry, which called it. */
 size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays);
 
-/* With PYTHON_PLACED: whether the next entry belongs to this native frame. */
+/* With INTERPRETER_TAIL_PLACED: whether the next entry belongs to this native frame. */
 bool interpreted_is_next(const struct interpreted *x, size_t frame);
 
-/* Without PYTHON_PLACED: whether entries have already replaced native frames. */
+/* Without INTERPRETER_TAIL_PLACED: whether entries have already replaced native frames. */
 bool interpreted_is_joined(const struct interpreted *x);
 
 /* The evaluators among the native frames, for matching counted frames. */

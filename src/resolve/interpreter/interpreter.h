@@ -1,7 +1,7 @@
 /* Interface of an interpreter whose frames samples carry. The BPF side walks a thread's interpreter frames and writes
- * them as entries behind the sample (probes/python.h); the tail names the interpreter (enum interpreter_kind), and this
- * interface supplies what is specific to it. Each implementation has one source file, one line in the table in
- * interpreters.c, and one test of the same name; see ARCHITECTURE.md.
+ * them as entries behind the sample (probes/interpreter/interpreter.h); the tail names the interpreter (enum
+ * interpreter_kind), and this interface supplies what is specific to it. Each implementation has one source file, one
+ * line in the table in interpreters.c, and one test of the same name; see ARCHITECTURE.md.
  *
  * Call order: open; then in any order layout (a process is published), take (a record describes code), find (a sample
  * refers to code), missing (once per pipeline turn); then free. Memory is bounded; the BPF side emits evicted
@@ -13,6 +13,7 @@
 
 #include <linux/types.h>
 
+#include "probes/interpreter/interpreter.h"
 #include "probes/unwind/unwind_maps.h"
 
 #include <stdbool.h>
@@ -68,17 +69,17 @@ struct interpreter {
 
     /* The name of an entry that is not a mark; strings are valid until the next take. -ENOENT: its code was never
      * described, or was evicted. */
-    int (*find)(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret);
+    int (*find)(void *self, uint32_t pid, const struct interpreter_entry *entry, struct interpreted_name *ret);
 
     /* Whether this native function is the evaluator, which runs the interpreter's frames and which the entries replace.
      */
     bool (*is_evaluator)(const char *function);
     /* Whether an evaluator calls this function before it has set up its frame, or after it has dropped it. NULL if
-     * frames are never counted (PYTHON_COUNTED). */
+     * frames are never counted (INTERPRETER_TAIL_COUNTED). */
     bool (*is_without_frame)(const char *function);
 
     /* Whether this native function is a helper of the evaluator or function that has the entry, and is hidden with it.
-     * With PYTHON_PLACED that function is the next native frame. NULL: there are no helpers. */
+     * With INTERPRETER_TAIL_PLACED that function is the next native frame. NULL: there are no helpers. */
     bool (*is_part)(const char *function);
 
     /* Removes up to `max` keys of missing code, for which the BPF side must emit descriptions again; call until it

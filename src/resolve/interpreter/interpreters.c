@@ -92,7 +92,7 @@ const struct interpreter *interpreters_get(const struct interpreters *x, unsigne
     return kind < x->count ? x->of[kind].interpreter : NULL;
 }
 
-int interpreters_find(struct interpreters *x, unsigned kind, uint32_t pid, const struct python_entry *entry,
+int interpreters_find(struct interpreters *x, unsigned kind, uint32_t pid, const struct interpreter_entry *entry,
                       struct interpreted_name *ret)
 {
     return kind < x->count ? x->of[kind].interpreter->find(x->of[kind].self, pid, entry, ret) : -ENOENT;

@@ -34,7 +34,7 @@ int interpreters_take(struct interpreters *x, const struct record_header *record
 const struct interpreter *interpreters_get(const struct interpreters *x, unsigned kind);
 
 /* See find of struct interpreter. */
-int interpreters_find(struct interpreters *x, unsigned kind, uint32_t pid, const struct python_entry *entry,
+int interpreters_find(struct interpreters *x, unsigned kind, uint32_t pid, const struct interpreter_entry *entry,
                       struct interpreted_name *ret);
 
 /* The enum interpreter_kind of the interpreter whose evaluator this native function is. -ENOENT: it is no evaluator. */

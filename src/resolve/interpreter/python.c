@@ -176,7 +176,7 @@ static uint32_t lookup_line(struct pythons *p, const struct registered_code *c, 
 
 /* The function is co_qualname (co_name before 3.11), the file co_filename. Line 0: the instruction has none, or the
  * line table was too long for the record. */
-static int pythons_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int pythons_find(void *self, uint32_t pid, const struct interpreter_entry *entry, struct interpreted_name *ret)
 {
     struct pythons *p = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};

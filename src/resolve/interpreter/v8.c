@@ -126,7 +126,7 @@ static int v8s_take(void *self, const struct record_header *header)
     return 0;
 }
 
-static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int v8s_find(void *self, uint32_t pid, const struct interpreter_entry *entry, struct interpreted_name *ret)
 {
     struct v8s *v = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};

@@ -55,7 +55,7 @@ struct cgroups {
 };
 
 /* The hierarchy that cgroup IDs belong to: that of the first of these controllers mounted as v1, else v2. The BPF
- * side makes the same choice (enum cpu_cgroups), because IDs of different hierarchies are unrelated. */
+ * side makes the same choice (enum cgroup_hierarchy), because IDs of different hierarchies are unrelated. */
 static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
 
 static unsigned rank_of(const struct mount *m)

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 
 #include <string.h>
 
@@ -42,9 +42,9 @@ static void copy_text(const __u8 *from, __u32 bytes, size_t capacity, char *to)
     memcpy(to, bytes > capacity ? ELLIPSIS : "", bytes > capacity ? sizeof(ELLIPSIS) : 1);
 }
 
-void sample_labels_read(const struct cpu_sample *record, struct sample_labels *ret)
+void sample_labels_read(const struct stack_record *record, struct sample_labels *ret)
 {
-    const struct go_label *labels = cpu_sample_labels(record);
+    const struct go_label *labels = stack_record_labels(record);
     ret->count = 0;
     for (size_t i = 0; i < record->labels; i++) {
         const struct sample_label label = {ret->keys[i], ret->values[i]};

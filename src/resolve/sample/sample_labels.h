@@ -8,7 +8,7 @@
 
 #include "probes/go_labels.h"
 
-struct cpu_sample;
+struct stack_record;
 
 struct sample_labels { /* self-contained: `at` points into `keys` and `values` */
     struct sample_label at[GO_LABELS_MAX];
@@ -17,4 +17,4 @@ struct sample_labels { /* self-contained: `at` points into `keys` and `values` *
 };
 
 /* Reads the labels of a validated record. The first of two labels with the same key wins. */
-void sample_labels_read(const struct cpu_sample *record, struct sample_labels *ret);
+void sample_labels_read(const struct stack_record *record, struct sample_labels *ret);

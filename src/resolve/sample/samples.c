@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* All frames of a record, and truncation frames. */
-#define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
+#define FRAMES_MAX (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES + INTERPRETER_MAX_ENTRIES + 3)
 
 /* Memory for the strings of one sample: those of `symbols` are valid only until its next lookup. */
 #define STRING_CHUNK_BYTES 16384
@@ -46,7 +46,7 @@ struct sample_resolver {
     struct resource unknown; /* resource of an unknown process */
     char thread_name[17];
     uint64_t unanswered; /* frames of the current sample whose file timed out */
-    uint64_t user[CPU_MAX_USER_FRAMES];
+    uint64_t user[STACK_MAX_USER_FRAMES];
     struct frame *frames;                       /* frame_storage + 1 */
     struct frame frame_storage[1 + FRAMES_MAX]; /* [0] is reserved for sample_put_leaf */
     struct interpreted interpreted;
@@ -148,8 +148,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
 {
     *ret = (struct frame){
         .kind = FRAME_NATIVE, .function = "", .system_name = "", .file = "", .mapping = "", .build_id = ""};
-    ret->address = address & ~CPU_FRAME_EXACT;
-    if (!(address & CPU_FRAME_EXACT) && ret->address)
+    ret->address = address & ~FRAME_EXACT;
+    if (!(address & FRAME_EXACT) && ret->address)
         ret->address--;
     const struct process_mapping *m = process ? process_mapping_find(process, ret->address) : NULL;
     if (!m)
@@ -212,10 +212,10 @@ static size_t drop_retpoline_target(struct sample_resolver *r, size_t count)
 }
 
 /* Resolves the kernel stack. False: it is incomplete. */
-static bool add_kernel_frames(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
+static bool add_kernel_frames(struct sample_resolver *r, const struct stack_record *record, struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
-    size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
+    size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, STACK_MAX_KERNEL_FRAMES);
     if (record->h.kind == RECORD_OFF_CPU_STACK || record->h.kind == RECORD_OFF_CPU_WAKER) {
         size_t probe = kernel_stack_probe_frames(r->frames, n);
         n -= probe;
@@ -223,7 +223,7 @@ static bool add_kernel_frames(struct sample_resolver *r, const struct cpu_sample
     }
     s->frame_count = n = drop_retpoline_target(r, n);
     const char *cut =
-        record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
+        record->flags & STACK_RECORD_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
     if (cut)
         add_truncation_frame(s, r->frames, cut);
     return !cut;
@@ -232,8 +232,8 @@ static bool add_kernel_frames(struct sample_resolver *r, const struct cpu_sample
 /* Whether the address is outside all known mappings. */
 static bool is_unmapped(const struct process *process, uint64_t user)
 {
-    const uint64_t address = user & ~CPU_FRAME_EXACT;
-    return !process_mapping_find(process, user & CPU_FRAME_EXACT || !address ? address : address - 1);
+    const uint64_t address = user & ~FRAME_EXACT;
+    return !process_mapping_find(process, user & FRAME_EXACT || !address ? address : address - 1);
 }
 
 /* Reads the mappings again if an address is outside all of them: the process may have mapped it without a record. */
@@ -258,11 +258,11 @@ static size_t settle_user_stack(struct sample_resolver *r, const struct process 
 
 /* During exec the registers are still those of the old program, but its stack has been freed with the rest of its
  * memory, shortly before its mappings are removed. There is no user part, so the stack is complete without one. */
-static bool is_in_exec(const struct cpu_sample *record, const struct process *process, const struct sample *s)
+static bool is_in_exec(const struct stack_record *record, const struct process *process, const struct sample *s)
 {
     static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
                                             "load_misc_binary"};
-    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
+    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~FRAME_EXACT : record->stop_ip;
     const bool stack_is_gone = record->user_end != UNWIND_END_ENTRY && record->stack_bytes == 0;
     if (record->kernel_frames == 0 || (process_mapping_find(process, ip) && !stack_is_gone))
         return false;
@@ -274,17 +274,17 @@ static bool is_in_exec(const struct cpu_sample *record, const struct process *pr
     return false;
 }
 
-static unsigned finish_walk(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+static unsigned finish_walk(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                             size_t count, size_t *ret_more)
 {
     interpreted_read(&r->interpreted, record);
     return (unsigned)unwind_finish_sample(record, process, r->unwind_cache,
                                           interpreters_walk_code(r->interpreters, process), &r->interpreted,
-                                          r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
+                                          r->user + count, STACK_MAX_USER_FRAMES - count, ret_more);
 }
 
 /* Fills r->user with the user stack; returns the number of frames. */
-static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+static size_t walk_user(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                         unsigned *ret_end)
 {
     size_t count = record->user_frames;
@@ -299,7 +299,7 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
             processes_read_mappings(r->processes, process))
             end = finish_walk(r, record, process, count, &more);
         count += more;
-        if (end == UNWIND_END_NO_MAPPING && record->flags & CPU_SAMPLE_STOP_BY_FP && more == 0 && count > 0) {
+        if (end == UNWIND_END_NO_MAPPING && record->flags & STACK_RECORD_STOP_BY_FP && more == 0 && count > 0) {
             count--;
             end = UNWIND_END_NO_CFI;
         }
@@ -309,7 +309,7 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
 }
 
 /* Resolves an interpreter frame. False: it has no name. */
-static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
+static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct interpreter_entry *entry,
                                 struct frame *ret)
 {
     const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
@@ -336,7 +336,7 @@ static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t firs
 {
     bool all_named = true;
     for (size_t i = first; i < first + count; i++)
-        if (!(r->interpreted.entries[i].code & PYTHON_MARK))
+        if (!(r->interpreted.entries[i].code & INTERPRETER_ENTRY_MARK))
             all_named &= resolve_interpreted(r, pid, &r->interpreted.entries[i], &r->frames[s->frame_count++]);
     return all_named;
 }
@@ -368,7 +368,7 @@ static bool is_part(const struct sample_resolver *r, const char *function)
 /* The state of joining the native frames of a user stack with the record's interpreter frames. */
 struct frame_join {
     struct sample_resolver *resolver;
-    const struct cpu_sample *record;
+    const struct stack_record *record;
     struct sample *sample;
     bool is_whole; /* so far, the interpreter frames are complete, placed and named */
     bool is_ended; /* frames of an incompletely walked run replace the last evaluator: no native frame follows */
@@ -391,7 +391,7 @@ static size_t take_entries(struct interpreted *x, size_t frame, bool is_own, siz
 static bool may_lack_entries(const struct frame_join *j, size_t frame, bool is_own)
 {
     const struct interpreted *x = &j->resolver->interpreted;
-    const bool was_walked = j->record->flags & CPU_SAMPLE_INTERPRETED;
+    const bool was_walked = j->record->flags & STACK_RECORD_INTERPRETED;
     return was_walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || frame == 0);
 }
 
@@ -430,7 +430,7 @@ static void join_native_frame(struct frame_join *j, const struct frame *native, 
 
 /* Adds the user stack: native frames, with interpreter frames in place of the native ones that run them. Interpreter
  * frames without a native frame are added where the native stack ends. */
-static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+static void add_user_frames(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                             size_t count, const char *reason, struct losses *losses, struct sample *s)
 {
     struct interpreted *x = &r->interpreted;
@@ -456,7 +456,7 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
 }
 
 /* Adds the user stack. False: it is incomplete, and counted. */
-static bool add_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+static bool add_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                            struct losses *losses, struct sample *s)
 {
     unsigned end;
@@ -467,21 +467,21 @@ static bool add_user_stack(struct sample_resolver *r, const struct cpu_sample *r
     return !reason;
 }
 
-static bool is_valid_record(const struct cpu_sample *record)
+static bool is_valid_record(const struct stack_record *record)
 {
-    if (record->h.size_bytes < sizeof(*record) || record->kernel_frames > CPU_MAX_KERNEL_FRAMES ||
-        record->user_frames > CPU_MAX_USER_FRAMES || record->stack_bytes > CPU_STACK_COPY_BYTES)
+    if (record->h.size_bytes < sizeof(*record) || record->kernel_frames > STACK_MAX_KERNEL_FRAMES ||
+        record->user_frames > STACK_MAX_USER_FRAMES || record->stack_bytes > STACK_COPY_BYTES)
         return false;
     const size_t frames = (size_t)record->kernel_frames + record->user_frames;
     return record->h.size_bytes >=
-           sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes + (size_t)cpu_sample_tail_bytes(record);
+           sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes + (size_t)stack_record_tail_bytes(record);
 }
 
 /* The link IDs are at the very end of the record. */
-static struct trace_link read_link(const struct cpu_sample *record)
+static struct trace_link read_link(const struct stack_record *record)
 {
     struct link_ids ids = {0};
-    if (record->flags & CPU_SAMPLE_LINKED)
+    if (record->flags & STACK_RECORD_LINKED)
         memcpy(&ids, (const char *)record + record->h.size_bytes - sizeof(ids), sizeof(ids));
     return (struct trace_link){ids.trace_id_high, ids.trace_id_low, ids.span_id};
 }
@@ -494,7 +494,7 @@ static const struct resource *unknown_resource(struct sample_resolver *r, uint32
     return &r->unknown;
 }
 
-int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
+int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret)
 {
     struct sample s = {
@@ -512,7 +512,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
         *ret = s;
         return -EBADMSG;
     }
-    s.weight_ns = record->weight_ns;
+    s.weight_ns = record->h.kind == RECORD_CPU_SAMPLE ? record->sample.value : 0;
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
     s.link = read_link(record);
@@ -554,7 +554,7 @@ void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *te
     s->frames = r->frame_storage;
 }
 
-const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record)
+const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record)
 {
     processes_at(r->processes, record->h.time_ns);
     return processes_find(r->processes, record->h.pid, record->cgroup_id);
@@ -562,7 +562,7 @@ const struct process *sample_process(struct sample_resolver *r, const struct cpu
 
 /* ---- stacks of other records ---- */
 
-size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                          uint64_t *ret, size_t max, unsigned *ret_end)
 {
     *ret_end = UNWIND_END_NO_USER;

@@ -12,7 +12,7 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 
 struct interpreters;
 struct jits;
@@ -31,7 +31,7 @@ void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *
 
 /* Fills `ret`, whose pointers are valid until the next call. Counts incomplete data in `losses`. -ENOENT: unknown
  * process (counted; `ret` is filled from the record alone). -EBADMSG: malformed record (counted); `ret` is empty. */
-int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
+int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret);
 
 /* Adds a frame of kind FRAME_WAIT as the leaf of the sample resolved last, or replaces the one added before. `text` is
@@ -39,13 +39,13 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
 /* The process of the record at its time; NULL: unknown. */
-const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record);
+const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record);
 
 /* For other records with stacks (requests). The strings of frames are valid until the next call of this resolver. */
 
 /* The user stack of `record`, finished from its stack copy if it has one: fills `ret` with addresses in the format of
- * cpu_sample.data, returns their number. `*ret_end`: how the walk ended (enum unwind_end). */
-size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+ * stack_record.data, returns their number. `*ret_end`: how the walk ended (enum unwind_end). */
+size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                          uint64_t *ret, size_t max, unsigned *ret_end);
 
 /* Resolves the addresses of one user stack: fills `ret_frames`, returns the number of frames. A stack that does not

@@ -5,8 +5,7 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
-#include "probes/python.h"
+#include "probes/unwind/stack.h"
 
 #include <stddef.h>
 
@@ -39,13 +38,13 @@ const char *stack_end_count(unsigned end, struct losses *losses)
 
 const char *stack_end_interpreted(unsigned end)
 {
-    static const char *const texts[PYTHON_END_COUNT] = {
-        [PYTHON_END_TOO_DEEP] = "interpreter's stack too deep",
-        [PYTHON_END_BAD_READ] = "interpreter's stack not readable",
-        [PYTHON_END_TORN] = "interpreter's stack changed while it was read",
-        [PYTHON_END_INTERPRETERS] = "several interpreters in one thread",
+    static const char *const texts[INTERPRETER_END_COUNT] = {
+        [INTERPRETER_END_TOO_DEEP] = "interpreter's stack too deep",
+        [INTERPRETER_END_BAD_READ] = "interpreter's stack not readable",
+        [INTERPRETER_END_TORN] = "interpreter's stack changed while it was read",
+        [INTERPRETER_END_SEVERAL] = "several interpreters in one thread",
     };
-    if (end == PYTHON_END_WHOLE)
+    if (end == INTERPRETER_END_WHOLE)
         return NULL;
-    return end < PYTHON_END_COUNT && texts[end] ? texts[end] : "";
+    return end < INTERPRETER_END_COUNT && texts[end] ? texts[end] : "";
 }

@@ -7,5 +7,5 @@ struct losses;
  * NULL: it is complete. */
 const char *stack_end_count(unsigned end, struct losses *losses);
 
-/* `end`: enum python_end. Returns why the interpreter's frames are incomplete; NULL: they are complete. */
+/* `end`: enum interpreter_end. Returns why the interpreter's frames are incomplete; NULL: they are complete. */
 const char *stack_end_interpreted(unsigned end);

@@ -4,8 +4,8 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
 #include "probes/request.h"
+#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <string.h>

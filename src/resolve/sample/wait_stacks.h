@@ -14,7 +14,7 @@ int wait_stacks_new(struct wait_stacks **ret);
 void wait_stacks_free(struct wait_stacks *w);
 DEFINE_FREEP(wait_stacks)
 
-/* Stores a stack. Addresses are in the format of cpu_sample.data; `end`: enum unwind_end. */
+/* Stores a stack. Addresses are in the format of stack_record.data; `end`: enum unwind_end. */
 void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count,
                      unsigned end);
 

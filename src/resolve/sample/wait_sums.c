@@ -11,9 +11,9 @@
 struct waiter {
     struct waiter *next;
     uint32_t pid, tid;
-    struct cpu_sample *stack; /* NULL: none received or stored */
-    struct cpu_sample *waker; /* likewise */
-    struct off_cpu_wait wait; /* the last wait of `sum`, if it is not empty */
+    struct stack_record *stack; /* NULL: none received or stored */
+    struct stack_record *waker; /* likewise */
+    struct off_cpu_wait wait;   /* the last wait of `sum`, if it is not empty */
     uint64_t reported_start_ns, reported_ns,
         reported_queued_ns; /* the newest wait: its start, and how much of it was reported already */
     struct wait_sum sum;
@@ -39,7 +39,7 @@ int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wai
     return 0;
 }
 
-static void drop_record(struct wait_sums *s, struct cpu_sample **place)
+static void drop_record(struct wait_sums *s, struct stack_record **place)
 {
     if (*place)
         s->bytes -= (*place)->h.size_bytes;
@@ -98,8 +98,8 @@ static struct waiter *find_or_add_waiter(struct wait_sums *s, uint32_t pid, uint
 }
 
 /* Replaces a stored record. The current sum is emitted first, because it belongs to the old record. */
-static int replace_record(struct wait_sums *s, struct waiter *w, struct cpu_sample **place,
-                          const struct cpu_sample *record)
+static int replace_record(struct wait_sums *s, struct waiter *w, struct stack_record **place,
+                          const struct stack_record *record)
 {
     flush_waiter(s, w);
     drop_record(s, place);
@@ -115,14 +115,14 @@ static int replace_record(struct wait_sums *s, struct waiter *w, struct cpu_samp
 
 /* Replaces a stack with a more complete one of the same wait. The thread may wait for hours, so such stacks may use
  * only half of the memory; the rest is for short waits. */
-static int replace_stack(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
+static int replace_stack(struct wait_sums *s, struct waiter *w, const struct stack_record *record)
 {
     return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2
                ? -ENOSPC
                : replace_record(s, w, &w->stack, record);
 }
 
-int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
+int wait_sums_stack(struct wait_sums *s, const struct stack_record *record)
 {
     struct waiter *w = find_or_add_waiter(s, record->h.pid, record->h.tid);
     if (!w)
@@ -134,9 +134,9 @@ int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
                                                     : replace_record(s, w, &w->stack, record);
 }
 
-int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
+int wait_sums_waker(struct wait_sums *s, const struct stack_record *record)
 {
-    struct waiter *w = find_or_add_waiter(s, (uint32_t)(record->weight_ns >> 32), (uint32_t)record->weight_ns);
+    struct waiter *w = find_or_add_waiter(s, record->woken.pid, record->woken.tid);
     return w ? replace_record(s, w, &w->waker, record) : -ENOSPC;
 }
 

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 struct wait_sum {
-    const struct off_cpu_wait *wait; /* one of the waits; they differ only in their times */
-    const struct cpu_sample *stack;  /* NULL: none, or no longer stored */
-    const struct cpu_sample *waker;  /* the stack of the waker; NULL: likewise */
-    uint64_t waits, waited_ns;       /* number and duration of waits, until the thread became runnable */
+    const struct off_cpu_wait *wait;  /* one of the waits; they differ only in their times */
+    const struct stack_record *stack; /* NULL: none, or no longer stored */
+    const struct stack_record *waker; /* the stack of the waker; NULL: likewise */
+    uint64_t waits, waited_ns;        /* number and duration of waits, until the thread became runnable */
     uint64_t queued,
         queued_ns; /* number and duration of run-queue waits (runnable without a CPU); includes preemptions */
 };
@@ -33,9 +33,9 @@ DEFINE_FREEP(wait_sums)
 /* Stores a copy of the stack record, which applies to the thread's following waits. A record with the same time as the
  * stored one replaces it with a more complete stack (the user part). -ENOSPC, -ENOMEM: the thread's waits have no
  * stack, or keep the less complete one. */
-int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record);
+int wait_sums_stack(struct wait_sums *s, const struct stack_record *record);
 /* Like wait_sums_stack, for the stack of a waker; the record names the thread that it woke. */
-int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record);
+int wait_sums_waker(struct wait_sums *s, const struct stack_record *record);
 /* Adds a wait. Of a wait that was already reported while it lasted (OFF_CPU_SO_FAR), only the remainder is added, as a
  * wait of its own. */
 void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record);

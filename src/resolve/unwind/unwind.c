@@ -70,7 +70,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
                 end = UNWIND_END_TOO_DEEP;
                 break;
             }
-            ret_frames[count++] = interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+            ret_frames[count++] = interrupted ? r.ip | FRAME_EXACT : r.ip;
         }
         const uint64_t sp = r.sp;
         if (copy->ret_cfa)
@@ -104,7 +104,7 @@ struct walk_stop {
     bool is_at_code;     /* see struct sample_walk */
     uint8_t cfa;         /* enum unwind_cfa of the last step */
     uint64_t missed;     /* the last address that was read, or could not be; 0: none */
-    uint64_t last_frame; /* in the format of cpu_sample.data; 0: the walk found no frame */
+    uint64_t last_frame; /* in the format of stack_record.data; 0: the walk found no frame */
 };
 
 static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
@@ -127,10 +127,10 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
 }
 
 /* Locates the parts of data[] after the frames. False: the record is shorter than its fields claim. */
-static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *copy)
+static bool find_pieces(const struct stack_record *record, struct unwind_copy *copy)
 {
     const size_t frames = (size_t)record->kernel_frames + record->user_frames;
-    const size_t fixed = sizeof(*record) + cpu_sample_tail_bytes(record);
+    const size_t fixed = sizeof(*record) + stack_record_tail_bytes(record);
     const size_t size = record->h.size_bytes < fixed ? 0 : record->h.size_bytes - fixed;
     if (frames * 8 > size || record->stack_bytes > size - frames * 8)
         return false;
@@ -142,19 +142,19 @@ static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *cop
     };
     words += record->stack_bytes / 8;
     size_t rest = size / 8 - frames - record->stack_bytes / 8;
-    if (record->flags & CPU_SAMPLE_REGISTERS && rest >= CPU_SAMPLE_REGISTER_COUNT) {
-        rest -= CPU_SAMPLE_REGISTER_COUNT;
+    if (record->flags & STACK_RECORD_REGISTERS && rest >= STACK_RECORD_REGISTER_COUNT) {
+        rest -= STACK_RECORD_REGISTER_COUNT;
         copy->leaf = words + rest;
     }
-    if (record->flags & CPU_SAMPLE_SECOND_STACK && rest > 1)
+    if (record->flags & STACK_RECORD_SECOND_STACK && rest > 1)
         copy->pieces[1] = (struct unwind_piece){.address = words[0], .data = words + 1, .bytes = 8 * (rest - 1)};
     return true;
 }
 
 /* Whether the copy has its maximum length, and the missed address is above it, where the stack may continue. */
-static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
+static bool is_too_short(const struct stack_record *record, const struct unwind_copy *copy, uint64_t missed)
 {
-    const size_t max = record->h.kind == RECORD_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
+    const size_t max = record->h.kind == RECORD_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : STACK_COPY_BYTES;
     const struct unwind_piece *last = &copy->pieces[copy->pieces[1].bytes ? 1 : 0];
     return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > max &&
            missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;
@@ -164,7 +164,7 @@ static bool is_too_short(const struct cpu_sample *record, const struct unwind_co
  * nothing of the other one was copied. */
 static bool is_on_interrupted_stack(const struct unwind_copy *copy, const struct walk_stop *stop)
 {
-    return stop->last_frame & CPU_FRAME_EXACT && !piece_contains(&copy->pieces[0], stop->missed) &&
+    return stop->last_frame & FRAME_EXACT && !piece_contains(&copy->pieces[0], stop->missed) &&
            copy->pieces[1].bytes == 0;
 }
 
@@ -180,7 +180,7 @@ static bool is_on_goroutine_stack(const struct unwind_copy *copy, const struct w
 
 /* Whether the walk stopped for something that the record does not contain, but that the BPF side will have once it has
  * the table that it lacked. */
-static bool needs_bpf_side(const struct cpu_sample *record, const struct unwind_copy *copy,
+static bool needs_bpf_side(const struct stack_record *record, const struct unwind_copy *copy,
                            const struct walk_stop *stop)
 {
     if (record->user_end != UNWIND_END_NO_TABLE && record->user_end != UNWIND_END_NO_PROCESS)
@@ -192,7 +192,7 @@ static bool needs_bpf_side(const struct cpu_sample *record, const struct unwind_
 }
 
 /* How the sample's stack ends (enum unwind_end), from how the BPF side's walk and the walk of the copy ended. */
-static int choose_stack_end(const struct cpu_sample *record, const struct unwind_copy *copy,
+static int choose_stack_end(const struct stack_record *record, const struct unwind_copy *copy,
                             const struct walk_stop *stop)
 {
     if (record->user_end == UNWIND_END_NOT_RUNNING && stop->end == UNWIND_END_BAD_READ &&
@@ -203,7 +203,7 @@ static int choose_stack_end(const struct cpu_sample *record, const struct unwind
     return stop->end;
 }
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count)
 {
@@ -214,7 +214,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
                       .fp = record->stop_fp,
                       .lr = record->stop_lr,
                       .bx = record->stop_bx},
-        .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
+        .interrupted = record->flags & STACK_RECORD_STOP_INTERRUPTED,
         .ret_last = &stop.missed,
         .ret_cfa = &stop.cfa,
         .interpreted = interpreted,

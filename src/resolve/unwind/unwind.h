@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
+#include "probes/unwind/stack.h"
 #include "probes/unwind/unwind.h"
 
 #include <stdbool.h>
@@ -40,7 +40,7 @@ struct unwind_copy {
 typedef int (*unwind_rule_fn)(void *context, uint64_t address, struct unwind_rule *ret_rule);
 
 /* Walks up from the frame of `copy`, which is not returned again: fills `ret_frames`, at most `max`, in the format of
- * cpu_sample.data, and sets `*ret_count`. Returns how the walk ended (enum unwind_end). */
+ * stack_record.data, and sets `*ret_count`. Returns how the walk ended (enum unwind_end). */
 int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *context, uint64_t *ret_frames, size_t max,
                 size_t *ret_count);
 
@@ -51,6 +51,6 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *conte
  * needs memory that was not copied, it returns record->user_end as well: with the table, the BPF side would have walked
  * the stack itself. `walks_code`: JIT code keeps no frame pointers (interpreters_walk_code), so this walk stops there;
  * if a table was missing it returns record->user_end, because the BPF side continues once it has the table. */
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count);

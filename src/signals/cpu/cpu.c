@@ -6,8 +6,8 @@
 #include "signals/stack_record.h"
 #include "sources/attach/sample_event.h"
 
-#include "probes/cpu.h"
 #include "probes/event.h"
+#include "probes/unwind/stack.h"
 
 static int create_cpu(const struct signal_services *services, const void *settings, void *source, void **ret_self)
 {
@@ -19,7 +19,7 @@ static int create_cpu(const struct signal_services *services, const void *settin
 static void take_sample(void *self, const struct record_header *header)
 {
     const struct signal_services *services = self;
-    const struct cpu_sample *record = (const struct cpu_sample *)header;
+    const struct stack_record *record = (const struct stack_record *)header;
     struct sample sample;
     /* Before resolving, which can take a while for new files; samples meanwhile profit already. */
     services->note_stack(services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);

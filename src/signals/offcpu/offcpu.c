@@ -7,8 +7,8 @@
 #include "signals/signal.h"
 #include "signals/stack_record.h"
 
-#include "probes/cpu.h"
 #include "probes/offcpu.h"
+#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int create_off_cpu(const struct signal_services *services, const void *se
 static void take_stack(void *self, const struct record_header *header)
 {
     const struct off_cpu_signal *o = self;
-    const struct cpu_sample *record = (const struct cpu_sample *)header;
+    const struct stack_record *record = (const struct stack_record *)header;
     wait_samples_stack(o->waits, record);
     if (record->h.pid) /* pid 0: an interrupt, which belongs to no process */
         o->services->note_stack(o->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);

@@ -17,15 +17,15 @@ struct wait_samples {
     struct waker_stack waker; /* of the current wait_sum */
     uint64_t wakers_unseen;
     union {
-        struct cpu_sample record;
-        char room[sizeof(struct cpu_sample) + 8 * (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)];
+        struct stack_record record;
+        char room[sizeof(struct stack_record) + 8 * (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES)];
     } walked; /* buffer of `walked` */
 };
 
 /* The record of a wait without a stack. */
-static struct cpu_sample record_without_stack(const struct off_cpu_wait *wait)
+static struct stack_record record_without_stack(const struct off_cpu_wait *wait)
 {
-    struct cpu_sample s = {.h = wait->h, .cgroup_id = wait->cgroup_id, .user_end = UNWIND_END_NO_USER};
+    struct stack_record s = {.h = wait->h, .cgroup_id = wait->cgroup_id, .user_end = UNWIND_END_NO_USER};
     s.h.kind = RECORD_OFF_CPU_STACK;
     s.h.size_bytes = sizeof(s);
     memcpy(s.comm, wait->comm, sizeof(s.comm));
@@ -64,7 +64,7 @@ static void emit_sample(struct wait_samples *w, struct sample *s, uint64_t waits
 static void emit_sum(void *context, const struct wait_sum *sum)
 {
     struct wait_samples *w = context;
-    const struct cpu_sample none = record_without_stack(sum->wait);
+    const struct stack_record none = record_without_stack(sum->wait);
     char text[OFF_CPU_TEXT_BYTES];
     struct sample sample;
     name_waker(w, sum);
@@ -113,10 +113,10 @@ void wait_samples_free(struct wait_samples *w)
 
 /* A thread that has been blocked since before monitoring began may stay so for hours. To save memory, its copied
  * stack is replaced by the unwound frames, unless unwinding lacks something that may arrive later. */
-static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_sample *record)
+static const struct stack_record *walked(struct wait_samples *w, const struct stack_record *record)
 {
-    struct cpu_sample *s = &w->walked.record;
-    uint64_t frames[CPU_MAX_USER_FRAMES];
+    struct stack_record *s = &w->walked.record;
+    uint64_t frames[STACK_MAX_USER_FRAMES];
     unsigned end;
     if (record->user_end != UNWIND_END_NOT_RUNNING || record->stack_bytes == 0)
         return record;
@@ -130,11 +130,11 @@ static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_
     s->user_frames = (uint16_t)count;
     s->user_end = (uint8_t)end;
     s->stack_bytes = 0;
-    s->flags &= (uint8_t)~CPU_SAMPLE_REGISTERS;
+    s->flags &= (uint8_t)~STACK_RECORD_REGISTERS;
     return s;
 }
 
-void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
+void wait_samples_stack(struct wait_samples *w, const struct stack_record *record)
 {
     int r = record->h.kind == RECORD_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record)
                                                    : wait_sums_stack(w->sums, walked(w, record));

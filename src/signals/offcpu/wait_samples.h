@@ -17,7 +17,7 @@ int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct 
 void wait_samples_free(struct wait_samples *w);
 
 /* See wait_sums.h. wait_samples_stack takes the stack of a wait or of a waker, by the record's kind. */
-void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record);
+void wait_samples_stack(struct wait_samples *w, const struct stack_record *record);
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record);
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);

@@ -10,8 +10,8 @@
 #include "sources/request/request.h"
 #include "sources/request/request_services.h"
 
-#include "probes/cpu.h"
 #include "probes/request.h"
+#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static int create_request(const struct signal_services *services, const void *se
 static void take_stack(void *self, const struct record_header *header)
 {
     const struct request_signal *q = self;
-    const struct cpu_sample *record = (const struct cpu_sample *)header;
+    const struct stack_record *record = (const struct stack_record *)header;
     uint64_t addresses[REQUEST_USER_FRAMES];
     unsigned end;
     const struct process *process = sample_process(q->services->resolver, record);

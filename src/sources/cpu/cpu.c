@@ -342,7 +342,7 @@ static int cpu_shed(void *self, enum source_detail detail)
     r = perf_events_set_period(s->events, s->period_ns * factor);
     if (r < 0)
         return r;
-    s->skeleton->bss->weight_ns = s->period_ns * factor;
+    s->skeleton->bss->sample_value = s->period_ns * factor;
     s->shed = count_shed(s, &sum);
     s->shed_mark = sum.runs;
     s->shed_factor = factor;

@@ -48,7 +48,7 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
 
 static int configure(struct cpu_bpf *k, const struct source_services *services, int cpu_count)
 {
-    k->bss->weight_ns = cpu_weight(services);
+    k->bss->sample_value = cpu_weight(services);
     choose_programs(k, services->event);
     if (services->rules) {
         k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(services->rules);

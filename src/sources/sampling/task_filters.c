@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 static const char *const controllers[] = {
-    [CPU_CGROUPS_MEMORY] = "memory", [CPU_CGROUPS_CPUACCT] = "cpuacct", [CPU_CGROUPS_CPU] = "cpu",
-    [CPU_CGROUPS_PIDS] = "pids",     [CPU_CGROUPS_DEVICES] = "devices",
+    [CGROUP_HIERARCHY_MEMORY] = "memory", [CGROUP_HIERARCHY_CPUACCT] = "cpuacct", [CGROUP_HIERARCHY_CPU] = "cpu",
+    [CGROUP_HIERARCHY_PIDS] = "pids",     [CGROUP_HIERARCHY_DEVICES] = "devices",
 };
 
 static bool has_controller(const char *mountinfo, const char *controller)
@@ -28,12 +28,12 @@ static bool has_controller(const char *mountinfo, const char *controller)
     return false;
 }
 
-enum cpu_cgroups task_filters_pick_cgroups(const char *mountinfo)
+enum cgroup_hierarchy task_filters_pick_cgroups(const char *mountinfo)
 {
-    for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++)
+    for (size_t i = CGROUP_HIERARCHY_MEMORY; i < array_size(controllers); i++)
         if (has_controller(mountinfo, controllers[i]))
-            return (enum cpu_cgroups)i;
-    return CPU_CGROUPS_V2;
+            return (enum cgroup_hierarchy)i;
+    return CGROUP_HIERARCHY_V2;
 }
 
 const char *task_filters_pick_controller(const char *mountinfo)
@@ -41,12 +41,12 @@ const char *task_filters_pick_controller(const char *mountinfo)
     return controllers[task_filters_pick_cgroups(mountinfo)];
 }
 
-enum cpu_cgroups task_filters_cgroups(void)
+enum cgroup_hierarchy task_filters_cgroups(void)
 {
     _cleanup_buf_ struct buf text = {0};
 
     if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTS_MAX_BYTES) < 0 || !text.data)
-        return CPU_CGROUPS_V2;
+        return CGROUP_HIERARCHY_V2;
     return task_filters_pick_cgroups(text.data);
 }
 

@@ -6,13 +6,12 @@
 #include <linux/types.h>
 
 #include "probes/common/filter.h"
-#include "probes/cpu.h"
 
 /* Chooses by what is mounted now. */
-enum cpu_cgroups task_filters_cgroups(void);
+enum cgroup_hierarchy task_filters_cgroups(void);
 
 /* Likewise for the given text of /proc/self/mountinfo. */
-enum cpu_cgroups task_filters_pick_cgroups(const char *mountinfo);
+enum cgroup_hierarchy task_filters_pick_cgroups(const char *mountinfo);
 /* The chosen controller's name, or NULL for cgroup v2. */
 const char *task_filters_pick_controller(const char *mountinfo);
 

@@ -8,7 +8,7 @@
 #include "sources/sampling/task_filters.h"
 #include "sources/tables/unwind_tables_private.h"
 
-#include "probes/python.h"
+#include "probes/interpreter/interpreter.h"
 #include "tables.skel.h"
 
 #include <bpf/bpf.h>
@@ -56,7 +56,7 @@ static void choose_maps(struct tables_bpf *k, const struct shared_tables_options
     set_map_wanted(k->maps.unwind_processes, unwinds);
     set_map_wanted(k->maps.unwind_chunks, unwinds);
     set_map_wanted(k->maps.unwind_objects, unwinds);
-    set_map_wanted(k->maps.python_emitted, unwinds);
+    set_map_wanted(k->maps.emitted_codes, unwinds);
     set_map_wanted(k->maps.thread_contexts, unwinds);
     set_map_wanted(k->maps.go_labels, unwinds);
     set_map_wanted(k->maps.thread_links, options->links);
@@ -211,11 +211,11 @@ int shared_tables_set_cgroups(struct shared_tables *t, const uint64_t *ids, size
 
 void shared_tables_reemit(const struct shared_tables *t, uint32_t pid, uint64_t code, uint32_t check)
 {
-    const uint32_t index = python_emitted_index(python_emitted_hash(pid, code, check));
+    const uint32_t index = emitted_code_index(emitted_code_hash(pid, code, check));
     const uint64_t empty = 0;
 
-    if (t->bpf && bpf_map__fd(t->bpf->maps.python_emitted) >= 0)
-        (void)bpf_map_update_elem(bpf_map__fd(t->bpf->maps.python_emitted), &index, &empty, BPF_ANY);
+    if (t->bpf && bpf_map__fd(t->bpf->maps.emitted_codes) >= 0)
+        (void)bpf_map_update_elem(bpf_map__fd(t->bpf->maps.emitted_codes), &index, &empty, BPF_ANY);
 }
 
 void shared_tables_losses(const struct shared_tables *t, struct losses *losses)

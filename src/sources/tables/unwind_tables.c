@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#include "probes/interpreter/interpreter.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -130,7 +132,7 @@ static void *publish_thread(void *arg)
 
 int unwind_tables_size_interpreters(struct bpf_object *of, uint32_t cpu_count)
 {
-    static const char *const names[] = {"python_scratch", "v8_scratch", "hotspot_scratch"};
+    static const char *const names[] = {"interpreter_scratch", "v8_scratch", "hotspot_scratch"};
     int r = 0;
 
     for (size_t i = 0; i < array_size(names) && r == 0; i++)

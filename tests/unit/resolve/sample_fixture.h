@@ -76,12 +76,13 @@ static size_t fake_cpython_missing(void *self, struct missing_code *ret, size_t 
     return 0;
 }
 
-static int fake_cpython_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int fake_cpython_find(void *self, uint32_t pid, const struct interpreter_entry *entry,
+                             struct interpreted_name *ret)
 {
     static char names[64][8];
     assert_null(self);
     assert_int_equal(pid, PROGRAM);
-    assert_int_equal(entry->code & PYTHON_MARK, 0);
+    assert_int_equal(entry->code & INTERPRETER_ENTRY_MARK, 0);
     snprintf(names[entry->code % 64], sizeof(names[0]), "p%u", (unsigned)entry->code);
     *ret = (struct interpreted_name){.function = names[entry->code % 64], .file = "/x.py", .line = entry->instruction};
     return entry->code % 2 ? -ENOENT : 0;
@@ -116,7 +117,7 @@ static enum unwind_end finish_end;
 static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count)
 {
@@ -142,8 +143,8 @@ struct fixture {
     struct sample_resolver *resolver;
     struct losses losses;
     union {
-        struct cpu_sample record;
-        char room[sizeof(struct cpu_sample) + 65536];
+        struct stack_record record;
+        char room[sizeof(struct stack_record) + 65536];
     } r;
 };
 
@@ -207,11 +208,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct cpu_sample *make_cpu_sample(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
+static struct stack_record *make_cpu_sample(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user,
+                                            unsigned end)
 {
-    struct cpu_sample *r = &f->r.record;
-    *r = (struct cpu_sample){
-        .weight_ns = 52631578,
+    struct stack_record *r = &f->r.record;
+    *r = (struct stack_record){
+        .sample.value = 52631578,
         .cpu = 1,
         .kernel_frames = (uint8_t)kernel,
         .user_frames = (uint16_t)user,
@@ -242,28 +244,28 @@ static uint64_t sum(const struct losses *l)
     }
 #define MARK(address, frame)                                                                                           \
     {                                                                                                                  \
-        PYTHON_MARK | (address), (frame) + 1, 0                                                                        \
+        INTERPRETER_ENTRY_MARK | (address), (frame) + 1, 0                                                             \
     }
 #define UNREACHED(address)                                                                                             \
     {                                                                                                                  \
-        PYTHON_MARK | (address), 0, 0                                                                                  \
+        INTERPRETER_ENTRY_MARK | (address), 0, 0                                                                       \
     }
 
 /* Appends to the record. */
-static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count,
-                               enum python_end end)
+static inline void put_entries(struct stack_record *r, const struct interpreter_entry *entries, uint32_t count,
+                               enum interpreter_end end)
 {
-    const struct python_tail tail = {.entries = count, .end = (uint16_t)end};
+    const struct interpreter_tail tail = {.entries = count, .end = (uint16_t)end};
     char *at = (char *)r + r->h.size_bytes;
     if (count)
         memcpy(at, entries, count * sizeof(*entries));
     memcpy(at + count * sizeof(*entries), &tail, sizeof(tail));
-    r->flags |= CPU_SAMPLE_INTERPRETED;
+    r->flags |= STACK_RECORD_INTERPRETED;
     r->h.size_bytes += (uint32_t)(count * sizeof(*entries) + sizeof(tail));
 }
 
 /* The sample's frames, leaf first, as "p2 program+5100 ..."; truncation as its reason in brackets. */
-static inline const char *resolved(struct fixture *f, const struct cpu_sample *r)
+static inline const char *resolved(struct fixture *f, const struct stack_record *r)
 {
     static char text[1024];
     struct sample s;

@@ -100,7 +100,7 @@ static void test_method_key_includes_process_and_check(void **state)
     struct interpreted_name name;
     struct missing_code missing[4];
     struct hotspot_method m = method_record(4096, "A", "f", "()V", "A.java");
-    struct python_entry entry = {.code = 4096, .check = 1};
+    struct interpreter_entry entry = {.code = 4096, .check = 1};
     (void)state;
     assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
@@ -129,7 +129,7 @@ static void test_least_recently_used_method_is_evicted_and_requested_again(void 
     void *x = open_with(800); /* eleven codes */
     struct interpreted_name name;
     struct missing_code missing[64];
-    const struct python_entry first = {.code = 0, .check = 1}, second = {.code = 4096, .check = 1};
+    const struct interpreter_entry first = {.code = 0, .check = 1}, second = {.code = 4096, .check = 1};
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
         const struct hotspot_method m = method_record(4096 * i, "A", "f", "()V", "A.java");

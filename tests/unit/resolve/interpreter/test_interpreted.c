@@ -2,9 +2,9 @@
  * sample is marked and counted. */
 #include "../sample_fixture.h"
 
-static struct cpu_sample *make_native(struct fixture *f, unsigned end)
+static struct stack_record *make_native(struct fixture *f, unsigned end)
 {
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 5, end);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 5, end);
     const uint64_t data[] = {0x1101, EVALUATOR, 0x1201, EVALUATOR, 0x1301};
     memcpy(r->data, data, sizeof(data));
     return r;
@@ -13,24 +13,24 @@ static struct cpu_sample *make_native(struct fixture *f, unsigned end)
 static void test_runs_replace_their_native_frames(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6), MARK(0x7110, 3)};
-    put_entries(r, entries, 5, PYTHON_END_WHOLE);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6), MARK(0x7110, 3)};
+    put_entries(r, entries, 5, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
     assert_int_equal(sum(&f->losses), 0);
     const struct link_ids ids = {1, 2, 3}; /* follows them in the record */
     memcpy((char *)r + r->h.size_bytes, &ids, sizeof(ids));
     r->h.size_bytes += sizeof(ids);
-    r->flags |= CPU_SAMPLE_LINKED;
+    r->flags |= STACK_RECORD_LINKED;
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
 }
 
 static void test_empty_run_keeps_its_native_frame(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry entries[] = {MARK(0x7010, 1), CODE(4), MARK(0x7110, 3)};
-    put_entries(r, entries, 3, PYTHON_END_WHOLE);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    const struct interpreter_entry entries[] = {MARK(0x7010, 1), CODE(4), MARK(0x7110, 3)};
+    put_entries(r, entries, 3, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
 }
@@ -38,13 +38,13 @@ static void test_empty_run_keeps_its_native_frame(void **state)
 static void test_evaluator_without_frames_is_counted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
     resolved(f, r);
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to enter its first frame */
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1101;
-    put_entries(r, NULL, 0, PYTHON_END_WHOLE);
+    put_entries(r, NULL, 0, INTERPRETER_END_WHOLE);
     resolved(f, r);
     assert_int_equal(sum(&f->losses), 0);
     r = make_cpu_sample(f, PROGRAM, 0, 3,
@@ -52,7 +52,7 @@ static void test_evaluator_without_frames_is_counted(void **state)
     r->data[0] = 0x1201;
     r->data[1] = EVALUATOR;
     r->data[2] = 0x1101;
-    put_entries(r, NULL, 0, PYTHON_END_WHOLE);
+    put_entries(r, NULL, 0, INTERPRETER_END_WHOLE);
     resolved(f, r);
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
@@ -60,9 +60,9 @@ static void test_evaluator_without_frames_is_counted(void **state)
 static void test_frames_without_a_name_are_counted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(5), MARK(0x7110, 3)};
-    put_entries(r, entries, 4, PYTHON_END_WHOLE);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(5), MARK(0x7110, 3)};
+    put_entries(r, entries, 4, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [python] program+5300");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
@@ -73,10 +73,10 @@ static void test_frames_without_a_name_are_counted(void **state)
 static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_BAD_READ);
-    const struct python_entry entries[] = {CODE(2),         MARK(0x7010, 1), CODE(4),
-                                           MARK(0x7110, 3), CODE(6),         UNREACHED(0x7210)};
-    put_entries(r, entries, 6, PYTHON_END_WHOLE);
+    struct stack_record *r = make_native(f, UNWIND_END_BAD_READ);
+    const struct interpreter_entry entries[] = {CODE(2),         MARK(0x7010, 1), CODE(4),
+                                                MARK(0x7110, 3), CODE(6),         UNREACHED(0x7210)};
+    put_entries(r, entries, 6, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     assert_int_equal(f->losses.count[LOSS_TRUNCATED], 1);
@@ -85,13 +85,13 @@ static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6)};
-    put_entries(r, entries, 4, PYTHON_END_TOO_DEEP);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6)};
+    put_entries(r, entries, 4, INTERPRETER_END_TOO_DEEP);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 [interpreter's stack too deep]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 0, PYTHON_END_BAD_READ);
+    put_entries(r, entries, 0, INTERPRETER_END_BAD_READ);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
                                         "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
@@ -101,62 +101,64 @@ static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 static void test_runs_in_a_copied_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_TABLE);
     r->data[0] = EVALUATOR;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
-    const struct python_entry entries[] = {CODE(2), MARK(0x7050, 0),   CODE(8), UNREACHED(0x6f00),
-                                           CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
-    put_entries(r, entries, 8, PYTHON_END_WHOLE);
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7050, 0),   CODE(8), UNREACHED(0x6f00),
+                                                CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
+    put_entries(r, entries, 8, INTERPRETER_END_WHOLE);
     /* The run that is in no frame is placed before the next one that is. */
     assert_string_equal(resolved(f, r), "p2 program+5000 program+5100 p8 p4 p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-static void set_flags(struct cpu_sample *r, unsigned flags)
+static void set_flags(struct stack_record *r, unsigned flags)
 {
-    ((struct python_tail *)((char *)r + r->h.size_bytes - sizeof(struct python_tail)))->flags = (uint16_t)flags;
+    ((struct interpreter_tail *)((char *)r + r->h.size_bytes - sizeof(struct interpreter_tail)))->flags =
+        (uint16_t)flags;
 }
 
-static void put_counted(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+static void put_counted(struct stack_record *r, const struct interpreter_entry *entries, uint32_t count,
+                        enum interpreter_end end)
 {
     put_entries(r, entries, count, end);
-    set_flags(r, PYTHON_COUNTED);
+    set_flags(r, INTERPRETER_TAIL_COUNTED);
 }
 
 /* For interpreters that do not report where their evaluators' frames are. */
 static void test_counted_frames_replace_evaluators(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark is empty */
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    put_counted(r, entries, 3, PYTHON_END_WHOLE);
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark is empty */
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    put_counted(r, entries, 3, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
     r = make_native(f, UNWIND_END_ENTRY); /* another interpreter's evaluator on this thread */
-    put_counted(r, entries, 1, PYTHON_END_WHOLE);
+    put_counted(r, entries, 1, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 _PyEval_EvalFrameDefault program+5300");
     assert_int_equal(sum(&f->losses), 0);
     r = make_native(f, UNWIND_END_ENTRY); /* an unnamed one */
-    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    put_counted(r, entries, 4, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
                                         "_PyEval_EvalFrameDefault program+5300 p2 p4 p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_BAD_READ); /* they follow the end of the native walk */
-    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    put_counted(r, entries, 4, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
 }
 
 static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    const struct interpreter_entry entries[] = {CODE(2), CODE(4)};
     for (uint32_t frames = 1; frames <= 2; frames++) {
-        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+        struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
         const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
         memcpy(r->data, data, sizeof(data));
-        put_counted(r, entries, frames, PYTHON_END_WHOLE);
+        put_counted(r, entries, frames, INTERPRETER_END_WHOLE);
         assert_string_equal(resolved(f, r),
                             frames == 1 ? "_PyEval_EvalFrameDefault program+5200 p2" : "p2 program+5200 p4");
         assert_int_equal(sum(&f->losses), 0);
@@ -166,13 +168,13 @@ static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
 static void test_truncated_counted_frames_end_the_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry entries[] = {CODE(2), CODE(4)};
-    put_counted(r, entries, 1, PYTHON_END_TOO_DEEP);
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    const struct interpreter_entry entries[] = {CODE(2), CODE(4)};
+    put_counted(r, entries, 1, INTERPRETER_END_TOO_DEEP);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [interpreter's stack too deep]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_counted(r, entries, 0, PYTHON_END_BAD_READ);
+    put_counted(r, entries, 0, INTERPRETER_END_BAD_READ);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
                                         "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
 }
@@ -180,21 +182,21 @@ static void test_truncated_counted_frames_end_the_stack(void **state)
 static void test_invalid_entries(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 1)};
     struct sample s;
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 2, PYTHON_END_WHOLE);
-    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, INTERPRETER_END_WHOLE);
+    struct interpreter_tail *tail = (struct interpreter_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
     tail->entries = 3; /* would begin among the native frames */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     tail->entries = UINT32_MAX;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     r = make_cpu_sample(f, PROGRAM, 0, 0, UNWIND_END_ENTRY);
-    r->flags |= CPU_SAMPLE_INTERPRETED;
+    r->flags |= STACK_RECORD_INTERPRETED;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     assert_int_equal(f->losses.count[LOSS_DECODE], 3);
     r = make_native(f, UNWIND_END_ENTRY);
-    const struct python_entry wrong[] = {MARK(1, 70000), CODE(2), MARK(9, 3), CODE(4), MARK(5, 1), CODE(6)};
+    const struct interpreter_entry wrong[] = {MARK(1, 70000), CODE(2), MARK(9, 3), CODE(4), MARK(5, 1), CODE(6)};
     put_entries(r, wrong, 6, 77); /* invalid end and order: all frames are kept nevertheless */
     assert_non_null(strstr(resolved(f, r), "p2 "));
 }
@@ -204,21 +206,21 @@ static void test_invalid_entries(void **state)
 static void test_runs_of_several_interpreters_are_placed_by_call_order(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000),
-                                           CODE(2), MARK(0x7110, 1), CODE(6)};
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 6, PYTHON_END_WHOLE);
-    set_flags(r, PYTHON_SEVERAL);
+    const struct interpreter_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000),
+                                                CODE(2), MARK(0x7110, 1), CODE(6)};
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 6, INTERPRETER_END_WHOLE);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 2, PYTHON_END_WHOLE); /* the state of the other one was not found */
-    set_flags(r, PYTHON_SEVERAL);
+    put_entries(r, entries, 2, INTERPRETER_END_WHOLE); /* the state of the other one was not found */
+    set_flags(r, INTERPRETER_TAIL_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 7, PYTHON_END_BAD_READ);
-    set_flags(r, PYTHON_SEVERAL);
+    put_entries(r, entries, 7, INTERPRETER_END_BAD_READ);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL);
     assert_string_equal(resolved(f, r),
                         "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
@@ -227,10 +229,10 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
-    const struct python_entry copied[] = {CODE(4),           UNREACHED(0x7108), CODE(2),
-                                          UNREACHED(0x7008), CODE(8),           UNREACHED(0x9000)};
-    put_entries(r, copied, 6, PYTHON_END_WHOLE);
-    set_flags(r, PYTHON_SEVERAL);
+    const struct interpreter_entry copied[] = {CODE(4),           UNREACHED(0x7108), CODE(2),
+                                               UNREACHED(0x7008), CODE(8),           UNREACHED(0x9000)};
+    put_entries(r, copied, 6, INTERPRETER_END_WHOLE);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5300 program+5000 p2 p4");
     assert_int_equal(sum(&f->losses), 0);
 }
@@ -238,21 +240,21 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
 static void test_counted_frames_of_several_interpreters(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(2), CODE(4)};
-    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 2, PYTHON_END_WHOLE);
-    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    const struct interpreter_entry entries[] = {CODE(2), CODE(4)};
+    struct stack_record *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, INTERPRETER_END_WHOLE);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL | INTERPRETER_TAIL_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
     assert_int_equal(sum(&f->losses), 0);
     r = make_native(f, UNWIND_END_ENTRY); /* it is unknown which of the two evaluators runs it */
-    put_entries(r, entries, 1, PYTHON_END_WHOLE);
-    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    put_entries(r, entries, 1, INTERPRETER_END_WHOLE);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL | INTERPRETER_TAIL_COUNTED);
     assert_string_equal(resolved(f, r),
                         "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 p2");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_ENTRY);
-    put_entries(r, entries, 0, PYTHON_END_INTERPRETERS);
-    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    put_entries(r, entries, 0, INTERPRETER_END_SEVERAL);
+    set_flags(r, INTERPRETER_TAIL_SEVERAL | INTERPRETER_TAIL_COUNTED);
     assert_string_equal(resolved(f, r),
                         "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 "
                         "[several interpreters in one thread]");

@@ -56,7 +56,7 @@ static int forth_take(void *self, const struct record_header *record)
     return 0;
 }
 
-static int forth_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+static int forth_find(void *self, uint32_t pid, const struct interpreter_entry *entry, struct interpreted_name *ret)
 {
     struct forth *f = self;
     if (entry->code >= WORDS || !f->names[entry->code][0]) {
@@ -137,17 +137,17 @@ static int emit_word(struct fixture *f, uint64_t code, const char *name)
     return interpreters_take(f->interpreters, &record.h);
 }
 
-static struct cpu_sample *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
+static struct stack_record *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
 {
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
     memcpy(r->data, addresses, count * sizeof(*addresses));
     return r;
 }
 
-static void put_forth(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, unsigned flags)
+static void put_forth(struct stack_record *r, const struct interpreter_entry *entries, uint32_t count, unsigned flags)
 {
-    put_entries(r, entries, count, PYTHON_END_WHOLE);
-    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    put_entries(r, entries, count, INTERPRETER_END_WHOLE);
+    struct interpreter_tail *tail = (struct interpreter_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
     tail->flags = (uint8_t)flags;
     tail->interpreter = FORTH;
 }
@@ -157,11 +157,11 @@ static void test_frames_replace_the_evaluators(void **state)
     struct fixture *f = *state;
     struct sample s;
     const uint64_t natives[] = {0x1101, 0x1201, 0x1301, 0x1201, 0x1401};
-    const struct python_entry entries[] = {CODE(1), CODE(2), MARK(0x7010, 1), CODE(3), MARK(0x7110, 3)};
+    const struct interpreter_entry entries[] = {CODE(1), CODE(2), MARK(0x7010, 1), CODE(3), MARK(0x7110, 3)};
     assert_int_equal(emit_word(f, 1, "dup"), 0);
     assert_int_equal(emit_word(f, 2, "square"), 0);
     assert_int_equal(emit_word(f, 3, "main"), 0);
-    struct cpu_sample *r = make_stack(f, natives, 5);
+    struct stack_record *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
     assert_string_equal(resolved(f, r),
                         "program+5100 dup square program+5300 main"); /* program+5400 belongs to "main" */
@@ -180,11 +180,11 @@ static void test_evaluators_without_marks_are_counted(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201, 0x1301, 0x1201}; /* the first one is CPython's */
-    const struct python_entry entries[] = {CODE(1), CODE(2)};
+    const struct interpreter_entry entries[] = {CODE(1), CODE(2)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 5);
-    put_forth(r, entries, 2, PYTHON_COUNTED);
+    struct stack_record *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 2, INTERPRETER_TAIL_COUNTED);
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* no record names CPython's frame */
     assert_int_equal(sum(&f->losses), 1);
@@ -200,16 +200,16 @@ static void test_each_frame_has_a_native_frame(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301, 0x1401, 0x1501, 0x1201};
-    const struct python_entry entries[] = {PLACED(1, 1), PLACED(2, 3), PLACED(3, 4)};
+    const struct interpreter_entry entries[] = {PLACED(1, 1), PLACED(2, 3), PLACED(3, 4)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
     emit_word(f, 3, "main");
-    struct cpu_sample *r = make_stack(f, natives, 5);
-    put_forth(r, entries, 3, PYTHON_PLACED);
+    struct stack_record *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 3, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 belongs to "square" */
     assert_int_equal(sum(&f->losses), 0);
     r = make_stack(f, natives, 5);
-    put_forth(r, entries, 2, PYTHON_PLACED);
+    put_forth(r, entries, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square program+5200"); /* an evaluator without its frame */
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
@@ -218,14 +218,14 @@ static void test_callees_of_the_leaf_are_kept(void **state)
 {
     struct fixture *f = *state;
     const uint64_t called[] = {0x1301, 0x1201}, part[] = {0x1401, 0x1201};
-    const struct python_entry entries[] = {PLACED(1, PYTHON_PLACED_CALLER), PLACED(2, 1)};
+    const struct interpreter_entry entries[] = {PLACED(1, INTERPRETER_ENTRY_CALLER), PLACED(2, 1)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, called, 2);
-    put_forth(r, entries, 2, PYTHON_PLACED);
+    struct stack_record *r = make_stack(f, called, 2);
+    put_forth(r, entries, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "program+5300 dup square");
     r = make_stack(f, part, 2);
-    put_forth(r, entries, 2, PYTHON_PLACED);
+    put_forth(r, entries, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "dup square");
     assert_int_equal(sum(&f->losses), 0);
 }
@@ -235,20 +235,21 @@ static void test_invalid_places_leave_frames_unplaced(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301};
-    const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)},
-                              marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
+    const struct interpreter_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)},
+                                   nowhere[] = {PLACED(1, 700), PLACED(2, 1)},
+                                   marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
     emit_word(f, 1, "dup");
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 2);
-    put_forth(r, backwards, 2, PYTHON_PLACED);
+    struct stack_record *r = make_stack(f, natives, 2);
+    put_forth(r, backwards, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 dup square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_stack(f, natives, 2);
-    put_forth(r, nowhere, 2, PYTHON_PLACED);
+    put_forth(r, nowhere, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "program+5100 program+5300 dup square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_stack(f, natives, 2);
-    put_forth(r, marks, 2, PYTHON_PLACED);
+    put_forth(r, marks, 2, INTERPRETER_TAIL_PLACED);
     assert_string_equal(resolved(f, r), "dup program+5300");
 }
 
@@ -256,10 +257,10 @@ static void test_interpreters_do_not_share_evaluators(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201};
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
+    const struct interpreter_entry entries[] = {CODE(2), MARK(0x7010, 1)};
     emit_word(f, 2, "square");
-    struct cpu_sample *r = make_stack(f, natives, 3);
-    put_entries(r, entries, 2, PYTHON_END_WHOLE);
+    struct stack_record *r = make_stack(f, natives, 3);
+    put_entries(r, entries, 2, INTERPRETER_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);              /* no record names the second entry */
     r = make_stack(f, natives, 3);                                       /* no record names either */
@@ -271,16 +272,16 @@ static void test_unknown_code_has_no_name_and_is_requested(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1201};
-    const struct python_entry entries[] = {CODE(5), MARK(0x7010, 1)};
+    const struct interpreter_entry entries[] = {CODE(5), MARK(0x7010, 1)};
     struct missing_code missing[4];
-    struct cpu_sample *r = make_stack(f, natives, 2);
+    struct stack_record *r = make_stack(f, natives, 2);
     put_forth(r, entries, 2, 0);
     assert_string_equal(resolved(f, r), "program+5100 [forth]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     assert_int_equal(interpreters_missing(f->interpreters, missing, 4), 1);
     assert_true(missing[0].code == 5 && missing[0].pid == PROGRAM && missing[0].check == 1);
     assert_int_equal(interpreters_missing(f->interpreters, missing, 4), 0);
-    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    struct interpreter_tail *tail = (struct interpreter_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
     tail->interpreter = 77; /* of a later version */
     assert_string_equal(resolved(f, r), "program+5100 [interpreter]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);

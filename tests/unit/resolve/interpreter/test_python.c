@@ -157,9 +157,9 @@ static void take_record(void *p, const union record *u)
     assert_int_equal(cpython->take(p, &u->r.h), 0);
 }
 
-static struct python_entry entry_of(uint64_t code, uint32_t offset)
+static struct interpreter_entry entry_of(uint64_t code, uint32_t offset)
 {
-    return (struct python_entry){.code = code, .instruction = INSTRUCTIONS + offset, .check = 1};
+    return (struct interpreter_entry){.code = code, .instruction = INSTRUCTIONS + offset, .check = 1};
 }
 
 static void test_strings_of_every_width_become_utf8(void **state)
@@ -178,7 +178,7 @@ static void test_strings_of_every_width_become_utf8(void **state)
     take_record(p, &u);
     make_record(&u, 0x3000, four, 2, four, 3, 4);
     take_record(p, &u);
-    struct python_entry e = entry_of(0x1000, 2 * 18);
+    struct interpreter_entry e = entry_of(0x1000, 2 * 18);
     assert_int_equal(cpython->find(p, PID, &e, &name), 0);
     assert_string_equal(name.file, "x.py");
     assert_string_equal(name.function, "na\xc3\xafve?"); /* the name stays on one line of output */
@@ -205,7 +205,7 @@ static void test_long_strings_are_truncated(void **state)
     memset(u.r.name_data, 'f', sizeof(u.r.name_data));
     u.r.name.length = UINT32_MAX;
     take_record(p, &u);
-    const struct python_entry e = entry_of(0x1000, 0);
+    const struct interpreter_entry e = entry_of(0x1000, 0);
     assert_int_equal(cpython->find(p, PID, &e, &name), 0);
     assert_int_equal(strlen(name.function), PYTHON_NAME_BYTES);
 }
@@ -219,7 +219,7 @@ static void test_code_objects_are_found_by_exact_key(void **state)
     assert_int_equal(cpython->open(1 << 20, &p), 0);
     make_record(&u, 0x1000, "x.py", 4, "before", 6, 1);
     take_record(p, &u);
-    struct python_entry e = entry_of(0x1000, 0);
+    struct interpreter_entry e = entry_of(0x1000, 0);
     assert_int_equal(cpython->find(p, PID + 1, &e, &name), -ENOENT);
     e.check = 2; /* another code object at its address */
     assert_int_equal(cpython->find(p, PID, &e, &name), -ENOENT);
@@ -262,7 +262,7 @@ static void take_number(void *p, uint32_t pid, unsigned i)
 
 static bool finds_number(void *p, uint32_t pid, unsigned i)
 {
-    const struct python_entry e = entry_of(0x1000 + 16 * (uint64_t)i, 2 * 18);
+    const struct interpreter_entry e = entry_of(0x1000 + 16 * (uint64_t)i, 2 * 18);
     struct interpreted_name name;
     if (cpython->find(p, pid, &e, &name) < 0)
         return false;
@@ -312,7 +312,7 @@ static void test_equal_names_of_processes_are_stored_once(void **state)
     u.r.first_line = 2;
     take_record(p, &u);
     assert_true(held_bytes(p) - empty > all + 44 + sizeof(table));
-    const struct python_entry e = entry_of(0x1000, 2 * 18);
+    const struct interpreter_entry e = entry_of(0x1000, 2 * 18);
     struct interpreted_name name;
     assert_int_equal(cpython->find(p, PID + WORKERS, &e, &name), 0);
     assert_int_equal(name.line, 5);

@@ -41,7 +41,7 @@ static struct v8_code make_code(uint64_t code, const void *file, uint32_t file_l
 
 static int find_code(void *v, uint64_t code, struct interpreted_name *ret)
 {
-    const struct python_entry entry = {.code = code, .instruction = 1, .check = 3};
+    const struct interpreter_entry entry = {.code = code, .instruction = 1, .check = 3};
     return v8->find(v, PID, &entry, ret);
 }
 
@@ -104,7 +104,7 @@ static void test_unreadable_function_has_no_name(void **state)
     assert_int_equal(find_code(v, 0x2001, &name), -ENOENT);
     assert_int_equal(v8->missing(v, missing, 4), 1);
     assert_true(missing[0].code == 0x2001 && missing[0].pid == PID && missing[0].check == 3);
-    const struct python_entry unread = {.code = 0x3001, .check = 0};
+    const struct interpreter_entry unread = {.code = 0x3001, .check = 0};
     assert_int_equal(v8->find(v, PID, &unread, &name), -ENOENT);
     assert_int_equal(v8->missing(v, missing, 4), 0);
 }

@@ -9,13 +9,13 @@
 static void test_link_ids_are_read(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     const struct link_ids ids = {1, 2, 3};
     struct sample s;
-    r->data[0] = 0x1000 | CPU_FRAME_EXACT;
+    r->data[0] = 0x1000 | FRAME_EXACT;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_false(trace_link_is_set(&s.link));
-    r->flags |= CPU_SAMPLE_LINKED;
+    r->flags |= STACK_RECORD_LINKED;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* there is none */
     assert_int_equal(f->losses.count[LOSS_DECODE], 1);
     memcpy(&r->data[1], &ids, sizeof(ids));
@@ -40,7 +40,7 @@ static void put_label(struct go_label *to, const char *key, const char *value)
 static void test_labels_are_read(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     struct go_label *labels = (struct go_label *)&r->data[1];
     const struct link_ids ids = {1, 2, 3};
     struct sample s;
@@ -49,9 +49,9 @@ static void test_labels_are_read(void **state)
     long_key[sizeof(long_key) - 1] = '\0';
     memset(long_value, 'v', sizeof(long_value));
     memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a character of three bytes, of which two fit */
-    r->data[0] = 0x1000 | CPU_FRAME_EXACT;
+    r->data[0] = 0x1000 | FRAME_EXACT;
     r->labels = 7;
-    r->flags |= CPU_SAMPLE_LINKED;
+    r->flags |= STACK_RECORD_LINKED;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* there are none */
     put_label(&labels[0], "tenant", "one");
     put_label(&labels[1], "a", "b\xff");
@@ -83,9 +83,9 @@ static void test_labels_are_read(void **state)
 static void test_complete_stack(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
-    const uint64_t data[] = {0xffffffff81000010,      0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
-                             0x1fff | CPU_FRAME_EXACT};
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
+    const uint64_t data[] = {0xffffffff81000010,  0xffffffff81000020, 0x1000 | FRAME_EXACT, 0x1101, 0x2000,
+                             0x1fff | FRAME_EXACT};
     memcpy(r->data, data, sizeof(data));
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -112,8 +112,8 @@ static void test_complete_stack(void **state)
 static void test_sample_with_unnamed_frames_is_counted_once(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
-    const uint64_t data[] = {0x3123 | CPU_FRAME_EXACT, 0x8501, 0x7777};
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+    const uint64_t data[] = {0x3123 | FRAME_EXACT, 0x8501, 0x7777};
     memcpy(r->data, data, sizeof(data));
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -147,8 +147,8 @@ static void test_every_truncation_is_named_and_counted(void **state)
         {200, "", LOSS_TRUNCATED}, /* from a newer BPF side */
     };
     for (size_t i = 0; i < array_size(ends); i++) {
-        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, ends[i].end);
-        r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+        struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 1, ends[i].end);
+        r->data[0] = 0x1001 | FRAME_EXACT;
         struct losses losses = {0};
         struct sample s;
         assert_int_equal(sample_resolve(f->resolver, r, &losses, &s), 0);
@@ -166,7 +166,7 @@ static void test_every_truncation_is_named_and_counted(void **state)
 static void test_sample_during_exec_has_no_user_part(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
     r->data[0] = 0xffffffff81000010;
     r->data[1] = EXEC_ADDRESS + 1;
     r->data[2] = 0x7f0000001234;
@@ -193,9 +193,9 @@ static void test_sample_during_exec_has_no_user_part(void **state)
 static void test_main_thread_sample_renames_the_process(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
     struct sample s;
-    r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+    r->data[0] = 0x1001 | FRAME_EXACT;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "program");
     r->h.tid = PROGRAM;
@@ -214,8 +214,8 @@ static void test_main_thread_sample_renames_the_process(void **state)
 static void test_truncated_kernel_part(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
-    r->flags = CPU_SAMPLE_KERNEL_TRUNCATED;
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
+    r->flags = STACK_RECORD_KERNEL_TRUNCATED;
     r->data[0] = 0xffffffff81000010;
     r->data[1] = 0x1001;
     struct sample s;
@@ -231,7 +231,7 @@ static void test_kernel_part_at_a_retpoline(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
     r->data[0] = RETPOLINE_ADDRESS;
     r->data[1] = 0x1001;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -259,8 +259,8 @@ static void test_copied_stack_is_finished(void **state)
 {
     struct fixture *f = *state;
     for (int whole = 0; whole < 2; whole++) {
-        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_NO_TABLE);
-        r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+        struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_NO_TABLE);
+        r->data[0] = 0x1001 | FRAME_EXACT;
         r->stack_bytes = 64;
         r->h.size_bytes += 64;
         finish_end = whole ? UNWIND_END_ENTRY : UNWIND_END_BAD_READ;
@@ -280,10 +280,10 @@ static void test_address_outside_code_is_no_caller(void **state)
 {
     struct fixture *f = *state;
     for (int by_fp = 0; by_fp < 2; by_fp++) {
-        struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_MAPPING);
-        r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+        struct stack_record *r = make_cpu_sample(f, PROGRAM, 0, 2, UNWIND_END_NO_MAPPING);
+        r->data[0] = 0x1001 | FRAME_EXACT;
         r->data[1] = 0x7f0000001234;
-        r->flags = by_fp ? CPU_SAMPLE_STOP_BY_FP : 0;
+        r->flags = by_fp ? STACK_RECORD_STOP_BY_FP : 0;
         r->stack_bytes = 64;
         r->h.size_bytes += 64;
         finish_end = UNWIND_END_NO_MAPPING;
@@ -309,9 +309,9 @@ static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
     void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
     close(fd);
     assert_ptr_not_equal(at, MAP_FAILED);
-    struct cpu_sample *r = make_cpu_sample(f, (uint32_t)getpid(), 0, 1, UNWIND_END_NO_MAPPING);
+    struct stack_record *r = make_cpu_sample(f, (uint32_t)getpid(), 0, 1, UNWIND_END_NO_MAPPING);
     r->h.time_ns = clock_monotonic_ns();
-    r->data[0] = ((uintptr_t)at + 16) | CPU_FRAME_EXACT;
+    r->data[0] = ((uintptr_t)at + 16) | FRAME_EXACT;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
     finish_end = UNWIND_END_NO_MAPPING;
@@ -332,10 +332,10 @@ static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
 static void test_sample_of_unknown_process_is_kept(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, GONE, 1, 1, UNWIND_END_NO_PROCESS);
+    struct stack_record *r = make_cpu_sample(f, GONE, 1, 1, UNWIND_END_NO_PROCESS);
     memcpy(r->comm, "sixteen-letters!", 16); /* no NUL */
     r->data[0] = 0xffffffff81000010;
-    r->data[1] = 0x4242 | CPU_FRAME_EXACT;
+    r->data[1] = 0x4242 | FRAME_EXACT;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
     struct sample s;
@@ -355,7 +355,7 @@ static void test_sample_of_unknown_process_is_kept(void **state)
 static void test_interrupt_has_no_process(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, 0, 1, 0, UNWIND_END_NO_USER);
+    struct stack_record *r = make_cpu_sample(f, 0, 1, 0, UNWIND_END_NO_USER);
     struct sample s;
     r->h.kind = RECORD_OFF_CPU_WAKER;
     r->data[0] = 0xffffffff81000010;
@@ -369,7 +369,7 @@ static void test_interrupt_has_no_process(void **state)
 static void test_stack_capture_frames_are_omitted(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, 0, 7, 0, UNWIND_END_NO_USER);
+    struct stack_record *r = make_cpu_sample(f, 0, 7, 0, UNWIND_END_NO_USER);
     static const uint64_t addresses[] = {BPF_ADDRESS,        0xffffffff81000020, BPF_ADDRESS,       CALL_ADDRESS,
                                          0xffffffff81000030, BPF_ADDRESS,        0xffffffff81000040};
     struct sample s;
@@ -385,15 +385,15 @@ static void test_invalid_records_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
     r->h.size_bytes -= 8;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make_cpu_sample(f, PROGRAM, CPU_MAX_KERNEL_FRAMES + 1, 0, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, STACK_MAX_KERNEL_FRAMES + 1, 0, UNWIND_END_ENTRY);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
-    r = make_cpu_sample(f, PROGRAM, 0, CPU_MAX_USER_FRAMES + 1, UNWIND_END_ENTRY);
+    r = make_cpu_sample(f, PROGRAM, 0, STACK_MAX_USER_FRAMES + 1, UNWIND_END_ENTRY);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     r = make_cpu_sample(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
-    r->stack_bytes = CPU_STACK_COPY_BYTES;
+    r->stack_bytes = STACK_COPY_BYTES;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
     assert_int_equal(s.frame_count, 0);
     assert_non_null(s.resource);
@@ -404,20 +404,21 @@ static void test_invalid_records_are_refused(void **state)
 static void test_deepest_stack_with_long_names(void **state)
 {
     struct fixture *f = *state;
-    struct cpu_sample *r = make_cpu_sample(f, PROGRAM, CPU_MAX_KERNEL_FRAMES, CPU_MAX_USER_FRAMES, UNWIND_END_TOO_DEEP);
-    r->flags = CPU_SAMPLE_KERNEL_TRUNCATED;
-    for (size_t i = 0; i < CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES; i++)
+    struct stack_record *r =
+        make_cpu_sample(f, PROGRAM, STACK_MAX_KERNEL_FRAMES, STACK_MAX_USER_FRAMES, UNWIND_END_TOO_DEEP);
+    r->flags = STACK_RECORD_KERNEL_TRUNCATED;
+    for (size_t i = 0; i < STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES; i++)
         r->data[i] = 0x1001;
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
-    assert_int_equal(s.frame_count, CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + 2);
+    assert_int_equal(s.frame_count, STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES + 2);
     assert_int_equal(s.frames[s.frame_count - 1].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 
     name_padding = 65536; /* 64 MiB of names: more than a sample may hold; the rest is omitted, and counted */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
-    assert_int_equal(strlen(s.frames[CPU_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
-    assert_string_equal(s.frames[CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES].function, "");
+    assert_int_equal(strlen(s.frames[STACK_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
+    assert_string_equal(s.frames[STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES].function, "");
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
 
     name_padding = 0; /* and the space is free again */
@@ -430,7 +431,7 @@ static void test_stacks_of_other_records(void **state)
 {
     struct fixture *f = *state;
     struct frame frames[3];
-    const uint64_t addresses[] = {0x1101 | CPU_FRAME_EXACT, 0x1201, 0x1301, 0x1401};
+    const uint64_t addresses[] = {0x1101 | FRAME_EXACT, 0x1201, 0x1301, 0x1401};
     const struct process *process = processes_find(f->processes, PROGRAM, 0);
     assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3),
                      3);

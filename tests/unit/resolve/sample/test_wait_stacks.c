@@ -3,8 +3,8 @@
 
 #include <linux/types.h>
 
-#include "probes/cpu.h"
 #include "probes/request.h"
+#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <setjmp.h>

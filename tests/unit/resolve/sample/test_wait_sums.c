@@ -41,7 +41,7 @@ static void store_sum(void *context, const struct wait_sum *sum)
 
 static int put_stack(struct wait_sums *w, uint32_t tid, uint64_t time_ns)
 {
-    const struct cpu_sample s = {
+    const struct stack_record s = {
         .h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid}};
     return wait_sums_stack(w, &s);
 }
@@ -112,7 +112,7 @@ static void test_different_waits_stay_separate(void **state)
 
 static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t bytes)
 {
-    struct cpu_sample *s = calloc(1, sizeof(*s) + bytes);
+    struct stack_record *s = calloc(1, sizeof(*s) + bytes);
     assert_non_null(s);
     s->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes),
                                   .kind = RECORD_OFF_CPU_STACK,
@@ -135,10 +135,10 @@ static void test_user_stack_arrives_later(void **state)
     assert_int_equal(put_stack(w, 8, 900), 0);
     put_wait(w, 8, 900, 1000, 0, 0);
     assert_int_equal(put_more(w, 8, 900, 4096), 0);
-    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample));
+    assert_int_equal(t.rows[0].size_bytes, sizeof(struct stack_record));
     put_wait(w, 8, 900, 1200, 0, 0);
     assert_int_equal(put_stack(w, 8, 1300), 0);
-    assert_int_equal(t.rows[1].size_bytes, sizeof(struct cpu_sample) + 4096);
+    assert_int_equal(t.rows[1].size_bytes, sizeof(struct stack_record) + 4096);
     put_wait(w, 8, 1300, 1400, 0, 0);
     assert_int_equal(put_more(w, 8, 900, 4096), 0);
     wait_sums_flush(w, 0);
@@ -160,7 +160,7 @@ static void test_later_user_stacks_are_bounded(void **state)
     assert_int_equal(put_more(w, 6, 900, 16 << 10), 0); /* of a running thread */
     put_wait(w, 5, 900, 1000, 0, 0);
     wait_sums_flush(w, 0);
-    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample)); /* the previous stack is kept */
+    assert_int_equal(t.rows[0].size_bytes, sizeof(struct stack_record)); /* the previous stack is kept */
 }
 
 static void test_evicted_stack_flushes_its_waits(void **state)
@@ -188,9 +188,9 @@ static void test_evicted_stack_flushes_its_waits(void **state)
 
 static int put_waker(struct wait_sums *w, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
-    const struct cpu_sample s = {
+    const struct stack_record s = {
         .h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_WAKER, .time_ns = time_ns, .pid = pid, .tid = pid},
-        .weight_ns = (uint64_t)7 << 32 | tid};
+        .woken = {.pid = 7, .tid = tid}};
     return wait_sums_waker(w, &s);
 }
 

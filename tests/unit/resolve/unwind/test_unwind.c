@@ -42,8 +42,8 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
 }
 
 static union {
-    struct cpu_sample r;
-    char room[sizeof(struct cpu_sample) + CPU_STACK_COPY_BYTES];
+    struct stack_record r;
+    char room[sizeof(struct stack_record) + STACK_COPY_BYTES];
 } record;
 
 /* Two frames in the copy, the third at `third`. */
@@ -95,12 +95,12 @@ static void test_copy_is_shorter_than_the_stack(void **state)
 {
     (void)state;
     size_t count = 0;
-    const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_NO_TABLE);
+    const uint64_t above = STACK + STACK_COPY_BYTES + 4096;
+    assert_int_equal(finish(STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_NO_TABLE);
     assert_int_equal(count, 2);
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count), UNWIND_END_NO_PROCESS);
+    assert_int_equal(finish(STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count), UNWIND_END_NO_PROCESS);
     /* Only the rest is missing: the stack was copied because the thread slept. */
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
+    assert_int_equal(finish(STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
     assert_int_equal(count, 2);
     assert_int_equal(finish(4096, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_BAD_READ);
 }
@@ -109,12 +109,11 @@ static void test_unreadable_stack(void **state)
 {
     (void)state;
     size_t count = 0;
-    const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
+    const uint64_t above = STACK + STACK_COPY_BYTES + 4096;
     /* The copy ends where the stack could not be read. */
     assert_int_equal(finish(4096, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_BAD_READ);
     /* The next frame is not on this stack. */
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above + (1u << 30), &count),
-                     UNWIND_END_BAD_READ);
+    assert_int_equal(finish(STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above + (1u << 30), &count), UNWIND_END_BAD_READ);
     assert_int_equal(count, 2);
 }
 
@@ -124,7 +123,7 @@ static void test_link_follows_the_copy(void **state)
     (void)state;
     size_t plain = 0, linked = 0;
     const int end = finish(4096, UNWIND_END_NO_TABLE, STACK + 256, &plain);
-    record.r.flags = CPU_SAMPLE_LINKED | CPU_SAMPLE_SECOND_STACK;
+    record.r.flags = STACK_RECORD_LINKED | STACK_RECORD_SECOND_STACK;
     record.r.h.size_bytes += sizeof(struct link_ids);
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
@@ -183,7 +182,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
         memcpy(data + 80 + saved[i].at, &saved[i].value, 8);
     if (second_bytes) {
         const uint64_t address = STACK;
-        record.r.flags |= CPU_SAMPLE_SECOND_STACK;
+        record.r.flags |= STACK_RECORD_SECOND_STACK;
         record.r.h.size_bytes += (uint32_t)(8 + second_bytes);
         memcpy(data + first_bytes, &address, 8);
         memcpy(data + first_bytes + 8 + 32, interrupted, sizeof(interrupted));
@@ -200,7 +199,7 @@ static void test_interrupted_stack_is_a_separate_copy(void **state)
     assert_int_equal(finish_signal(256, 0, &count, found), UNWIND_END_ENTRY);
     assert_int_equal(count, 4);
     assert_int_equal(found[0], TRAMPOLINE + 10);
-    assert_int_equal(found[1], (CODE + 300) | CPU_FRAME_EXACT);
+    assert_int_equal(found[1], (CODE + 300) | FRAME_EXACT);
     assert_int_equal(found[2], CODE + 400);
     assert_int_equal(found[3], CODE + 500);
 }
@@ -214,7 +213,7 @@ static void test_interrupted_stack_was_not_copied(void **state)
     assert_int_equal(finish_signal(0, 0, &count, found), UNWIND_END_NO_PROCESS);
     assert_int_equal(count, 2);
     /* A part of it was copied: above that, the copy is too short. */
-    assert_int_equal(finish_signal(CPU_STACK_COPY_BYTES - 1024 - 8, STACK + (1 << 20), &count, found),
+    assert_int_equal(finish_signal(STACK_COPY_BYTES - 1024 - 8, STACK + (1 << 20), &count, found),
                      UNWIND_END_NO_PROCESS);
     assert_int_equal(count, 4);
 }

@@ -31,7 +31,7 @@
 #define MAPS_MAX   64
 #define SHADOW_MAX 1024
 #define COPY_BYTES 65536
-#define FRAMES_MAX CPU_MAX_USER_FRAMES
+#define FRAMES_MAX STACK_MAX_USER_FRAMES
 #define KEEP       __attribute__((noinline, noclone))
 
 /* ---- the stepped code ---- */
@@ -242,7 +242,7 @@ static void follow(struct stepper *s, const struct user_regs_struct *before, con
     uint64_t top = stack_word(s, now->rsp);
     if (signalled) {
         s->signals++;
-        push(s, before->rsp - 1, before->rip | CPU_FRAME_EXACT);
+        push(s, before->rsp - 1, before->rip | FRAME_EXACT);
         push(s, now->rsp, top);
     } else if (now->rsp == before->rsp - 8 && top > before->rip && top <= before->rip + 8) {
         push(s, now->rsp, top);

@@ -2,8 +2,8 @@
 #include "signals/signals.h"
 #include "sources/events/batch.h"
 
-#include "probes/cpu.h"
 #include "probes/process.h"
+#include "probes/unwind/stack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -209,8 +209,8 @@ static void test_invalid_records_are_refused(void **state)
         char bytes[sizeof(struct process_mmap) + 8];
     } mmap = {.m = {.h = {.size_bytes = sizeof(mmap), .kind = RECORD_PROCESS_MMAP}, .path_bytes = 3}};
     union {
-        struct cpu_sample s;
-        char bytes[sizeof(struct cpu_sample) + 24];
+        struct stack_record s;
+        char bytes[sizeof(struct stack_record) + 24];
     } sample = {
         .s = {.h = {.size_bytes = sizeof(sample), .kind = RECORD_CPU_SAMPLE}, .kernel_frames = 1, .user_frames = 2}};
 
@@ -237,7 +237,7 @@ static void test_invalid_records_are_refused(void **state)
     assert_true(refuses(&mmap.m.h));
 
     assert_false(refuses(&sample.s.h));
-    sample.s.flags = CPU_SAMPLE_LINKED; /* three words more */
+    sample.s.flags = STACK_RECORD_LINKED; /* three words more */
     assert_true(refuses(&sample.s.h));
     sample.s.kernel_frames = sample.s.user_frames = 0;
     assert_false(refuses(&sample.s.h));
