@@ -2,7 +2,7 @@
  * identifiers of zeros. */
 #include "export/otlp_dictionary.h"
 
-#include "export/protobuf.h"
+#include "base/protobuf.h"
 
 #include <errno.h>
 

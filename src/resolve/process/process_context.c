@@ -4,7 +4,7 @@
 #include "resolve/process/process_context.h"
 
 #include "base/cleanup.h"
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
 #include "base/utf8.h"
 #include "model/resource.h"
 

@@ -1,6 +1,6 @@
 /* Traces as OTLP protobuf (TracesData of trace.proto). Concatenated protobuf messages are equivalent to one message
  * with all their repeated fields, so each trace is written as a complete message. */
-#include "export/protobuf.h"
+#include "base/protobuf.h"
 #include "trace/export/trace_attributes.h"
 #include "trace/export/trace_format.h"
 #include "trace/export/triton_text.h"
@@ -58,13 +58,6 @@ static void put_text_value(struct buf *value, struct triton_text text)
     put_text(value, ANY_VALUE_STRING, text);
 }
 
-/* Integers are written also when 0: the oneof must have a member. */
-static void put_number_value(struct buf *value, uint32_t field, uint64_t number)
-{
-    protobuf_varint(value, field << 3);
-    protobuf_varint(value, number);
-}
-
 static void put_trace_attribute(struct buf *out, uint32_t field, const struct trace_attribute *a)
 {
     _cleanup_buf_ struct buf value = {0}, array = {0}, inner = {0};
@@ -78,10 +71,10 @@ static void put_trace_attribute(struct buf *out, uint32_t field, const struct tr
         protobuf_put_message(&value, ANY_VALUE_ARRAY, &array);
         break;
     case TRACE_ATTRIBUTE_INTEGER:
-        put_number_value(&value, ANY_VALUE_INT, (uint64_t)a->integer);
+        protobuf_put_oneof_number(&value, ANY_VALUE_INT, (uint64_t)a->integer);
         break;
     case TRACE_ATTRIBUTE_TRUE:
-        put_number_value(&value, ANY_VALUE_BOOL, 1);
+        protobuf_put_oneof_number(&value, ANY_VALUE_BOOL, 1);
         break;
     }
     put_attribute(out, field, a->key, &value);

@@ -1,7 +1,7 @@
 /* Reads spans from OTLP protobuf; see otlp_file.h. */
 #include "trace/import/otlp_file.h"
 
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
 
 #include <errno.h>
 #include <string.h>
