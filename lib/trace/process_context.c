@@ -2,6 +2,7 @@
  * inherited by fork. Readers check the publication time before and after copying; it is written last. */
 #include "process_context.h"
 
+#include "../otlp/fields.h"
 #include "attributes.h"
 #include "config.h"
 #include "protobuf.h"
@@ -102,10 +103,6 @@ static bool publish(void)
     munmap(h, size);
     return false;
 }
-
-/* Field numbers of process_context.proto and resource.proto. */
-enum { PROCESS_CONTEXT_RESOURCE = 1, PROCESS_CONTEXT_ATTRIBUTES = 2 };
-enum { RESOURCE_ATTRIBUTES = 1 };
 
 #define TEXT(string) .text = (string), .size = sizeof(string) - 1
 

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 
-enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
-
 void otlp_dictionary_clear(struct otlp_dictionary *d)
 {
     for (size_t i = 0; i < OTLP_TABLES; i++) {

@@ -9,11 +9,13 @@
 
 #include "base/protobuf.h"
 #include "export/otlp_dictionary.h"
+#include "lib/otlp/fields.h"
 
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
 
+/* Field numbers of profiles.proto and profiles_service.proto. */
 enum { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };
 enum { RESOURCE_PROFILES_RESOURCE = 1, RESOURCE_PROFILES_SCOPE_PROFILES };
 enum { SCOPE_PROFILES_SCOPE = 1, SCOPE_PROFILES_PROFILES };
@@ -33,12 +35,7 @@ enum { STACK_LOCATIONS = 1 };
 enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINES, LOCATION_ATTRIBUTES };
 enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
-enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
 enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE }; /* KeyValueAndUnit, whose key is a string index */
-enum { RESOURCE_ATTRIBUTES = 1 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE }; /* KeyValue, whose key is a string */
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
-enum { SCOPE_NAME = 1, SCOPE_VERSION };
 
 #define LABEL_PREFIX "process.context.label."
 #define ROW_NEEDED   UINT32_MAX /* used by the packet, no row yet */

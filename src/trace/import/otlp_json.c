@@ -1,6 +1,8 @@
 /* Reads spans from OTLP/JSON; see otlp_file.h. */
 #include "trace/import/otlp_file.h"
 
+#include "lib/otlp/fields.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -70,7 +72,7 @@ static void read_status(const json_t *status, struct otlp_spans *spans)
 {
     const json_t *code = json_object_get(status, "code"), *message = json_object_get(status, "message");
     const char *name = json_string_value(code), *text = json_string_value(message);
-    if ((json_is_integer(code) && json_integer_value(code) == OTLP_STATUS_ERROR) ||
+    if ((json_is_integer(code) && json_integer_value(code) == STATUS_CODE_ERROR) ||
         (name && strcmp(name, "STATUS_CODE_ERROR") == 0))
         otlp_spans_set_failed(spans, text ? text : "", json_string_length(message));
 }
