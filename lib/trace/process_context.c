@@ -4,6 +4,7 @@
 
 #include "../otlp/fields.h"
 #include "attributes.h"
+#include "clock.h"
 #include "config.h"
 #include "protobuf.h"
 
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef PR_SET_VMA
@@ -71,15 +71,12 @@ static void *map_memory(size_t size, bool *ret_named)
 
 static void fill_header(struct header *h)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
     memcpy(h + 1, payload.data, payload.size);
     memcpy(h->signature, name, sizeof(h->signature));
     h->version = 2;
     h->payload_size = (uint32_t)payload.size;
     h->payload = (uintptr_t)(h + 1);
-    atomic_store_explicit(&h->published_ns, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-                          memory_order_release);
+    atomic_store_explicit(&h->published_ns, trace_read_clock_ns(CLOCK_BOOTTIME), memory_order_release);
 }
 
 static bool publish(void)
