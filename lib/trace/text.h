@@ -28,6 +28,9 @@ void trace_text_put_seconds(struct trace_text *t, uint64_t ns); /* 0.25, 1.0: ex
  * output is always valid. */
 void trace_text_put_json(struct trace_text *t, const char *text, size_t size);
 
+/* The length of the valid UTF-8 sequence at `p` (Unicode 15, table 3-7) in `size` bytes, at least one; 0: invalid. */
+size_t trace_utf8_length(const unsigned char *p, size_t size);
+
 /* Appends the text itself as UTF-8, replacing invalid sequences likewise. */
 void trace_text_put_utf8(struct trace_text *t, const char *text, size_t size);
 

@@ -1,6 +1,7 @@
 /* Reads spans from OTLP/JSON; see otlp_file.h. */
 #include "trace/import/otlp_file.h"
 
+#include "base/hex.h"
 #include "lib/otlp/fields.h"
 
 #include <errno.h>
@@ -21,18 +22,13 @@ static uint64_t number_of(const json_t *j)
     return !text ? 0 : *text == '-' ? (uint64_t)strtoll(text, NULL, 10) : strtoull(text, NULL, 10);
 }
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 static void take_id(const json_t *j, uint8_t *to, size_t size)
 {
     const char *text = json_string_value(j);
     if (!text || strlen(text) != 2 * size)
         return;
     for (size_t i = 0; i < size; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
         to[i] = high < 0 || low < 0 ? 0 : (uint8_t)(high << 4 | low);
     }
 }
