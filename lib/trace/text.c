@@ -80,6 +80,13 @@ void trace_text_put_u64(struct trace_text *t, uint64_t value)
     trace_text_put(t, p, (size_t)(digits + sizeof(digits) - p));
 }
 
+void trace_text_put_quoted_u64(struct trace_text *t, const char *before, uint64_t value)
+{
+    trace_text_puts(t, before);
+    trace_text_put_u64(t, value);
+    trace_text_putc(t, '"');
+}
+
 void trace_text_put_i64(struct trace_text *t, int64_t value)
 {
     if (value < 0)

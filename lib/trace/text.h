@@ -21,6 +21,8 @@ void trace_text_put(struct trace_text *t, const void *data, size_t size);
 void trace_text_puts(struct trace_text *t, const char *text);
 void trace_text_putc(struct trace_text *t, char c);
 void trace_text_put_u64(struct trace_text *t, uint64_t value);
+/* Appends `before`, the number and a quote, because OTLP/JSON writes 64-bit numbers as strings. */
+void trace_text_put_quoted_u64(struct trace_text *t, const char *before, uint64_t value);
 void trace_text_put_i64(struct trace_text *t, int64_t value);
 void trace_text_put_seconds(struct trace_text *t, uint64_t ns); /* 0.25, 1.0: exact */
 
