@@ -2,17 +2,13 @@
  * checked with the official protobuf messages. */
 #include "attributes.h"
 
+#include "../otlp/fields.h"
 #include "config.h"
 #include "manager.h"
 #include "metrics.h"
 #include "protobuf.h"
 
 #include <string.h>
-
-/* Field numbers of common.proto. */
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_ARRAY = 5 };
-enum { ARRAY_VALUES = 1 };
 
 /* --- lists ----------------------------------------------------------------------------------- */
 

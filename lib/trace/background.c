@@ -12,13 +12,8 @@ uint64_t trace_clock_ns(void *unused)
 
 struct timespec trace_deadline(unsigned ms)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
+    const uint64_t ns = sonde_trace_now_ns() + (uint64_t)ms * 1000000;
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
 int trace_conditions_init(pthread_cond_t *a, pthread_cond_t *b)

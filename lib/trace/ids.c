@@ -2,9 +2,10 @@
  * generators, 2014): a bijection, so that ids of one process never collide. */
 #include "ids.h"
 
+#include "clock.h"
+
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 static uint64_t mix(uint64_t x)
@@ -21,12 +22,11 @@ static uint64_t nth(uint64_t seed, uint64_t n)
 
 void trace_ids_seed(struct trace_ids *ids)
 {
-    struct timespec now;
     atomic_store_explicit(&ids->next, 0, memory_order_relaxed);
     if (getrandom(ids->seed, sizeof(ids->seed), GRND_NONBLOCK) == (ssize_t)sizeof(ids->seed))
         return;
-    clock_gettime(CLOCK_REALTIME, &now); /* a sandbox without getrandom, or a machine early in boot */
-    ids->seed[0] = mix((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+    /* a sandbox without getrandom, or a machine early in boot */
+    ids->seed[0] = mix(trace_read_clock_ns(CLOCK_REALTIME));
     ids->seed[1] = mix(ids->seed[0] ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)ids);
 }
 

@@ -4,10 +4,11 @@
  * never wait, except for each other when they create a series. */
 #include "metrics.h"
 
+#include "clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SLOTS (2 * TRACE_SERIES_MAX)
 #define OTHER                                                                                                          \
@@ -228,13 +229,6 @@ static void read_series(struct trace_series *s, struct trace_series_stats *ret)
     atomic_fetch_add_explicit(&to->ended, begun, memory_order_release);
 }
 
-static uint64_t unix_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static int compare(const void *a, const void *b)
 {
     const struct trace_series_stats *left = a, *right = b;
@@ -258,7 +252,7 @@ int trace_metrics_read(struct trace_metrics *m, struct trace_metrics_snapshot *r
         read_series(m->overflow, &series[n]);
         series[n++].overflow = true;
     }
-    uint64_t now_ns = unix_now_ns();
+    uint64_t now_ns = trace_read_clock_ns(CLOCK_REALTIME);
     *ret = (struct trace_metrics_snapshot){
         .start_unix_ns = m->start_unix_ns,
         .unix_ns = now_ns > m->start_unix_ns ? now_ns : m->start_unix_ns + 1, /* the clock was set back */
@@ -288,7 +282,7 @@ int trace_metrics_init(struct trace_metrics *m)
         return -ENOMEM;
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->create_lock, NULL);
-    m->start_unix_ns = unix_now_ns();
+    m->start_unix_ns = trace_read_clock_ns(CLOCK_REALTIME);
     return 0;
 }
 
@@ -311,5 +305,5 @@ void trace_metrics_reset_in_child(struct trace_metrics *m)
     atomic_store_explicit(&m->series_count, 0, memory_order_relaxed);
     atomic_store_explicit(&m->generations, 0, memory_order_relaxed);
     atomic_store_explicit(&m->overflowed, 0, memory_order_relaxed);
-    m->start_unix_ns = unix_now_ns();
+    m->start_unix_ns = trace_read_clock_ns(CLOCK_REALTIME);
 }

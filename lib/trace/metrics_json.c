@@ -3,25 +3,18 @@
 
 #define CUMULATIVE "2"
 
-static void put_number(struct trace_text *out, const char *key, uint64_t number)
-{
-    trace_text_puts(out, key);
-    trace_text_put_u64(out, number);
-    trace_text_putc(out, '"');
-}
-
 static void put_point(struct trace_text *out, const struct trace_point *p, const struct trace_metrics_snapshot *s)
 {
     trace_text_puts(out, "{\"attributes\":[");
     trace_attributes_put_json(out, &p->attributes);
-    put_number(out, "],\"startTimeUnixNano\":\"", s->start_unix_ns);
-    put_number(out, ",\"timeUnixNano\":\"", s->unix_ns);
-    put_number(out, ",\"count\":\"", p->histogram->count);
+    trace_text_put_quoted_u64(out, "],\"startTimeUnixNano\":\"", s->start_unix_ns);
+    trace_text_put_quoted_u64(out, ",\"timeUnixNano\":\"", s->unix_ns);
+    trace_text_put_quoted_u64(out, ",\"count\":\"", p->histogram->count);
     trace_text_puts(out, ",\"sum\":");
     trace_metrics_put_value(out, p->kind, p->histogram->sum);
     trace_text_puts(out, ",\"bucketCounts\":[");
     for (unsigned i = 0; i <= p->kind->bound_count; i++)
-        put_number(out, i > 0 ? ",\"" : "\"", p->histogram->counts[i]);
+        trace_text_put_quoted_u64(out, i > 0 ? ",\"" : "\"", p->histogram->counts[i]);
     trace_text_puts(out, "],\"explicitBounds\":[");
     for (unsigned i = 0; i < p->kind->bound_count; i++) {
         if (i > 0)

@@ -1,15 +1,14 @@
 /* Histograms as OTLP protobuf. */
+#include "../otlp/fields.h"
 #include "metrics_encoding.h"
 #include "protobuf.h"
 
 #include <string.h>
 
-/* Field numbers of metrics_service.proto, metrics.proto, resource.proto and common.proto. */
+/* Field numbers of metrics_service.proto and metrics.proto. */
 enum { REQUEST_RESOURCE_METRICS = 1 };
 enum { RESOURCE_METRICS_RESOURCE = 1, RESOURCE_METRICS_SCOPE_METRICS = 2 };
-enum { RESOURCE_ATTRIBUTES = 1 };
 enum { SCOPE_METRICS_SCOPE = 1, SCOPE_METRICS_METRICS = 2 };
-enum { SCOPE_NAME = 1 };
 enum { METRIC_NAME = 1, METRIC_DESCRIPTION = 2, METRIC_UNIT = 3, METRIC_HISTOGRAM = 9 };
 enum { HISTOGRAM_POINTS = 1, HISTOGRAM_TEMPORALITY = 2 };
 enum {
@@ -28,13 +27,6 @@ static void put_text(struct trace_text *out, unsigned field, const char *text)
     trace_protobuf_text(out, field, text, strlen(text));
 }
 
-/* Buckets and bounds are packed 64-bit values, little-endian. */
-static void put_packed(struct trace_text *out, uint64_t bits)
-{
-    for (int i = 0; i < 8; i++)
-        trace_text_putc(out, (char)(bits >> (8 * i)));
-}
-
 /* Seconds or tokens. */
 static double value_of(const struct trace_metric_kind *kind, uint64_t value)
 {
@@ -50,15 +42,11 @@ static void put_point(struct trace_text *out, const struct trace_point *p, const
     trace_protobuf_double(out, POINT_SUM, value_of(p->kind, p->histogram->sum));
     size_t packed = trace_protobuf_open(out, POINT_BUCKETS);
     for (unsigned i = 0; i <= p->kind->bound_count; i++)
-        put_packed(out, p->histogram->counts[i]);
+        trace_protobuf_packed_fixed64(out, p->histogram->counts[i]);
     trace_protobuf_close(out, packed);
     packed = trace_protobuf_open(out, POINT_BOUNDS);
-    for (unsigned i = 0; i < p->kind->bound_count; i++) {
-        double bound = value_of(p->kind, p->kind->bounds[i]);
-        uint64_t bits;
-        memcpy(&bits, &bound, sizeof(bits));
-        put_packed(out, bits);
-    }
+    for (unsigned i = 0; i < p->kind->bound_count; i++)
+        trace_protobuf_packed_double(out, value_of(p->kind, p->kind->bounds[i]));
     trace_protobuf_close(out, packed);
     trace_attributes_put_protobuf(out, POINT_ATTRIBUTES, &p->attributes);
     trace_protobuf_close(out, point);

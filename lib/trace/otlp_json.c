@@ -16,13 +16,6 @@ static void put_id(struct trace_text *out, const char *key, const void *id, size
     trace_text_putc(out, '"');
 }
 
-static void put_ns(struct trace_text *out, const char *key, uint64_t ns)
-{
-    trace_text_puts(out, key);
-    trace_text_put_u64(out, ns);
-    trace_text_putc(out, '"');
-}
-
 /* Writes the comma of a list, except after the opening bracket. */
 static void put_comma(struct trace_text *out)
 {
@@ -49,7 +42,7 @@ static void put_events(struct trace_text *out, const struct trace_tree *tree, co
         put_comma(out);
         trace_text_puts(out, "{\"name\":");
         trace_text_put_json(out, name, size);
-        put_ns(out, ",\"timeUnixNano\":\"", trace_unix_ns(tree, r->ns));
+        trace_text_put_quoted_u64(out, ",\"timeUnixNano\":\"", trace_unix_ns(tree, r->ns));
         trace_attributes_of_event(&attributes, r);
         if (attributes.count > 0)
             put_attributes(out, &attributes);
@@ -84,8 +77,8 @@ static void put_span(struct trace_packet *p, const struct trace_tree *tree, cons
     }
     trace_text_puts(out, ",\"name\":");
     trace_text_put_json(out, span->name, span->name_size);
-    put_ns(out, ",\"kind\":2,\"startTimeUnixNano\":\"", trace_unix_ns(tree, span->start_ns));
-    put_ns(out, ",\"endTimeUnixNano\":\"", trace_unix_ns(tree, span->end_ns));
+    trace_text_put_quoted_u64(out, ",\"kind\":2,\"startTimeUnixNano\":\"", trace_unix_ns(tree, span->start_ns));
+    trace_text_put_quoted_u64(out, ",\"endTimeUnixNano\":\"", trace_unix_ns(tree, span->end_ns));
     if (span->model) {
         struct trace_attributes attributes;
         trace_attributes_of_span(&attributes, span->model);

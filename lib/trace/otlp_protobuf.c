@@ -1,34 +1,11 @@
 /* Encodes a packet as OTLP protobuf (ExportTraceServiceRequest of trace_service.proto). */
+#include "../otlp/fields.h"
 #include "attributes.h"
 #include "encoding.h"
 #include "format.h"
 #include "protobuf.h"
 
 #include <string.h>
-
-/* Field numbers of trace_service.proto, trace.proto, resource.proto and common.proto. */
-enum { REQUEST_RESOURCE_SPANS = 1 };
-enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
-enum { RESOURCE_ATTRIBUTES = 1 };
-enum { SCOPE_SPANS_SCOPE = 1, SCOPE_SPANS_SPANS = 2 };
-enum { SCOPE_NAME = 1 };
-enum {
-    SPAN_TRACE_ID = 1,
-    SPAN_ID = 2,
-    SPAN_TRACE_STATE = 3,
-    SPAN_PARENT_ID = 4,
-    SPAN_NAME = 5,
-    SPAN_KIND = 6,
-    SPAN_START = 7,
-    SPAN_END = 8,
-    SPAN_ATTRIBUTES = 9,
-    SPAN_EVENTS = 11,
-    SPAN_DROPPED_EVENTS = 12,
-    SPAN_STATUS = 15
-};
-enum { EVENT_TIME = 1, EVENT_NAME = 2, EVENT_ATTRIBUTES = 3 };
-enum { STATUS_MESSAGE = 2, STATUS_CODE = 3 };
-enum { SPAN_KIND_SERVER = 2, STATUS_CODE_ERROR = 2 };
 
 static void put_events(struct trace_text *out, const struct trace_tree *tree, const struct trace_spans *spans,
                        uint32_t first)
@@ -88,7 +65,7 @@ static void put_span(struct trace_packet *p, const struct trace_tree *tree, cons
 
 static void begin(struct trace_packet *p, const struct sonde_trace_config *config)
 {
-    p->resource_spans = trace_protobuf_open(&p->text, REQUEST_RESOURCE_SPANS);
+    p->resource_spans = trace_protobuf_open(&p->text, TRACES_RESOURCE_SPANS);
     size_t resource = trace_protobuf_open(&p->text, RESOURCE_SPANS_RESOURCE);
     trace_resource_put_protobuf(&p->text, RESOURCE_ATTRIBUTES, config, NULL);
     trace_protobuf_close(&p->text, resource);

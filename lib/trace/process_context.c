@@ -2,7 +2,9 @@
  * inherited by fork. Readers check the publication time before and after copying; it is written last. */
 #include "process_context.h"
 
+#include "../otlp/fields.h"
 #include "attributes.h"
+#include "clock.h"
 #include "config.h"
 #include "protobuf.h"
 
@@ -13,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef PR_SET_VMA
@@ -70,15 +71,12 @@ static void *map_memory(size_t size, bool *ret_named)
 
 static void fill_header(struct header *h)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
     memcpy(h + 1, payload.data, payload.size);
     memcpy(h->signature, name, sizeof(h->signature));
     h->version = 2;
     h->payload_size = (uint32_t)payload.size;
     h->payload = (uintptr_t)(h + 1);
-    atomic_store_explicit(&h->published_ns, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-                          memory_order_release);
+    atomic_store_explicit(&h->published_ns, trace_read_clock_ns(CLOCK_BOOTTIME), memory_order_release);
 }
 
 static bool publish(void)
@@ -102,10 +100,6 @@ static bool publish(void)
     munmap(h, size);
     return false;
 }
-
-/* Field numbers of process_context.proto and resource.proto. */
-enum { PROCESS_CONTEXT_RESOURCE = 1, PROCESS_CONTEXT_ATTRIBUTES = 2 };
-enum { RESOURCE_ATTRIBUTES = 1 };
 
 #define TEXT(string) .text = (string), .size = sizeof(string) - 1
 

@@ -27,18 +27,29 @@ void trace_protobuf_number(struct trace_text *out, unsigned field, uint64_t valu
     put_varint(out, value);
 }
 
-void trace_protobuf_fixed64(struct trace_text *out, unsigned field, uint64_t value)
+void trace_protobuf_packed_fixed64(struct trace_text *out, uint64_t value)
 {
-    put_tag(out, field, FIXED64);
     for (int i = 0; i < 8; i++)
         trace_text_putc(out, (char)(value >> (8 * i)));
 }
 
-void trace_protobuf_double(struct trace_text *out, unsigned field, double value)
+void trace_protobuf_packed_double(struct trace_text *out, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));
-    trace_protobuf_fixed64(out, field, bits);
+    trace_protobuf_packed_fixed64(out, bits);
+}
+
+void trace_protobuf_fixed64(struct trace_text *out, unsigned field, uint64_t value)
+{
+    put_tag(out, field, FIXED64);
+    trace_protobuf_packed_fixed64(out, value);
+}
+
+void trace_protobuf_double(struct trace_text *out, unsigned field, double value)
+{
+    put_tag(out, field, FIXED64);
+    trace_protobuf_packed_double(out, value);
 }
 
 void trace_protobuf_bytes(struct trace_text *out, unsigned field, const void *data, size_t size)

@@ -80,6 +80,13 @@ void trace_text_put_u64(struct trace_text *t, uint64_t value)
     trace_text_put(t, p, (size_t)(digits + sizeof(digits) - p));
 }
 
+void trace_text_put_quoted_u64(struct trace_text *t, const char *before, uint64_t value)
+{
+    trace_text_puts(t, before);
+    trace_text_put_u64(t, value);
+    trace_text_putc(t, '"');
+}
+
 void trace_text_put_i64(struct trace_text *t, int64_t value)
 {
     if (value < 0)
@@ -102,8 +109,7 @@ void trace_text_put_seconds(struct trace_text *t, uint64_t ns)
     trace_text_put(t, digits, (size_t)used);
 }
 
-/* The length of the valid UTF-8 sequence at `p` (Unicode 15, table 3-7); 0: invalid. */
-static size_t sequence_length(const unsigned char *p, size_t size)
+size_t trace_utf8_length(const unsigned char *p, size_t size)
 {
     if (p[0] < 0x80)
         return 1;
@@ -133,7 +139,7 @@ static void put_string(struct trace_text *t, const char *text, size_t size, bool
     const unsigned char *p = (const unsigned char *)text, *end = p + size, *plain = p;
     trace_text_putc(t, '"');
     while (p < end) {
-        size_t length = sequence_length(p, (size_t)(end - p));
+        size_t length = trace_utf8_length(p, (size_t)(end - p));
         if (length && *p >= 0x20 && *p != '"' && *p != '\\') {
             p += length;
             continue;
@@ -169,7 +175,7 @@ void trace_text_put_utf8(struct trace_text *t, const char *text, size_t size)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + size, *plain = p;
     while (p < end) {
-        size_t length = sequence_length(p, (size_t)(end - p));
+        size_t length = trace_utf8_length(p, (size_t)(end - p));
         if (length > 0) {
             p += length;
             continue;

@@ -21,12 +21,17 @@ void trace_text_put(struct trace_text *t, const void *data, size_t size);
 void trace_text_puts(struct trace_text *t, const char *text);
 void trace_text_putc(struct trace_text *t, char c);
 void trace_text_put_u64(struct trace_text *t, uint64_t value);
+/* Appends `before`, the number and a quote, because OTLP/JSON writes 64-bit numbers as strings. */
+void trace_text_put_quoted_u64(struct trace_text *t, const char *before, uint64_t value);
 void trace_text_put_i64(struct trace_text *t, int64_t value);
 void trace_text_put_seconds(struct trace_text *t, uint64_t ns); /* 0.25, 1.0: exact */
 
 /* Appends a quoted JSON string. Invalid UTF-8 becomes U+FFFD; NUL and other control characters are escaped: the
  * output is always valid. */
 void trace_text_put_json(struct trace_text *t, const char *text, size_t size);
+
+/* The length of the valid UTF-8 sequence at `p` (Unicode 15, table 3-7) in `size` bytes, at least one; 0: invalid. */
+size_t trace_utf8_length(const unsigned char *p, size_t size);
 
 /* Appends the text itself as UTF-8, replacing invalid sequences likewise. */
 void trace_text_put_utf8(struct trace_text *t, const char *text, size_t size);

@@ -3,6 +3,7 @@
  * from before a fork belongs to the parent, and its locks may be held by threads that do not exist in this process:
  * each function checks the generation first. */
 #include "../export.h"
+#include "clock.h"
 #include "context.h"
 #include "fork.h"
 #include "manager.h"
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ID_BYTES_MAX      4096
 #define MESSAGE_BYTES_MAX 1024
@@ -24,9 +24,7 @@ static atomic_uint_least64_t last_id;
 
 SONDE_EXPORT uint64_t sonde_trace_now_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    return trace_read_clock_ns(CLOCK_MONOTONIC);
 }
 
 static bool is_ours(const struct sonde_trace *t)
@@ -125,9 +123,7 @@ static void join(struct trace_tree *tree, const struct trace_context *caller)
  * of memory. */
 static void prepare_spans(struct trace_tree *tree, const struct sonde_trace_request *request, bool has_caller)
 {
-    struct timespec unix_time;
-    clock_gettime(CLOCK_REALTIME, &unix_time);
-    tree->unix_offset_ns = (uint64_t)unix_time.tv_sec * 1000000000 + (uint64_t)unix_time.tv_nsec - tree->root.begin_ns;
+    tree->unix_offset_ns = trace_read_clock_ns(CLOCK_REALTIME) - tree->root.begin_ns;
     if (!has_caller)
         return;
     bool has_state =

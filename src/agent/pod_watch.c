@@ -31,11 +31,6 @@ struct pod_watch {
     unsigned left_out;
 };
 
-static struct timespec time_at(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-}
-
 static bool is_over(void *context)
 {
     struct pod_watch *w = context;
@@ -76,7 +71,7 @@ static void take_answer(struct pod_watch *w, struct pods *pods)
 /* Under the lock. False: the thread must end. */
 static bool wait_until_asked(struct pod_watch *w, uint64_t due_ns)
 {
-    const struct timespec due = time_at(due_ns);
+    const struct timespec due = clock_timespec_of(due_ns);
     while (!w->is_over && (!w->asked || clock_monotonic_ns() < due_ns)) {
         if (w->asked)
             pthread_cond_timedwait(&w->changed, &w->lock, &due);
@@ -118,7 +113,7 @@ static void *watch_thread(void *context)
 
 static void wait_for_first(struct pod_watch *w)
 {
-    const struct timespec end = time_at(clock_monotonic_ns() + FIRST_NS);
+    const struct timespec end = clock_timespec_of(clock_monotonic_ns() + FIRST_NS);
     pthread_mutex_lock(&w->lock);
     for (int r = 0; !w->asks && r == 0;)
         r = pthread_cond_timedwait(&w->changed, &w->lock, &end);

@@ -22,7 +22,6 @@ extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 struct filling {
     struct profile *profile; /* NULL: out of memory */
     uint64_t begun_ns;       /* CLOCK_MONOTONIC */
-    uint64_t unix_offset_ns; /* constant for the whole profile, even if the system clock is set meanwhile */
     uint64_t period_ns;
     enum profile_time time;
 };
@@ -120,7 +119,6 @@ static void begin_profile(const struct profile_export *e, struct filling *f, uin
     f->profile->period_ns = f->period_ns;
     f->profile->time = f->time;
     f->profile->drops_system_names = e->drops_system_names;
-    f->unix_offset_ns = f->profile->start_unix_ns - now_ns;
 }
 
 /* Queues the profile if it has samples, and frees it otherwise. */
@@ -133,6 +131,12 @@ static void cut_profile(struct profile_export *e, struct filling *f, uint64_t no
     } else {
         profile_free(p);
     }
+}
+
+/* By the offset between the clocks when the profile began, even if the system clock was set since. */
+static uint64_t unix_time_of(const struct filling *f, uint64_t time_ns)
+{
+    return f->profile->start_unix_ns + (time_ns - f->begun_ns);
 }
 
 void profile_export_add(struct profile_export *e, const struct sample *s)
@@ -148,7 +152,7 @@ void profile_export_add(struct profile_export *e, const struct sample *s)
         if (!f->profile)
             begin_profile(e, f, now_ns);
         r = !f->profile    ? -ENOMEM
-            : e->has_times ? profile_add_moment(f->profile, &one, s->time_ns + f->unix_offset_ns)
+            : e->has_times ? profile_add_moment(f->profile, &one, unix_time_of(f, s->time_ns))
                            : profile_add(f->profile, &one);
     }
     export_stats_count(&e->stats.taken, 1);

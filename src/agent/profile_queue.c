@@ -1,9 +1,10 @@
 /* See profile_queue.h. */
 #include "agent/profile_queue.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #define PROFILES_MAX 1024
 
@@ -108,7 +109,7 @@ void profile_queue_close(struct profile_queue *q, uint64_t now_ns)
 
 bool profile_queue_pause(struct profile_queue *q, uint64_t end_ns)
 {
-    const struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
+    const struct timespec end = clock_timespec_of(end_ns);
     pthread_mutex_lock(&q->lock);
     for (int r = 0; !q->closed_ns && r == 0;)
         r = pthread_cond_timedwait(&q->changed, &q->lock, &end);

@@ -28,8 +28,11 @@ size_t utf8_length(const char *text)
 
 size_t utf8_put(uint32_t c, char *out)
 {
-    if (c < 0x20 || c == 0x7f) /* a line feed in a name must not split a line of output */
-        c = '?';
+    return utf8_encode(c < 0x20 || c == 0x7f ? '?' : c, out);
+}
+
+size_t utf8_encode(uint32_t c, char *out)
+{
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         c = 0xfffd;
     if (c < 0x80) {

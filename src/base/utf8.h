@@ -12,6 +12,8 @@ size_t utf8_length(const char *text);
 /* U+FFFD, the replacement for a byte that is not UTF-8. */
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD"
 
-/* Encodes a character of a name as UTF-8, without a NUL; returns the number of bytes, at most 4. Control characters
- * become '?', so that a line feed in a name cannot split a line of output; invalid code points become U+FFFD. */
+/* Encodes a code point as UTF-8, without a NUL; returns the number of bytes, at most 4. Invalid ones become U+FFFD. */
+size_t utf8_encode(uint32_t c, char *out);
+/* The same for a character of a name: control characters become '?', so that a line feed in it cannot split a line of
+ * output. */
 size_t utf8_put(uint32_t c, char *out);

@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #define FLUSH_BYTES      (64u << 10)
 #define BATCH_BYTES      ((size_t)1 << 20)
@@ -93,16 +92,13 @@ static void put_firing(struct watch_state *w, const struct probe_arguments *prob
                        const struct usdt_firing *f)
 {
     const uint64_t unix_ns = clock_unix_from_monotonic(f->time_ns);
-    const time_t seconds = (time_t)(unix_ns / 1000000000);
-    struct tm tm;
-    char clock[16] = "", process[sizeof(f->process) + 1] = "";
-    if (localtime_r(&seconds, &tm))
-        strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+    char clock[CLOCK_TEXT_BYTES], process[sizeof(f->process) + 1] = "";
     memcpy(process, f->process, sizeof(f->process));
     for (char *c = process; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F)
             *c = '?';
-    buf_printf(&w->out, "%s.%06u %7" PRIu32 " ", clock, (unsigned)(unix_ns % 1000000000 / 1000), (uint32_t)f->pid);
+    buf_printf(&w->out, "%s.%06u %7" PRIu32 " ", clock_time_of_day(unix_ns, clock),
+               (unsigned)(unix_ns % 1000000000 / 1000), (uint32_t)f->pid);
     buf_put_utf8(&w->out, process);
     for (size_t i = 0; i < probe_arguments->arguments.count; i++) {
         buf_putc(&w->out, ' ');

@@ -3,6 +3,7 @@
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "aggregate/requests.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/agent_client.h"
@@ -13,7 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define MEMORY_BYTES (64 << 20)
 
@@ -81,19 +81,15 @@ static void print_stack(const char *stack)
 
 static void print_request(size_t number, const struct request *r, bool stacks)
 {
-    char duration[32], clock[32];
-    time_t seconds = (time_t)(r->start_unix_ns / 1000000000u);
-    struct tm tm;
-    localtime_r(&seconds, &tm);
-    strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+    char duration[32], clock[CLOCK_TEXT_BYTES];
     printf("%zu. %s %s took %s", number, r->method, r->route,
            units_format_duration(r->duration_ns, duration, sizeof(duration)));
     if (r->status)
         printf(", status %u", r->status);
     else
         printf(", no reply seen");
-    printf("  (%s, process %u, began %s.%03u)\n   Why: %s\n", r->service, r->pid, clock,
-           (unsigned)(r->start_unix_ns / 1000000u % 1000u), r->cause);
+    printf("  (%s, process %u, began %s.%03u)\n   Why: %s\n", r->service, r->pid,
+           clock_time_of_day(r->start_unix_ns, clock), (unsigned)(r->start_unix_ns / 1000000u % 1000u), r->cause);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);
         printf("   Trace: %s%s%s\n", text.trace_id, text.span_id[0] ? ", span " : "", text.span_id);

@@ -2,11 +2,9 @@
  * identifiers of zeros. */
 #include "export/otlp_dictionary.h"
 
-#include "export/protobuf.h"
+#include "base/protobuf.h"
 
 #include <errno.h>
-
-enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
 
 void otlp_dictionary_clear(struct otlp_dictionary *d)
 {

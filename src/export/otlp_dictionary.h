@@ -21,6 +21,8 @@ enum otlp_table { /* values: field numbers of ProfilesDictionary */
 
 #define OTLP_TABLES 7
 
+enum { LINK_TRACE_ID = 1, LINK_SPAN_ID }; /* fields of a row of OTLP_LINK */
+
 struct otlp_dictionary {
     struct strings *rows[OTLP_TABLES];
     struct buf text;

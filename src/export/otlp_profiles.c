@@ -7,13 +7,15 @@
  * (docs/decisions/0012-otlp-sending.md). */
 #include "export/otlp_profiles.h"
 
+#include "base/protobuf.h"
 #include "export/otlp_dictionary.h"
-#include "export/protobuf.h"
+#include "lib/otlp/fields.h"
 
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
 
+/* Field numbers of profiles.proto and profiles_service.proto. */
 enum { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };
 enum { RESOURCE_PROFILES_RESOURCE = 1, RESOURCE_PROFILES_SCOPE_PROFILES };
 enum { SCOPE_PROFILES_SCOPE = 1, SCOPE_PROFILES_PROFILES };
@@ -33,12 +35,7 @@ enum { STACK_LOCATIONS = 1 };
 enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINES, LOCATION_ATTRIBUTES };
 enum { LINE_FUNCTION = 1, LINE_LINE };
 enum { FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
-enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
 enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE }; /* KeyValueAndUnit, whose key is a string index */
-enum { RESOURCE_ATTRIBUTES = 1 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE }; /* KeyValue, whose key is a string */
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
-enum { SCOPE_NAME = 1, SCOPE_VERSION };
 
 #define LABEL_PREFIX "process.context.label."
 #define ROW_NEEDED   UINT32_MAX /* used by the packet, no row yet */
@@ -98,12 +95,6 @@ static void put_any_text(struct buf *value, const char *text, struct buf *scratc
     protobuf_put_message(value, ANY_VALUE_STRING, scratch);
 }
 
-static void put_any_number(struct buf *value, uint64_t number)
-{
-    protobuf_varint(value, ANY_VALUE_INT << 3); /* written also when 0: it is a oneof member */
-    protobuf_varint(value, number);
-}
-
 /* Row of an attribute with value `text`, or `number` if `text` is NULL. */
 static uint32_t put_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
@@ -112,7 +103,7 @@ static uint32_t put_attribute(struct writer *w, const char *key, const char *tex
     if (text)
         put_any_text(&w->part, text, &w->inner);
     else
-        put_any_number(&w->part, number);
+        protobuf_put_oneof_number(&w->part, ANY_VALUE_INT, number);
     protobuf_put_number(&row, ATTRIBUTE_KEY, key_text);
     protobuf_put_message(&row, ATTRIBUTE_VALUE, &w->part);
     return otlp_dictionary_put(&w->dictionary, OTLP_ATTRIBUTE, &row);
@@ -222,13 +213,8 @@ static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32
     for (uint32_t i = first; i < end; i++)
         protobuf_varint(&w->part, p->moments[w->moments[i]].weight_ns);
     protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
-    for (uint32_t i = first; i < end; i++) {
-        const uint64_t time_ns = time_of(w, &p->moments[w->moments[i]]);
-        uint8_t bytes[8];
-        for (int b = 0; b < 8; b++)
-            bytes[b] = (uint8_t)(time_ns >> 8 * b);
-        buf_append(&w->part, bytes, sizeof(bytes));
-    }
+    for (uint32_t i = first; i < end; i++)
+        protobuf_fixed64(&w->part, time_of(w, &p->moments[w->moments[i]]));
     protobuf_put_message(&w->message, SAMPLE_TIMESTAMPS, &w->part);
 }
 
@@ -274,7 +260,7 @@ static void put_resource_attribute(struct writer *w, const char *key, const char
     if (text)
         put_any_text(&w->part, text, &w->inner);
     else
-        put_any_number(&w->part, number);
+        protobuf_put_oneof_number(&w->part, ANY_VALUE_INT, number);
     protobuf_put_bytes(&w->message, KEY_VALUE_KEY, key, strlen(key));
     protobuf_put_message(&w->message, KEY_VALUE_VALUE, &w->part);
     protobuf_put_message(&w->resource, RESOURCE_ATTRIBUTES, &w->message);

@@ -9,7 +9,7 @@
  * labels and generated names and omits unused texts. */
 #include "export/export.h"
 
-#include "export/protobuf.h"
+#include "base/protobuf.h"
 #include "model/pprof_fields.h"
 
 #include <errno.h>

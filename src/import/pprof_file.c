@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/cursor.h"
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
 #include "import/packed_file.h"
 #include "model/pprof_fields.h"
 

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 #define EXPORTS_AT_ONCE  2
@@ -104,9 +103,7 @@ static enum MHD_Result reply_region_error(struct call *call, const char *what, i
 /* Takes a slot for expensive work; false when none is free in time. */
 static bool export_slot_take(struct routes *r)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += EXPORT_WAIT_S;
+    const struct timespec until = clock_timespec_of(clock_monotonic_ns() + EXPORT_WAIT_S * 1000000000ull);
     while (sem_clockwait(&r->exports, CLOCK_MONOTONIC, &until) < 0)
         if (errno != EINTR)
             return false;

@@ -81,11 +81,7 @@ int file_opener_new(struct file_opener **ret)
 
 static uint64_t helper_cpu_ns(const struct file_opener *o)
 {
-    clockid_t clock;
-    struct timespec t;
-    if (o->control < 0 || clock_getcpuclockid(o->pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
-        return 0;
-    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+    return o->control < 0 ? 0 : clock_process_cpu_ns(o->pid);
 }
 
 /* Does not wait for a helper that is blocked itself: a later call, or init, reaps it. */

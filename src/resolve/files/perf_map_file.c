@@ -2,6 +2,7 @@
 #include "resolve/files/perf_map_file.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "resolve/proc/proc_files.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int open_map(int tmp_fd, const char *name, const struct proc_ids *ids, ui
         return -errno;
     if (!S_ISREG(st.st_mode) || (st.st_uid != 0 && !proc_ids_have_user(ids, st.st_uid)))
         return -EPERM;
-    if ((uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec < not_before_ns)
+    if (clock_ns_of(st.st_mtim) < not_before_ns)
         return -ESTALE;
     char self[40];
     snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);

@@ -2,6 +2,7 @@
 #include "resolve/jit/jit_file.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "resolve/jit/jit_name.h"
 #include "resolve/jit/jitdump.h"
 #include "resolve/jit/perf_map.h"
@@ -96,8 +97,7 @@ static int check_changed(struct jit_file *f, bool *ret_changed)
     }
     if (fstat(f->fd, &st) < 0)
         return -EIO;
-    const uint64_t changed_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec,
-                   size = (uint64_t)st.st_size;
+    const uint64_t changed_ns = clock_ns_of(st.st_mtim), size = (uint64_t)st.st_size;
     *ret_changed = size != f->size || changed_ns != f->changed_ns;
     const bool is_dump = f->format == JIT_DUMP;                                       /* append-only */
     if (*ret_changed && f->size && (size < f->size || (size == f->size && !is_dump))) /* rewritten */

@@ -13,6 +13,8 @@
  * it stay. */
 #include "resolve/proc/identity.h"
 
+#include "base/hex.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,14 +151,6 @@ static void parse_job(struct piece p, char ret[24])
             return;
     memcpy(ret, number.text, number.size);
     ret[number.size] = '\0';
-}
-
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
 }
 
 /* The unit's name, unescaped; "" when it is too long. systemd writes bytes that a unit name may not hold as \xNN,

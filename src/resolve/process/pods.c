@@ -5,7 +5,7 @@
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -4,8 +4,9 @@
 #include "resolve/process/process_context.h"
 
 #include "base/cleanup.h"
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
 #include "base/utf8.h"
+#include "lib/otlp/fields.h"
 #include "model/resource.h"
 
 #include <errno.h>
@@ -14,11 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PROCESS_CONTEXT_RESOURCE = 1 };
-enum { RESOURCE_ATTRIBUTES = 1 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
 
 #define PAIRS_MAX 64
 

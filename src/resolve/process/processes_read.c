@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <time.h>
 
 #define MAPS_MAX_BYTES     (16 << 20)
 #define ENVIRON_MAX_BYTES  (4 << 20)
@@ -27,9 +26,7 @@
 
 uint64_t processes_boot_offset_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec - clock_monotonic_ns();
+    return clock_boot_ns() - clock_monotonic_ns();
 }
 
 static struct buf *scratch(struct processes *p)

@@ -82,11 +82,7 @@ static bool has_ended(pid_t pid, unsigned max_ms)
 
 static uint64_t process_cpu_ns(const struct link_attachments *l)
 {
-    clockid_t clock;
-    struct timespec t;
-    if (l->control < 0 || clock_getcpuclockid(l->pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
-        return 0;
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+    return l->control < 0 ? 0 : clock_process_cpu_ns(l->pid);
 }
 
 /* A helper blocked in the kernel does not end: it is reaped by a later cycle or by init. It holds no resources of the

@@ -1,36 +1,12 @@
 /* Traces as OTLP protobuf (TracesData of trace.proto). Concatenated protobuf messages are equivalent to one message
  * with all their repeated fields, so each trace is written as a complete message. */
-#include "export/protobuf.h"
+#include "base/protobuf.h"
+#include "lib/otlp/fields.h"
 #include "trace/export/trace_attributes.h"
 #include "trace/export/trace_format.h"
 #include "trace/export/triton_text.h"
 
 #include <string.h>
-
-/* Field numbers of trace.proto, resource.proto and common.proto. */
-enum { TRACES_DATA_RESOURCE_SPANS = 1 };
-enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
-enum { RESOURCE_ATTRIBUTES = 1 };
-enum { SCOPE_SPANS_SCOPE = 1, SCOPE_SPANS_SPANS = 2 };
-enum { SCOPE_NAME = 1 };
-enum {
-    SPAN_TRACE_ID = 1,
-    SPAN_ID = 2,
-    SPAN_PARENT_ID = 4,
-    SPAN_NAME = 5,
-    SPAN_KIND = 6,
-    SPAN_START = 7,
-    SPAN_END = 8,
-    SPAN_ATTRIBUTES = 9,
-    SPAN_EVENTS = 11,
-    SPAN_STATUS = 15
-};
-enum { EVENT_TIME = 1, EVENT_NAME = 2, EVENT_ATTRIBUTES = 3 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_ARRAY = 5 };
-enum { ARRAY_VALUES = 1 };
-enum { STATUS_MESSAGE = 2, STATUS_CODE = 3 };
-enum { SPAN_KIND_SERVER = 2, STATUS_CODE_ERROR = 2 };
 
 static void put_text(struct buf *out, uint32_t field, struct triton_text text)
 {
@@ -58,13 +34,6 @@ static void put_text_value(struct buf *value, struct triton_text text)
     put_text(value, ANY_VALUE_STRING, text);
 }
 
-/* Integers are written also when 0: the oneof must have a member. */
-static void put_number_value(struct buf *value, uint32_t field, uint64_t number)
-{
-    protobuf_varint(value, field << 3);
-    protobuf_varint(value, number);
-}
-
 static void put_trace_attribute(struct buf *out, uint32_t field, const struct trace_attribute *a)
 {
     _cleanup_buf_ struct buf value = {0}, array = {0}, inner = {0};
@@ -78,10 +47,10 @@ static void put_trace_attribute(struct buf *out, uint32_t field, const struct tr
         protobuf_put_message(&value, ANY_VALUE_ARRAY, &array);
         break;
     case TRACE_ATTRIBUTE_INTEGER:
-        put_number_value(&value, ANY_VALUE_INT, (uint64_t)a->integer);
+        protobuf_put_oneof_number(&value, ANY_VALUE_INT, (uint64_t)a->integer);
         break;
     case TRACE_ATTRIBUTE_TRUE:
-        put_number_value(&value, ANY_VALUE_BOOL, 1);
+        protobuf_put_oneof_number(&value, ANY_VALUE_BOOL, 1);
         break;
     }
     put_attribute(out, field, a->key, &value);
@@ -158,7 +127,7 @@ static int put_trace(struct buf *out, const struct triton_trace *trace, const st
         put_span(&scope_spans, &spans.spans[i]);
     protobuf_put_message(&resource_spans, RESOURCE_SPANS_RESOURCE, &resource);
     protobuf_put_message(&resource_spans, RESOURCE_SPANS_SCOPE_SPANS, &scope_spans);
-    protobuf_put_message(out, TRACES_DATA_RESOURCE_SPANS, &resource_spans);
+    protobuf_put_message(out, TRACES_RESOURCE_SPANS, &resource_spans);
     return buf_error(out);
 }
 

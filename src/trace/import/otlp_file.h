@@ -6,7 +6,6 @@
 #include "trace/model/otlp_spans.h"
 
 #define OTLP_FILE_MAX_BYTES ((size_t)1 << 30)
-#define OTLP_STATUS_ERROR   2
 
 /* Adds the spans of `data` to `spans`. -EBADMSG: invalid from `*ret_offset` on; spans before it were added. -ENOMEM. */
 int otlp_json_read(const char *data, size_t size, struct otlp_spans *spans, size_t *ret_offset);

@@ -1,6 +1,9 @@
 /* Reads spans from OTLP/JSON; see otlp_file.h. */
 #include "trace/import/otlp_file.h"
 
+#include "base/hex.h"
+#include "lib/otlp/fields.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -19,18 +22,13 @@ static uint64_t number_of(const json_t *j)
     return !text ? 0 : *text == '-' ? (uint64_t)strtoll(text, NULL, 10) : strtoull(text, NULL, 10);
 }
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 static void take_id(const json_t *j, uint8_t *to, size_t size)
 {
     const char *text = json_string_value(j);
     if (!text || strlen(text) != 2 * size)
         return;
     for (size_t i = 0; i < size; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
         to[i] = high < 0 || low < 0 ? 0 : (uint8_t)(high << 4 | low);
     }
 }
@@ -70,7 +68,7 @@ static void read_status(const json_t *status, struct otlp_spans *spans)
 {
     const json_t *code = json_object_get(status, "code"), *message = json_object_get(status, "message");
     const char *name = json_string_value(code), *text = json_string_value(message);
-    if ((json_is_integer(code) && json_integer_value(code) == OTLP_STATUS_ERROR) ||
+    if ((json_is_integer(code) && json_integer_value(code) == STATUS_CODE_ERROR) ||
         (name && strcmp(name, "STATUS_CODE_ERROR") == 0))
         otlp_spans_set_failed(spans, text ? text : "", json_string_length(message));
 }

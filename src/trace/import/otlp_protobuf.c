@@ -1,7 +1,8 @@
 /* Reads spans from OTLP protobuf; see otlp_file.h. */
 #include "trace/import/otlp_file.h"
 
-#include "base/protobuf_fields.h"
+#include "base/protobuf.h"
+#include "lib/otlp/fields.h"
 
 #include <errno.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static bool first_text(struct cursor list, struct protobuf_field *ret)
     struct protobuf_field f;
     for (bool found = false; protobuf_next_field(&list, &f);) {
         struct cursor any = f.inside;
-        while (f.number == 1 && !found && protobuf_next_field(&any, ret))
-            found = ret->number == 1;
+        while (f.number == ARRAY_VALUES && !found && protobuf_next_field(&any, ret))
+            found = ret->number == ANY_VALUE_STRING;
         if (any.failed || found)
             return found;
     }
@@ -39,9 +40,9 @@ static bool read_pair(struct cursor c, struct protobuf_field *ret_key, struct cu
     *ret_key = (struct protobuf_field){0};
     *ret_value = (struct cursor){0};
     while (protobuf_next_field(&c, &f)) {
-        if (f.number == 1)
+        if (f.number == KEY_VALUE_KEY)
             *ret_key = f;
-        else if (f.number == 2)
+        else if (f.number == KEY_VALUE_VALUE)
             *ret_value = f.inside;
     }
     return !c.failed;
@@ -53,13 +54,13 @@ static bool read_attribute(struct cursor c, struct otlp_spans *spans)
     struct cursor any;
     bool good = read_pair(c, &key, &any);
     while (protobuf_next_field(&any, &value)) {
-        if (value.number == 1)
+        if (value.number == ANY_VALUE_STRING)
             otlp_spans_set_text(spans, text_of(&key), key.inside.size, text_of(&value), value.inside.size);
-        else if (value.number == 3)
+        else if (value.number == ANY_VALUE_INT)
             otlp_spans_set_integer(spans, text_of(&key), key.inside.size, (int64_t)value.value);
-        else if (value.number == 2 && value.value)
+        else if (value.number == ANY_VALUE_BOOL && value.value)
             otlp_spans_set_true(spans, text_of(&key), key.inside.size);
-        else if (value.number == 5 && first_text(value.inside, &text))
+        else if (value.number == ANY_VALUE_ARRAY && first_text(value.inside, &text))
             otlp_spans_set_text(spans, text_of(&key), key.inside.size, text_of(&text), text.inside.size);
     }
     return good && !any.failed;
@@ -75,7 +76,7 @@ static uint64_t tokens_of(struct cursor attribute)
         memcmp(text_of(&key), "tokens", strlen("tokens")) != 0)
         return 0;
     while (protobuf_next_field(&any, &value))
-        tokens = value.number == 3 ? value.value : tokens;
+        tokens = value.number == ANY_VALUE_INT ? value.value : tokens;
     return tokens;
 }
 
@@ -84,12 +85,12 @@ static bool read_status(struct cursor c, struct otlp_spans *spans)
     struct protobuf_field f, message = {0};
     uint64_t code = 0;
     while (protobuf_next_field(&c, &f)) {
-        if (f.number == 2)
+        if (f.number == STATUS_MESSAGE)
             message = f;
-        else if (f.number == 3)
+        else if (f.number == STATUS_CODE)
             code = f.value;
     }
-    if (code == OTLP_STATUS_ERROR)
+    if (code == STATUS_CODE_ERROR)
         otlp_spans_set_failed(spans, text_of(&message), message.inside.size);
     return !c.failed;
 }
@@ -99,11 +100,11 @@ static int read_event(struct cursor c, struct otlp_spans *spans)
     struct protobuf_field f, name = {0};
     uint64_t time_unix_ns = 0, tokens = 0;
     while (protobuf_next_field(&c, &f)) {
-        if (f.number == 1)
+        if (f.number == EVENT_TIME)
             time_unix_ns = f.value;
-        else if (f.number == 2)
+        else if (f.number == EVENT_NAME)
             name = f;
-        else if (f.number == 3 && tokens == 0)
+        else if (f.number == EVENT_ATTRIBUTES && tokens == 0)
             tokens = tokens_of(f.inside);
     }
     return c.failed ? -EBADMSG : otlp_spans_add_event(spans, text_of(&name), name.inside.size, time_unix_ns, tokens);
@@ -116,25 +117,25 @@ static int read_span(struct cursor c, struct otlp_spans *spans)
         return -ENOMEM;
     for (int r = 0; protobuf_next_field(&c, &f);) {
         struct otlp_span *span = &spans->spans[spans->count - 1];
-        if (f.number == 1)
+        if (f.number == SPAN_TRACE_ID)
             take_id(&f, span->trace_id, sizeof(span->trace_id));
-        else if (f.number == 2)
+        else if (f.number == SPAN_ID)
             take_id(&f, span->span_id, sizeof(span->span_id));
-        else if (f.number == 4)
+        else if (f.number == SPAN_PARENT_ID)
             take_id(&f, span->parent_span_id, sizeof(span->parent_span_id));
-        else if (f.number == 5)
+        else if (f.number == SPAN_NAME)
             span->name = strings_add_n(spans->texts, text_of(&f), f.inside.size);
-        else if (f.number == 7)
+        else if (f.number == SPAN_START)
             span->start_unix_ns = f.value;
-        else if (f.number == 8)
+        else if (f.number == SPAN_END)
             span->end_unix_ns = f.value;
-        else if (f.number == 9)
+        else if (f.number == SPAN_ATTRIBUTES)
             r = read_attribute(f.inside, spans) ? 0 : -EBADMSG;
-        else if (f.number == 11)
+        else if (f.number == SPAN_EVENTS)
             r = read_event(f.inside, spans);
-        else if (f.number == 12)
+        else if (f.number == SPAN_DROPPED_EVENTS)
             span->dropped_events = (uint32_t)f.value;
-        else if (f.number == 15)
+        else if (f.number == SPAN_STATUS)
             r = read_status(f.inside, spans) ? 0 : -EBADMSG;
         if (r < 0)
             return r;
@@ -142,15 +143,16 @@ static int read_span(struct cursor c, struct otlp_spans *spans)
     return c.failed ? -EBADMSG : 0;
 }
 
-/* Reads one nesting level: resource spans (field 1 of TracesData), scope spans (2), spans (2). */
+/* Reads one nesting level. */
 static int read_level(struct cursor *c, int level, struct otlp_spans *spans, size_t *ret_offset)
 {
+    static const uint64_t inner[] = {TRACES_RESOURCE_SPANS, RESOURCE_SPANS_SCOPE_SPANS, SCOPE_SPANS_SPANS};
     struct protobuf_field f;
     int r = 0;
     for (size_t before = c->position; r == 0 && protobuf_next_field(c, &f); before = c->position) {
         if (level == 0)
             *ret_offset = before;
-        if (f.number == (level == 0 ? 1 : 2))
+        if (f.number == inner[level])
             r = level == 2 ? read_span(f.inside, spans) : read_level(&f.inside, level + 1, spans, ret_offset);
         if (level == 0 && r == 0)
             *ret_offset = c->position;

@@ -1,6 +1,9 @@
 /* Parses one object of Triton trace JSON; see triton_json.h. */
 #include "trace/import/triton_json.h"
 
+#include "base/hex.h"
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -435,33 +438,12 @@ static int hex_digits(const char *at, const char *end)
     if (end - at < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        char c = at[i], lower = c | 0x20;
-        int digit = c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+        int digit = hex_value(at[i]);
         if (digit < 0)
             return -1;
         value = value << 4 | digit;
     }
     return value;
-}
-
-static char *put_utf8(char *to, unsigned c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xC0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3F));
-    } else if (c < 0x10000) {
-        *to++ = (char)(0xE0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (c & 0x3F));
-    } else {
-        *to++ = (char)(0xF0 | c >> 18);
-        *to++ = (char)(0x80 | (c >> 12 & 0x3F));
-        *to++ = (char)(0x80 | (c >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (c & 0x3F));
-    }
-    return to;
 }
 
 /* Replaces one escape sequence; the result is never longer. Lone surrogates become U+FFFD; an invalid escape is kept.
@@ -488,7 +470,7 @@ static const char *unescape_one(const char *at, const char *end, char **to)
             at += 6;
         }
     }
-    *to = put_utf8(*to, c >= 0xD800 && c <= 0xDFFF ? 0xFFFD : c);
+    *to += utf8_encode(c, *to);
     return at;
 }
 

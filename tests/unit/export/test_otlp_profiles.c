@@ -36,18 +36,18 @@ static void read_packed(struct cursor c, uint64_t count)
 static void read_sample(struct cursor c, struct seen *seen)
 {
     uint64_t values = 0, timestamps = 0, stack = 0;
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         stack = f.number == 1 ? f.value : stack;
         if (f.number == 2)
-            read_packed(f.body, seen->rows[OTLP_ATTRIBUTE]);
+            read_packed(f.inside, seen->rows[OTLP_ATTRIBUTE]);
         if (f.number == 3) {
             assert_in_range(f.value, 1, seen->rows[OTLP_LINK] - 1);
             seen->links++;
         }
-        for (; f.number == 4 && cursor_left(&f.body); values++)
-            seen->weight_ns += cursor_uleb128(&f.body);
-        for (; f.number == 5 && cursor_left(&f.body); timestamps++) {
-            const uint64_t time_ns = cursor_u64(&f.body);
+        for (; f.number == 4 && cursor_left(&f.inside); values++)
+            seen->weight_ns += cursor_uleb128(&f.inside);
+        for (; f.number == 5 && cursor_left(&f.inside); timestamps++) {
+            const uint64_t time_ns = cursor_u64(&f.inside);
             assert_in_range(time_ns, seen->start_ns, seen->end_ns - 1);
             assert_true(time_ns % seen->step_ns == 0 || time_ns == seen->begun_ns);
             seen->times_ns += time_ns;
@@ -74,18 +74,18 @@ static void read_profile(struct cursor c, struct seen *seen)
 {
     struct cursor samples = c;
     bool has_id = false;
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         seen->start_ns = f.number == 3 ? f.value : seen->start_ns;
         seen->end_ns = f.number == 4 ? seen->start_ns + f.value : seen->end_ns;
         if (f.number == 7)
-            read_id(f.body, seen);
+            read_id(f.inside, seen);
         has_id |= f.number == 7;
     }
     assert_true(has_id);
     seen->earliest_ns = seen->start_ns < seen->earliest_ns ? seen->start_ns : seen->earliest_ns;
-    for (struct field f; next_field(&samples, &f);)
+    for (struct protobuf_field f; next_field(&samples, &f);)
         if (f.number == 2)
-            read_sample(f.body, seen);
+            read_sample(f.inside, seen);
 }
 
 /* Rows refer to rows of other tables: field numbers of a message, by the table they refer to. */
@@ -99,11 +99,11 @@ static void read_row(uint32_t table, struct cursor c, struct seen *seen)
         [OTLP_ATTRIBUTE] = {[1] = OTLP_STRING},
         [OTLP_STACK] = {[1] = OTLP_LOCATION},
     };
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         assert_in_range(f.number, 1, 5);
         const uint8_t to = refers[table][f.number];
-        if (to && f.body.data)
-            read_packed(f.body, seen->rows[to]);
+        if (to && f.inside.data)
+            read_packed(f.inside, seen->rows[to]);
         else if (to)
             assert_in_range(f.value, 1, seen->rows[to] - 1);
         mapping = f.number == 1 ? f.value : mapping;
@@ -121,17 +121,17 @@ static void read_dictionary(struct cursor c, struct seen *seen)
     struct cursor again = c;
     memset(seen->rows, 0, sizeof(seen->rows));
     seen->in_packet = seen->mapping = seen->address = 0;
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         if (seen->rows[f.number]++ == 0)
-            assert_int_equal(f.body.size, f.number == OTLP_LINK ? 28 : 0);
+            assert_int_equal(f.inside.size, f.number == OTLP_LINK ? 28 : 0);
         else
-            assert_int_not_equal(f.body.size, 0);
+            assert_int_not_equal(f.inside.size, 0);
     }
     for (uint32_t i = 1; i <= OTLP_TABLES; i++)
         assert_true(seen->rows[i] >= 1);
-    for (struct field f; next_field(&again, &f);)
+    for (struct protobuf_field f; next_field(&again, &f);)
         if (f.number != OTLP_STRING && f.number != OTLP_LINK)
-            read_row(f.number, f.body, seen);
+            read_row(f.number, f.inside, seen);
 }
 
 static void read_packet(void *context, const struct otlp_profiles_packet *packet)
@@ -140,16 +140,16 @@ static void read_packet(void *context, const struct otlp_profiles_packet *packet
     uint64_t profiles = 0;
     for (int pass = 0; pass < 2; pass++) { /* the dictionary first */
         struct cursor c = cursor_make(packet->data, packet->size);
-        for (struct field f; next_field(&c, &f);) {
+        for (struct protobuf_field f; next_field(&c, &f);) {
             assert_true(f.number == 1 || f.number == 2);
             if (f.number == 2 && pass == 0)
-                read_dictionary(f.body, seen);
+                read_dictionary(f.inside, seen);
             if (f.number == 2 || pass == 0)
                 continue;
-            for (struct field scope; next_field(&f.body, &scope);)
-                for (struct field profile; scope.number == 2 && next_field(&scope.body, &profile);)
+            for (struct protobuf_field scope; next_field(&f.inside, &scope);)
+                for (struct protobuf_field profile; scope.number == 2 && next_field(&scope.inside, &profile);)
                     if (profile.number == 2) {
-                        read_profile(profile.body, seen);
+                        read_profile(profile.inside, seen);
                         profiles++;
                     }
         }
@@ -344,7 +344,7 @@ static void test_dictionary_rows_are_unique(void **state)
     otlp_dictionary_write(&d, &out);
     struct cursor c = cursor_make(out.data, out.size);
     uint64_t rows[8] = {0};
-    for (struct field f; next_field(&c, &f);)
+    for (struct protobuf_field f; next_field(&c, &f);)
         rows[f.number]++;
     assert_int_equal(rows[OTLP_STRING], 3);
     assert_int_equal(rows[OTLP_STACK], 3);

@@ -19,7 +19,7 @@
 static uint64_t number_of(struct cursor c, uint32_t field)
 {
     uint64_t value = 0;
-    for (struct field f; next_field(&c, &f);)
+    for (struct protobuf_field f; next_field(&c, &f);)
         if (f.number == field)
             value = f.value;
     return value;
@@ -38,35 +38,35 @@ struct decoded {
 static void decode_sample(struct cursor c, struct decoded *d)
 {
     d->samples++;
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         if (f.number == 1)
-            for (; cursor_left(&f.body); d->frames++)
-                assert_in_range(cursor_uleb128(&f.body), 1, d->location_count);
+            for (; cursor_left(&f.inside); d->frames++)
+                assert_in_range(cursor_uleb128(&f.inside), 1, d->location_count);
         if (f.number == 2) {
-            d->counts += cursor_uleb128(&f.body);
-            d->weight_ns += cursor_uleb128(&f.body);
-            assert_int_equal(cursor_left(&f.body), 0);
+            d->counts += cursor_uleb128(&f.inside);
+            d->weight_ns += cursor_uleb128(&f.inside);
+            assert_int_equal(cursor_left(&f.inside), 0);
         }
         if (f.number == 3) {
             d->labels++;
-            assert_in_range(number_of(f.body, 1), 1, d->text_count - 1);
-            assert_in_range(number_of(f.body, 2), 0, d->text_count - 1);
-            assert_true(number_of(f.body, 2) || number_of(f.body, 3));
+            assert_in_range(number_of(f.inside, 1), 1, d->text_count - 1);
+            assert_in_range(number_of(f.inside, 2), 0, d->text_count - 1);
+            assert_true(number_of(f.inside, 2) || number_of(f.inside, 3));
         }
     }
 }
 
 static void count_tables(struct cursor c, struct decoded *d)
 {
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         if (f.number == 3)
-            d->mappings[number_of(f.body, 1)]++, d->mapping_count++;
+            d->mappings[number_of(f.inside, 1)]++, d->mapping_count++;
         if (f.number == 4)
-            d->locations[number_of(f.body, 1)]++, d->location_count++;
+            d->locations[number_of(f.inside, 1)]++, d->location_count++;
         if (f.number == 5)
-            d->functions[number_of(f.body, 1)]++, d->function_count++;
+            d->functions[number_of(f.inside, 1)]++, d->function_count++;
         if (f.number == 6 && d->text_count++ == 0)
-            assert_int_equal(f.body.size, 0);
+            assert_int_equal(f.inside.size, 0);
     }
     for (uint64_t i = 1; i <= d->location_count; i++)
         assert_int_equal(d->locations[i], 1); /* ids are 1 .. count, each once */
@@ -79,9 +79,9 @@ static void count_tables(struct cursor c, struct decoded *d)
 static void decode_location(struct cursor c, const struct decoded *d)
 {
     assert_in_range(number_of(c, 2), 0, d->mapping_count);
-    for (struct field f; next_field(&c, &f);)
+    for (struct protobuf_field f; next_field(&c, &f);)
         if (f.number == 4)
-            assert_in_range(number_of(f.body, 1), 1, d->function_count);
+            assert_in_range(number_of(f.inside, 1), 1, d->function_count);
 }
 
 /* The file of the first mapping. */
@@ -89,16 +89,17 @@ static void find_first_mapping(struct cursor c, struct decoded *d)
 {
     struct cursor again = c;
     uint64_t text = 0, number = 0;
-    struct field f;
+    struct protobuf_field f;
     while (next_field(&c, &f) && f.number != 3)
         ;
     if (f.number == 3) {
-        assert_int_equal(number_of(f.body, 1), 1);
-        number = number_of(f.body, 5);
+        assert_int_equal(number_of(f.inside, 1), 1);
+        number = number_of(f.inside, 5);
     }
     while (next_field(&again, &f))
         if (f.number == 6 && text++ == number)
-            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)f.body.size, (const char *)f.body.data);
+            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)f.inside.size,
+                     (const char *)f.inside.data);
 }
 
 static void decode(struct cursor c, struct decoded *d)
@@ -106,16 +107,16 @@ static void decode(struct cursor c, struct decoded *d)
     *d = (struct decoded){0};
     count_tables(c, d);
     find_first_mapping(c, d);
-    for (struct field f; next_field(&c, &f);) {
+    for (struct protobuf_field f; next_field(&c, &f);) {
         if (f.number == 2)
-            decode_sample(f.body, d);
+            decode_sample(f.inside, d);
         if (f.number == 4)
-            decode_location(f.body, d);
+            decode_location(f.inside, d);
         if (f.number == 5) {
-            assert_in_range(number_of(f.body, 2), 1, d->text_count - 1);
-            assert_in_range(number_of(f.body, 3), 0, d->text_count - 1);
-            assert_in_range(number_of(f.body, 4), 0, d->text_count - 1);
-            d->system_names += number_of(f.body, 3) != 0;
+            assert_in_range(number_of(f.inside, 2), 1, d->text_count - 1);
+            assert_in_range(number_of(f.inside, 3), 0, d->text_count - 1);
+            assert_in_range(number_of(f.inside, 4), 0, d->text_count - 1);
+            d->system_names += number_of(f.inside, 3) != 0;
         }
         if (f.number == 14)
             d->has_default = f.value > 0 && f.value < d->text_count;

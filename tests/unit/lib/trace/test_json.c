@@ -130,6 +130,7 @@ static void test_invalid_json_is_refused(void **state)
     expect_bad("{\"a\":1,}", 7);
     expect_bad("[1 2]", 3);
     expect_bad("\"\xff\"", 1);
+    expect_bad("\"\xe2\x82\"", 1);
 }
 
 static int read_repeated(const char *begin, size_t times, const char *end)

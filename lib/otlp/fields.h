@@ -1,0 +1,37 @@
+/* Field numbers and values of OTLP's messages (opentelemetry-proto), by the names of its .proto files. Shared by
+ * libsonde, which writes traces, metrics and the process context, and by the agent and its tools, which read and write
+ * them. */
+#pragma once
+
+/* common.proto, resource.proto */
+enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
+enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_ARRAY = 5 };
+enum { ARRAY_VALUES = 1 };
+enum { SCOPE_NAME = 1, SCOPE_VERSION = 2 };
+enum { RESOURCE_ATTRIBUTES = 1 };
+
+/* trace.proto */
+enum { TRACES_RESOURCE_SPANS = 1 }; /* of TracesData, and of ExportTraceServiceRequest (trace_service.proto) */
+enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
+enum { SCOPE_SPANS_SCOPE = 1, SCOPE_SPANS_SPANS = 2 };
+enum {
+    SPAN_TRACE_ID = 1,
+    SPAN_ID = 2,
+    SPAN_TRACE_STATE = 3,
+    SPAN_PARENT_ID = 4,
+    SPAN_NAME = 5,
+    SPAN_KIND = 6,
+    SPAN_START = 7,
+    SPAN_END = 8,
+    SPAN_ATTRIBUTES = 9,
+    SPAN_EVENTS = 11,
+    SPAN_DROPPED_EVENTS = 12,
+    SPAN_STATUS = 15
+};
+enum { SPAN_KIND_SERVER = 2 };
+enum { EVENT_TIME = 1, EVENT_NAME = 2, EVENT_ATTRIBUTES = 3 };
+enum { STATUS_MESSAGE = 2, STATUS_CODE = 3 };
+enum { STATUS_CODE_ERROR = 2 };
+
+/* process_context.proto */
+enum { PROCESS_CONTEXT_RESOURCE = 1, PROCESS_CONTEXT_ATTRIBUTES = 2 };
