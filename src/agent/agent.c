@@ -73,7 +73,7 @@ static int take_sample(void *context, const struct sample *sample)
     struct agent *a = context;
     if (a->profile_export)
         profile_export_add(a->profile_export, sample);
-    if (!sample->wait_reason)
+    if (sample->type != &sample_type_off_cpu)
         return windows_add(a->windows, sample);
     wait_seconds_add(a->wait_seconds, sample);
     return windows_add(a->waits, sample);
@@ -239,9 +239,9 @@ static int attach(const struct config *config, void *context, struct attach_repo
                     .ring_bytes = config->budget_memory_bytes / 16,
                     .table_bytes = config->budget_memory_bytes / 4,
                     .links = config->links_enabled,
-                    .time = !config->off_cpu_enabled  ? PROFILE_CPU_TIME
-                            : config->profile_enabled ? PROFILE_WALL_TIME
-                                                      : PROFILE_OFF_CPU_TIME,
+                    .type = !config->off_cpu_enabled  ? &sample_type_cpu
+                            : config->profile_enabled ? &sample_type_wall
+                                                      : &sample_type_off_cpu,
                     .sample_wait_ns = SAMPLE_WAIT_NS},
         .memory_bytes = config->budget_memory_bytes,
         .cri_socket = config->kubernetes_cri_socket,
@@ -278,7 +278,8 @@ static int new_windows(struct agent *a)
                    waits_bytes = a->config.off_cpu_enabled ? bytes / 2 : 0;
     int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
                                                   .slots = SLOTS,
-                                                  .period_ns = 1000000000ull / a->clock_hz,
+                                                  .type = &sample_type_cpu,
+                                                  .period = 1000000000ull / a->clock_hz,
                                                   .max_bytes = bytes - waits_bytes,
                                                   .detail_max_bytes = memory / 32},
                         &a->windows);
@@ -286,7 +287,7 @@ static int new_windows(struct agent *a)
         return r;
     r = windows_new(
         &(struct windows_options){
-            .slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = waits_bytes},
+            .slot_ns = SLOT_NS, .slots = SLOTS, .type = &sample_type_off_cpu, .max_bytes = waits_bytes},
         &a->waits);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }

@@ -97,7 +97,7 @@ static void emit_sample(struct pipeline *p, const struct sample *sample)
     int r = p->sink.sample(p->sink.context, sample);
     uint64_t count = sample->count ? sample->count : 1;
     p->samples += r >= 0 ? count : 0;
-    p->waits_given += r >= 0 && sample->wait_reason ? count : 0;
+    p->waits_given += r >= 0 && sample->type == &sample_type_off_cpu ? count : 0;
     p->losses.count[LOSS_NOT_KEPT] += r < 0 ? count : 0;
     p->losses.count[LOSS_UNLINKED] += r > 0 && r & PROFILE_UNLINKED ? count : 0;
     p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED ? count : 0;
@@ -129,6 +129,11 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
     return is_ready;
 }
 
+static void set_event_type(struct pipeline *p, const struct sample_event *event)
+{
+    p->event_type = sample_type_of_event(event->name, event->unit);
+}
+
 static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
 {
     struct sample sample;
@@ -137,6 +142,8 @@ static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
     publish_process(p, record); /* before resolving, which can take a while for new files; samples meanwhile profit
                                  * already */
     sample_resolve(p->resolver, record, &p->losses, &sample);
+    if (p->event_type.name)
+        sample.type = &p->event_type;
     emit_sample(p, &sample);
     publish_process(p, record); /* again, for unwind tables that resolving found missing */
 }
@@ -149,7 +156,10 @@ static void take_event(struct pipeline *p, const struct event_record *record)
         sample_event_from_record(record, event);
     else
         p->losses.count[LOSS_DECODE]++;
-    p->replayed_event = event ? event : p->replayed_event;
+    if (!event)
+        return;
+    p->replayed_event = event;
+    set_event_type(p, event);
 }
 
 /* Code of interpreters that was evicted from the code registry is re-emitted ahead of the next sample that contains
@@ -459,6 +469,8 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (!p)
         return -ENOMEM;
     p->sink = *sink;
+    if (options->sources.event)
+        set_event_type(p, options->sources.event);
     int r = make_sample_stages(p, options);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);

@@ -23,9 +23,9 @@ static bool is_wanted(const struct source *source, const struct pipeline_sink *s
     if (source == &source_link)
         return options->links;
     if (source == &source_cpu)
-        return sink->sample && options->time != PROFILE_OFF_CPU_TIME;
+        return sink->sample && options->type != &sample_type_off_cpu;
     if (source == &source_off_cpu)
-        return sink->sample && (options->time == PROFILE_OFF_CPU_TIME || options->time == PROFILE_WALL_TIME);
+        return sink->sample && (options->type == &sample_type_off_cpu || options->type == &sample_type_wall);
     if (source == &source_request)
         return sink->request;
     return true;

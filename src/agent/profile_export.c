@@ -23,8 +23,8 @@ struct filling {
     struct profile *profile; /* NULL: out of memory */
     uint64_t begun_ns;       /* CLOCK_MONOTONIC */
     uint64_t unix_offset_ns; /* constant for the whole profile, even if the system clock is set meanwhile */
-    uint64_t period_ns;
-    enum profile_time time;
+    uint64_t period;
+    const struct sample_type *type;
 };
 
 struct profile_export {
@@ -117,8 +117,8 @@ static void begin_profile(const struct profile_export *e, struct filling *f, uin
     if (profile_new(e->filling_max_bytes, &f->profile) < 0)
         return;
     f->profile->start_unix_ns = clock_unix_from_monotonic(now_ns);
-    f->profile->period_ns = f->period_ns;
-    f->profile->time = f->time;
+    f->profile->period = f->period;
+    f->profile->type = f->type;
     f->profile->drops_system_names = e->drops_system_names;
     f->unix_offset_ns = f->profile->start_unix_ns - now_ns;
 }
@@ -137,7 +137,7 @@ static void cut_profile(struct profile_export *e, struct filling *f, uint64_t no
 
 void profile_export_add(struct profile_export *e, const struct sample *s)
 {
-    struct filling *f = &e->filling[s->wait_reason ? 1 : 0];
+    struct filling *f = &e->filling[s->type == &sample_type_off_cpu ? 1 : 0];
     struct sample one = *s;
     int r = -ENOMEM;
     one.count = 1; /* aggregated waits share one value and one timestamp */
@@ -208,8 +208,9 @@ int profile_export_new(const struct config *config, const struct profile_export_
     if (!e)
         return -ENOMEM;
     e->io = io ? *io : (struct profile_export_io){&OTLP_TRANSPORT_SYMBOL, read_system_clock, pause_thread, e};
-    e->filling[0].period_ns = 1000000000ull / config_sampling_rules(config, &(struct sampling_rules){0});
-    e->filling[1].time = PROFILE_OFF_CPU_TIME;
+    e->filling[0].type = &sample_type_cpu;
+    e->filling[0].period = 1000000000ull / config_sampling_rules(config, &(struct sampling_rules){0});
+    e->filling[1].type = &sample_type_off_cpu;
     e->filling_count = config->off_cpu_enabled ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->has_times = config_timestamp_step(config, &time_step_ns);

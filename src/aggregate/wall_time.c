@@ -17,7 +17,7 @@ static int add_waits(struct profile *cpu, const struct profile *waits)
     cpu->start_unix_ns = start_unix_ns;
     cpu->duration_ns = duration_ns;
     cpu->not_observed_ns = waits->not_observed_ns;
-    cpu->time = PROFILE_WALL_TIME;
+    cpu->type = &sample_type_wall;
     return 0;
 }
 
@@ -25,11 +25,11 @@ static int query_windows(struct wall_time t, windows_query *ask, uint64_t from_n
                          const struct profile_filter *filter, struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
-    if (filter->time == PROFILE_CPU_TIME)
+    if (filter->type == &sample_type_cpu)
         return ask(t.cpu, from_ns, to_ns, filter, ret);
     if (!t.waits)
         return -EOPNOTSUPP;
-    if (filter->time == PROFILE_OFF_CPU_TIME)
+    if (filter->type == &sample_type_off_cpu)
         return ask(t.waits, from_ns, to_ns, filter, ret);
     int r = ask(t.cpu, from_ns, to_ns, filter, &cpu);
     if (r == 0)
@@ -44,7 +44,7 @@ static int query_windows(struct wall_time t, windows_query *ask, uint64_t from_n
 static void set_observed(struct wall_time t, uint64_t from_ns, uint64_t to_ns, struct profile *p)
 {
     windows_set_observed(t.waits, from_ns, to_ns, p);
-    if (p->time != PROFILE_WALL_TIME)
+    if (p->type != &sample_type_wall)
         return;
     const uint64_t waits_observed_ns = p->duration_ns, waits_not_observed_ns = p->not_observed_ns;
     windows_set_observed(t.cpu, from_ns, to_ns, p);
@@ -64,7 +64,7 @@ int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint6
 {
     if (from_ns > now_ns)
         return -ERANGE;
-    if (filter->time == PROFILE_CPU_TIME)
+    if (filter->type == &sample_type_cpu)
         return windows_region(t.cpu, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
     from_ns -= from_ns % t.slot_ns;
     to_ns += (t.slot_ns - to_ns % t.slot_ns) % t.slot_ns;

@@ -117,8 +117,8 @@ static int slot_start(struct windows *w, struct slot *slot, uint64_t number)
     p->joins_lines = true; /* without it, the profiles of Python programs would be several times as large */
     p->start_unix_ns = clock_unix_from_monotonic(number * w->options.slot_ns);
     p->duration_ns = w->options.slot_ns;
-    p->period_ns = w->options.period_ns;
-    p->time = w->options.time;
+    p->period = w->options.period;
+    p->type = w->options.type;
     *slot = (struct slot){
         .number = number, .profile = p, .max_bytes = max_bytes, .detail = {.gone = !w->options.detail_max_bytes}};
     return 0;
@@ -164,7 +164,7 @@ static void add_detail(struct windows *w, struct slot *slot, uint32_t entry, con
     if (!slot->detail.gone && bytes + growth > w->options.detail_max_bytes)
         detail_give_up(w, slot);
     const bool was_gone = slot->detail.gone;
-    slot_detail_add(&slot->detail, (uint32_t)number, entry, s->count ? s->count : 1, s->weight_ns);
+    slot_detail_add(&slot->detail, (uint32_t)number, entry, s->count ? s->count : 1, s->value);
     w->details_dropped += slot->detail.gone && !was_gone;
 }
 
@@ -313,8 +313,8 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     pthread_mutex_lock(&w->lock);
     set_span(w, from_ns, to_ns, p);
     pthread_mutex_unlock(&w->lock);
-    p->period_ns = w->options.period_ns;
-    p->time = w->options.time;
+    p->period = w->options.period;
+    p->type = w->options.type;
     *ret = take_ptr(p); /* contains the count of what did not fit */
     return 0;
 }
@@ -379,8 +379,8 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const st
     pthread_mutex_unlock(&w->lock);
     if (is_gone)
         return -ENODATA;
-    p->period_ns = w->options.period_ns;
-    p->time = w->options.time;
+    p->period = w->options.period;
+    p->type = w->options.type;
     *ret = take_ptr(p); /* contains the count of what did not fit */
     return 0;
 }
@@ -414,7 +414,7 @@ static int add_to_heatmap(struct windows *w, const struct slot *slot, const stru
         struct profile_amount *cell =
             &h->seconds[number / HEATMAP_SLOTS_PER_SECOND].cells[number % HEATMAP_SLOTS_PER_SECOND];
         cell->count++;
-        cell->weight_ns += s->weight_ns;
+        cell->value += s->value;
     }
     return 0;
 }
@@ -455,7 +455,7 @@ int windows_heatmap(struct windows *w, uint64_t from_ns, uint64_t to_ns, const s
     if (r < 0)
         return r;
     h->start_unix_ns = clock_unix_from_monotonic(h->start_ns);
-    h->period_ns = w->options.period_ns;
+    h->period = w->options.period;
     *ret = take_ptr(h);
     return 0;
 }
@@ -508,7 +508,7 @@ int windows_hotspots(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     if (r < 0)
         return r;
     h->start_unix_ns = h->window_count ? clock_unix_from_monotonic(h->windows[0].start_ns) : 0;
-    h->period_ns = w->options.period_ns;
+    h->period = w->options.period;
     *ret = take_ptr(h);
     return 0;
 }

@@ -15,10 +15,10 @@
 struct windows;
 
 struct windows_options {
-    uint64_t slot_ns;   /* 5 s */
-    uint32_t slots;     /* 24: two minutes */
-    uint64_t period_ns; /* the sampling period; 0: off-CPU samples */
-    enum profile_time time;
+    uint64_t slot_ns; /* 5 s */
+    uint32_t slots;   /* 24: two minutes */
+    const struct sample_type *type;
+    uint64_t period;  /* the sampling period; see struct profile */
     size_t max_bytes; /* of all slots together; a full slot counts what it drops (next_max_bytes in windows.c). 0:
                        * unbounded */
     size_t detail_max_bytes; /* additional memory for the 20 ms detail; 0: not kept. Otherwise slot_ns must be a

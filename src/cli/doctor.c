@@ -194,7 +194,7 @@ static void set_sampling_rules(struct config *config)
 static void try_off_cpu(struct attach_report *report)
 {
     const struct source_options options = {
-        .skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
+        .skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .type = &sample_type_off_cpu, .wakers = true};
     struct attach_report namespaces = {0};
     void *self;
     if (pid_namespace_check(&namespaces) == 0 && source_off_cpu.open(&options, report, &self) == 0)

@@ -45,7 +45,7 @@ struct source_options {
     struct unwind_tables *tables; /* unwind tables owned by another source; NULL: this source creates its own */
     bool has_contexts;
     struct context_tables contexts; /* context tables owned by another source */
-    enum profile_time time;         /* which kind of time is profiled */
+    const struct sample_type *type; /* of the samples wanted; sample_type_wall: both; NULL: of `event` */
     uint64_t min_wait_ns;           /* shorter waits are counted but not recorded */
     uint64_t
         sample_wait_ns; /* shorter waits are recorded at random and weighted by this value; below 2^32; 0: record all */

@@ -90,7 +90,7 @@ static void add_samples(struct fixture *f, unsigned count)
     const struct frame frame = fixture_native("work");
     for (unsigned i = 0; i < count; i++, f->added++) {
         const struct sample s = {.time_ns = 1 + f->added,
-                                 .weight_ns = 1,
+                                 .value = 1,
                                  .resource = &resource,
                                  .tid = 7,
                                  .thread_name = "t",
@@ -212,7 +212,7 @@ static void test_full_links_cut_the_profile(void **state)
     begin_with(&f, "1ms", 1, NULL, 0);
     for (unsigned i = 0; i < SAMPLES; i++) {
         const struct sample s = {.time_ns = 1 + i,
-                                 .weight_ns = 1,
+                                 .value = 1,
                                  .resource = &resource,
                                  .tid = 7,
                                  .thread_name = "t",

@@ -22,18 +22,22 @@
 static struct windows *new_windows(size_t detail_max_bytes)
 {
     struct windows *w = NULL;
-    const struct windows_options options = {
-        .slot_ns = SLOT, .slots = SLOTS, .period_ns = 7, .max_bytes = 1 << 22, .detail_max_bytes = detail_max_bytes};
+    const struct windows_options options = {.slot_ns = SLOT,
+                                            .slots = SLOTS,
+                                            .type = &sample_type_cpu,
+                                            .period = 7,
+                                            .max_bytes = 1 << 22,
+                                            .detail_max_bytes = detail_max_bytes};
     assert_int_equal(windows_new(&options, &w), 0);
     return w;
 }
 
-static int add_weighing(struct windows *w, uint64_t time_ns, uint32_t pid, const char *function, uint64_t weight_ns)
+static int add_weighing(struct windows *w, uint64_t time_ns, uint32_t pid, const char *function, uint64_t value)
 {
     struct resource resource = fixture_resource(pid, "c");
     struct frame frames[] = {fixture_native(function), fixture_native("main")};
     const struct sample s = {.time_ns = time_ns,
-                             .weight_ns = weight_ns,
+                             .value = value,
                              .resource = &resource,
                              .tid = pid,
                              .thread_name = "t",
@@ -44,7 +48,7 @@ static int add_weighing(struct windows *w, uint64_t time_ns, uint32_t pid, const
 
 static struct profile_amount amount_of(const struct profile *p)
 {
-    return (struct profile_amount){.count = fixture_count(p), .weight_ns = fixture_weight(p)};
+    return (struct profile_amount){.count = fixture_count(p), .value = fixture_weight(p)};
 }
 
 static struct profile_amount region(struct windows *w, uint64_t from_ns, uint64_t to_ns,
@@ -58,7 +62,7 @@ static struct profile_amount region(struct windows *w, uint64_t from_ns, uint64_
 static void add_to(struct profile_amount *sum, const struct profile_amount *more)
 {
     sum->count += more->count;
-    sum->weight_ns += more->weight_ns;
+    sum->value += more->value;
 }
 
 static struct profile_amount heatmap_sum(struct windows *w, uint64_t from_ns, uint64_t to_ns,
@@ -76,7 +80,7 @@ static struct profile_amount heatmap_sum(struct windows *w, uint64_t from_ns, ui
 static void assert_same(struct profile_amount a, struct profile_amount b)
 {
     assert_int_equal(a.count, b.count);
-    assert_int_equal(a.weight_ns, b.weight_ns);
+    assert_int_equal(a.value, b.value);
 }
 
 /* Pseudo-random numbers, equal in every run. */
@@ -124,7 +128,7 @@ static uint64_t weight_of(const struct profile *p, const char *function)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_frame *leaf = &p->frames[p->stack_frames[p->stacks[p->entries[i].stack].first]];
-        sum += strcmp(profile_text(p, leaf->function), function) == 0 ? p->entries[i].weight_ns : 0;
+        sum += strcmp(profile_text(p, leaf->function), function) == 0 ? p->entries[i].value : 0;
     }
     return sum;
 }
@@ -166,19 +170,19 @@ static void test_every_sample_is_in_its_slot(void **state)
     add_weighing(w, BASE + CELL, 1, "second", 100);
     add_weighing(w, BASE + SLOT - 1, 1, "last", 1000);
     add_weighing(w, BASE + SLOT, 1, "next", 10000);
-    assert_int_equal(region(w, BASE, BASE + CELL, NULL).weight_ns, 11);
-    assert_int_equal(region(w, BASE + CELL, BASE + 2 * CELL, NULL).weight_ns, 100);
-    assert_int_equal(region(w, BASE + CELL - 1, BASE + CELL + 1, NULL).weight_ns, 111); /* rounded outwards */
-    assert_int_equal(region(w, BASE + SLOT - CELL, BASE + SLOT + CELL, NULL).weight_ns, 11000);
+    assert_int_equal(region(w, BASE, BASE + CELL, NULL).value, 11);
+    assert_int_equal(region(w, BASE + CELL, BASE + 2 * CELL, NULL).value, 100);
+    assert_int_equal(region(w, BASE + CELL - 1, BASE + CELL + 1, NULL).value, 111); /* rounded outwards */
+    assert_int_equal(region(w, BASE + SLOT - CELL, BASE + SLOT + CELL, NULL).value, 11000);
     assert_int_equal(region(w, BASE + 2 * CELL, BASE + SLOT - CELL, NULL).count, 0);
     assert_int_equal(windows_heatmap(w, BASE + CELL, BASE + SLOT + 1, NULL, &h), 0);
     assert_int_equal(h->start_ns, BASE); /* rounded outwards to whole seconds */
     assert_int_equal(h->second_count, 6);
-    assert_int_equal(h->seconds[0].cells[0].weight_ns, 11);
-    assert_int_equal(h->seconds[0].cells[1].weight_ns, 100);
-    assert_int_equal(h->seconds[4].cells[49].weight_ns, 1000);
-    assert_int_equal(h->seconds[5].cells[0].weight_ns, 10000);
-    assert_int_equal(h->period_ns, 7);
+    assert_int_equal(h->seconds[0].cells[0].value, 11);
+    assert_int_equal(h->seconds[0].cells[1].value, 100);
+    assert_int_equal(h->seconds[4].cells[49].value, 1000);
+    assert_int_equal(h->seconds[5].cells[0].value, 10000);
+    assert_int_equal(h->period, 7);
 }
 
 static void test_late_samples_go_to_the_first_slot(void **state)
@@ -189,7 +193,7 @@ static void test_late_samples_go_to_the_first_slot(void **state)
     add_weighing(w, BASE + 10 * SLOT, 1, "f", 1);
     add_weighing(w, BASE, 1, "late", 5);
     const uint64_t oldest = BASE + (10 - SLOTS + 1) * SLOT;
-    assert_int_equal(heatmap_sum(w, oldest, oldest + SECOND, NULL).weight_ns, 5);
+    assert_int_equal(heatmap_sum(w, oldest, oldest + SECOND, NULL).value, 5);
 }
 
 static void test_dropped_interval_is_no_region(void **state)
@@ -266,7 +270,7 @@ static void test_single_window_may_exceed_the_bound(void **state)
     assert_int_equal(region(w, BASE + SLOT, BASE + SLOT + CELL, NULL).count, 1);
     assert_int_equal(add_weighing(heavy, BASE, 1, "f", UINT64_C(1) << 32), 0); /* the weight does not fit a row */
     assert_int_equal(windows_region(heavy, BASE, BASE + CELL, NULL, &p), -ENODATA);
-    assert_int_equal(region(heavy, BASE, BASE + SLOT, NULL).weight_ns, UINT64_C(1) << 32);
+    assert_int_equal(region(heavy, BASE, BASE + SLOT, NULL).value, UINT64_C(1) << 32);
     assert_null(p);
 }
 
@@ -296,12 +300,12 @@ static void test_hotspots_sum_to_the_profile(void **state)
         assert_int_equal(windows_hotspots(w, from, to, &filter, &options, &h), 0);
         assert_int_equal(h->window_count, i % 4 + 1 + i % 3 < 4 ? 1 + i % 3 : 4 - i % 4);
         for (uint32_t j = 0; j < h->window_count; j++) {
-            uint64_t sum = h->windows[j].others_ns;
+            uint64_t sum = h->windows[j].others;
             for (uint32_t row = 0; row < h->row_count; row++)
-                sum += h->rows[row].weights_ns[j];
+                sum += h->rows[row].values[j];
             assert_int_equal(h->windows[j].start_ns, from + j * SLOT);
-            assert_int_equal(sum, h->windows[j].weight_ns);
-            assert_int_equal(sum, region(w, h->windows[j].start_ns, h->windows[j].end_ns, &filter).weight_ns);
+            assert_int_equal(sum, h->windows[j].value);
+            assert_int_equal(sum, region(w, h->windows[j].start_ns, h->windows[j].end_ns, &filter).value);
         }
         assert_int_equal(h->row_count, filter.pid == 4 ? 0 : i < 20 ? i : 20);
     }
@@ -322,7 +326,7 @@ static void test_hotspots_cover_the_monitored_time(void **state)
     assert_int_equal(all->window_count, 3);
     assert_int_equal(all->windows[0].duration_ns, 3 * SECOND);
     assert_int_equal(all->windows[1].duration_ns, SLOT);
-    assert_int_equal(all->windows[1].weight_ns, 0);
+    assert_int_equal(all->windows[1].value, 0);
     assert_int_equal(all->windows[2].duration_ns, 4 * SECOND);
     /* A dropped interval has no window. */
     assert_int_equal(add_weighing(w, BASE + (SLOTS + 1) * SLOT, 1, "f", 10), 0);

@@ -15,12 +15,12 @@
 #define SLOT   (5 * SECOND)
 #define BASE   (1000 * SLOT)
 
-static void add_weighing(struct windows *w, uint64_t time_ns, uint64_t weight_ns)
+static void add_weighing(struct windows *w, uint64_t time_ns, uint64_t value)
 {
     struct resource resource = fixture_resource(1, "c");
     struct frame frame = fixture_native("f");
     const struct sample s = {.time_ns = time_ns,
-                             .weight_ns = weight_ns,
+                             .value = value,
                              .resource = &resource,
                              .thread_name = "t",
                              .frames = &frame,
@@ -32,8 +32,12 @@ static void add_weighing(struct windows *w, uint64_t time_ns, uint64_t weight_ns
  * of 1, two waits of 10. */
 static struct wall_time new_wall_time(void)
 {
-    const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .period_ns = 7, .detail_max_bytes = 1 << 20},
-                                 of_waits = {.slot_ns = SLOT, .slots = 6, .time = PROFILE_OFF_CPU_TIME};
+    const struct windows_options of_cpu = {.slot_ns = SLOT,
+                                           .slots = 6,
+                                           .type = &sample_type_cpu,
+                                           .period = 7,
+                                           .detail_max_bytes = 1 << 20},
+                                 of_waits = {.slot_ns = SLOT, .slots = 6, .type = &sample_type_off_cpu};
     struct wall_time t = {.slot_ns = SLOT};
     assert_int_equal(windows_new(&of_cpu, &t.cpu), 0);
     assert_int_equal(windows_new(&of_waits, &t.waits), 0);
@@ -65,20 +69,20 @@ static void assert_is(const struct profile *p, uint64_t weight, uint64_t duratio
 static void test_unmonitored_time_is_reported_once(void **state)
 {
     static const struct {
-        enum profile_time time;
+        const struct sample_type *type;
         uint64_t weight, duration, not_observed; /* over 14 seconds */
-    } cases[] = {{PROFILE_CPU_TIME, 2, 14, 0}, {PROFILE_OFF_CPU_TIME, 20, 6, 8}, {PROFILE_WALL_TIME, 22, 14, 8}};
+    } cases[] = {{&sample_type_cpu, 2, 14, 0}, {&sample_type_off_cpu, 20, 6, 8}, {&sample_type_wall, 22, 14, 8}};
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
     const uint64_t now = BASE + 14 * SECOND;
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
-        const struct profile_filter filter = {.time = cases[i].time};
+        const struct profile_filter filter = {.type = cases[i].type};
         _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
         assert_int_equal(wall_time_span(t, BASE, now, &filter, &span), 0);
         assert_is(span, cases[i].weight, cases[i].duration * SECOND, cases[i].not_observed * SECOND);
         assert_int_equal(wall_time_region(t, BASE, now + SECOND / 2, now, &filter, &region), 0);
         assert_is(region, cases[i].weight, cases[i].duration * SECOND, cases[i].not_observed * SECOND);
-        assert_int_equal(region->time, cases[i].time);
+        assert_ptr_equal(region->type, cases[i].type);
     }
 }
 
@@ -86,8 +90,8 @@ static void test_unmonitored_time_is_reported_once(void **state)
 static void test_without_cpu_samples_wall_time_is_wait_time(void **state)
 {
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
-    const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .period_ns = 7};
-    const struct profile_filter filter = {.time = PROFILE_WALL_TIME};
+    const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .type = &sample_type_cpu, .period = 7};
+    const struct profile_filter filter = {.type = &sample_type_wall};
     const uint64_t now = BASE + 14 * SECOND;
     _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
     (void)state;
@@ -102,15 +106,16 @@ static void test_without_cpu_samples_wall_time_is_wait_time(void **state)
 
 static void test_invalid_regions(void **state)
 {
+    static const struct sample_type *const types[] = {&sample_type_cpu, &sample_type_off_cpu, &sample_type_wall};
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
     struct profile *p = NULL;
     (void)state;
-    for (enum profile_time time = PROFILE_CPU_TIME; time <= PROFILE_WALL_TIME; time++) {
-        const struct profile_filter filter = {.time = time};
+    for (size_t i = 0; i < array_size(types); i++) {
+        const struct profile_filter filter = {.type = types[i]};
         assert_int_equal(wall_time_region(t, BASE + 2, BASE + 3, BASE + 1, &filter, &p), -ERANGE);
         assert_int_equal(wall_time_region(t, BASE - 2 * SLOT, BASE - SLOT, BASE + SECOND, &filter, &p), -ENODATA);
         const struct wall_time without = {.cpu = t.cpu, .slot_ns = SLOT};
-        if (time != PROFILE_CPU_TIME) {
+        if (filter.type != &sample_type_cpu) {
             assert_int_equal(wall_time_region(without, BASE, BASE + SLOT, BASE + SLOT, &filter, &p), -EOPNOTSUPP);
             assert_int_equal(wall_time_span(without, BASE, BASE + SLOT, &filter, &p), -EOPNOTSUPP);
         }

@@ -24,8 +24,10 @@ static struct windows *new_windows(uint32_t slots, size_t max_bytes)
 {
     struct windows *w = NULL;
     assert_int_equal(
-        windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes},
-                    &w),
+        windows_new(
+            &(struct windows_options){
+                .slot_ns = SLOT, .slots = slots, .type = &sample_type_cpu, .period = 7, .max_bytes = max_bytes},
+            &w),
         0);
     return w;
 }
@@ -35,7 +37,7 @@ static int add_at(struct windows *w, uint64_t time_ns, uint32_t pid, const char 
     struct resource resource = fixture_resource(pid, "c");
     struct frame frames[] = {fixture_native(function)};
     const struct sample s = {.time_ns = time_ns,
-                             .weight_ns = 10,
+                             .value = 10,
                              .resource = &resource,
                              .tid = 1,
                              .thread_name = "t",
@@ -59,15 +61,15 @@ static void test_snapshot_has_its_interval(void **state)
     _cleanup_(windows_freep) struct windows *w = NULL;
     assert_int_equal(
         windows_new(
-            &(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .time = PROFILE_OFF_CPU_TIME},
+            &(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .type = &sample_type_off_cpu},
             &w),
         0);
     for (int i = 0; i < 2; i++) {
         _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
         assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &span), 0);
         assert_int_equal(windows_region(w, BASE, BASE + SLOT, NULL, &region), 0);
-        assert_string_equal(profile_type(span), "off_cpu");
-        assert_string_equal(profile_type(region), "off_cpu");
+        assert_string_equal(span->type->name, "off_cpu");
+        assert_string_equal(region->type->name, "off_cpu");
         assert_int_equal(fixture_count(region), i);
         assert_int_equal(add_at(w, BASE + 1, 3, "f"), 0);
     }
@@ -81,7 +83,7 @@ static void test_no_samples_yet(void **state)
     assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
     assert_int_equal(p->entry_count, 0);
     assert_int_equal(p->duration_ns, 0);
-    assert_int_equal(p->period_ns, 7);
+    assert_int_equal(p->period, 7);
     windows_free(NULL);
 }
 
@@ -96,7 +98,7 @@ static void test_interpreters_keep_no_lines(void **state)
     for (frames[0].line = 1; frames[0].line <= 4; frames[0].line++) {
         frames[1].line = 7;
         const struct sample s = {.time_ns = BASE,
-                                 .weight_ns = 10,
+                                 .value = 10,
                                  .resource = &resource,
                                  .thread_name = "t",
                                  .frames = frames,
