@@ -7,10 +7,10 @@
 #include "agent/node_lock.h"
 #include "agent/pipeline.h"
 #include "agent/profile_export.h"
+#include "agent/sampled_types.h"
 #include "agent/sampling_pods.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
-#include "aggregate/wall_time.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -45,13 +45,11 @@ struct agent {
     struct config config;
     struct sampling_rules rules;
     struct sampling_pods sampling_pods;
-    uint32_t clock_hz; /* tick rate of the sampling clock; every rule's rate is derived from its ticks */
     struct pipeline *pipeline;
     struct loop *loop;
     int ready_fd; /* of agent_run */
     struct windows *windows;
-    struct windows *waits;             /* NULL: off-CPU profiling is disabled */
-    struct wait_seconds *wait_seconds; /* likewise */
+    struct wait_seconds *wait_seconds;
     struct requests *requests;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct attach_report report;
@@ -73,10 +71,9 @@ static int take_sample(void *context, const struct sample *sample)
     struct agent *a = context;
     if (a->profile_export)
         profile_export_add(a->profile_export, sample);
-    if (sample->type != &sample_type_off_cpu)
-        return windows_add(a->windows, sample);
-    wait_seconds_add(a->wait_seconds, sample);
-    return windows_add(a->waits, sample);
+    if (sample->type == &sample_type_off_cpu) /* only waits have a reason */
+        wait_seconds_add(a->wait_seconds, sample);
+    return windows_add(a->windows, sample);
 }
 
 static int take_request(void *context, struct request *request)
@@ -86,11 +83,6 @@ static int take_request(void *context, struct request *request)
 }
 
 /* ---- once a second ---- */
-
-static size_t history_bytes(const struct agent *a)
-{
-    return windows_bytes(a->windows) + (a->waits ? windows_bytes(a->waits) : 0);
-}
 
 /* Trims caches first, which costs only recomputation. If that was not enough, also drops the older half of the export
  * queue and of the windows, on every call, until the windows are too small to be the cause. */
@@ -102,13 +94,11 @@ static void release_memory(struct agent *a, bool caches_are_cut)
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
         a->memory_warning_ns = now_ns;
     }
-    const bool cut_history = caches_are_cut && history_bytes(a) > a->config.budget_memory_bytes / 16;
+    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->config.budget_memory_bytes / 16;
     if (caches_are_cut && a->profile_export)
         profile_export_trim(a->profile_export);
     if (cut_history)
         windows_trim(a->windows);
-    if (cut_history && a->waits)
-        windows_trim(a->waits);
     pipeline_trim(a->pipeline);
     malloc_trim(0);
     pthread_mutex_lock(&a->lock);
@@ -150,9 +140,8 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 static void update_monitored(struct agent *a, uint64_t now_ns)
 {
     /* A lower rate increases the weight of samples, so monitoring continues while detail is shed. */
-    windows_observe(a->windows, a->config.profile_enabled, now_ns);
-    if (a->waits)
-        windows_observe(a->waits, pipeline_monitors_waits(a->pipeline), now_ns);
+    windows_observe(a->windows, &sample_type_cpu, a->config.profile_enabled, now_ns);
+    windows_observe(a->windows, &sample_type_off_cpu, pipeline_monitors_waits(a->pipeline), now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
@@ -181,7 +170,7 @@ static bool every_second(void *context)
     struct agent *a = context;
     const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
     keep_budget(a, helper_cpu_ns);
-    if (a->waits && ++a->waits_ticks % WAIT_FLUSH_TICKS == 0)
+    if (a->config.off_cpu_enabled && ++a->waits_ticks % WAIT_FLUSH_TICKS == 0)
         pipeline_flush_waits(a->pipeline);
     sampling_pods_follow(&a->sampling_pods, &a->rules, a->pipeline);
     publish_stats(a, helper_cpu_ns);
@@ -271,24 +260,19 @@ int agent_try(const struct config *config, struct attach_report *report)
     return r;
 }
 
-/* The windows of waits get half of the memory for windows. */
 static int new_windows(struct agent *a)
 {
-    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32,
-                   waits_bytes = a->config.off_cpu_enabled ? bytes / 2 : 0;
-    int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
-                                                  .slots = SLOTS,
-                                                  .type = &sample_type_cpu,
-                                                  .period = 1000000000ull / a->clock_hz,
-                                                  .max_bytes = bytes - waits_bytes,
-                                                  .detail_max_bytes = memory / 32},
-                        &a->windows);
-    if (r < 0 || !a->config.off_cpu_enabled)
-        return r;
-    r = windows_new(
-        &(struct windows_options){
-            .slot_ns = SLOT_NS, .slots = SLOTS, .type = &sample_type_off_cpu, .max_bytes = waits_bytes},
-        &a->waits);
+    struct sampled_type types[SAMPLED_TYPES_MAX];
+    const size_t count = sampled_types(&a->config, types);
+    const uint64_t memory = a->config.budget_memory_bytes;
+    const struct windows_options options = {.slot_ns = SLOT_NS,
+                                            .slots = SLOTS,
+                                            .types_max = (uint32_t)count,
+                                            .max_bytes = memory / 4 - memory / 32,
+                                            .detail_max_bytes = memory / 32};
+    int r = windows_new(&options, &a->windows);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = windows_expect(a->windows, types[i].type, types[i].period);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }
 
@@ -298,7 +282,7 @@ int agent_new(const struct config *config, struct agent **ret)
     if (!a)
         return -ENOMEM;
     a->config = *config;
-    a->clock_hz = config_sampling_rules(config, &a->rules);
+    config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
@@ -341,7 +325,6 @@ void agent_free(struct agent *a)
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     windows_free(a->windows);
-    windows_free(a->waits);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);
     if (a->lock_fd >= 0)
@@ -376,23 +359,18 @@ int agent_run(struct agent *a, int ready_fd)
 
 /* ---- queries of the page, from any thread ---- */
 
-static struct wall_time wall_time(const struct agent *a)
-{
-    return (struct wall_time){.cpu = a->windows, .waits = a->waits, .slot_ns = SLOT_NS};
-}
-
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return wall_time_span(wall_time(a), now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
+    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
 }
 
 int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                  struct profile **ret)
 {
     struct agent *a = agent;
-    return wall_time_region(wall_time(a), from_ns, to_ns, clock_monotonic_ns(), filter, ret);
+    return windows_region(a->windows, from_ns, to_ns, clock_monotonic_ns(), filter, ret);
 }
 
 int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
@@ -400,9 +378,10 @@ int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct pr
 {
     struct agent *a = agent;
     const uint64_t now_ns = clock_monotonic_ns();
-    if (from_ns > now_ns)
-        return -ERANGE;
-    int r = windows_heatmap(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
+    struct window *window = windows_find(a->windows, filter->type);
+    if (from_ns > now_ns || !window)
+        return window ? -ERANGE : -EOPNOTSUPP;
+    int r = window_heatmap(window, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
     if (r == 0)
         (*ret)->now_ns = now_ns;
     return r;
@@ -413,9 +392,10 @@ int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct p
 {
     struct agent *a = agent;
     const uint64_t now_ns = clock_monotonic_ns();
-    if (from_ns > now_ns)
-        return -ERANGE;
-    int r = windows_hotspots(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, hotspots, ret);
+    struct window *window = windows_find(a->windows, filter->type);
+    if (from_ns > now_ns || !window)
+        return window ? -ERANGE : -EOPNOTSUPP;
+    int r = window_hotspots(window, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, hotspots, ret);
     if (r == 0)
         (*ret)->now_ns = now_ns;
     return r;
@@ -516,13 +496,13 @@ int agent_metrics(void *agent, struct metric_set *set)
         metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
                    "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
-    windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
-    if (a->waits) {
-        wait_seconds_metrics(a->wait_seconds, set);
+    windows_metrics(a->windows, set);
+    wait_seconds_metrics(a->wait_seconds, set);
+    struct window *off_cpu = windows_find(a->windows, &sample_type_off_cpu);
+    if (off_cpu)
         metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
                    "Time during which off-CPU time was monitored; does not advance while it is shed for the budget.",
-                   (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
-    }
+                   (double)window_observed_ns(off_cpu, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
     sampling_rule_metrics(a, &stats, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
@@ -567,7 +547,7 @@ int agent_status(void *agent, char **ret_json)
     buf_put_json_string(&out, uts.nodename);
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
-    if (a->waits)
+    if (a->config.off_cpu_enabled)
         buf_printf(&out, ",\"waits\":%llu", (unsigned long long)stats.waits);
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
                (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,

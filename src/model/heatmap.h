@@ -1,5 +1,5 @@
 /* The samples of some seconds in slots of 20 ms: the data of a heatmap (columns are seconds, rows the slots of a
- * second). Plain data; created by aggregate/windows.c, written by export/heatmap_json.c. */
+ * second). Plain data; created by aggregate/window.c, written by export/heatmap_json.c. */
 #pragma once
 
 #include "base/cleanup.h"

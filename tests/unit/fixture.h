@@ -41,7 +41,8 @@ static inline int fixture_set_event(struct profile *p, const char *name, const c
 static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid, const char *thread,
                               uint64_t value, const struct frame *frames, size_t count)
 {
-    const struct sample s = {.time_ns = 1,
+    const struct sample s = {.type = &sample_type_cpu,
+                             .time_ns = 1,
                              .value = value,
                              .resource = resource,
                              .tid = tid,
@@ -71,7 +72,8 @@ static inline uint64_t fixture_weight(const struct profile *p)
 static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid, uint64_t value,
                                      const struct frame *frames, size_t count, uint32_t i)
 {
-    const struct sample s = {.time_ns = 1,
+    const struct sample s = {.type = &sample_type_cpu,
+                             .time_ns = 1,
                              .value = value,
                              .resource = resource,
                              .tid = tid,
