@@ -1,72 +1,30 @@
-/* The node agent: see agent.h. Connects the pipeline's sink to the windows, enforces the budget once a second, and
- * answers the web page's queries. */
-#include "agent/agent.h"
+/* The node agent: see agent.h. Connects the pipeline's sink to the windows, and enforces the budget once a second. */
+#include "agent/agent_private.h"
 
-#include "agent/budget.h"
 #include "agent/loop.h"
 #include "agent/node_lock.h"
-#include "agent/pipeline.h"
 #include "agent/profile_export.h"
-#include "agent/sampling_pods.h"
+#include "agent/sampled_types.h"
 #include "aggregate/events.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
-#include "aggregate/wall_time.h"
 #include "aggregate/windows.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
-#include "export/event_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
-#define WAIT_FLUSH_TICKS     5 /* seconds between flushes of waits in progress: the length of a slot */
+#define FLUSH_TICKS          5 /* seconds between flushes of what is in progress: the length of a slot */
 #define MEMORY_TICKS         5 /* seconds between memory measurements while memory is ample; one takes 1 ms */
 #define MEMORY_WARNING_NS    (60 * 1000000000ull)
 #define SAMPLING_RULES_PROBE "sampling rules"
-
-/* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
-struct agent_stats {
-    struct metric_set *metrics;
-    struct losses losses;
-    uint64_t samples, waits, helper_cpu_ns;
-    struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: threads that match no rule */
-};
-
-struct agent {
-    struct config config;
-    struct sampling_rules rules;
-    struct sampling_pods sampling_pods;
-    uint32_t clock_hz; /* tick rate of the sampling clock; every rule's rate is derived from its ticks */
-    struct pipeline *pipeline;
-    struct loop *loop;
-    int ready_fd; /* of agent_run */
-    struct windows *windows;
-    struct windows *waits;             /* NULL: off-CPU profiling is disabled */
-    struct wait_seconds *wait_seconds; /* likewise */
-    struct requests *requests;
-    struct events *events;
-    struct profile_export *profile_export; /* NULL: no receiver is configured */
-    struct attach_report report;
-    int lock_fd;
-    uint64_t start_ns;
-    uint64_t ticks, waits_ticks, memory_bytes;
-    uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
-    uint64_t cache_cuts, history_cuts; /* under `lock` */
-
-    pthread_mutex_t lock; /* protects what the page's threads read: */
-    struct budget budget;
-    struct agent_stats stats;
-};
 
 /* ---- the sink ---- */
 
@@ -75,10 +33,9 @@ static int take_sample(void *context, const struct sample *sample)
     struct agent *a = context;
     if (a->profile_export)
         profile_export_add(a->profile_export, sample);
-    if (!sample->wait_reason)
-        return windows_add(a->windows, sample);
-    wait_seconds_add(a->wait_seconds, sample);
-    return windows_add(a->waits, sample);
+    if (sample->type == &sample_type_off_cpu) /* only waits have a reason */
+        wait_seconds_add(a->wait_seconds, sample);
+    return windows_add(a->windows, sample);
 }
 
 static int take_request(void *context, struct request *request)
@@ -95,11 +52,6 @@ static void take_event(void *context, const struct event *event)
 
 /* ---- once a second ---- */
 
-static size_t history_bytes(const struct agent *a)
-{
-    return windows_bytes(a->windows) + (a->waits ? windows_bytes(a->waits) : 0);
-}
-
 /* Trims caches first, which costs only recomputation. If that was not enough, also drops the older half of the export
  * queue and of the windows, on every call, until the windows are too small to be the cause. */
 static void release_memory(struct agent *a, bool caches_are_cut)
@@ -110,13 +62,11 @@ static void release_memory(struct agent *a, bool caches_are_cut)
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
         a->memory_warning_ns = now_ns;
     }
-    const bool cut_history = caches_are_cut && history_bytes(a) > a->config.budget_memory_bytes / 16;
+    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->config.budget_memory_bytes / 16;
     if (caches_are_cut && a->profile_export)
         profile_export_trim(a->profile_export);
     if (cut_history)
         windows_trim(a->windows);
-    if (cut_history && a->waits)
-        windows_trim(a->waits);
     pipeline_trim(a->pipeline);
     malloc_trim(0);
     pthread_mutex_lock(&a->lock);
@@ -158,9 +108,10 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 static void update_monitored(struct agent *a, uint64_t now_ns)
 {
     /* A lower rate increases the weight of samples, so monitoring continues while detail is shed. */
-    windows_observe(a->windows, config_bool(&a->config, "profile.enabled"), now_ns);
-    if (a->waits)
-        windows_observe(a->waits, pipeline_monitors(a->pipeline, "offcpu"), now_ns);
+    struct sampled_type types[SAMPLED_TYPES_MAX];
+    const size_t count = sampled_types(&a->config, types);
+    for (size_t i = 0; i < count; i++)
+        windows_observe(a->windows, types[i].type, pipeline_monitors(a->pipeline, types[i].type), now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
@@ -189,7 +140,7 @@ static bool every_second(void *context)
     struct agent *a = context;
     const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
     keep_budget(a, helper_cpu_ns);
-    if (a->waits && ++a->waits_ticks % WAIT_FLUSH_TICKS == 0)
+    if (++a->flush_ticks % FLUSH_TICKS == 0)
         pipeline_flush(a->pipeline);
     sampling_pods_follow(&a->sampling_pods, &a->rules, a->pipeline);
     publish_stats(a, helper_cpu_ns);
@@ -235,11 +186,6 @@ static void report_sampling_rules(const struct sampling_rules *rules, const stru
     entry->attached = true;
 }
 
-static bool records_samples(const struct config *config)
-{
-    return config_bool(config, "profile.enabled") || config_bool(config, "off_cpu.enabled");
-}
-
 static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
 {
     struct sampling_rules rules;
@@ -258,7 +204,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
     };
     struct pipeline_sink sink = {
         .context = context,
-        .sample = records_samples(config) ? take_sample : NULL,
+        .sample = agent_records_samples(config) ? take_sample : NULL,
         .request = config_bool(config, "requests.enabled") ? take_request : NULL,
         .event = take_event,
     };
@@ -281,23 +227,19 @@ int agent_try(const struct config *config, struct attach_report *report)
     return r;
 }
 
-/* The windows of waits get half of the memory for windows. */
 static int new_windows(struct agent *a)
 {
-    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32,
-                   waits_bytes = config_bool(&a->config, "off_cpu.enabled") ? bytes / 2 : 0;
-    int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
-                                                  .slots = SLOTS,
-                                                  .period_ns = 1000000000ull / a->clock_hz,
-                                                  .max_bytes = bytes - waits_bytes,
-                                                  .detail_max_bytes = memory / 32},
-                        &a->windows);
-    if (r < 0 || !config_bool(&a->config, "off_cpu.enabled"))
-        return r;
-    r = windows_new(
-        &(struct windows_options){
-            .slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = waits_bytes},
-        &a->waits);
+    struct sampled_type types[SAMPLED_TYPES_MAX];
+    const size_t count = sampled_types(&a->config, types);
+    const uint64_t memory = a->config.budget_memory_bytes;
+    const struct windows_options options = {.slot_ns = SLOT_NS,
+                                            .slots = SLOTS,
+                                            .types_max = (uint32_t)count,
+                                            .max_bytes = memory / 4 - memory / 32,
+                                            .detail_max_bytes = memory / 32};
+    int r = windows_new(&options, &a->windows);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = windows_expect(a->windows, types[i].type, types[i].period);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }
 
@@ -307,7 +249,7 @@ int agent_new(const struct config *config, struct agent **ret)
     if (!a)
         return -ENOMEM;
     a->config = *config;
-    a->clock_hz = config_sampling_rules(config, &a->rules);
+    config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
@@ -354,7 +296,6 @@ void agent_free(struct agent *a)
     requests_free(a->requests);
     events_free(a->events);
     windows_free(a->windows);
-    windows_free(a->waits);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);
     if (a->lock_fd >= 0)
@@ -385,246 +326,4 @@ int agent_run(struct agent *a, int ready_fd)
     if (r == 0)
         log_info("stopped");
     return r;
-}
-
-/* ---- queries of the page, from any thread ---- */
-
-static struct wall_time wall_time(const struct agent *a)
-{
-    return (struct wall_time){.cpu = a->windows, .waits = a->waits, .slot_ns = SLOT_NS};
-}
-
-int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
-{
-    struct agent *a = agent;
-    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return wall_time_span(wall_time(a), now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
-}
-
-int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                 struct profile **ret)
-{
-    struct agent *a = agent;
-    return wall_time_region(wall_time(a), from_ns, to_ns, clock_monotonic_ns(), filter, ret);
-}
-
-int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                  struct heatmap **ret)
-{
-    struct agent *a = agent;
-    const uint64_t now_ns = clock_monotonic_ns();
-    if (from_ns > now_ns)
-        return -ERANGE;
-    int r = windows_heatmap(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
-    if (r == 0)
-        (*ret)->now_ns = now_ns;
-    return r;
-}
-
-int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                   const struct hotspots_options *hotspots, struct hotspots **ret)
-{
-    struct agent *a = agent;
-    const uint64_t now_ns = clock_monotonic_ns();
-    if (from_ns > now_ns)
-        return -ERANGE;
-    int r = windows_hotspots(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, hotspots, ret);
-    if (r == 0)
-        (*ret)->now_ns = now_ns;
-    return r;
-}
-
-int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
-{
-    struct agent *a = agent;
-    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, ret, ret_count);
-}
-
-static struct budget copy_budget(struct agent *a)
-{
-    pthread_mutex_lock(&a->lock);
-    struct budget copy = a->budget;
-    pthread_mutex_unlock(&a->lock);
-    return copy;
-}
-
-/* The number of rules, plus one for threads that match no rule. */
-static size_t sampling_rule_count(const struct agent *a)
-{
-    return a->rules.count && records_samples(&a->config) ? a->rules.count + 1 : 0;
-}
-
-struct sampling_rule_line {
-    char name[SAMPLING_RULE_NAME_BYTES];
-    uint32_t hz;
-    const struct sampling_rule_stats *stats;
-};
-
-static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct agent_stats *stats, size_t i)
-{
-    if (i == a->rules.count)
-        return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
-                                           &stats->rules[SAMPLING_RULES_MAX]};
-    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .stats = &stats->rules[i]};
-    sampling_rule_name(&a->rules.list[i], line.name);
-    return line;
-}
-
-static void sampling_rule_metrics(const struct agent *a, const struct agent_stats *stats, struct metric_set *set)
-{
-    for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
-        metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
-                   "1 if processes on this machine match the rule.", line.stats->found,
-                   METRIC_LABELS({"rule", line.name}));
-        metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "",
-                   "CPU samples of threads that match the rule.", (double)line.stats->samples,
-                   METRIC_LABELS({"rule", line.name}));
-        metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "",
-                   "Ticks of the sampling clock that hit threads that match the rule.", (double)line.stats->ticks,
-                   METRIC_LABELS({"rule", line.name}));
-    }
-}
-
-struct events_writer {
-    struct buf *out;
-    uint64_t boot_unix_ns; /* the beginning of CLOCK_MONOTONIC */
-    bool has_some;
-};
-
-static void write_event(void *context, const struct event *event)
-{
-    struct events_writer *w = context;
-    buf_puts(w->out, w->has_some ? "," : "");
-    event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
-    w->has_some = true;
-}
-
-int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
-{
-    struct agent *a = agent;
-    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    struct events_writer writer = {.out = out, .boot_unix_ns = clock_unix_ns() - now_ns};
-    events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
-    return buf_error(out);
-}
-
-int agent_metrics(void *agent, struct metric_set *set)
-{
-    struct agent *a = agent;
-    struct budget b = copy_budget(a);
-    struct utsname uts = {0};
-    uname(&uts);
-    pthread_mutex_lock(&a->lock);
-    const uint64_t helper_cpu_ns = a->stats.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
-    if (a->stats.metrics)
-        metric_add_set(set, a->stats.metrics);
-    const struct agent_stats stats = a->stats;
-    pthread_mutex_unlock(&a->lock);
-    metric_add(set, "sonde_build", METRIC_INFO, "", "Version of the agent, kernel and machine.", 1,
-               METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
-    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
-               "CPU time of the agent's own threads, and of the process that opens files for it.",
-               (budget_own_cpu_ns() + helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
-               budget_own_resident_bytes(), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio",
-               "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.", b.cpu_share,
-               METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
-               "Allowed share of the machine's CPU (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.",
-               b.memory_bytes, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "Allowed memory (budget.memory).",
-               b.memory_bytes_allowed, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
-               "Times that memory was released to stay within budget.memory.", (double)cache_cuts,
-               METRIC_LABELS({"what", "caches"}));
-    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
-               "Times that memory was released to stay within budget.memory.", (double)history_cuts,
-               METRIC_LABELS({"what", "oldest_samples"}));
-    for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
-        metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",
-                   "1 for the current level of detail; levels in the order of shedding.", b.detail == d,
-                   METRIC_LABELS({"detail", budget_detail_name(d)}));
-    for (size_t i = 0; i < a->report.count; i++)
-        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
-                   "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
-                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
-    windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
-    if (a->waits) {
-        wait_seconds_metrics(a->wait_seconds, set);
-        metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
-                   "Time during which off-CPU time was monitored; does not advance while it is shed for the budget.",
-                   (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
-    }
-    sampling_rule_metrics(a, &stats, set);
-    if (a->profile_export)
-        profile_export_metrics(a->profile_export, set);
-    requests_metrics(a->requests, set);
-    return metric_set_error(set);
-}
-
-/* The current rate, which may be below the configured one. */
-static double current_sample_hz(const struct agent *a, enum source_detail detail)
-{
-    return config_bool(&a->config, "profile.enabled")
-               ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail)
-               : 0;
-}
-
-static void put_sampling_rules(const struct agent *a, const struct agent_stats *stats, enum source_detail detail,
-                               struct buf *out)
-{
-    buf_puts(out, "\"sampling_rules\":[");
-    for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
-        buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
-        buf_put_json_string(out, line.name);
-        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
-                   config_bool(&a->config, "profile.enabled") ? (double)line.hz / source_detail_samples_every(detail)
-                                                              : 0.0,
-                   line.stats->found ? "true" : "false", (unsigned long long)line.stats->samples,
-                   (unsigned long long)line.stats->ticks);
-    }
-    buf_puts(out, "],");
-}
-
-int agent_status(void *agent, char **ret_json)
-{
-    struct agent *a = agent;
-    struct budget b = copy_budget(a);
-    struct utsname uts = {0};
-    _cleanup_buf_ struct buf out = {0};
-    uname(&uts);
-    pthread_mutex_lock(&a->lock);
-    const struct agent_stats stats = a->stats;
-    const uint64_t now_ns = clock_monotonic_ns();
-    pthread_mutex_unlock(&a->lock);
-    buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
-    buf_put_json_string(&out, uts.nodename);
-    buf_puts(&out, ",\"kernel\":");
-    buf_put_json_string(&out, uts.release);
-    if (a->waits)
-        buf_printf(&out, ",\"waits\":%llu", (unsigned long long)stats.waits);
-    buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
-               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,
-               current_sample_hz(a, b.detail));
-    if (sampling_rule_count(a))
-        put_sampling_rules(a, &stats, b.detail, &out);
-    buf_puts(&out, "\"losses\":{");
-    for (int i = 0; i < LOSS_COUNT; i++)
-        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)stats.losses.count[i]);
-    buf_printf(
-        &out,
-        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
-        budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
-        (unsigned long long)b.memory_bytes_allowed);
-    attach_report_put_json(&a->report, &out);
-    buf_putc(&out, '}');
-    if (buf_error(&out) < 0)
-        return buf_error(&out);
-    *ret_json = take_ptr(out.data);
-    return 0;
 }

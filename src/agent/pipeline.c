@@ -85,7 +85,7 @@ static void emit_sample(void *pipeline, const struct sample *sample)
     int r = p->sink.sample(p->sink.context, sample);
     uint64_t count = sample->count ? sample->count : 1;
     p->samples += r >= 0 ? count : 0;
-    p->waits_given += r >= 0 && sample->wait_reason ? count : 0;
+    p->waits_given += r >= 0 && sample->type == &sample_type_off_cpu ? count : 0;
     p->losses.count[LOSS_NOT_KEPT] += r < 0 ? count : 0;
     p->losses.count[LOSS_UNLINKED] += r > 0 && r & PROFILE_UNLINKED ? count : 0;
     p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED ? count : 0;
@@ -122,6 +122,11 @@ static void note_process_event(void *pipeline, const struct record_header *recor
     process_events_take(pipeline, record);
 }
 
+static void set_event_type(struct pipeline *p, const struct sample_event *event)
+{
+    p->event_type = sample_type_of_event(event->name, event->unit);
+}
+
 /* A recording has one event record, at its beginning. */
 static void note_sample_event(void *pipeline, const struct event_record *record)
 {
@@ -131,7 +136,10 @@ static void note_sample_event(void *pipeline, const struct event_record *record)
         sample_event_from_record(record, event);
     else
         p->losses.count[LOSS_DECODE]++;
-    p->replayed_event = event ? event : p->replayed_event;
+    if (!event)
+        return;
+    p->replayed_event = event;
+    set_event_type(p, event);
 }
 
 bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
@@ -274,6 +282,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .resolver = p->resolver,
         .interpreters = p->interpreters,
         .losses = &p->losses,
+        .event_type = &p->event_type,
         .memory_bytes = options->memory_bytes,
         .pipeline = p,
         .emit_sample = emit_sample,
@@ -346,6 +355,8 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         return -ENOMEM;
     p->sink = *sink;
     p->filter = options->filter;
+    if (options->event)
+        set_event_type(p, options->event);
     int r = make_sample_stages(p, options);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);

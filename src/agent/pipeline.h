@@ -88,8 +88,8 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 /* Sets the level of detail of all sources; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
-/* Whether this signal monitors now: false if not requested, not attached or shed by the budget. */
-bool pipeline_monitors(const struct pipeline *p, const char *signal);
+/* Whether samples of this type are taken now: false if not requested, not attached or disabled by the budget. */
+bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type);
 
 /* Flushes what has lasted for a while: the next turns return the time so far, and a later one the rest. */
 void pipeline_flush(struct pipeline *p);

@@ -26,6 +26,7 @@ struct pipeline {
     int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;
     struct sample_event *replayed_event; /* the event that was sampled; NULL: time */
+    struct sample_type event_type;       /* of samples of an event; no name: CPU time is sampled */
 
     bool no_runtimes; /* source_services.no_runtimes */
     struct processes *processes;

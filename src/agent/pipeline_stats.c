@@ -49,11 +49,11 @@ void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *p
         sampling_rule_table_set_pods(rules, pods, count);
 }
 
-bool pipeline_monitors(const struct pipeline *p, const char *signal)
+bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type)
 {
     for (size_t i = 0; i < p->opened_count; i++) {
         const struct opened_signal *o = &p->opened[i];
-        if (strcmp(o->signal->name, signal) == 0 && o->source)
+        if (o->source && o->signal->sample_type == type)
             return !o->signal->source->is_enabled || o->signal->source->is_enabled(o->source);
     }
     return false;

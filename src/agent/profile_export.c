@@ -4,26 +4,27 @@
 #include "agent/export_stats.h"
 #include "agent/profile_queue.h"
 #include "agent/profile_sender.h"
+#include "agent/sampled_types.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "sources/sampling/sampling_rules.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #define TICK_NS       1000000000ull
-#define FILLING_SHARE 32 /* of budget.memory: the profile that is being filled */
+#define FILLING_SHARE 16 /* of budget.memory: the profiles that are being filled, in equal shares */
+#define TYPES_MIN     2
 #define QUEUE_SHARE   16 /* of budget.memory: the queued profiles */
 
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 
-/* A profile being filled; each has a single kind of time. */
+/* A profile being filled, of one type of samples. */
 struct filling {
+    const struct sample_type *type;
+    uint64_t period;
     struct profile *profile; /* NULL: out of memory */
     uint64_t begun_ns;       /* CLOCK_MONOTONIC */
-    uint64_t period_ns;
-    enum profile_time time;
 };
 
 struct profile_export {
@@ -34,7 +35,8 @@ struct profile_export {
     size_t filling_max_bytes;
 
     /* The pipeline's thread. */
-    struct filling filling[2]; /* CPU samples; and off-CPU samples, if enabled */
+    struct filling filling[SAMPLED_TYPES_MAX];
+    size_t types_max; /* profiles at a time, which share the memory */
     size_t filling_count;
 
     struct profile_queue *queue;
@@ -113,12 +115,32 @@ void profile_export_send_queued(struct profile_export *e)
 static void begin_profile(const struct profile_export *e, struct filling *f, uint64_t now_ns)
 {
     f->begun_ns = now_ns;
-    if (profile_new(e->filling_max_bytes, &f->profile) < 0)
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    if (profile_new(e->filling_max_bytes, &p) < 0 || profile_set_type(p, f->type) < 0)
         return;
-    f->profile->start_unix_ns = clock_unix_from_monotonic(now_ns);
-    f->profile->period_ns = f->period_ns;
-    f->profile->time = f->time;
-    f->profile->drops_system_names = e->drops_system_names;
+    p->start_unix_ns = clock_unix_from_monotonic(now_ns);
+    p->period = f->period;
+    p->drops_system_names = e->drops_system_names;
+    f->profile = take_ptr(p);
+}
+
+/* Begins the first profile of a type of samples; NULL: there are too many types. */
+static struct filling *add_type(struct profile_export *e, const struct sample_type *type, uint64_t period)
+{
+    if (e->filling_count == e->types_max)
+        return NULL;
+    struct filling *f = &e->filling[e->filling_count++];
+    *f = (struct filling){.type = type, .period = period};
+    begin_profile(e, f, clock_now(e));
+    return f;
+}
+
+static struct filling *find_or_add_type(struct profile_export *e, const struct sample_type *type)
+{
+    for (size_t i = 0; i < e->filling_count; i++)
+        if (sample_type_equal(e->filling[i].type, type))
+            return &e->filling[i];
+    return add_type(e, type, 0);
 }
 
 /* Queues the profile if it has samples, and frees it otherwise. */
@@ -141,11 +163,11 @@ static uint64_t unix_time_of(const struct filling *f, uint64_t time_ns)
 
 void profile_export_add(struct profile_export *e, const struct sample *s)
 {
-    struct filling *f = &e->filling[s->wait_reason ? 1 : 0];
+    struct filling *f = find_or_add_type(e, s->type);
     struct sample one = *s;
     int r = -ENOMEM;
     one.count = 1; /* aggregated waits share one value and one timestamp */
-    for (int attempt = 0; attempt < 2 && r < 0; attempt++) {
+    for (int attempt = 0; f && attempt < 2 && r < 0; attempt++) {
         const uint64_t now_ns = attempt || !f->profile ? clock_now(e) : 0;
         if (attempt)
             cut_profile(e, f, now_ns); /* full before the end of the interval */
@@ -213,18 +235,18 @@ int profile_export_new(const struct config *config, const struct profile_export_
     if (!e)
         return -ENOMEM;
     e->io = io ? *io : (struct profile_export_io){&OTLP_TRANSPORT_SYMBOL, read_system_clock, pause_thread, e};
-    e->filling[0].period_ns = 1000000000ull / config_sampling_rules(config, &(struct sampling_rules){0});
-    e->filling[1].time = PROFILE_OFF_CPU_TIME;
-    e->filling_count = config_bool(config, "off_cpu.enabled") ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->has_times = config_timestamp_step(config, &time_step_ns);
     e->drops_system_names = !config->otlp_system_names;
-    e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE;
+    struct sampled_type types[SAMPLED_TYPES_MAX];
+    const size_t count = sampled_types(config, types);
+    e->types_max = count > TYPES_MIN ? count : TYPES_MIN;
+    e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE / e->types_max;
     int r = open_sender(e, config);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < e->filling_count; i++)
-        begin_profile(e, &e->filling[i], clock_now(e));
+    for (size_t i = 0; i < count; i++) /* the first profile of any other type begins with its first sample */
+        add_type(e, types[i].type, types[i].period);
     *ret = take_ptr(e);
     return 0;
 }

@@ -28,17 +28,16 @@ static bool reserve_sample(struct slot_detail *d)
     return true;
 }
 
-void slot_detail_add(struct slot_detail *d, uint32_t slot, uint32_t entry, uint64_t count, uint64_t weight_ns)
+void slot_detail_add(struct slot_detail *d, uint32_t slot, uint32_t entry, uint64_t count, uint64_t value)
 {
     if (d->gone)
         return;
-    if (entry >= ENTRIES_MAX || slot >= SLOT_DETAIL_SLOTS_MAX || count != 1 || weight_ns > UINT32_MAX ||
+    if (entry >= ENTRIES_MAX || slot >= SLOT_DETAIL_SLOTS_MAX || count != 1 || value > UINT32_MAX ||
         !reserve_sample(d)) {
         slot_detail_give_up(d);
         return;
     }
-    d->samples[d->count++] =
-        (struct slot_detail_sample){.entry = entry, .slot = slot, .weight_ns = (uint32_t)weight_ns};
+    d->samples[d->count++] = (struct slot_detail_sample){.entry = entry, .slot = slot, .value = (uint32_t)value};
 }
 
 void slot_detail_give_up(struct slot_detail *d)
@@ -60,6 +59,6 @@ void slot_detail_sum(const struct slot_detail *d, uint32_t first, uint32_t end, 
         if (s->slot < first || s->slot >= end)
             continue;
         amounts[s->entry].count++;
-        amounts[s->entry].weight_ns += s->weight_ns;
+        amounts[s->entry].value += s->value;
     }
 }

@@ -71,7 +71,7 @@ static size_t find_reason(struct wait_seconds *w, const char *reason)
 void wait_seconds_add(struct wait_seconds *w, const struct sample *s)
 {
     pthread_mutex_lock(&w->lock);
-    find_service(w, s->resource)->ns[find_reason(w, s->wait_reason)] += s->weight_ns;
+    find_service(w, s->resource)->ns[find_reason(w, s->wait_reason)] += s->value;
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -1,19 +1,16 @@
-/* Combines the windows of CPU samples and of off-CPU samples: profiles of CPU time, off-CPU time, or both (wall-clock
- * time). Thread-safe, like windows. */
+/* Profiles of wall-clock time: the one type of which there are no samples, as it is the sum of the windows of CPU time
+ * and off-CPU time. Thread-safe, like windows. */
 #pragma once
 
-#include "aggregate/windows.h"
+#include "aggregate/window.h"
 
 struct wall_time {
-    struct windows *cpu;
-    struct windows *waits; /* NULL: off-CPU time is not monitored, and all but CPU time is -EOPNOTSUPP */
-    uint64_t slot_ns;      /* of both */
+    struct window *cpu, *off_cpu; /* NULL: there is none, and every query is -EOPNOTSUPP */
 };
 
-/* Like windows_snapshot, for the filter's kind of time. */
-int wall_time_span(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                   struct profile **ret);
-/* Like windows_region. Waits have no position within a slot, so off-CPU and wall-clock time cover whole slots.
- * -ERANGE: in the future. */
+/* Like window_snapshot. */
+int wall_time_snapshot(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                       struct profile **ret);
+/* Like window_region, for whole slots, of which the last may be still being filled at `now_ns`. */
 int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns,
                      const struct profile_filter *filter, struct profile **ret);

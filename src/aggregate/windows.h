@@ -1,69 +1,53 @@
-/* Profiles of the last minutes, in slots of a few seconds that are dropped as a whole when they expire: memory is
- * bounded and returned, and any span of slots can be merged into one profile. Separately bounded, the time of each
- * sample to 20 ms (slot_detail.h): when that memory is full, the oldest detail is dropped and reported as missing.
- * Thread-safe: the pipeline adds, HTTP threads take snapshots. */
+/* The windows of an agent, one for each type of samples that arrive: a new type needs no code here. They share a fixed
+ * memory. Thread-safe: the pipeline's thread adds, HTTP threads find windows and query them. */
 #pragma once
 
-#include "base/cleanup.h"
-#include "model/heatmap.h"
-#include "model/hotspots.h"
+#include "aggregate/window.h"
 #include "model/metric.h"
-#include "model/profile.h"
-
-#include <stdint.h>
 
 struct windows;
 
 struct windows_options {
-    uint64_t slot_ns;   /* 5 s */
-    uint32_t slots;     /* 24: two minutes */
-    uint64_t period_ns; /* the sampling period; 0: off-CPU samples */
-    enum profile_time time;
-    size_t max_bytes; /* of all slots together; a full slot counts what it drops (next_max_bytes in windows.c). 0:
-                       * unbounded */
-    size_t detail_max_bytes; /* additional memory for the 20 ms detail; 0: not kept. Otherwise slot_ns must be a
-                              * multiple of 20 ms, at most 256 of them */
+    uint64_t slot_ns; /* of every window; see window.h */
+    uint32_t slots;
+    uint32_t types_max;      /* number of windows, at most WINDOWS_TYPES_MAX */
+    size_t max_bytes;        /* of all windows: each of the types_max gets an equal share. 0: unbounded */
+    size_t detail_max_bytes; /* of the windows that keep the time of samples to 20 ms: they share it equally */
 };
 
+#define WINDOWS_TYPES_MAX 16
+
+/* 0, -EINVAL or -ENOMEM. */
 int windows_new(const struct windows_options *options, struct windows **ret);
 void windows_free(struct windows *w);
 DEFINE_FREEP(windows)
 
-/* Monitoring is enabled or disabled from `now_ns` on; spans and regions then report how much of them was monitored.
- * If this is never called, monitoring is assumed since the first sample. */
-void windows_observe(struct windows *w, bool is_observed, uint64_t now_ns);
-/* Sets start, duration and not_observed_ns of a profile of [from_ns, to_ns). Spans and regions have them set already
- * for the requested time. */
-void windows_set_observed(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p);
-/* The total monitored time until `now_ns`. */
-uint64_t windows_observed_ns(struct windows *w, uint64_t now_ns);
+/* Announces samples of a type, with their sampling period (see struct profile). From now on queries return an empty
+ * profile instead of -EOPNOTSUPP. Must not be called twice for a type, nor after its first sample. `type` is borrowed.
+ * 0, -ENOSPC when there are types_max windows, or as window_new. */
+int windows_expect(struct windows *w, const struct sample_type *type, uint64_t period);
 
-/* Adds a sample to the slot of its time. Late samples go to the oldest slot that is kept; -ENOSPC: the slot is full. */
+/* The window of a type, borrowed until windows_free; NULL: no sample of it has arrived or was announced. */
+struct window *windows_find(const struct windows *w, const struct sample_type *type);
+
+/* See window_observe; without a window of that type, does nothing. */
+void windows_observe(struct windows *w, const struct sample_type *type, bool is_observed, uint64_t now_ns);
+
+/* Adds a sample to the window of its type, which is created if there is none, without a sampling period. Returns like
+ * window_add; -ENOSPC also when there are types_max windows of other types. */
 int windows_add(struct windows *w, const struct sample *s);
 
-/* Returns the samples of [from_ns, to_ns) (CLOCK_MONOTONIC), extended to whole slots, as a new profile that the
- * caller owns. */
+/* Like window_snapshot and window_region for filter->type, which may be sample_type_wall (wall_time.h). Samples of
+ * intervals have no position within a slot: a region of them covers whole slots. -EOPNOTSUPP: there is no window of the
+ * type. windows_region: -ERANGE: in the future. */
 int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                      struct profile **ret);
+int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns,
+                   const struct profile_filter *filter, struct profile **ret);
 
-/* Returns the samples of [from_ns, to_ns), extended to whole slots of 20 ms. -ENODATA: samples of part of that time
- * are no longer kept, or not to 20 ms, or all of it is before monitoring began. */
-int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                   struct profile **ret);
-
-/* Returns the same time by slots of 20 ms, extended to whole seconds and limited to what is kept; its sums equal
- * those of the region's profile. Its `now_ns` is not set. */
-int windows_heatmap(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                    struct heatmap **ret);
-
-/* Returns functions over the same time, by windows of slot_ns, extended to whole windows and limited to what is kept.
- * Its `now_ns` is not set. */
-int windows_hotspots(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
-                     const struct hotspots_options *options, struct hotspots **ret);
-
-/* Memory is short: drops the older half of the slots. Later queries report that time as not kept. */
+/* See window_trim, for every window. */
 void windows_trim(struct windows *w);
 
 size_t windows_bytes(struct windows *w);
-/* Adds the metrics of all these windows together. */
-void windows_metrics(struct windows *const *windows, size_t count, struct metric_set *set);
+/* Adds the metrics of all windows together. */
+void windows_metrics(struct windows *w, struct metric_set *set);

@@ -114,7 +114,6 @@ static int compare_profiles(char *const *paths, const struct agent_window *windo
         d->whole[side].samples = about[side].samples; /* 0: unknown, and significance cannot be judged */
         d->is_exact[side] = about[side].is_exact;
     }
-    snprintf(d->type, sizeof(d->type), "%.63s", about[DIFF_AFTER].type);
     if (profile_diff_why_not(d)) {
         log_error("diff: %s", profile_diff_why_not(d));
         return 1;
@@ -138,8 +137,7 @@ static int check_sides(const struct diff_args *args, int operands, struct agent_
         log_error("diff: --container: '%s' is not a container ID (up to 64 hexadecimal digits)", args->container);
         return -EINVAL;
     }
-    enum profile_time time;
-    if (args->time && profile_time_find(args->time, &time) < 0) {
+    if (args->time && !sample_type_find(args->time)) {
         log_error("diff: --time: '%s' is not one of cpu, off_cpu, wall", args->time);
         return -EINVAL;
     }

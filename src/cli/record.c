@@ -44,10 +44,10 @@ struct recording {
     struct loop *loop;
     struct record_event *replayed_event; /* the event of the replayed recording */
     const struct record_event *event;    /* NULL: samples are of time */
-    uint64_t weight;                     /* sum over all samples, in the unit of the profile */
+    uint64_t sum;                        /* of the values of all samples */
     uint64_t start_ns;
     uint64_t duration_ns;
-    uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
+    uint64_t first_sample_ns, last_sample_ns, first_value;
     bool show_progress;
     int ready_fd;                            /* -1: --ready-fd not given */
     uint32_t prepared_pids[TASK_FILTER_MAX]; /* their unwind tables are loaded before "ready" is written */
@@ -78,12 +78,13 @@ static int take_sample(void *context, const struct sample *sample)
     struct recording *rec = context;
     if (!rec->first_sample_ns || sample->time_ns < rec->first_sample_ns) /* waits arrive by thread, not in time order */
         rec->first_sample_ns = sample->time_ns;
-    if (!sample->wait_reason && !rec->cpu_samples)
-        rec->first_weight_ns = sample->weight_ns;
-    rec->weight += sample->weight_ns;
+    const bool is_wait = sample->type == &sample_type_off_cpu;
+    if (!is_wait && !rec->cpu_samples)
+        rec->first_value = sample->value;
+    rec->sum += sample->value;
     if (sample->time_ns > rec->last_sample_ns)
         rec->last_sample_ns = sample->time_ns;
-    if (sample->wait_reason)
+    if (is_wait)
         rec->waits = true;
     else
         rec->cpu_samples = true;
@@ -96,7 +97,7 @@ static int take_sample(void *context, const struct sample *sample)
 static size_t ring_bytes(const struct record_args *args)
 {
     const size_t samples = (size_t)args->rate_hz * (size_t)get_nprocs() * RING_SECONDS;
-    if (args->time != PROFILE_CPU_TIME || samples > RING_MAX_BYTES / SAMPLE_BYTES)
+    if (args->type != &sample_type_cpu || samples > RING_MAX_BYTES / SAMPLE_BYTES)
         return RING_MAX_BYTES;
     return samples * SAMPLE_BYTES > RING_MIN_BYTES ? samples * SAMPLE_BYTES : RING_MIN_BYTES;
 }
@@ -107,8 +108,8 @@ static void make_config(const struct record_args *args, struct config *ret)
     config_defaults(ret);
     config_enable_signals(ret, false);
     config_put_bool(ret, "links.enabled", args->links);
-    config_put_bool(ret, "profile.enabled", args->time != PROFILE_OFF_CPU_TIME);
-    config_put_bool(ret, "off_cpu.enabled", args->time == PROFILE_OFF_CPU_TIME || args->time == PROFILE_WALL_TIME);
+    config_put_bool(ret, "profile.enabled", args->type != &sample_type_off_cpu);
+    config_put_bool(ret, "off_cpu.enabled", args->type == &sample_type_off_cpu || args->type == &sample_type_wall);
     config_put_duration(ret, "off_cpu.min_wait", args->min_wait_ns);
     config_put_duration(ret, "off_cpu.sample_wait", args->sample_wait_ns);
     config_put_bool(ret, "off_cpu.wakers", args->wakers);
@@ -158,11 +159,12 @@ static int write_profile(const struct profile *profile, const struct exporter *e
 /* "4711 samples" */
 static const char *format_recorded(const struct recording *rec, char out[RECORDED_TEXT_BYTES])
 {
-    static const char *const names[PROFILE_EVENTS] = {"samples", "waits", "samples and waits"};
     const uint64_t count = pipeline_samples(rec->pipeline);
     if (rec->event)
-        return record_event_format(rec->event, count, rec->weight, out);
-    snprintf(out, RECORDED_TEXT_BYTES, "%llu %s", (unsigned long long)count, names[rec->profile->time]);
+        return record_event_format(rec->event, count, rec->sum, out);
+    const struct sample_type *type = rec->profile->type;
+    snprintf(out, RECORDED_TEXT_BYTES, "%llu %s", (unsigned long long)count,
+             type == &sample_type_wall ? "samples and waits" : type->counts);
     return out;
 }
 
@@ -232,7 +234,7 @@ static void explain_unread_interpreters(const struct interpreters *interpreters)
 static void explain_no_samples(const struct record_args *args, const struct profile *profile)
 {
     char period[32], duration[32];
-    units_format_duration(profile->period_ns, period, sizeof(period));
+    units_format_duration(profile->period, period, sizeof(period));
     if (args->replay) {
         log_warning("record: %s holds no CPU samples", args->replay);
         return;
@@ -240,9 +242,9 @@ static void explain_no_samples(const struct record_args *args, const struct prof
     record_filters_explain(&args->filters);
     if (args->event)
         record_event_explain_none(args->event);
-    else if (args->time == PROFILE_OFF_CPU_TIME)
+    else if (args->type == &sample_type_off_cpu)
         log_warning("record: no selected thread waited%s", args->min_wait_ns ? " as long as --min-wait" : "");
-    else if (profile->duration_ns < profile->period_ns)
+    else if (profile->duration_ns < profile->period)
         log_warning("record: the recording lasted %s, and a sample is due only every %s: use -F for a higher rate",
                     units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
     else
@@ -327,7 +329,7 @@ static int open_pipeline(const struct record_args *args, const char *record_even
             privileges_explain();
         return r;
     }
-    if (args->time == PROFILE_WALL_TIME && !args->replay && !has_wall_sources(&report)) {
+    if (args->type == &sample_type_wall && !args->replay && !has_wall_sources(&report)) {
         log_refused(&report);
         log_error("record: --wall needs CPU samples and waits");
         return -EOPNOTSUPP;
@@ -348,9 +350,9 @@ static int set_replayed_times(struct recording *rec)
     const struct sample_event *event = pipeline_replayed_event(rec->pipeline);
     rec->profile->start_unix_ns = 0;
     rec->profile->duration_ns = rec->last_sample_ns - rec->first_sample_ns;
-    rec->profile->period_ns = rec->first_weight_ns;
+    rec->profile->period = rec->first_value;
     if (rec->waits)
-        rec->profile->time = rec->cpu_samples ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME;
+        rec->profile->type = rec->cpu_samples ? &sample_type_wall : &sample_type_off_cpu;
     int r = event ? record_event_of_replay(event, &rec->replayed_event) : 0;
     rec->event = rec->replayed_event;
     return r == 0 && event ? record_event_set(rec->event, rec->profile) : r;
@@ -363,9 +365,8 @@ static int new_profile(const struct record_args *args, struct profile **ret)
     int r = profile_new(PROFILE_MAX_BYTES, &profile);
     if (r < 0)
         return r;
-    profile->period_ns = args->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)args->rate_hz;
-    profile->time = args->time;
-    r = args->event ? record_event_set(args->event, profile) : 0;
+    profile->period = args->type == &sample_type_off_cpu ? 0 : 1000000000ull / (uint64_t)args->rate_hz;
+    r = args->event ? record_event_set(args->event, profile) : profile_set_type(profile, args->type);
     if (r < 0)
         return r;
     *ret = take_ptr(profile);

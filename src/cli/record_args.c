@@ -118,13 +118,13 @@ static int check_ready_fd(const struct record_args *args)
 }
 
 /* What the profile is of, once --event is parsed. */
-static enum profile_time choose_time(const struct record_args *args)
+static const struct sample_type *choose_type(const struct record_args *args)
 {
     if (args->event)
-        return PROFILE_EVENTS;
+        return NULL;
     if (args->wall)
-        return PROFILE_WALL_TIME;
-    return args->off_cpu ? PROFILE_OFF_CPU_TIME : PROFILE_CPU_TIME;
+        return &sample_type_wall;
+    return args->off_cpu ? &sample_type_off_cpu : &sample_type_cpu;
 }
 
 int record_args_parse(int argc, char **argv, struct record_args *ret)
@@ -142,7 +142,7 @@ int record_args_parse(int argc, char **argv, struct record_args *ret)
     r = record_event_new(&args.events, args.period, &args.event);
     if (r < 0)
         return r;
-    args.time = choose_time(&args);
+    args.type = choose_type(&args);
     if (!args.rate_hz)
         args.rate_hz = DEFAULT_HZ;
     *ret = args;

@@ -22,7 +22,7 @@ struct record_args {
     bool links;
     bool lines, inlines;
     bool off_cpu, wall, wakers;
-    enum profile_time time;
+    const struct sample_type *type; /* NULL: of `event` */
     uint64_t min_wait_ns, sample_wait_ns;
     char **command; /* NULL: none */
 };

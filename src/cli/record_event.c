@@ -331,20 +331,21 @@ int record_event_find(struct record_event *e, const struct task_filter *filter, 
 
 int record_event_set(const struct record_event *e, struct profile *profile)
 {
-    profile->period_ns = e->event.period;
-    return profile_set_event(profile, e->event.name, e->event.unit);
+    const struct sample_type type = sample_type_of_event(e->event.name, e->event.unit);
+    profile->period = e->event.period;
+    return profile_set_type(profile, &type);
 }
 
-const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t weight,
+const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t sum,
                                 char out[RECORD_EVENT_TEXT_BYTES])
 {
-    const unsigned long long count = samples, sum = weight;
+    const unsigned long long count = samples, all = sum;
     if (!e->event.period)
-        snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu events of %llu %s in all", count, sum, e->event.unit);
+        snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu events of %llu %s in all", count, all, e->event.unit);
     else if (e->event.period == 1)
         snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu events", count);
     else
-        snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu samples for %llu events", count, sum);
+        snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu samples for %llu events", count, all);
     return out;
 }
 

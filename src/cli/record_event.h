@@ -28,12 +28,12 @@ int record_event_of_replay(const struct sample_event *event, struct record_event
 int record_event_find(struct record_event *e, const struct task_filter *filter, const char *command,
                       const struct sample_event **ret);
 
-/* Sets the event name, unit and period of `profile`, before the first sample is added. -ENOMEM. */
+/* Sets the type and period of `profile`, before the first sample is added. -ENOMEM. */
 int record_event_set(const struct record_event *e, struct profile *profile);
 
 #define RECORD_EVENT_TEXT_BYTES 128
-/* Formats "12 events", or "3 samples for 12 events": `weight` is the sum over all samples. Returns `out`. */
-const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t weight,
+/* Formats "12 events", or "3 samples for 12 events": `sum` is that of the values of all samples. Returns `out`. */
+const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t sum,
                                 char out[RECORD_EVENT_TEXT_BYTES]);
 /* Logs why there may be no samples. */
 void record_event_explain_none(const struct record_event *e);

@@ -73,9 +73,17 @@ static const char *base_name(const char *path)
  * rule and level of detail), so the number of samples is not used. */
 static uint64_t count_of(const struct profile *p, uint64_t weight)
 {
-    if (p->time == PROFILE_OFF_CPU_TIME || p->time == PROFILE_WALL_TIME)
+    if (!sample_type_is_time(p->type))
+        return weight;
+    if (p->type->is_interval)
         return weight / 1000;
-    return p->time == PROFILE_CPU_TIME && p->period_ns ? (weight + p->period_ns / 2) / p->period_ns : weight;
+    return p->period ? (weight + p->period / 2) / p->period : weight;
+}
+
+/* Sampled time without a known period: samples are counted instead. */
+static bool counts_samples(const struct profile *p)
+{
+    return sample_type_is_time(p->type) && !p->type->is_interval && !p->period;
 }
 
 static int add_texts(struct folded *f)
@@ -99,8 +107,7 @@ static int add_texts(struct folded *f)
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         struct line *line = &f->lines[i];
-        *line = (struct line){.stack = entry->stack,
-                              .weight = p->time == PROFILE_CPU_TIME && !p->period_ns ? entry->count : entry->weight_ns};
+        *line = (struct line){.stack = entry->stack, .weight = counts_samples(p) ? entry->count : entry->value};
         const char *command = profile_text(p, p->resources[entry->resource].command);
         int r = add_text(f, &scratch, command, "", &line->process);
         if (r < 0)

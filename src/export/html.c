@@ -79,7 +79,7 @@ static int put_titled_head(struct buf *out, const struct profile *p)
 {
     _cleanup_buf_ struct buf title = {0};
     char duration[32];
-    buf_printf(&title, "Sonde: %s", html_title_of(profile_type(p)));
+    buf_printf(&title, "Sonde: %s", html_title_of(p->type->name));
     put_scope(&title, p);
     if (p->duration_ns)
         buf_printf(&title, ", %s", units_format_duration(p->duration_ns, duration, sizeof(duration)));

@@ -206,12 +206,12 @@ static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32
 {
     const struct profile *p = w->p;
     if (!p->moment_count) {
-        protobuf_varint(&w->part, p->entries[number].weight_ns);
+        protobuf_varint(&w->part, p->entries[number].value);
         protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
         return;
     }
     for (uint32_t i = first; i < end; i++)
-        protobuf_varint(&w->part, p->moments[w->moments[i]].weight_ns);
+        protobuf_varint(&w->part, p->moments[w->moments[i]].value);
     protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
     for (uint32_t i = first; i < end; i++)
         protobuf_fixed64(&w->part, time_of(w, &p->moments[w->moments[i]]));
@@ -286,16 +286,16 @@ static void begin_resource(struct writer *w, uint32_t number)
 
 static void put_value_type(struct writer *w, uint32_t field)
 {
-    protobuf_put_number(&w->part, VALUE_TYPE_TYPE, otlp_dictionary_put_text(&w->dictionary, profile_type(w->p)));
-    protobuf_put_number(&w->part, VALUE_TYPE_UNIT, otlp_dictionary_put_text(&w->dictionary, profile_unit(w->p)));
+    protobuf_put_number(&w->part, VALUE_TYPE_TYPE, otlp_dictionary_put_text(&w->dictionary, w->p->type->name));
+    protobuf_put_number(&w->part, VALUE_TYPE_UNIT, otlp_dictionary_put_text(&w->dictionary, w->p->type->unit));
     protobuf_put_message(&w->message, field, &w->part);
 }
 
-/* The ID depends only on the window and the position in it, so a receiver can detect duplicates. IDs of a packet share
- * a prefix. */
+/* Depends only on type, window and position, so a receiver can detect duplicates. IDs of a packet share a prefix. */
 static void put_profile_id(struct writer *w)
 {
-    const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, w->p->time};
+    const char *type = w->p->type->name;
+    const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, XXH3_128bits(type, strlen(type)).low64};
     const XXH128_hash_t hash = XXH3_128bits_withSeed(key, sizeof(key), w->o->id_seed);
     uint8_t id[16], number[8];
     memcpy(id, &hash, sizeof(id));
@@ -317,9 +317,9 @@ static void end_resource(struct writer *w)
     w->samples.size = 0;
     protobuf_put_fixed64(&w->message, PROFILE_TIME_UNIX_NANO, w->start_ns);
     protobuf_put_number(&w->message, PROFILE_DURATION_NANO, w->end_ns - w->start_ns);
-    if (w->p->time == PROFILE_CPU_TIME)
+    if (w->p->period)
         put_value_type(w, PROFILE_PERIOD_TYPE);
-    protobuf_put_number(&w->message, PROFILE_PERIOD, w->p->period_ns);
+    protobuf_put_number(&w->message, PROFILE_PERIOD, w->p->period);
     put_profile_id(w);
     protobuf_put_message(&scope_profiles, SCOPE_PROFILES_PROFILES, &w->message);
 

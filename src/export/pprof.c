@@ -140,7 +140,7 @@ static void write_samples(struct writer *w)
         }
         protobuf_put_message(&w->message, SAMPLE_LOCATION_ID, &w->part);
         protobuf_varint(&w->part, entry->count);
-        protobuf_varint(&w->part, entry->weight_ns);
+        protobuf_varint(&w->part, entry->value);
         protobuf_put_message(&w->message, SAMPLE_VALUE, &w->part);
         write_labels(w, entry);
         protobuf_put_message(w->out, PROFILE_SAMPLE, &w->message);
@@ -268,18 +268,18 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
 static int find_main_mapping(struct writer *w)
 {
     const struct profile *p = w->p;
-    _cleanup_free_ uint64_t *weights_ns = calloc((size_t)p->resource_count + 1, sizeof(*weights_ns));
+    _cleanup_free_ uint64_t *sums = calloc((size_t)p->resource_count + 1, sizeof(*sums));
     _cleanup_free_ bool *is_mapping = calloc(strings_count(p->strings), sizeof(*is_mapping));
-    if (!weights_ns || !is_mapping)
+    if (!sums || !is_mapping)
         return -ENOMEM;
     for (uint32_t i = 0; i < p->frame_count; i++)
         is_mapping[p->frames[i].mapping] = true;
-    uint64_t most_ns = 0;
+    uint64_t most = 0;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         uint32_t number = p->entries[i].resource, path = p->resources[number].executable_path;
-        weights_ns[number] += p->entries[i].weight_ns;
-        if (path && is_mapping[path] && weights_ns[number] > most_ns) {
-            most_ns = weights_ns[number];
+        sums[number] += p->entries[i].value;
+        if (path && is_mapping[path] && sums[number] > most) {
+            most = sums[number];
             w->main_mapping = put_text(w, profile_text(p, path));
         }
     }
@@ -333,18 +333,18 @@ static void write_comment(struct writer *w, const char *before, uint64_t number,
 static void write_metadata(struct writer *w)
 {
     const struct profile *p = w->p;
-    const char *type = profile_type(p), *unit = profile_unit(p);
-    write_value_type(w, PROFILE_SAMPLE_TYPE, profile_counts(p), "count");
-    write_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
-    write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, unit);
-    protobuf_put_number(w->out, PROFILE_PERIOD,
-                        p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* every byte is counted */
-    protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
+    const struct sample_type *type = p->type, *period_type = type == &sample_type_wall ? &sample_type_cpu : type;
+    const bool counts_all = !p->period && !sample_type_is_time(type); /* a period of 1: every byte is counted */
+    write_value_type(w, PROFILE_SAMPLE_TYPE, type->counts, "count");
+    write_value_type(w, PROFILE_SAMPLE_TYPE, type->name, type->unit);
+    write_value_type(w, PROFILE_PERIOD_TYPE, period_type->name, period_type->unit);
+    protobuf_put_number(w->out, PROFILE_PERIOD, counts_all ? 1 : p->period);
+    protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type->name));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->not_observed_ns)
         write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000,
-                      p->time == PROFILE_CPU_TIME ? "ms: not monitored" : "ms: off-CPU time not recorded");
+                      type->is_interval ? "ms: off-CPU time not recorded" : "ms: not monitored");
     if (p->dropped)
         write_comment(w, "", p->dropped, "samples were dropped: out of memory");
     if (p->unlinked)

@@ -11,7 +11,7 @@
 
 struct process {
     uint32_t resource;
-    uint64_t weight_ns;
+    uint64_t sum; /* of the values */
 };
 
 struct writer {
@@ -37,7 +37,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 static int compare_processes(const void *left, const void *right)
 {
     const struct process *a = left, *b = right;
-    int order = compare_numbers(b->weight_ns, a->weight_ns);
+    int order = compare_numbers(b->sum, a->sum);
     return order ? order : compare_numbers(a->resource, b->resource);
 }
 
@@ -65,7 +65,7 @@ static int writer_sort(struct writer *w)
     for (uint32_t i = 0; i < p->resource_count; i++)
         w->processes[i].resource = i;
     for (uint32_t i = 0; i < p->entry_count; i++) {
-        w->processes[p->entries[i].resource].weight_ns += p->entries[i].weight_ns;
+        w->processes[p->entries[i].resource].sum += p->entries[i].value;
         w->order[i] = i;
     }
     qsort(w->processes, p->resource_count, sizeof(*w->processes), compare_processes);
@@ -167,7 +167,7 @@ static void write_threads(const struct writer *w, uint32_t first, uint32_t end)
 /* speedscope has no unit for counts. */
 static const char *speedscope_unit(const struct profile *p)
 {
-    const char *unit = profile_unit(p);
+    const char *unit = p->type->unit;
     return strcmp(unit, "count") == 0 ? "none" : unit;
 }
 
@@ -181,7 +181,7 @@ static void write_process(const struct writer *w, const struct process *process,
     buf_puts(out, "{\"type\":\"sampled\",");
     put_key_string(out, "name", name);
     buf_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[", speedscope_unit(p),
-               process->weight_ns);
+               process->sum);
     for (uint32_t i = first; i < end; i++) {
         if (i > first)
             buf_putc(out, ',');
@@ -189,7 +189,7 @@ static void write_process(const struct writer *w, const struct process *process,
     }
     buf_puts(out, "],\n\"weights\":[");
     for (uint32_t i = first; i < end; i++)
-        buf_printf(out, "%s%" PRIu64, i > first ? "," : "", p->entries[w->order[i]].weight_ns);
+        buf_printf(out, "%s%" PRIu64, i > first ? "," : "", p->entries[w->order[i]].value);
     buf_puts(out, "],\n\"sonde\":{\"counts\":[");
     for (uint32_t i = first; i < end; i++)
         buf_printf(out, "%s%" PRIu64, i > first ? "," : "", p->entries[w->order[i]].count);
@@ -202,11 +202,11 @@ static void write_process(const struct writer *w, const struct process *process,
 static void write_head(const struct writer *w)
 {
     const struct profile *p = w->p;
-    const bool is_time = p->time != PROFILE_EVENTS;
-    uint64_t samples = 0, weight_ns = 0;
+    const bool is_time = sample_type_is_time(p->type);
+    uint64_t samples = 0, sum = 0;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         samples += p->entries[i].count;
-        weight_ns += p->entries[i].weight_ns;
+        sum += p->entries[i].value;
     }
     char when[32] = "";
     struct tm utc;
@@ -217,17 +217,17 @@ static void write_head(const struct writer *w)
     buf_puts(w->out,
              "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION);
     buf_printf(w->out, "\",\"name\":\"sonde%s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,", when);
-    put_key_string(w->out, "type", profile_type(p));
-    if (p->time == PROFILE_EVENTS) {
+    put_key_string(w->out, "type", p->type->name);
+    if (!is_time) {
         buf_putc(w->out, ',');
-        put_key_string(w->out, "unit", profile_unit(p));
+        put_key_string(w->out, "unit", p->type->unit);
     }
     buf_printf(w->out,
                ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64
                ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"dropped\":%" PRIu64
                "},\n\"shared\":{\"frames\":[",
                p->start_unix_ns / 1000000u, p->duration_ns, p->not_observed_ns, is_time ? "period_ns" : "period",
-               p->period_ns, samples, is_time ? "weight_ns" : "weight", weight_ns, p->dropped);
+               p->period, samples, is_time ? "weight_ns" : "weight", sum, p->dropped);
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)

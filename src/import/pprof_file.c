@@ -453,7 +453,8 @@ static int add_sample(struct reader *r, struct cursor c, struct current_sample *
     struct resource resource = resource_unknown;
     resource.command = r->ended.data + process;
     r->about->samples += (uint64_t)v.samples;
-    return profile_add(r->profile, &(struct sample){.weight_ns = (uint64_t)v.value,
+    return profile_add(r->profile, &(struct sample){.type = r->profile->type,
+                                                    .value = (uint64_t)v.value,
                                                     .count = (uint64_t)v.samples,
                                                     .resource = &resource,
                                                     .thread_name = "",
@@ -475,6 +476,12 @@ static int read_samples(struct reader *r, struct cursor c)
 
 /* ---- the whole ---- */
 
+static int set_profile_type(struct reader *r)
+{
+    const struct sample_type type = sample_type_of_event(r->about->type, r->about->unit);
+    return profile_set_type(r->profile, &type);
+}
+
 int pprof_read(const void *data, size_t size, const char *type, struct profile **ret, struct pprof_about *ret_about)
 {
     _cleanup_(reader_clear) struct reader r = {.about = ret_about};
@@ -488,13 +495,15 @@ int pprof_read(const void *data, size_t size, const char *type, struct profile *
     if (e == 0)
         e = profile_new(0, &r.profile);
     if (e == 0)
+        e = set_profile_type(&r);
+    if (e == 0)
         e = read_samples(&r, message);
     if (e < 0)
         return e;
     r.profile->start_unix_ns = r.start_unix_ns;
     r.profile->duration_ns = r.duration_ns;
     r.profile->not_observed_ns = r.not_observed_ns;
-    r.profile->period_ns = r.period;
+    r.profile->period = r.period;
     *ret = take_ptr(r.profile);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* CPU time of some seconds in slots of 20 ms: the data of a heatmap (columns are seconds, rows the slots of a
- * second). Plain data; created by aggregate/windows.c, written by export/heatmap_json.c. */
+/* The samples of some seconds in slots of 20 ms: the data of a heatmap (columns are seconds, rows the slots of a
+ * second). Plain data; created by aggregate/window.c, written by export/heatmap_json.c. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -21,7 +21,7 @@ struct heatmap {
     uint64_t start_ns;      /* CLOCK_MONOTONIC, a whole second */
     uint64_t start_unix_ns; /* the same time, by the present offset between the clocks */
     uint64_t now_ns;        /* CLOCK_MONOTONIC at the time of the query; set by the caller */
-    uint64_t period_ns;     /* sampling period, at full detail */
+    uint64_t period;        /* sampling period, at full detail */
     uint32_t second_count;
     struct heatmap_second seconds[];
 };

@@ -1,5 +1,5 @@
 /* Functions over time; see hotspots.h. Functions are numbered by the tables of a profile that contains only frames.
- * Window data is a sparse list of (window, function, weight), so that memory depends on the functions in each window
+ * Window data is a sparse list of (window, function, value), so that memory depends on the functions in each window
  * only. */
 #include "model/hotspots.h"
 
@@ -10,7 +10,7 @@
 
 struct cell {
     uint32_t window, function;
-    uint64_t weight_ns;
+    uint64_t value;
 };
 
 struct hotspots_sums {
@@ -45,7 +45,7 @@ void hotspots_free(struct hotspots *h)
     free(h->sums);
     free(h->windows);
     free(h->rows);
-    free(h->weights_ns);
+    free(h->values);
     free(h);
 }
 
@@ -68,7 +68,7 @@ static int number_functions(struct hotspots_sums *sums, const struct profile *p,
 
 /* `seen`: by function, 1 + the entry that counted it last, so that a recursive function is counted once. */
 static void add_entry(const struct hotspots *h, const struct profile *p, uint32_t entry, const uint32_t *numbers,
-                      uint32_t *seen, uint64_t *weights)
+                      uint32_t *seen, uint64_t *values)
 {
     const struct profile_stack *stack = &p->stacks[p->entries[entry].stack];
     const uint32_t *frames = p->stack_frames + stack->first,
@@ -76,15 +76,15 @@ static void add_entry(const struct hotspots *h, const struct profile *p, uint32_
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t function = numbers[frames[i]];
         if (seen[function] != entry + 1)
-            weights[function] += p->entries[entry].weight_ns;
+            values[function] += p->entries[entry].value;
         seen[function] = entry + 1;
     }
 }
 
-static int keep_cells(struct hotspots_sums *sums, uint32_t window, const uint64_t *weights)
+static int keep_cells(struct hotspots_sums *sums, uint32_t window, const uint64_t *values)
 {
     for (uint32_t i = 0; i < sums->functions->frame_count; i++) {
-        if (!weights[i])
+        if (!values[i])
             continue;
         if (sums->count == sums->capacity) {
             const size_t capacity = sums->capacity + sums->capacity / 2 + 256;
@@ -94,7 +94,7 @@ static int keep_cells(struct hotspots_sums *sums, uint32_t window, const uint64_
             sums->cells = grown;
             sums->capacity = capacity;
         }
-        sums->cells[sums->count++] = (struct cell){.window = window, .function = i, .weight_ns = weights[i]};
+        sums->cells[sums->count++] = (struct cell){.window = window, .function = i, .value = values[i]};
     }
     return 0;
 }
@@ -107,25 +107,25 @@ int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, c
         return r;
     const size_t functions = h->sums->functions->frame_count;
     _cleanup_free_ uint32_t *seen = calloc(functions + 1, sizeof(*seen));
-    _cleanup_free_ uint64_t *weights = calloc(functions + 1, sizeof(*weights));
-    if (!seen || !weights)
+    _cleanup_free_ uint64_t *values = calloc(functions + 1, sizeof(*values));
+    if (!seen || !values)
         return -ENOMEM;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         if (!profile_filter_matches(p, &p->resources[p->entries[i].resource], filter))
             continue;
-        h->windows[window].weight_ns += p->entries[i].weight_ns;
-        add_entry(h, p, i, numbers, seen, weights);
+        h->windows[window].value += p->entries[i].value;
+        add_entry(h, p, i, numbers, seen, values);
     }
     h->dropped += p->dropped;
-    return keep_cells(h->sums, window, weights);
+    return keep_cells(h->sums, window, values);
 }
 
 /* ---- all windows ---- */
 
 struct ranked {
     uint32_t function, windows; /* number of windows with this function, among those whose rate counts */
-    uint64_t weight_ns;
-    double low, high; /* CPU seconds per second */
+    uint64_t value;
+    double low, high; /* rates: value per nanosecond of monitored time */
 };
 
 /* A window monitored for less than half of its length, such as the newest, has no meaningful rate. */
@@ -137,10 +137,10 @@ static bool rate_counts(const struct hotspots_window *w)
 static void rank_cell(const struct hotspots *h, const struct cell *cell, struct ranked *r)
 {
     const struct hotspots_window *w = &h->windows[cell->window];
-    r->weight_ns += cell->weight_ns;
+    r->value += cell->value;
     if (!rate_counts(w))
         return;
-    const double rate = (double)cell->weight_ns / (double)w->duration_ns;
+    const double rate = (double)cell->value / (double)w->duration_ns;
     r->low = r->windows && r->low < rate ? r->low : rate;
     r->high = r->high > rate ? r->high : rate;
     r->windows++;
@@ -160,7 +160,7 @@ static int compare_ranked(const void *left, const void *right, void *context)
     const double change_a = a->high - a->low, change_b = b->high - b->low;
     int order = h->options.by_change ? (change_a < change_b) - (change_a > change_b) : 0;
     if (!order)
-        order = (a->weight_ns < b->weight_ns) - (a->weight_ns > b->weight_ns);
+        order = (a->value < b->value) - (a->value > b->value);
     if (!order)
         order = compare_texts(p, x->function, y->function);
     if (!order)
@@ -177,7 +177,7 @@ static void rank(struct hotspots *h, struct ranked *ranked)
     for (size_t i = 0; i < h->sums->count; i++)
         rank_cell(h, &h->sums->cells[i], &ranked[h->sums->cells[i].function]);
     for (uint32_t i = 0; i < functions; i++) {
-        if (!ranked[i].weight_ns)
+        if (!ranked[i].value)
             continue;
         ranked[h->function_count] = ranked[i];
         ranked[h->function_count].function = i;
@@ -195,8 +195,8 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
     _cleanup_free_ uint32_t *places =
         calloc((size_t)p->frame_count + 1, sizeof(*places)); /* by function: 1 + its row */
     h->rows = calloc((size_t)count + 1, sizeof(*h->rows));
-    h->weights_ns = calloc((size_t)count * h->window_count + 1, sizeof(*h->weights_ns));
-    if (!places || !h->rows || !h->weights_ns)
+    h->values = calloc((size_t)count * h->window_count + 1, sizeof(*h->values));
+    if (!places || !h->rows || !h->values)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
         const struct profile_frame *f = &p->frames[ranked[i].function];
@@ -204,19 +204,19 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
         h->rows[i] = (struct hotspot){.function = profile_text(p, f->function),
                                       .mapping = profile_text(p, f->mapping),
                                       .kind = f->kind,
-                                      .weight_ns = ranked[i].weight_ns,
-                                      .weights_ns = h->weights_ns + (size_t)i * h->window_count};
+                                      .value = ranked[i].value,
+                                      .values = h->values + (size_t)i * h->window_count};
     }
     h->row_count = count;
     for (uint32_t i = 0; i < h->window_count; i++)
-        h->windows[i].others_ns = h->options.total ? 0 : h->windows[i].weight_ns;
+        h->windows[i].others = h->options.total ? 0 : h->windows[i].value;
     for (size_t i = 0; i < h->sums->count; i++) {
         const struct cell *cell = &h->sums->cells[i];
         if (!places[cell->function])
             continue;
-        h->rows[places[cell->function] - 1].weights_ns[cell->window] = cell->weight_ns;
+        h->rows[places[cell->function] - 1].values[cell->window] = cell->value;
         if (!h->options.total)
-            h->windows[cell->window].others_ns -= cell->weight_ns;
+            h->windows[cell->window].others -= cell->value;
     }
     return 0;
 }

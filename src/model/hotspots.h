@@ -18,30 +18,30 @@ struct hotspots_options {
 struct hotspots_window {
     uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
     uint64_t duration_ns;      /* monitored time in the window */
-    uint64_t weight_ns;        /* of all functions */
-    uint64_t others_ns;        /* of all functions not listed: with those listed it adds up to weight_ns exactly. 0 with
-                                  `total`, where times overlap */
+    uint64_t value;            /* of all functions */
+    uint64_t others;           /* of all functions not listed: with those listed it adds up to `value` exactly. 0 with
+                                     `total`, where times overlap */
 };
 
 struct hotspot {
     const char *function, *mapping;
     enum frame_kind kind;
-    uint64_t weight_ns;
-    uint64_t *weights_ns; /* by window */
+    uint64_t value;
+    uint64_t *values; /* by window */
 };
 
 struct hotspots {
     struct hotspots_options options;
     uint64_t start_unix_ns; /* of the first window, by the present offset between the clocks */
     uint64_t now_ns;        /* CLOCK_MONOTONIC at the time of the query; set by the caller */
-    uint64_t period_ns;     /* sampling period, at full detail */
+    uint64_t period;        /* sampling period, at full detail */
     uint64_t dropped;       /* samples that did not fit into the windows */
     struct hotspots_window *windows;
     uint32_t window_count;
     struct hotspot *rows; /* in order of rank; equal ones by name */
     uint32_t row_count;
     uint32_t function_count;    /* functions with any time; row_count of them are listed */
-    uint64_t *weights_ns;       /* storage of the rows' weights_ns */
+    uint64_t *values;           /* storage of the rows' values */
     struct hotspots_sums *sums; /* private */
 };
 

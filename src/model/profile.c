@@ -12,6 +12,7 @@ int profile_new(size_t max_bytes, struct profile **ret)
     _cleanup_(profile_freep) struct profile *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
+    p->type = &sample_type_cpu;
     int r = profile_tables_new(max_bytes, p);
     if (r < 0)
         return r;
@@ -27,46 +28,27 @@ void profile_free(struct profile *p)
     free(p);
 }
 
-int profile_set_event(struct profile *p, const char *event, const char *unit)
+int profile_set_type(struct profile *p, const struct sample_type *type)
 {
-    uint32_t name, unit_name;
-    int r = profile_put_text(p, event, &name);
+    const struct sample_type *constant = sample_type_find(type->name);
+    uint32_t name, unit, counts;
+    if (constant && sample_type_equal(constant, type)) {
+        p->type = constant;
+        return 0;
+    }
+    int r = profile_put_text(p, type->name, &name);
     if (r == 0)
-        r = profile_put_text(p, unit, &unit_name);
+        r = profile_put_text(p, type->unit, &unit);
+    if (r == 0)
+        r = profile_put_text(p, type->counts, &counts);
     if (r < 0)
         return r;
-    p->time = PROFILE_EVENTS;
-    p->event = name;
-    p->event_unit = unit_name;
+    p->copied_type = (struct sample_type){.name = profile_text(p, name),
+                                          .unit = profile_text(p, unit),
+                                          .counts = profile_text(p, counts),
+                                          .is_interval = type->is_interval};
+    p->type = &p->copied_type;
     return 0;
-}
-
-static const char *const time_names[PROFILE_EVENTS] = {"cpu", "off_cpu", "wall"}; /* events have names of their own */
-
-int profile_time_find(const char *name, enum profile_time *ret)
-{
-    for (int i = 0; i < PROFILE_EVENTS; i++)
-        if (strcmp(name, time_names[i]) == 0) {
-            *ret = (enum profile_time)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
-const char *profile_type(const struct profile *p)
-{
-    return p->time == PROFILE_EVENTS ? profile_text(p, p->event) : time_names[p->time];
-}
-
-const char *profile_unit(const struct profile *p)
-{
-    return p->time == PROFILE_EVENTS ? profile_text(p, p->event_unit) : "nanoseconds";
-}
-
-const char *profile_counts(const struct profile *p)
-{
-    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "events", "samples"};
-    return names[p->time];
 }
 
 static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
@@ -145,7 +127,7 @@ static int add_labels(struct profile *p, const struct sample *s, uint32_t *ret)
 
 static int add_sample(struct profile *p, const struct sample *s, const uint64_t *unix_ns, uint32_t *ret_entry)
 {
-    struct profile_entry entry = {.tid = s->tid, .count = s->count ? s->count : 1, .weight_ns = s->weight_ns};
+    struct profile_entry entry = {.tid = s->tid, .count = s->count ? s->count : 1, .value = s->value};
     int r = add_stack(p, s, &entry.stack);
     if (r == 0)
         r = add_resource(p, s->resource, &entry.resource);

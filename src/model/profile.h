@@ -13,15 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The meaning of a profile's weights. */
-enum profile_time {
-    PROFILE_CPU_TIME,
-    PROFILE_OFF_CPU_TIME, /* of waiting threads, whatever the reason */
-    PROFILE_WALL_TIME,    /* both */
-    PROFILE_EVENTS,       /* not time but events, or a sum over them (bytes), named by the profile's `event` */
-    PROFILE_TIME_COUNT
-};
-
 struct profile_frame { /* struct frame with indexes of `strings` for its strings */
     uint32_t function, system_name, file, mapping, build_id;
     uint32_t line : 24;   /* PROFILE_LINE_MAX: that or more */
@@ -51,25 +42,25 @@ struct profile_entry {
     uint32_t resource;
     uint32_t thread_name;
     uint32_t tid;
-    uint32_t link;      /* 1 + index of the link; 0: none */
-    uint32_t labels;    /* 1 + index of the set of labels; 0: none */
-    uint64_t count;     /* number of samples, or of waits */
-    uint64_t weight_ns; /* CPU time or off-CPU time; for PROFILE_EVENTS in the profile's event_unit */
+    uint32_t link;   /* 1 + index of the link; 0: none */
+    uint32_t labels; /* 1 + index of the set of labels; 0: none */
+    uint64_t count;  /* of samples or of waits */
+    uint64_t value;  /* the sum over these, in the unit of the profile's type */
 };
 
 struct profile_moment {
-    uint64_t unix_ns, weight_ns;
+    uint64_t unix_ns, value;
     uint32_t entry, reserved;
 };
 
 struct profile {
     uint64_t start_unix_ns, duration_ns; /* the monitored interval */
-    uint64_t not_observed_ns; /* requested time that was not monitored; for PROFILE_WALL_TIME: in which off-CPU time was
+    uint64_t not_observed_ns; /* requested time that was not monitored; for sample_type_wall: in which off-CPU time was
                                  not monitored. Summed when merging */
-    uint64_t period_ns; /* sampling period of the CPU samples; 0: there are none; for PROFILE_EVENTS: one in so many
-                           events was sampled, 0: all */
-    enum profile_time time;
-    uint32_t event, event_unit; /* for PROFILE_EVENTS, in `strings`: "page-faults", "count" */
+    uint64_t period; /* one sample per so much of the type's unit; for sample_type_wall, of its CPU samples. 0: nothing
+                        was sampled, all was recorded */
+    const struct sample_type *type; /* never NULL: sample_type_cpu unless set; see profile_set_type */
+    struct sample_type copied_type; /* private: where `type` points to if it is a copy */
     struct strings *strings;
     struct profile_frame *frames;
     uint32_t frame_count;
@@ -106,16 +97,9 @@ int profile_new(size_t max_bytes, struct profile **ret);
 void profile_set_max_bytes(struct profile *p, size_t max_bytes);
 void profile_free(struct profile *p);
 DEFINE_FREEP(profile)
-/* Makes it a profile of PROFILE_EVENTS with this name and unit, which are copied. 0, -ENOMEM or -ENOSPC. */
-int profile_set_event(struct profile *p, const char *event, const char *unit);
-/* Parses the name of a time: cpu, off_cpu, wall. 0 or -EINVAL. */
-int profile_time_find(const char *name, enum profile_time *ret);
-/* The name of its time, or the event's. */
-const char *profile_type(const struct profile *p);
-/* "nanoseconds", "count" or "bytes". */
-const char *profile_unit(const struct profile *p);
-/* What `count` of an entry counts: "samples", "waits", "events". */
-const char *profile_counts(const struct profile *p);
+/* Sets the type of its values: points to that of the constants of model/sample_type.h which is equal, or to a copy with
+ * texts of its own. 0; on -ENOMEM or -ENOSPC the type is unchanged. */
+int profile_set_type(struct profile *p, const struct sample_type *type);
 /* Limits the cache of recently found frames. Affects speed only. */
 void profile_limit_cache(struct profile *p, uint32_t entries);
 
@@ -135,11 +119,10 @@ int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_
 
 /* Selects entries: every set field must match. */
 struct profile_filter {
-    uint32_t pid;             /* 0: any */
-    const char *container_id; /* NULL: any; a prefix of at least 12 digits suffices */
-    const char *service_name; /* NULL: any */
-    enum profile_time
-        time; /* selects among the profiles of an agent, which stores several kinds; ignored for a single profile */
+    uint32_t pid;                   /* 0: any */
+    const char *container_id;       /* NULL: any; a prefix of at least 12 digits suffices */
+    const char *service_name;       /* NULL: any */
+    const struct sample_type *type; /* selects among the windows of an agent; ignored for a single profile */
 };
 
 /* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the
@@ -150,7 +133,7 @@ int profile_merge(struct profile *to, const struct profile *from, const struct p
 
 /* The share of one entry in a part of a profile. */
 struct profile_amount {
-    uint64_t weight_ns, count;
+    uint64_t value, count;
 };
 /* The same for a part of `from`: `amounts` has one element per entry; a count of 0 excludes the entry. */
 int profile_merge_part(struct profile *to, const struct profile *from, const struct profile_filter *filter,

@@ -39,8 +39,8 @@ static int name_frames(struct profile_diff *d, const struct profile *p, struct n
 
 static void add_amount(struct diff_amount *amount, const struct profile_entry *entry)
 {
-    const double weight = (double)entry->weight_ns;
-    amount->weight += entry->weight_ns;
+    const double weight = (double)entry->value;
+    amount->weight += entry->value;
     amount->samples += entry->count;
     amount->squares += weight * weight / fmax(1, (double)entry->count);
 }
@@ -164,7 +164,7 @@ static int build(struct profile_diff *d, struct naming n[DIFF_SIDES])
         add_functions(d, &n[side], side);
         d->duration_ns[side] = n[side].p->duration_ns;
         d->not_observed_ns[side] = n[side].p->not_observed_ns;
-        snprintf(d->type, sizeof(d->type), "%s", profile_type(n[side].p));
+        snprintf(d->type, sizeof(d->type), "%s", n[side].p->type->name);
     }
     pack_functions(d, names);
     return build_stacks(d, n);
@@ -210,7 +210,8 @@ const char *profile_diff_why_not(const struct profile_diff *d)
     for (int side = 0; side < DIFF_SIDES; side++)
         if (!d->whole[side].weight)
             return d->not_observed_ns[side] && !d->duration_ns[side] ? not_monitored[side] : no_samples[side];
-    if (strcmp(d->type, "wall") == 0 && (d->not_observed_ns[DIFF_BEFORE] || d->not_observed_ns[DIFF_AFTER]))
+    if (strcmp(d->type, sample_type_wall.name) == 0 &&
+        (d->not_observed_ns[DIFF_BEFORE] || d->not_observed_ns[DIFF_AFTER]))
         return "off-CPU time was not monitored throughout: wall-clock time cannot be compared; compare 'cpu' or 'off_cpu' instead";
     return NULL;
 }

@@ -219,19 +219,10 @@ bool profile_filter_matches(const struct profile *p, const struct profile_resour
     return !filter->service_name || strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
 }
 
-/* Profiles of different types are never merged. */
-static int join_type(struct profile *to, const struct profile *from)
-{
-    if (from->time == PROFILE_EVENTS)
-        return profile_set_event(to, profile_type(from), profile_unit(from));
-    to->time = from->time;
-    return 0;
-}
-
 static void join_time(struct profile *to, const struct profile *from)
 {
-    if (!to->period_ns)
-        to->period_ns = from->period_ns;
+    if (!to->period)
+        to->period = from->period;
     if (!from->start_unix_ns && !from->duration_ns)
         return;
     if (!to->start_unix_ns && !to->duration_ns) {
@@ -260,7 +251,8 @@ static int merge_profiles(struct profile *to, const struct profile *from, const 
         .stacks = calloc((size_t)from->stack_count + 1, sizeof(uint32_t)),
         .resources = calloc((size_t)from->resource_count + 1, sizeof(uint32_t)),
     };
-    int result = c.strings && c.frames && c.stacks && c.resources ? join_type(to, from) : -ENOMEM;
+    /* The type becomes that of `from`: only equal types are merged, except for wall-clock time, which sets its own. */
+    int result = c.strings && c.frames && c.stacks && c.resources ? profile_set_type(to, from->type) : -ENOMEM;
     bool can_carry = result == 0;
     join_time(to, from);
     to->not_observed_ns += from->not_observed_ns;
@@ -273,7 +265,7 @@ static int merge_profiles(struct profile *to, const struct profile *from, const 
             if (!amounts[i].count)
                 continue;
             entry.count = amounts[i].count;
-            entry.weight_ns = amounts[i].weight_ns;
+            entry.value = amounts[i].value;
         }
         if (!profile_filter_matches(from, &from->resources[entry.resource], filter))
             continue;

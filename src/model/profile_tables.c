@@ -378,7 +378,7 @@ int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32
     p->index->labelled_entries += is_new && key->labels;
     if (r == 0 && !is_new) {
         p->entries[row].count += key->count;
-        p->entries[row].weight_ns += key->weight_ns;
+        p->entries[row].value += key->value;
     }
     if (r == 0)
         *ret = row;
@@ -425,7 +425,7 @@ int profile_put_linked_entry(struct profile *p, const struct profile_entry *key,
 int profile_put_moment(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
                        uint64_t unix_ns)
 {
-    struct profile_moment moment = {.unix_ns = unix_ns, .weight_ns = key->weight_ns};
+    struct profile_moment moment = {.unix_ns = unix_ns, .value = key->value};
     int r = table_reserve(p, &p->moments, &p->index->moment_capacity, p->moment_count + 1, sizeof(moment));
     if (r == 0)
         r = profile_put_linked_entry(p, key, link, &moment.entry);

@@ -16,7 +16,7 @@ int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint
 int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32_t *ret);
 int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret);
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
-/* The row equal to `key` in all but count and weight_ns, which are added. */
+/* The row equal to `key` in all but count and value, which are added. */
 int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32_t *ret);
 /* False when labels have used their share. Must be checked before their strings are added. */
 bool profile_has_room_for_labels(const struct profile *p);

@@ -1,9 +1,10 @@
-/* One CPU sample, or several equal waits, with names: passed from resolve to aggregate. Plain data, borrowed for the
+/* One sample, or several equal ones, with names: passed from resolve to aggregate. Plain data, borrowed for the
  * duration of the call. */
 #pragma once
 
 #include "model/frame.h"
 #include "model/resource.h"
+#include "model/sample_type.h"
 #include "model/trace_link.h"
 
 #include <stddef.h>
@@ -15,10 +16,11 @@ struct sample_label {
 };
 
 struct sample {
-    uint64_t time_ns; /* CLOCK_MONOTONIC */
-    uint64_t weight_ns;
-    uint64_t count;          /* number of equal samples or waits; 0: one */
-    const char *wait_reason; /* for waits: "disk", "run_queue"; NULL: a CPU sample */
+    const struct sample_type *type; /* outlives the windows and exports that the sample is added to */
+    uint64_t value;                 /* in the type's unit; of all equal samples together */
+    uint64_t count;                 /* number of equal samples or waits; 0: one */
+    uint64_t time_ns;               /* CLOCK_MONOTONIC */
+    const char *wait_reason;        /* of sample_type_off_cpu: "disk", "run_queue"; NULL for other types */
     const struct resource *resource;
     uint32_t tid;
     uint32_t cpu;

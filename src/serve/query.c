@@ -29,7 +29,7 @@ static const char *const key_names[QUERY_KEY_COUNT] = {
 
 void query_init(struct query *q, unsigned allowed)
 {
-    *q = (struct query){.allowed = allowed, .seconds = 60, .max = 50, .format = "json"};
+    *q = (struct query){.allowed = allowed, .seconds = 60, .max = 50, .format = "json", .type = &sample_type_cpu};
 }
 
 static int parse_number(const char *value, int64_t min, int64_t max, int64_t *ret)
@@ -106,10 +106,13 @@ static int set_choice(enum query_key key, const char *value, const char *no, con
 
 static int set_time(struct query *q, const char *value, char *why, size_t why_size)
 {
-    int r = profile_time_find(value, &q->time);
-    if (r < 0)
+    const struct sample_type *type = sample_type_find(value);
+    if (!type) {
         snprintf(why, why_size, "time: cpu, off_cpu or wall (both) is needed");
-    return r;
+        return -EINVAL;
+    }
+    q->type = type;
+    return 0;
 }
 
 static int set_value(struct query *q, enum query_key key, const char *value, char *why, size_t why_size)

@@ -44,7 +44,7 @@ struct query {
     char service[QUERY_TEXT_MAX];
     char format[16];
     bool by_total, by_change; /* false: by=self, order=most */
-    enum profile_time time;
+    const struct sample_type *type;
 };
 
 /* Sets the defaults. */

@@ -230,7 +230,7 @@ static struct profile_filter filter_of(const struct query *q)
         .pid = q->pid,
         .container_id = q->container[0] ? q->container : NULL,
         .service_name = q->service[0] ? q->service : NULL,
-        .time = q->time,
+        .type = q->type,
     };
 }
 

@@ -36,7 +36,8 @@ struct signal_services {
     struct sample_resolver *resolver;
     struct interpreters *interpreters; /* the code registry */
     struct losses *losses;
-    uint64_t memory_bytes; /* bound of the whole pipeline's memory */
+    const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
+    uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request or event. emit_sample and emit_event borrow; emit_request takes ownership,
@@ -74,6 +75,8 @@ struct signal {
     const char *name; /* of its directories: "offcpu" */
     const struct source *source;
     unsigned flags;
+
+    const struct sample_type *sample_type; /* of the samples that it provides; NULL: it provides none */
 
     /* What it writes to batches, and how that is consumed. Ends with an entry of kind 0. NULL: nothing. */
     const struct record_type *records;

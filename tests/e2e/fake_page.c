@@ -56,10 +56,9 @@ static struct resource process(uint32_t pid, const char *command, const char *co
     };
 }
 
-static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, const struct frame *frames,
-               size_t count)
+static int add(struct profile *p, const struct resource *r, uint64_t value, const struct frame *frames, size_t count)
 {
-    const struct sample s = {.weight_ns = weight_ns,
+    const struct sample s = {.value = value,
                              .resource = r,
                              .tid = r->pid,
                              .thread_name = r->command,
@@ -68,8 +67,8 @@ static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, 
     return profile_add(p, &s);
 }
 
-#define ADD(p, r, weight_ns, ...)                                                                                      \
-    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__},                                                          \
+#define ADD(p, r, value, ...)                                                                                          \
+    add(p, r, value, (const struct frame[]){__VA_ARGS__},                                                              \
         sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
 
 #define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -155,9 +154,9 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
         r = profile_new(0, &chosen);
     if (r < 0)
         return r;
-    if (strcmp(fake->mode, "normal") == 0 && filter->time != PROFILE_OFF_CPU_TIME)
+    if (strcmp(fake->mode, "normal") == 0 && filter->type != &sample_type_off_cpu)
         fill_normal(all, round);
-    if (strcmp(fake->mode, "normal") == 0 && filter->time != PROFILE_CPU_TIME)
+    if (strcmp(fake->mode, "normal") == 0 && filter->type != &sample_type_cpu)
         fill_waits(all);
     else if (strcmp(fake->mode, "large") == 0)
         fill_large(all);
@@ -168,8 +167,8 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
         return r;
     chosen->duration_ns = seconds * 1000 * MS;
     chosen->start_unix_ns = clock_unix_ns() - chosen->duration_ns;
-    chosen->period_ns = 1000 * MS / 19;
-    chosen->time = filter->time;
+    chosen->period = 1000 * MS / 19;
+    chosen->type = filter->type;
     *ret = take_ptr(chosen);
     return 0;
 }
@@ -199,7 +198,7 @@ static int put_in_slot(struct fake_slot *slot, const struct resource *r, unsigne
         return 0;
     for (unsigned i = 0; e >= 0 && i < count; i++) {
         slot->sum.count++;
-        slot->sum.weight_ns += 50 * MS;
+        slot->sum.value += 50 * MS;
         e = slot->p ? add(slot->p, r, 50 * MS, frames, 2) : 0;
     }
     return e;
@@ -244,7 +243,7 @@ static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const st
         return r;
     p->start_unix_ns = from_ns;
     p->duration_ns = to_ns - from_ns;
-    p->period_ns = 50 * MS;
+    p->period = 50 * MS;
     *ret = take_ptr(p);
     return 0;
 }
@@ -264,7 +263,7 @@ static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const s
     *h = (struct heatmap){.start_ns = FAKE_FIRST_S * SECOND_NS,
                           .start_unix_ns = 1767225600000000000ull,
                           .now_ns = FAKE_NOW_S * SECOND_NS,
-                          .period_ns = 50 * MS,
+                          .period = 50 * MS,
                           .second_count = (uint32_t)count};
     for (uint64_t i = 0; i < count * HEATMAP_SLOTS_PER_SECOND; i++) {
         struct fake_slot slot = {.filter = filter};
@@ -307,7 +306,7 @@ static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const 
         return r;
     h->start_unix_ns = 1767225600000000000ull;
     h->now_ns = FAKE_NOW_S * SECOND_NS;
-    h->period_ns = 50 * MS;
+    h->period = 50 * MS;
     *ret = take_ptr(h);
     return 0;
 }
@@ -416,9 +415,9 @@ static int fake_status(void *context, char **ret_json)
     buf_puts(&out, ",\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
-                   i == LOSS_NO_UNWIND_TABLE   ? 1234U
-                   : i == LOSS_UNNAMED ? 17U
-                                       : 0U);
+                   i == LOSS_NO_UNWIND_TABLE ? 1234U
+                   : i == LOSS_UNNAMED       ? 17U
+                                             : 0U);
     buf_printf(
         &out,
         "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",

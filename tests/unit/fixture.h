@@ -32,11 +32,18 @@ static inline struct frame fixture_native(const char *function)
     return fixture_frame(FRAME_NATIVE, function, "/usr/bin/program", 0x1000 + strlen(function));
 }
 
-static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid, const char *thread,
-                              uint64_t weight_ns, const struct frame *frames, size_t count)
+static inline int fixture_set_event(struct profile *p, const char *name, const char *unit)
 {
-    const struct sample s = {.time_ns = 1,
-                             .weight_ns = weight_ns,
+    const struct sample_type type = sample_type_of_event(name, unit);
+    return profile_set_type(p, &type);
+}
+
+static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid, const char *thread,
+                              uint64_t value, const struct frame *frames, size_t count)
+{
+    const struct sample s = {.type = &sample_type_cpu,
+                             .time_ns = 1,
+                             .value = value,
                              .resource = resource,
                              .tid = tid,
                              .thread_name = thread,
@@ -57,16 +64,17 @@ static inline uint64_t fixture_weight(const struct profile *p)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < p->entry_count; i++)
-        sum += p->entries[i].weight_ns;
+        sum += p->entries[i].value;
     return sum;
 }
 
 /* The same with timestamps: i seconds and i ns into the profile of fixture_typical, and a link each. */
-static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid,
-                                     uint64_t weight_ns, const struct frame *frames, size_t count, uint32_t i)
+static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid, uint64_t value,
+                                     const struct frame *frames, size_t count, uint32_t i)
 {
-    const struct sample s = {.time_ns = 1,
-                             .weight_ns = weight_ns,
+    const struct sample s = {.type = &sample_type_cpu,
+                             .time_ns = 1,
+                             .value = value,
                              .resource = resource,
                              .tid = tid,
                              .thread_name = "thread",
@@ -81,7 +89,7 @@ static inline void fixture_typical(struct profile *p)
 {
     p->start_unix_ns = 1785585600000000000u;
     p->duration_ns = 60000000000u;
-    p->period_ns = 10000000u;
+    p->period = 10000000u;
 
     struct frame libc =
         fixture_frame(FRAME_NATIVE, "__libc_start_main", "/usr/lib/x86_64-linux-gnu/libc.so.6", 0x27200);

@@ -498,6 +498,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
                    struct sample *ret)
 {
     struct sample s = {
+        .type = &sample_type_cpu,
         .time_ns = record->h.time_ns,
         .tid = record->h.tid,
         .thread_name = r->thread_name,
@@ -512,7 +513,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
         *ret = s;
         return -EBADMSG;
     }
-    s.weight_ns = record->h.kind == RECORD_CPU_SAMPLE ? record->sample.value : 0;
+    s.value = record->h.kind == RECORD_CPU_SAMPLE ? record->sample.value : 0;
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
     s.link = read_link(record);

@@ -29,8 +29,9 @@ DEFINE_FREEP(sample_resolver)
 /* Records the files of native frames in `to` (borrowed), for looking up source lines at the end; NULL: stops that. */
 void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to);
 
-/* Fills `ret`, whose pointers are valid until the next call. Counts incomplete data in `losses`. -ENOENT: unknown
- * process (counted; `ret` is filled from the record alone). -EBADMSG: malformed record (counted); `ret` is empty. */
+/* Fills `ret`, of sample_type_cpu; the caller sets another type where the record has another. Its pointers are valid
+ * until the next call. Counts incomplete data in `losses`. -ENOENT: unknown process (counted; `ret` is filled from the
+ * record alone). -EBADMSG: malformed record (counted); `ret` is empty. */
 int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret);
 

@@ -1,6 +1,6 @@
 /* Signal "cpu": CPU samples, and samples of another event than the clock. */
 #include "sources/cpu/cpu.h"
-#include "model/profile.h"
+#include "model/sample_type.h"
 #include "resolve/sample/samples.h"
 #include "signals/signal.h"
 #include "signals/stack_record.h"
@@ -24,6 +24,8 @@ static void take_sample(void *self, const struct record_header *header)
     /* Before resolving, which can take a while for new files; samples meanwhile profit already. */
     services->note_stack(services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
     sample_resolve(services->resolver, record, services->losses, &sample);
+    if (services->event_type->name)
+        sample.type = services->event_type;
     services->emit_sample(services->pipeline, &sample);
     /* Again, for unwind tables that resolving found missing. */
     services->note_stack(services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
@@ -56,6 +58,7 @@ const struct signal signal_cpu = {
     .name = "cpu",
     .source = &source_cpu,
     .flags = SIGNAL_UNWINDS,
+    .sample_type = &sample_type_cpu,
     .records = records,
     .settings_bytes = sizeof(struct signal_settings),
     .defaults = &(const struct signal_settings){.enabled = true},

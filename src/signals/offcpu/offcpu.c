@@ -139,6 +139,7 @@ const struct signal signal_offcpu = {
     .name = "offcpu",
     .source = &source_off_cpu,
     .flags = SIGNAL_UNWINDS,
+    .sample_type = &sample_type_off_cpu,
     .records = records,
     .settings_bytes = sizeof(struct off_cpu_options),
     .defaults = &(const struct off_cpu_options){.sample_wait_ns = SAMPLE_WAIT_NS},

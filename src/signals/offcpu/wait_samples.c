@@ -56,7 +56,7 @@ static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
 static void emit_sample(struct wait_samples *w, struct sample *s, uint64_t waits, uint64_t ns)
 {
     s->count = waits;
-    s->weight_ns = ns;
+    s->value = ns;
     w->give(w->context, s);
 }
 
@@ -71,6 +71,7 @@ static void emit_sum(void *context, const struct wait_sum *sum)
     if (sum->wait->stack_ns && !sum->stack) /* a stack was recorded but had to be dropped */
         w->losses->count[LOSS_TRUNCATED] += sum->waits + sum->queued;
     sample_resolve(w->resolver, sum->stack ? sum->stack : &none, w->losses, &sample);
+    sample.type = &sample_type_off_cpu;
     sample.time_ns = sum->wait->h.time_ns;
     sample.wait_reason = off_cpu_reason(sum->wait, &sample);
     sample_put_leaf(w->resolver, &sample, off_cpu_text(sum->wait, &sample, text));

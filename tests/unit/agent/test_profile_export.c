@@ -89,8 +89,9 @@ static void add_samples(struct fixture *f, unsigned count)
     const struct resource resource = fixture_resource(7, "server");
     const struct frame frame = fixture_native("work");
     for (unsigned i = 0; i < count; i++, f->added++) {
-        const struct sample s = {.time_ns = 1 + f->added,
-                                 .weight_ns = 1,
+        const struct sample s = {.type = &sample_type_cpu,
+                                 .time_ns = 1 + f->added,
+                                 .value = 1,
                                  .resource = &resource,
                                  .tid = 7,
                                  .thread_name = "t",
@@ -200,6 +201,33 @@ static void test_every_sample_is_sent_once(void **state)
     end(&f);
 }
 
+/* Of a type that the configuration does not name, too; a further type has no memory left. */
+static void test_each_type_has_its_profile(void **state)
+{
+    (void)state;
+    static const struct sample_type types[] = {{.name = "cpu", .unit = "nanoseconds", .counts = "samples"},
+                                               {.name = "page-faults", .unit = "count", .counts = "samples"},
+                                               {.name = "mmap", .unit = "bytes", .counts = "samples"}};
+    const struct resource resource = fixture_resource(7, "server");
+    const struct frame frame = fixture_native("work");
+    struct fixture f;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    for (size_t i = 0; i < 2 * array_size(types); i++, f.added++) {
+        const struct sample s = {.type = &types[i % array_size(types)],
+                                 .value = 1,
+                                 .resource = &resource,
+                                 .thread_name = "t",
+                                 .frames = &frame,
+                                 .frame_count = 1};
+        profile_export_add(f.export, &s);
+    }
+    stop(&f);
+    assert_int_equal(f.s.posts, 2);
+    assert_true(metric(&f, "samples") == 4);
+    assert_true(dropped(&f, "no_memory") == 2);
+    end(&f);
+}
+
 /* Each sample is in a traced request of its own: links reach their share of a profile long before the samples do. Then
  * the profile is cut. */
 static void test_full_links_cut_the_profile(void **state)
@@ -211,8 +239,9 @@ static void test_full_links_cut_the_profile(void **state)
     struct fixture f;
     begin_with(&f, "1ms", 1, NULL, 0);
     for (unsigned i = 0; i < SAMPLES; i++) {
-        const struct sample s = {.time_ns = 1 + i,
-                                 .weight_ns = 1,
+        const struct sample s = {.type = &sample_type_cpu,
+                                 .time_ns = 1 + i,
+                                 .value = 1,
                                  .resource = &resource,
                                  .tid = 7,
                                  .thread_name = "t",
@@ -463,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_profiles_are_cut_at_their_interval),
         cmocka_unit_test(test_a_profile_without_samples_is_not_sent),
         cmocka_unit_test(test_every_sample_is_sent_once),
+        cmocka_unit_test(test_each_type_has_its_profile),
         cmocka_unit_test(test_full_links_cut_the_profile),
         cmocka_unit_test(test_samples_without_timestamps_are_merged),
         cmocka_unit_test(test_memory_shortage_drops_the_older_half),

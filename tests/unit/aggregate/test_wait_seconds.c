@@ -18,8 +18,11 @@ static void add_wait(struct wait_seconds *w, uint32_t parent_pid, const char *se
     struct resource resource = fixture_resource(7, "c");
     resource.parent_pid = parent_pid;
     resource.service_name = service;
-    wait_seconds_add(
-        w, &(struct sample){.weight_ns = ns, .wait_reason = reason, .resource = &resource, .thread_name = "t"});
+    wait_seconds_add(w, &(struct sample){.type = &sample_type_off_cpu,
+                                         .value = ns,
+                                         .wait_reason = reason,
+                                         .resource = &resource,
+                                         .thread_name = "t"});
 }
 
 static void write_all(struct wait_seconds *w, struct buf *out)

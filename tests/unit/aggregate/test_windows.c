@@ -1,8 +1,5 @@
-/* windows.c: slots are added and dropped whole, a snapshot loses nothing, memory stays within its bound, and readers
- * and the writer do not disturb each other. */
+/* windows.c: every type of samples gets a window of its own, whatever the type, within a bound that all share. */
 #include "aggregate/windows.h"
-
-#include "base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,388 +7,252 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "../fixture.h"
 
 #define SECOND UINT64_C(1000000000)
+#define CELL   HEATMAP_SLOT_NS
 #define SLOT   (5 * SECOND)
-#define BASE   (1000 * SLOT) /* when the tests' samples begin */
+#define BASE   (1000 * SLOT)
 
-static struct windows *new_windows(uint32_t slots, size_t max_bytes)
+static const struct sample_type page_faults = {.name = "page-faults", .unit = "count", .counts = "samples"},
+                                gpu = {.name = "gpu", .unit = "nanoseconds", .counts = "kernels", .is_interval = true};
+
+static struct windows *new_windows(uint32_t types_max, size_t max_bytes, size_t detail_max_bytes)
 {
+    const struct windows_options options = {.slot_ns = SLOT,
+                                            .slots = 6,
+                                            .types_max = types_max,
+                                            .max_bytes = max_bytes,
+                                            .detail_max_bytes = detail_max_bytes};
     struct windows *w = NULL;
-    assert_int_equal(
-        windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes},
-                    &w),
-        0);
+    assert_int_equal(windows_new(&options, &w), 0);
     return w;
 }
 
-static int add_at(struct windows *w, uint64_t time_ns, uint32_t pid, const char *function)
+static int add_at(struct windows *w, const struct sample_type *type, uint64_t time_ns, const char *function)
 {
-    struct resource resource = fixture_resource(pid, "c");
-    struct frame frames[] = {fixture_native(function)};
-    const struct sample s = {.time_ns = time_ns,
-                             .weight_ns = 10,
+    struct resource resource = fixture_resource(1, "c");
+    struct frame frame = fixture_native(function);
+    const struct sample s = {.type = type,
+                             .time_ns = time_ns,
+                             .value = 10,
                              .resource = &resource,
-                             .tid = 1,
                              .thread_name = "t",
-                             .frames = frames,
+                             .frames = &frame,
                              .frame_count = 1};
     return windows_add(w, &s);
 }
 
-static uint64_t count_between(struct windows *w, uint64_t from_ns, uint64_t to_ns)
+static struct profile *snapshot(struct windows *w, const struct sample_type *type)
 {
-    _cleanup_(profile_freep) struct profile *p = NULL;
-    assert_int_equal(windows_snapshot(w, from_ns, to_ns, NULL, &p), 0);
-    assert_int_equal(fixture_weight(p), 10 * fixture_count(p));
-    return fixture_count(p);
+    struct profile *p = NULL;
+    assert_int_equal(windows_snapshot(w, BASE, BASE + SLOT, &(struct profile_filter){.type = type}, &p), 0);
+    return p;
 }
 
-/* Also for an empty interval. */
-static void test_snapshot_has_its_interval(void **state)
+static void test_first_sample_of_a_type_creates_its_window(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = NULL;
-    assert_int_equal(
-        windows_new(
-            &(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .time = PROFILE_OFF_CPU_TIME},
-            &w),
-        0);
-    for (int i = 0; i < 2; i++) {
-        _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
-        assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &span), 0);
-        assert_int_equal(windows_region(w, BASE, BASE + SLOT, NULL, &region), 0);
-        assert_string_equal(profile_type(span), "off_cpu");
-        assert_string_equal(profile_type(region), "off_cpu");
-        assert_int_equal(fixture_count(region), i);
-        assert_int_equal(add_at(w, BASE + 1, 3, "f"), 0);
+    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &gpu};
+    _cleanup_(windows_freep) struct windows *w = new_windows(3, 1 << 20, 1 << 16);
+    for (size_t i = 0; i < array_size(types); i++) {
+        const struct profile_filter filter = {.type = types[i]};
+        struct profile *none = NULL;
+        assert_null(windows_find(w, types[i]));
+        assert_int_equal(windows_snapshot(w, BASE, BASE + SLOT, &filter, &none), -EOPNOTSUPP);
+        assert_int_equal(windows_region(w, BASE, BASE + SLOT, BASE + SLOT, &filter, &none), -EOPNOTSUPP);
+        for (size_t k = 0; k <= i; k++)
+            assert_int_equal(add_at(w, types[i], BASE, "f"), 0);
+    }
+    for (size_t i = 0; i < array_size(types); i++) {
+        _cleanup_(profile_freep) struct profile *p = snapshot(w, types[i]);
+        assert_int_equal(fixture_count(p), i + 1);
+        assert_string_equal(p->type->name, types[i]->name);
+        assert_string_equal(p->type->unit, types[i]->unit);
+        assert_string_equal(p->type->counts, types[i]->counts);
+        assert_int_equal(p->period, 0);
     }
 }
 
-static void test_no_samples_yet(void **state)
+static void test_equal_types_share_a_window(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    _cleanup_(profile_freep) struct profile *p = NULL;
-    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
-    assert_int_equal(p->entry_count, 0);
-    assert_int_equal(p->duration_ns, 0);
-    assert_int_equal(p->period_ns, 7);
+    const struct sample_type equal = sample_type_of_event("page-faults", "count"),
+                             other = sample_type_of_event("page-faults", "bytes");
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20, 0);
+    assert_int_equal(add_at(w, &page_faults, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &equal, BASE, "f"), 0);
+    assert_ptr_equal(windows_find(w, &equal), windows_find(w, &page_faults));
+    assert_null(windows_find(w, &other));
+}
+
+static void test_expected_type_is_empty_before_its_first_sample(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(1, 1 << 20, 0);
+    assert_int_equal(windows_expect(w, &page_faults, 7), 0);
+    windows_observe(w, &page_faults, true, BASE);
+    windows_observe(w, &gpu, true, BASE); /* there is no such window */
+    for (uint64_t i = 0; i < 2; i++) {
+        _cleanup_(profile_freep) struct profile *p = snapshot(w, &page_faults);
+        assert_int_equal(fixture_count(p), i);
+        assert_int_equal(p->period, 7);
+        assert_int_equal(p->duration_ns, SLOT);
+        assert_string_equal(p->type->name, "page-faults");
+        assert_int_equal(add_at(w, &page_faults, BASE, "f"), 0);
+    }
+}
+
+static void test_number_of_types_is_bounded(void **state)
+{
+    (void)state;
+    struct windows *none = NULL;
+    _cleanup_(windows_freep) struct windows *w = new_windows(2, 1 << 20, 0);
+    assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &page_faults, BASE, "f"), -ENOSPC);
+    assert_int_equal(windows_expect(w, &page_faults, 0), -ENOSPC);
+    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+    assert_int_equal(windows_new(&(struct windows_options){.types_max = 0}, &none), -EINVAL);
+    assert_int_equal(windows_new(&(struct windows_options){.types_max = WINDOWS_TYPES_MAX + 1}, &none), -EINVAL);
+    assert_null(none);
     windows_free(NULL);
 }
 
-/* In Python, almost every stack has other lines; compiled code, where few frames have lines, keeps them. */
-static void test_interpreters_keep_no_lines(void **state)
+static void test_types_share_the_memory(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    _cleanup_(profile_freep) struct profile *p = NULL;
-    struct resource resource = fixture_resource(1, "c");
-    struct frame frames[] = {fixture_frame(FRAME_INTERPRETED, "work", "[python]", 0), fixture_native("main")};
-    for (frames[0].line = 1; frames[0].line <= 4; frames[0].line++) {
-        frames[1].line = 7;
-        const struct sample s = {.time_ns = BASE,
-                                 .weight_ns = 10,
-                                 .resource = &resource,
-                                 .thread_name = "t",
-                                 .frames = frames,
-                                 .frame_count = 2};
-        assert_int_equal(windows_add(w, &s), 0);
+    enum { MAX_BYTES = 1 << 20, DETAIL_MAX_BYTES = 1 << 16 };
+    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &gpu};
+    _cleanup_(windows_freep) struct windows *w = new_windows(3, MAX_BYTES, DETAIL_MAX_BYTES);
+    for (int i = 0; i < 60000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "function_%d", i / 6);
+        const int r = add_at(w, types[i % 3], BASE + i / 10000 * SLOT, name);
+        assert_true(r == 0 || r == -ENOSPC);
+        if (i % 100 == 0)
+            assert_true(windows_bytes(w) <= MAX_BYTES + DETAIL_MAX_BYTES);
     }
-    assert_int_equal(windows_snapshot(w, BASE, BASE + SLOT, NULL, &p), 0);
-    assert_int_equal(p->entry_count, 1);
-    assert_int_equal(p->entries[0].count, 4);
-    const uint32_t *stack = p->stack_frames + p->stacks[p->entries[0].stack].first;
-    assert_true(p->frames[stack[0]].line == 0 && p->frames[stack[1]].line == 7);
-}
-
-static void test_invalid_options_are_refused(void **state)
-{
-    (void)state;
-    struct windows *w = NULL;
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = 0, .slots = 1}, &w), -EINVAL);
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = 1, .slots = 0}, &w), -EINVAL);
-    assert_null(w);
-}
-
-static void test_snapshot_covers_whole_slots(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j <= i; j++)
-            assert_int_equal(add_at(w, BASE + i * SLOT + j * SECOND, 1, "f"), 0);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 1 + 2 + 3 + 4);
-    assert_int_equal(count_between(w, BASE, BASE + 1), 1);
-    assert_int_equal(count_between(w, BASE + 4 * SECOND, BASE + SLOT), 1);
-    assert_int_equal(count_between(w, BASE + SLOT, BASE + 2 * SLOT), 2);
-    assert_int_equal(count_between(w, BASE + 2 * SLOT - 1, BASE + 2 * SLOT + 1), 2 + 3);
-    assert_int_equal(count_between(w, 0, BASE), 0);
-    assert_int_equal(count_between(w, BASE + 4 * SLOT, UINT64_MAX), 0);
-}
-
-static void test_old_slots_are_dropped_whole(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    for (int i = 0; i < 10; i++) {
-        assert_int_equal(add_at(w, BASE + i * SLOT, 1, "f"), 0);
-        assert_int_equal(count_between(w, 0, UINT64_MAX), i < 4 ? i + 1 : 4);
-    }
-    assert_int_equal(add_at(w, BASE + 12 * SLOT, 1, "f"), 0); /* a gap: slots 9 and 12 are left */
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 2);
-    assert_int_equal(add_at(w, BASE + 1000 * SLOT, 1, "f"), 0);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 1);
-}
-
-static void test_late_samples_go_to_the_oldest_slot(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    assert_int_equal(add_at(w, BASE + 10 * SLOT, 1, "f"), 0);
-    assert_int_equal(add_at(w, BASE + 8 * SLOT, 1, "g"), 0); /* out of order, but stored in its slot */
-    assert_int_equal(add_at(w, BASE, 1, "h"), 0);            /* late */
-    assert_int_equal(add_at(w, 0, 1, "h"), 0);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 4);
-    assert_int_equal(count_between(w, BASE + 8 * SLOT, BASE + 9 * SLOT), 1);
-    assert_int_equal(count_between(w, BASE + 7 * SLOT, BASE + 8 * SLOT), 2);
-}
-
-static void test_durations_are_monitored_time(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    _cleanup_(profile_freep) struct profile *all = NULL, *last = NULL, *slot = NULL;
-    assert_int_equal(add_at(w, BASE + 2 * SECOND, 1, "f"), 0);
-    assert_int_equal(add_at(w, BASE + 9 * SECOND, 1, "f"), 0);
-    /* From the first sample to now. */
-    assert_int_equal(windows_snapshot(w, 0, BASE + 12 * SECOND, NULL, &all), 0);
-    assert_int_equal(all->duration_ns, 10 * SECOND);
-    int64_t off = (int64_t)(all->start_unix_ns - clock_unix_from_monotonic(BASE + 2 * SECOND));
-    assert_true(off > -(int64_t)SECOND && off < (int64_t)SECOND);
-    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &last), 0);
-    assert_int_equal(last->duration_ns, 7 * SECOND);
-    /* A slot in the past is complete. */
-    assert_int_equal(windows_snapshot(w, BASE, BASE + SECOND, NULL, &slot), 0);
-    assert_int_equal(slot->duration_ns, 3 * SECOND);
-}
-
-static void test_trim_releases_the_older_half(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(8, 1 << 20);
-    _cleanup_(profile_freep) struct profile *left = NULL;
-    windows_trim(w); /* nothing to drop */
-    for (int i = 0; i < 6; i++)
-        assert_int_equal(add_at(w, BASE + i * SLOT, 1, "f"), 0);
+    for (size_t i = 0; i < array_size(types); i++)
+        assert_in_range(window_bytes(windows_find(w, types[i])), MAX_BYTES / 8, MAX_BYTES / 3 + DETAIL_MAX_BYTES);
+    const size_t before = windows_bytes(w);
     windows_trim(w);
-    assert_int_equal(windows_snapshot(w, 0, BASE + 6 * SLOT, NULL, &left), 0);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 3);
-    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are relative to what is left */
-    assert_int_equal(add_at(w, BASE, 1, "f"), 0);  /* late: goes to the oldest slot */
-    assert_int_equal(count_between(w, BASE + 3 * SLOT, BASE + 4 * SLOT), 2);
-    for (int i = 0; i < 5; i++)
-        windows_trim(w);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 1); /* the newest stays */
-    assert_int_equal(add_at(w, BASE + 6 * SLOT, 1, "f"), 0);
-    assert_int_equal(count_between(w, 0, UINT64_MAX), 2);
+    assert_true(windows_bytes(w) < before);
 }
 
-static void test_filters_apply_to_the_merge(void **state)
+/* The first type has all of the memory for positions until the second one comes. */
+static void test_positions_of_a_new_type_take_their_share(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
-    for (uint32_t pid = 1; pid <= 3; pid++)
-        for (uint32_t i = 0; i < pid; i++)
-            assert_int_equal(add_at(w, BASE + i * SLOT, pid, "f"), 0);
-    _cleanup_(profile_freep) struct profile *p = NULL;
-    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, &(struct profile_filter){.pid = 3}, &p), 0);
-    assert_int_equal(fixture_count(p), 3);
-    assert_int_equal(p->resource_count, 1);
-    assert_int_equal(p->entry_count, 1); /* equal entries of three slots are one */
+    enum { EACH = 300, DETAIL_MAX_BYTES = 8 * 500 };
+    _cleanup_(windows_freep) struct windows *w = new_windows(3, 1 << 20, DETAIL_MAX_BYTES);
+    const struct profile_filter cpu = {.type = &sample_type_cpu};
+    struct profile *p = NULL;
+    for (int i = 0; i < EACH; i++)
+        assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0); /* has no positions */
+    assert_int_equal(windows_region(w, BASE, BASE + CELL, BASE + SLOT, &cpu, &p), 0);
+    assert_int_equal(fixture_count(p), EACH);
+    profile_free(take_ptr(p));
+    assert_int_equal(add_at(w, &page_faults, BASE, "f"), 0);
+    assert_int_equal(windows_region(w, BASE, BASE + CELL, BASE + SLOT, &cpu, &p), -ENODATA);
+    assert_null(p);
 }
 
-static double metric_value(struct windows *w, const char *name, const char *result)
+/* A sample of an interval has no position: regions cover whole slots. */
+static void test_regions_of_intervals_cover_whole_slots(void **state)
 {
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(2, 1 << 20, 1 << 16);
+    static const struct {
+        const struct sample_type *type;
+        uint64_t count;
+    } cases[] = {{&page_faults, 1}, {&gpu, 2}};
+    for (size_t i = 0; i < array_size(cases); i++) {
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        const struct profile_filter filter = {.type = cases[i].type};
+        assert_int_equal(add_at(w, filter.type, BASE, "f"), 0);
+        assert_int_equal(add_at(w, filter.type, BASE + SECOND, "f"), 0);
+        assert_int_equal(windows_region(w, BASE, BASE + CELL, BASE + SLOT, &filter, &p), 0);
+        assert_int_equal(fixture_count(p), cases[i].count);
+    }
+}
+
+static void test_metrics_sum_over_types(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(2, 1 << 20, 0);
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &sample_type_cpu, BASE, "g"), 0);
+    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
     assert_int_equal(metric_set_new(&set), 0);
-    windows_metrics(&w, 1, set);
+    windows_metrics(w, set);
     assert_int_equal(metric_set_error(set), 0);
     for (size_t i = 0; i < metric_set_families(set); i++) {
-        struct metric_family family = metric_set_family(set, i);
-        for (size_t j = 0; j < family.point_count; j++)
-            if (strcmp(family.name, name) == 0 && (!result || strcmp(family.points[j].labels[0].value, result) == 0))
-                return family.points[j].value;
+        const struct metric_family family = metric_set_family(set, i);
+        const double value = family.points[0].value;
+        if (strcmp(family.name, "sonde_self_window_bytes") == 0)
+            assert_true(value == (double)windows_bytes(w));
+        if (strcmp(family.name, "sonde_self_window_slots") == 0)
+            assert_true(value == 2);
+        if (strcmp(family.name, "sonde_self_window_stacks") == 0)
+            assert_true(value == 3);
+        if (strcmp(family.name, "sonde_self_window_samples") == 0)
+            assert_true(value == 3); /* on time */
     }
-    fail_msg("no metric %s", name);
-    return 0;
 }
 
-static void test_memory_is_bounded_and_released(void **state)
-{
-    (void)state;
-    enum { MAX_BYTES = 1 << 20 };
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, MAX_BYTES);
-    uint64_t added = 0, dropped = 0;
-    for (int i = 0; i < 40000; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "function_%d", i);
-        int r = add_at(w, BASE + (i / 10000) * SLOT, 1, name);
-        assert_true(r == 0 || r == -ENOSPC);
-        r == 0 ? added++ : dropped++;
-    }
-    assert_true(dropped > 0);
-    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) <= MAX_BYTES);
-    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) > MAX_BYTES / 2);
-    assert_true(metric_value(w, "sonde_self_window_samples", "dropped") == (double)dropped);
-    _cleanup_(profile_freep) struct profile *p = NULL;
-    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
-    assert_int_equal(fixture_count(p), added); /* a snapshot of full slots is complete */
-    assert_int_equal(p->dropped, dropped);
-    assert_int_equal(add_at(w, BASE + 100 * SLOT, 1, "f"), 0);
-    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) < 16384);
-    assert_true(metric_value(w, "sonde_self_window_slots", NULL) == 1);
-}
-
-/* Adds functions first .. end that no other slot has; returns how many fit. */
-static int add_burst(struct windows *w, uint64_t slot, int first, int end)
-{
-    int added = 0;
-    for (int i = first; i < end; i++) {
-        char name[48];
-        snprintf(name, sizeof(name), "function_%d_of_%d", i, (int)slot);
-        added += add_at(w, BASE + slot * SLOT, 1, name) == 0;
-    }
-    return added;
-}
-
-/* Memory that other slots leave unused is available, and no slot can take all of it. */
-static void test_burst_uses_idle_memory(void **state)
-{
-    (void)state;
-    enum { SLOTS = 8, MAX_BYTES = 2 << 20, A_SHARE = 900, BURST = 2 * A_SHARE, FAR_TOO_MANY = 20000 };
-    _cleanup_(windows_freep) struct windows *w = new_windows(SLOTS, MAX_BYTES);
-    assert_in_range(add_burst(w, 0, 0, BURST), BURST, BURST);
-    for (uint64_t slot = 1; slot < 5; slot++)
-        assert_int_equal(add_burst(w, slot, 0, 100), 100);
-    int first = add_burst(w, 5, 0, FAR_TOO_MANY), second = add_burst(w, 6, 0, FAR_TOO_MANY),
-        late = add_burst(w, 5, FAR_TOO_MANY, FAR_TOO_MANY + 2000);
-    assert_in_range(first, A_SHARE, FAR_TOO_MANY - 1);
-    assert_in_range(second, A_SHARE / 2, first - 1);
-    assert_in_range(late, 0, A_SHARE / 2);
-    assert_int_equal(add_burst(w, 7, 0, A_SHARE / 2), A_SHARE / 2);
-    assert_true(windows_bytes(w) <= MAX_BYTES);
-    /* All of it is released with them. */
-    assert_int_equal(add_burst(w, 20, 0, BURST / 2), BURST / 2);
-    /* A late sample to a slot that is still empty does not end the present slot. */
-    assert_int_equal(add_burst(w, 19, 0, 1), 1);
-    assert_int_equal(add_at(w, BASE + 20 * SLOT, 2, "another"), 0);
-    assert_true(add_burst(w, 20, 0, FAR_TOO_MANY) >= BURST);
-    assert_true(windows_bytes(w) <= MAX_BYTES);
-}
-
-struct readers {
-    struct windows *w;
-    atomic_bool stop;
-    atomic_int snapshots;
+struct reader {
+    struct windows *windows;
+    atomic_bool ends;
 };
 
-static void *read_continuously(void *argument)
+static void *read_all(void *context)
 {
-    struct readers *readers = argument;
-    while (!atomic_load(&readers->stop)) {
+    struct reader *r = context;
+    while (!r->ends) {
         struct profile *p = NULL;
-        if (windows_snapshot(readers->w, 0, UINT64_MAX, NULL, &p) == 0)
-            atomic_fetch_add(&readers->snapshots, 1);
+        const struct profile_filter filter = {.type = &gpu};
+        const int e = windows_snapshot(r->windows, BASE, BASE + SLOT, &filter, &p);
+        assert_true(e == 0 || e == -EOPNOTSUPP);
         profile_free(p);
+        (void)windows_bytes(r->windows);
     }
     return NULL;
 }
 
-static void test_readers_run_concurrently_with_the_writer(void **state)
+static void test_readers_see_whole_windows(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 22);
-    struct readers readers = {.w = w};
-    pthread_t threads[2];
-    for (size_t i = 0; i < array_size(threads); i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, read_continuously, &readers), 0);
-    uint64_t added = 0;
-    for (int i = 0; i < 20000 || atomic_load(&readers.snapshots) < 20; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "f%d", i % 100);
-        added += add_at(w, BASE + (uint64_t)i * SECOND / 100, i % 3, name) == 0;
+    for (int i = 0; i < 20; i++) {
+        _cleanup_(windows_freep) struct windows *w = new_windows(3, 1 << 20, 1 << 16);
+        struct reader reader = {.windows = w};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, read_all, &reader), 0);
+        assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
+        assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+        assert_int_equal(add_at(w, &page_faults, BASE, "f"), 0);
+        reader.ends = true;
+        pthread_join(thread, NULL);
     }
-    atomic_store(&readers.stop, true);
-    for (size_t i = 0; i < array_size(threads); i++)
-        pthread_join(threads[i], NULL);
-    assert_true(metric_value(w, "sonde_self_window_samples", "on_time") == (double)added);
-}
-
-static void assert_observed(const struct profile *p, uint64_t duration_ns, uint64_t not_observed_ns)
-{
-    assert_int_equal(p->duration_ns, duration_ns);
-    assert_int_equal(p->not_observed_ns, not_observed_ns);
-}
-
-/* Distinguishes "no samples" from "not monitored". */
-static void test_unmonitored_time_is_distinct_from_no_samples(void **state)
-{
-    (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(24, 1 << 20);
-    windows_observe(w, true, BASE + SECOND);
-    windows_observe(w, true, BASE + 2 * SECOND); /* it was monitored already */
-    add_at(w, BASE + 4 * SECOND, 1, "f");
-    windows_observe(w, false, BASE + 11 * SECOND);
-    windows_observe(w, false, BASE + 12 * SECOND);
-    windows_observe(w, true, BASE + 31 * SECOND);
-    const struct {
-        uint64_t from, to, duration, not_observed; /* seconds */
-    } regions[] = {{0, 5, 4, 1}, {5, 15, 6, 4}, {15, 30, 0, 15}, {30, 40, 9, 1}, {0, 40, 19, 21}};
-    for (size_t i = 0; i < array_size(regions); i++) {
-        _cleanup_(profile_freep) struct profile *region = NULL;
-        assert_int_equal(
-            windows_region(w, BASE + regions[i].from * SECOND, BASE + regions[i].to * SECOND, NULL, &region), 0);
-        assert_observed(region, regions[i].duration * SECOND, regions[i].not_observed * SECOND);
-    }
-    _cleanup_(profile_freep) struct profile *span = NULL, *wall = NULL;
-    assert_int_equal(windows_snapshot(w, BASE - 60 * SECOND, BASE + 41 * SECOND, NULL, &span), 0);
-    assert_observed(span, 20 * SECOND,
-                    20 * SECOND); /* time before the beginning was not requested: what exists is returned */
-    assert_int_equal(windows_observed_ns(w, BASE + 41 * SECOND), 20 * SECOND);
-    assert_int_equal(profile_fold(span, &wall), 0);
-    assert_int_equal(wall->not_observed_ns, 20 * SECOND);
-
-    struct profile *none = NULL;
-    assert_int_equal(windows_region(w, BASE - SECOND, BASE + SECOND, NULL, &none), -ENODATA);
-    assert_null(none);
-    for (int i = 0; i < 100; i++) /* the oldest intervals are dropped, their sum is kept */
-        windows_observe(w, i % 2, BASE + (42 + (uint64_t)i) * SECOND);
-    assert_int_equal(windows_observed_ns(w, BASE + 141 * SECOND), 70 * SECOND);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_snapshot_has_its_interval),
-        cmocka_unit_test(test_no_samples_yet),
-        cmocka_unit_test(test_interpreters_keep_no_lines),
-        cmocka_unit_test(test_invalid_options_are_refused),
-        cmocka_unit_test(test_snapshot_covers_whole_slots),
-        cmocka_unit_test(test_old_slots_are_dropped_whole),
-        cmocka_unit_test(test_late_samples_go_to_the_oldest_slot),
-        cmocka_unit_test(test_durations_are_monitored_time),
-        cmocka_unit_test(test_unmonitored_time_is_distinct_from_no_samples),
-        cmocka_unit_test(test_trim_releases_the_older_half),
-        cmocka_unit_test(test_filters_apply_to_the_merge),
-        cmocka_unit_test(test_memory_is_bounded_and_released),
-        cmocka_unit_test(test_burst_uses_idle_memory),
-        cmocka_unit_test(test_readers_run_concurrently_with_the_writer),
+        cmocka_unit_test(test_first_sample_of_a_type_creates_its_window),
+        cmocka_unit_test(test_equal_types_share_a_window),
+        cmocka_unit_test(test_expected_type_is_empty_before_its_first_sample),
+        cmocka_unit_test(test_number_of_types_is_bounded),
+        cmocka_unit_test(test_types_share_the_memory),
+        cmocka_unit_test(test_positions_of_a_new_type_take_their_share),
+        cmocka_unit_test(test_regions_of_intervals_cover_whole_slots),
+        cmocka_unit_test(test_metrics_sum_over_types),
+        cmocka_unit_test(test_readers_see_whole_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void many(struct profile *p)
 {
     p->start_unix_ns = 1785585600000000000u;
     p->duration_ns = 60000000000u;
-    p->period_ns = 10000000u;
+    p->period = 10000000u;
     for (uint32_t i = 0; i < 6000; i++) {
         char names[3][32];
         struct frame frames[3];
@@ -88,7 +88,7 @@ static void hot(struct profile *p)
     const struct frame frame = fixture_native("loop");
     p->start_unix_ns = 1785585600000000000u;
     p->duration_ns = 60000000000u;
-    p->period_ns = 1000000u;
+    p->period = 1000000u;
     for (uint32_t i = 0; i < 30000; i++)
         fixture_add_moment(p, &resource, 7, 1000000, &frame, 1, 3 * i);
 }

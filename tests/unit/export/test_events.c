@@ -15,8 +15,8 @@ static struct profile *faults(void)
     struct profile *p;
 
     assert_int_equal(profile_new(0, &p), 0);
-    assert_int_equal(profile_set_event(p, "page-faults", "count"), 0);
-    p->period_ns = 10;
+    assert_int_equal(fixture_set_event(p, "page-faults", "count"), 0);
+    p->period = 10;
     p->start_unix_ns = 1785585600000000000u;
     assert_int_equal(fixture_add(p, &resource, 17, "t", 10, frames, 2), 0);
     assert_int_equal(fixture_add(p, &resource, 17, "t", 10, frames, 2), 0);
@@ -50,7 +50,7 @@ static void test_json_names_event_and_unit(void **state)
     assert_holds(&out, "\"type\":\"page-faults\",\"unit\":\"count\",");
     assert_holds(&out, "\"period\":10,\"samples\":3,\"weight\":30,");
     assert_holds(&out, "\"unit\":\"none\",\"startValue\":0,\"endValue\":30");
-    assert_int_equal(profile_set_event(p, "mmap", "bytes"), 0);
+    assert_int_equal(fixture_set_event(p, "mmap", "bytes"), 0);
     out.size = 0;
     assert_int_equal(exporter_speedscope.write(p, &out), 0);
     assert_holds(&out, "\"unit\":\"bytes\",\"startValue\":0,\"endValue\":30");
@@ -64,14 +64,14 @@ static void test_copied_profile_keeps_its_event(void **state)
     (void)state;
     assert_int_equal(profile_fold(p, &folded), 0);
     assert_int_equal(profile_new(0, &merged), 0);
-    assert_string_equal(profile_type(merged), "cpu");
-    assert_string_equal(profile_unit(merged), "nanoseconds");
+    assert_string_equal(merged->type->name, "cpu");
+    assert_string_equal(merged->type->unit, "nanoseconds");
     assert_int_equal(profile_merge(merged, folded, NULL), 0);
-    assert_string_equal(profile_type(merged), "page-faults");
-    assert_string_equal(profile_unit(merged), "count");
-    assert_string_equal(profile_counts(merged), "samples");
+    assert_string_equal(merged->type->name, "page-faults");
+    assert_string_equal(merged->type->unit, "count");
+    assert_string_equal(merged->type->counts, "samples");
     assert_int_equal(fixture_weight(merged), 30);
-    assert_int_equal(merged->period_ns, 10);
+    assert_int_equal(merged->period, 10);
 }
 
 int main(void)

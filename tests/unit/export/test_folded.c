@@ -37,7 +37,7 @@ static void test_counts_follow_weight(void **state)
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(profile_new(0, &p), 0);
-    p->period_ns = 1000000000 / 99;
+    p->period = 1000000000 / 99;
     struct resource often = fixture_resource(1, "often"), seldom = fixture_resource(2, "seldom");
     struct frame main_frame = fixture_native("main");
     for (int i = 0; i < 99; i++)
@@ -160,9 +160,9 @@ static void test_waits_are_in_microseconds(void **state)
     fixture_add(p, &a, 1, "t", 1500, frames, 2);
     fixture_add(p, &a, 2, "t", 2500, frames, 2);
     expect_folded(p, "a;f;[lock: futex] 2\n");
-    p->time = PROFILE_OFF_CPU_TIME;
+    p->type = &sample_type_off_cpu;
     expect_folded(p, "a;f;[lock: futex] 4\n");
-    p->time = PROFILE_WALL_TIME;
+    p->type = &sample_type_wall;
     expect_folded(p, "a;f;[lock: futex] 4\n");
 }
 

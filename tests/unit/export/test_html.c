@@ -59,7 +59,7 @@ static void test_names_cannot_end_the_script_element(void **state)
                                 .mapping = "<!--<script>",
                                 .build_id = ""};
     const struct sample sample = {
-        .weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
+        .value = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_buf_ struct buf html = {0};
     (void)state;
@@ -77,13 +77,13 @@ static void test_title_names_the_profile_type(void **state)
 {
     static const struct {
         const char *event, *other_command, *title;
-        enum profile_time time;
+        const struct sample_type *type;
         uint32_t other_pid;
         uint64_t duration_ns;
     } cases[] = {
-        {NULL, "a&b<c", "Sonde: off-CPU time of a&amp;b&lt;c (pid 7), 2.50 s", PROFILE_OFF_CPU_TIME, 7, 2500000000},
-        {NULL, "a&b<c", "Sonde: wall-clock time of a&amp;b&lt;c", PROFILE_WALL_TIME, 8, 0},
-        {"page-faults", "d", "Sonde: page-faults of several processes", PROFILE_EVENTS, 8, 0},
+        {NULL, "a&b<c", "Sonde: off-CPU time of a&amp;b&lt;c (pid 7), 2.50 s", &sample_type_off_cpu, 7, 2500000000},
+        {NULL, "a&b<c", "Sonde: wall-clock time of a&amp;b&lt;c", &sample_type_wall, 8, 0},
+        {"page-faults", "d", "Sonde: page-faults of several processes", NULL, 8, 0},
     };
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -95,13 +95,14 @@ static void test_title_names_the_profile_type(void **state)
             struct resource resource =
                 fixture_resource(j ? cases[i].other_pid : 7, j ? cases[i].other_command : "a&b<c");
             const struct sample s = {
-                .weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
+                .value = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
             assert_true(profile_add(p, &s) >= 0);
         }
-        p->time = cases[i].time;
         p->duration_ns = cases[i].duration_ns;
         if (cases[i].event)
-            assert_int_equal(profile_set_event(p, cases[i].event, "count"), 0);
+            assert_int_equal(fixture_set_event(p, cases[i].event, "count"), 0);
+        else
+            p->type = cases[i].type;
         assert_int_equal(exporter_html.write(p, &html), 0);
         assert_titled(html.data, cases[i].title);
     }

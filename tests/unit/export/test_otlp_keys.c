@@ -79,7 +79,7 @@ static void fill_python(struct profile *p)
     struct frame stack[] = {fixture_native("_PyEval_EvalFrameDefault"), fixture_frame(FRAME_INTERPRETED, "load", "", 0),
                             fixture_native("PyObject_Call"), fixture_frame(FRAME_INTERPRETED, "main", "", 0),
                             fixture_native("main")};
-    struct sample s = {.weight_ns = 1,
+    struct sample s = {.value = 1,
                        .resource = &resource,
                        .tid = 7,
                        .thread_name = "python3",
@@ -108,7 +108,7 @@ static void test_python_stacks_over_equal_native_frames_differ(void **state)
 static void fill_labels(struct profile *p)
 {
     const struct frame stack[] = {fixture_native("work"), fixture_native("main")};
-    const struct sample base = {.weight_ns = 1, .tid = 7, .thread_name = "a", .frames = stack, .frame_count = 2};
+    const struct sample base = {.value = 1, .tid = 7, .thread_name = "a", .frames = stack, .frame_count = 2};
     struct resource resources[16];
     size_t count = 0;
     for (; count < array_size(resources); count++)
@@ -177,7 +177,7 @@ static void fill_many(struct profile *p)
             stack[k] = fixture_native(names[k]);
             stack[k].address = i % 13;
         }
-        struct sample s = {.weight_ns = i,
+        struct sample s = {.value = i,
                            .resource = &resource,
                            .tid = i % 3,
                            .thread_name = "t",

@@ -16,14 +16,14 @@
 #include "protobuf_fields.h"
 
 struct seen {
-    uint64_t packets, samples, profiles, largest;   /* as reported to the sink */
-    uint64_t entries, weight_ns, timestamps, links; /* as written */
-    uint64_t rows[8];                               /* of the current packet */
-    uint64_t start_ns, end_ns, earliest_ns;         /* of the current profile; of all */
-    uint64_t step_ns, begun_ns, times_ns;           /* as requested; the profile's beginning; the sum of all */
-    uint64_t in_packet;                             /* profiles, so far */
-    uint8_t id[12];                                 /* common prefix of ids in the packet */
-    uint64_t mapping, address;                      /* of the previous location */
+    uint64_t packets, samples, profiles, largest; /* as reported to the sink */
+    uint64_t entries, value, timestamps, links;   /* as written */
+    uint64_t rows[8];                             /* of the current packet */
+    uint64_t start_ns, end_ns, earliest_ns;       /* of the current profile; of all */
+    uint64_t step_ns, begun_ns, times_ns;         /* as requested; the profile's beginning; the sum of all */
+    uint64_t in_packet;                           /* profiles, so far */
+    uint8_t id[12];                               /* common prefix of ids in the packet */
+    uint64_t mapping, address;                    /* of the previous location */
 };
 
 static void read_packed(struct cursor c, uint64_t count)
@@ -45,7 +45,7 @@ static void read_sample(struct cursor c, struct seen *seen)
             seen->links++;
         }
         for (; f.number == 4 && cursor_left(&f.inside); values++)
-            seen->weight_ns += cursor_uleb128(&f.inside);
+            seen->value += cursor_uleb128(&f.inside);
         for (; f.number == 5 && cursor_left(&f.inside); timestamps++) {
             const uint64_t time_ns = cursor_u64(&f.inside);
             assert_in_range(time_ns, seen->start_ns, seen->end_ns - 1);
@@ -189,7 +189,7 @@ static void test_typical_profile_reads_back(void **state)
     assert_int_equal(seen.packets, 1);
     assert_int_equal(seen.profiles, p->resource_count);
     assert_int_equal(seen.entries, p->entry_count);
-    assert_int_equal(seen.weight_ns, fixture_weight(p));
+    assert_int_equal(seen.value, fixture_weight(p));
     assert_int_equal(seen.timestamps, 0);
     assert_int_equal(seen.start_ns, p->start_unix_ns);
     assert_int_equal(seen.end_ns, p->start_unix_ns + p->duration_ns);
@@ -212,7 +212,7 @@ static void test_hostile_names_are_valid_utf8(void **state)
     assert_int_equal(profile_new(0, &p), 0);
     fixture_hostile(p);
     const struct seen seen = write_all(p, 1 << 20, 0);
-    assert_int_equal(seen.weight_ns, fixture_weight(p));
+    assert_int_equal(seen.value, fixture_weight(p));
     /* One of its names alone exceeds that. */
     assert_int_equal(write_all(p, 1 << 14, 1).entries, p->entry_count - 1);
 }
@@ -275,7 +275,7 @@ static void test_split_packets_are_complete(void **state)
         packets = seen.packets;
         assert_true(seen.profiles >= 5 && seen.profiles < 5 + packets);
         assert_int_equal(seen.entries, p->entry_count);
-        assert_int_equal(seen.weight_ns, fixture_weight(p));
+        assert_int_equal(seen.value, fixture_weight(p));
         assert_int_equal(seen.timestamps, SAMPLES);
     }
     assert_true(packets > 100);
@@ -298,7 +298,7 @@ static void test_entry_split_over_packets(void **state)
     const size_t sizes[] = {512 << 10, 64 << 10, 1 << 10};
     for (size_t i = 0; i < array_size(sizes); i++) {
         const struct seen seen = write_all(p, sizes[i], 0);
-        assert_int_equal(seen.weight_ns, fixture_weight(p));
+        assert_int_equal(seen.value, fixture_weight(p));
         assert_int_equal(seen.timestamps, SAMPLES + HOT);
         assert_true(seen.entries > p->entry_count && seen.entries - others <= seen.packets);
     }

@@ -26,7 +26,7 @@ static uint64_t number_of(struct cursor c, uint32_t field)
 }
 
 struct decoded {
-    uint64_t counts, weight_ns, samples, frames, labels;
+    uint64_t counts, value, samples, frames, labels;
     uint64_t locations[ROWS_MAX], functions[ROWS_MAX]; /* number of rows with this id */
     uint64_t mappings[64];
     uint64_t location_count, function_count, mapping_count, text_count;
@@ -44,7 +44,7 @@ static void decode_sample(struct cursor c, struct decoded *d)
                 assert_in_range(cursor_uleb128(&f.inside), 1, d->location_count);
         if (f.number == 2) {
             d->counts += cursor_uleb128(&f.inside);
-            d->weight_ns += cursor_uleb128(&f.inside);
+            d->value += cursor_uleb128(&f.inside);
             assert_int_equal(cursor_left(&f.inside), 0);
         }
         if (f.number == 3) {
@@ -141,7 +141,7 @@ static void expect_sums(const struct profile *p)
     static struct decoded d;
     write_and_decode(p, &d);
     assert_int_equal(d.counts, fixture_count(p));
-    assert_int_equal(d.weight_ns, fixture_weight(p));
+    assert_int_equal(d.value, fixture_weight(p));
     assert_int_equal(d.samples, p->entry_count);
     assert_int_equal(d.location_count, p->frame_count);
     assert_true(d.has_default);

@@ -100,7 +100,7 @@ static void test_every_encoding_is_read(void **state)
         assert_string_equal(about.unit, "nanoseconds");
         assert_true(about.samples == 3 && about.without == 1);
         assert_int_equal(p->entry_count, 2);
-        assert_true(p->entries[0].weight_ns == 50 && p->entries[0].count == 2 && p->entries[1].weight_ns == 25);
+        assert_true(p->entries[0].value == 50 && p->entries[0].count == 2 && p->entries[1].value == 25);
         assert_int_equal(p->stacks[p->entries[0].stack].count, 3);
         assert_string_equal(function_of(p, p->entries[0].stack, 0), "inner");
         assert_string_equal(function_of(p, p->entries[0].stack, 1), "outer");
@@ -146,10 +146,10 @@ static void test_sample_type_is_selected(void **state)
     put_tables(&b, 0);
     put_sample(&b, (uint8_t[]){3}, 1, 4, 25, true);
     assert_int_equal(pprof_read(b.data, b.size, NULL, &p, &about), 0); /* the last type */
-    assert_true(p->entries[0].weight_ns == 25 && p->entries[0].count == 4);
+    assert_true(p->entries[0].value == 25 && p->entries[0].count == 4);
     profile_free(p);
     assert_int_equal(pprof_read(b.data, b.size, "samples", &p, &about), 0);
-    assert_true(p->entries[0].weight_ns == 4 && p->entries[0].count == 4);
+    assert_true(p->entries[0].value == 4 && p->entries[0].count == 4);
     profile_free(p);
     assert_int_equal(pprof_read(b.data, b.size, "heap", &p, &about), -ENOENT);
     assert_string_equal(about.why, "it has values of the types samples, cpu");
@@ -222,11 +222,8 @@ static void test_own_export_round_trips(void **state)
         };
         struct resource resource = resource_unknown;
         resource.command = i % 2 ? "odd" : "even";
-        const struct sample s = {.weight_ns = 1000 + i,
-                                 .resource = &resource,
-                                 .thread_name = "",
-                                 .frames = frames,
-                                 .frame_count = 1 + i % 3};
+        const struct sample s = {
+            .value = 1000 + i, .resource = &resource, .thread_name = "", .frames = frames, .frame_count = 1 + i % 3};
         assert_int_equal(profile_add(p, &s), 0);
     }
     p->not_observed_ns = 12345 * UINT64_C(1000000);
@@ -252,10 +249,10 @@ static struct profile *event_round_trip(const char *event, const char *unit, uin
     struct profile *back = NULL;
     assert_int_equal(profile_new(0, &p), 0);
     if (event)
-        assert_int_equal(profile_set_event(p, event, unit), 0);
+        assert_int_equal(fixture_set_event(p, event, unit), 0);
     else
-        p->time = PROFILE_OFF_CPU_TIME;
-    p->period_ns = period;
+        p->type = &sample_type_off_cpu;
+    p->period = period;
     assert_int_equal(fixture_add(p, &resource, 17, "t", 8192, &frame, 1), 0);
     assert_int_equal(fixture_add(p, &resource, 17, "t", 4096, &frame, 1), 0);
     assert_int_equal(exporter_pprof.write(p, &packed), 0);

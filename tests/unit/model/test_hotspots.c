@@ -15,7 +15,7 @@
 
 struct added {
     uint32_t window, pid;
-    uint64_t weight_ns;
+    uint64_t value;
     const char *frames[4]; /* leaf first */
 };
 
@@ -37,7 +37,7 @@ static struct hotspots *hotspots_of(const struct hotspots_options *options, cons
                 depth++;
             }
             if (added[j].window == i)
-                assert_int_equal(fixture_add(p, &resource, 1, "t", added[j].weight_ns, frames, depth), 0);
+                assert_int_equal(fixture_add(p, &resource, 1, "t", added[j].value, frames, depth), 0);
         }
         h->windows[i] =
             (struct hotspots_window){.start_ns = i * SECOND, .end_ns = (i + 1) * SECOND, .duration_ns = SECOND};
@@ -87,10 +87,10 @@ static void test_top_rows_and_others_sum_to_the_total(void **state)
     const uint64_t others[WINDOWS] = {14, 0, 0, 5};
     for (uint32_t i = 0; i < WINDOWS; i++) {
         for (uint32_t row = 0; row < 3; row++)
-            assert_int_equal(h->rows[row].weights_ns[i], expected[row][i]);
-        assert_int_equal(h->windows[i].others_ns, others[i]);
+            assert_int_equal(h->rows[row].values[i], expected[row][i]);
+        assert_int_equal(h->windows[i].others, others[i]);
     }
-    assert_int_equal(h->rows[1].weight_ns, 1100);
+    assert_int_equal(h->rows[1].value, 1100);
 }
 
 static void test_ties_are_ordered_by_name(void **state)
@@ -101,7 +101,7 @@ static void test_ties_are_ordered_by_name(void **state)
         _cleanup_(hotspots_freep) struct hotspots *h =
             finished(&(struct hotspots_options){.by_change = by_change, .max = 3}, NULL, equal, array_size(equal));
         expect_names(h, "a b c");
-        assert_int_equal(h->windows[0].others_ns, 9);
+        assert_int_equal(h->windows[0].others, 9);
     }
 }
 
@@ -127,11 +127,11 @@ static void test_total_weights_count_recursion_once(void **state)
     expect_names(h, "main steady late deep");
     const uint64_t all[WINDOWS] = {514, 542, 900, 1200};
     for (uint32_t i = 0; i < WINDOWS; i++) {
-        assert_int_equal(h->rows[0].weights_ns[i], all[i]); /* a recursive function is counted once */
-        assert_int_equal(h->windows[i].weight_ns, all[i] + (i == 3 ? 5 : 0));
-        assert_int_equal(h->windows[i].others_ns, 0);
+        assert_int_equal(h->rows[0].values[i], all[i]); /* a recursive function is counted once */
+        assert_int_equal(h->windows[i].value, all[i] + (i == 3 ? 5 : 0));
+        assert_int_equal(h->windows[i].others, 0);
     }
-    assert_int_equal(h->rows[3].weight_ns, 42);
+    assert_int_equal(h->rows[3].value, 42);
 }
 
 static void test_filter_by_process(void **state)
@@ -140,8 +140,8 @@ static void test_filter_by_process(void **state)
     _cleanup_(hotspots_freep) struct hotspots *h =
         finished(&(struct hotspots_options){.max = 9}, &(struct profile_filter){.pid = 2}, some, array_size(some));
     expect_names(h, "late");
-    assert_int_equal(h->windows[0].weight_ns + h->windows[1].weight_ns, 0);
-    assert_int_equal(h->windows[3].weight_ns, 700);
+    assert_int_equal(h->windows[0].value + h->windows[1].value, 0);
+    assert_int_equal(h->windows[3].value, 700);
 }
 
 /* Equal names of different functions, and different frames of one function. */
@@ -162,7 +162,7 @@ static void test_functions_differ_by_file_and_kind(void **state)
     assert_int_equal(hotspots_finish(h), 0);
     expect_names(h, "f f f x.so+0x10");
     assert_string_equal(h->rows[0].mapping, "/b");
-    assert_int_equal(h->rows[0].weight_ns, 8);
+    assert_int_equal(h->rows[0].value, 8);
     assert_int_equal(h->rows[1].kind, FRAME_NATIVE);
     assert_int_equal(h->rows[2].kind, FRAME_KERNEL);
 }

@@ -47,7 +47,7 @@ static void test_equal_samples_are_one_entry(void **state)
     assert_int_equal(p->stack_count, 1);
     assert_int_equal(p->frame_count, 2);
     assert_int_equal(p->entries[0].count, 5);
-    assert_int_equal(p->entries[0].weight_ns, 35);
+    assert_int_equal(p->entries[0].value, 35);
     const struct profile_stack *stack = &p->stacks[p->entries[0].stack];
     assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function), "work"); /* leaf first */
 }
@@ -172,7 +172,7 @@ static uint32_t random_next(uint64_t *seed)
 struct naive {
     uint32_t pid, tid, depth;
     uint32_t functions[DEPTH_MAX];
-    uint64_t count, weight_ns;
+    uint64_t count, value;
 };
 
 static void make_sample(uint64_t *seed, struct naive *sample)
@@ -181,7 +181,7 @@ static void make_sample(uint64_t *seed, struct naive *sample)
                              .tid = random_next(seed) % 3,
                              .depth = 1 + random_next(seed) % (DEPTH_MAX - 1),
                              .count = 1,
-                             .weight_ns = random_next(seed) % 1000};
+                             .value = random_next(seed) % 1000};
     for (uint32_t i = 0; i < sample->depth; i++)
         sample->functions[i] = random_next(seed) % 4;
 }
@@ -194,7 +194,7 @@ static void add_naive(struct profile *p, const struct naive *sample)
     struct resource resource = fixture_resource(sample->pid, "c");
     for (uint32_t i = 0; i < sample->depth; i++)
         frames[i] = fixture_native(function_names[sample->functions[i]]);
-    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth), 0);
+    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->value, frames, sample->depth), 0);
 }
 
 static uint32_t function_number(const struct profile *p, uint32_t frame)
@@ -221,7 +221,7 @@ static void expect_naive(const struct profile *p, const struct naive *rows, size
             at++;
         assert_true(at < row_count);
         assert_int_equal(entry->count, rows[at].count);
-        assert_int_equal(entry->weight_ns, rows[at].weight_ns);
+        assert_int_equal(entry->value, rows[at].value);
     }
 }
 
@@ -231,7 +231,7 @@ static void test_random_samples_against_a_naive_reference(void **state)
     enum { SAMPLES = 100000, ROWS = 30000 };
     struct naive *rows = calloc(ROWS, sizeof(*rows));
     size_t row_count = 0;
-    uint64_t seed = 42, weight_ns = 0;
+    uint64_t seed = 42, value = 0;
     _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0), *odd = new_profile(0);
     for (int i = 0; i < SAMPLES; i++) {
         struct naive sample;
@@ -243,7 +243,7 @@ static void test_random_samples_against_a_naive_reference(void **state)
             sample.functions[j] = 0;
         add_naive(whole, &sample);
         add_naive(i % 2 ? odd : even, &sample);
-        weight_ns += sample.weight_ns;
+        value += sample.value;
         size_t at = 0;
         while (at < row_count && memcmp(&rows[at], &sample, offsetof(struct naive, count)) != 0)
             at++;
@@ -252,12 +252,12 @@ static void test_random_samples_against_a_naive_reference(void **state)
             rows[row_count++] = sample;
         } else {
             rows[at].count++;
-            rows[at].weight_ns += sample.weight_ns;
+            rows[at].value += sample.value;
         }
     }
     expect_naive(whole, rows, row_count);
     assert_int_equal(fixture_count(whole), SAMPLES);
-    assert_int_equal(fixture_weight(whole), weight_ns);
+    assert_int_equal(fixture_weight(whole), value);
 
     /* Two merged halves equal the whole. */
     _cleanup_(profile_freep) struct profile *merged = new_profile(0);
@@ -317,7 +317,7 @@ static void test_merging_joins_times(void **state)
                                             *none = new_profile(0);
     a->start_unix_ns = 1000;
     a->duration_ns = 100;
-    a->period_ns = 7;
+    a->period = 7;
     a->dropped = 2;
     b->start_unix_ns = 900;
     b->duration_ns = 50;
@@ -327,7 +327,7 @@ static void test_merging_joins_times(void **state)
     assert_int_equal(profile_merge(to, b, NULL), 0);
     assert_int_equal(to->start_unix_ns, 900);
     assert_int_equal(to->duration_ns, 200);
-    assert_int_equal(to->period_ns, 7);
+    assert_int_equal(to->period, 7);
     assert_int_equal(to->dropped, 5);
 }
 
@@ -440,7 +440,7 @@ static void test_folding_joins_equal_functions(void **state)
     assert_int_equal(folded->entry_count, p->entry_count - 1); /* the same function at two addresses */
     assert_int_equal(folded->start_unix_ns, p->start_unix_ns);
     assert_int_equal(folded->duration_ns, p->duration_ns);
-    assert_int_equal(folded->period_ns, p->period_ns);
+    assert_int_equal(folded->period, p->period);
     assert_int_equal(folded->dropped, 4);
     bool unnamed = false, truncated = false;
     for (uint32_t i = 0; i < folded->frame_count; i++) {
@@ -489,7 +489,7 @@ static void test_samples_differ_by_link(void **state)
     const struct frame frames[] = {fixture_native("work")};
     const struct trace_link links[] = {{0}, {1, 2, 3}, {1, 2, 4}, {0, 2, 3}, {1, 2, 3}, {0, 0, 9}};
     for (size_t i = 0; i < array_size(links); i++) {
-        const struct sample s = {.weight_ns = 1,
+        const struct sample s = {.value = 1,
                                  .resource = &resource,
                                  .thread_name = "t",
                                  .frames = frames,
@@ -526,7 +526,7 @@ static void test_links_are_bounded_separately(void **state)
     _cleanup_(profile_freep) struct profile *p = new_profile(max_bytes), *to = new_profile(max_bytes);
     struct resource resource = fixture_resource(1, "a");
     const struct frame frames[] = {fixture_native("work")}, others[] = {fixture_native("other")};
-    struct sample s = {.weight_ns = 1, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 1};
+    struct sample s = {.value = 1, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 1};
     size_t unlinked = 0, linked = 0;
     const size_t empty_bytes = profile_bytes(p);
     for (size_t i = 0; i < samples; i++) {

@@ -22,7 +22,7 @@ static void add_sample(struct profile *p, const char *command, uint64_t address,
         frames[i] = fixture_native(functions[i]);
         frames[i].address += address;
     }
-    const struct sample s = {.weight_ns = weight,
+    const struct sample s = {.value = weight,
                              .resource = &resource,
                              .thread_name = "",
                              .frames = frames,
@@ -241,17 +241,17 @@ static void test_unmonitored_time_is_not_compared(void **state)
     assert_int_equal(profile_new(0, &p), 0);
     ADD(p, "a", 0, 10, 1, "f");
     p->duration_ns = 7;
-    p->time = PROFILE_OFF_CPU_TIME;
+    p->type = &sample_type_off_cpu;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(profile_diff_new(p, p, &wall), 0);
         assert_null(profile_diff_why_not(wall));
         profile_diff_free(take_ptr(wall));
-        p->time = PROFILE_WALL_TIME;
+        p->type = &sample_type_wall;
     }
     p->not_observed_ns = 5;
     assert_int_equal(profile_diff_new(p, p, &wall), 0);
     assert_non_null(strstr(profile_diff_why_not(wall), "off-CPU time was not monitored"));
-    p->time = PROFILE_OFF_CPU_TIME;
+    p->type = &sample_type_off_cpu;
     assert_int_equal(profile_diff_new(p, p, &waits), 0);
     assert_null(profile_diff_why_not(waits));
     assert_int_equal(waits->not_observed_ns[DIFF_AFTER], 5);

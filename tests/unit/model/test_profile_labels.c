@@ -27,7 +27,7 @@ static void test_samples_differ_by_labels(void **state)
         size_t first, count;
     } sets[] = {{0, 0}, {0, 1}, {0, 2}, {1, 1}, {2, 1}, {0, 2}, {0, 0}};
     for (size_t i = 0; i < array_size(sets); i++) {
-        const struct sample s = {.weight_ns = 1,
+        const struct sample s = {.value = 1,
                                  .resource = &resource,
                                  .thread_name = "t",
                                  .frames = frames,
@@ -74,7 +74,7 @@ static void test_labels_are_bounded_separately(void **state)
         char value[32];
         snprintf(value, sizeof(value), "request %zu", i);
         const struct sample_label label = {"request", value};
-        const struct sample s = {.weight_ns = 1,
+        const struct sample s = {.value = 1,
                                  .resource = &resource,
                                  .thread_name = "t",
                                  .frames = frames,

@@ -17,7 +17,7 @@ static struct profile *make_profile(void)
     assert_int_equal(profile_new(0, &p), 0);
     p->start_unix_ns = 5;
     p->duration_ns = 6;
-    p->period_ns = 7;
+    p->period = 7;
     assert_int_equal(fixture_add(p, &resource, 7, "thread", 100, frames, 3), 0);
     assert_int_equal(fixture_add(p, &resource, 8, "thread", 200, frames, 2), 0);
     assert_int_equal(fixture_add(p, &resource, 8, "thread", 300, frames + 1, 1), 0);
@@ -41,7 +41,7 @@ static void test_inlined_functions_are_frames(void **state)
     assert_int_equal(fixture_weight(with), 600);
     assert_int_equal(with->start_unix_ns, 5);
     assert_int_equal(with->duration_ns, 6);
-    assert_int_equal(with->period_ns, 7);
+    assert_int_equal(with->period, 7);
     const struct profile_stack *stack = &with->stacks[with->entries[0].stack];
     static const char *const functions[] = {"inner", "middle", "leaf", "outer", "kernel"};
     static const bool inlined[] = {true, true, false, false, false};

@@ -112,16 +112,16 @@ static void test_time_ranges(void **state)
 {
     static const struct {
         const char *name;
-        enum profile_time time;
-    } times[] = {{"cpu", PROFILE_CPU_TIME}, {"off_cpu", PROFILE_OFF_CPU_TIME}, {"wall", PROFILE_WALL_TIME}};
+        const struct sample_type *type;
+    } times[] = {{"cpu", &sample_type_cpu}, {"off_cpu", &sample_type_off_cpu}, {"wall", &sample_type_wall}};
     char why[256];
     (void)state;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         struct query q;
         query_init(&q, ALL);
-        assert_int_equal(q.time, PROFILE_CPU_TIME);
+        assert_ptr_equal(q.type, &sample_type_cpu);
         assert_int_equal(set(&q, "time", times[i].name, why), 0);
-        assert_int_equal(q.time, times[i].time);
+        assert_ptr_equal(q.type, times[i].type);
     }
     expect_refused("time", "", "off_cpu or wall");
     expect_refused("time", "waits", "off_cpu or wall");

@@ -102,7 +102,7 @@ static void test_complete_stack(void **state)
     assert_int_equal(s.frames[2].kind, FRAME_NATIVE);
     assert_int_equal(s.tid, PROGRAM + 7);
     assert_int_equal(s.cpu, 1);
-    assert_int_equal(s.weight_ns, 52631578);
+    assert_int_equal(s.value, 52631578);
     assert_string_equal(s.thread_name, "thread");
     assert_string_equal(s.resource->command, "program");
     assert_string_equal(s.resource->executable_path, "/bin/program");

@@ -1,0 +1,48 @@
+/* The state of the agent, shared by agent.c (lifecycle, sink, budget) and agent_queries.c (what the page asks). */
+#pragma once
+
+#include "agent/agent.h"
+#include "agent/budget.h"
+#include "agent/pipeline.h"
+#include "agent/sampling_pods.h"
+#include "sources/sampling/sampling_rules.h"
+
+#include <pthread.h>
+
+/* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
+struct agent_stats {
+    struct metric_set *metrics;
+    struct losses losses;
+    uint64_t samples, waits, helper_cpu_ns;
+    struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: threads that match no rule */
+};
+
+struct agent {
+    struct config config;
+    struct sampling_rules rules;
+    struct sampling_pods sampling_pods;
+    struct pipeline *pipeline;
+    struct loop *loop;
+    int ready_fd; /* of agent_run */
+    struct windows *windows;
+    struct wait_seconds *wait_seconds;
+    struct requests *requests;
+    struct events *events;
+    struct profile_export *profile_export; /* NULL: no receiver is configured */
+    struct attach_report report;
+    int lock_fd;
+    uint64_t start_ns;
+    uint64_t ticks, flush_ticks, memory_bytes;
+    uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
+    uint64_t cache_cuts, history_cuts; /* under `lock` */
+
+    pthread_mutex_t lock; /* protects what the page's threads read: */
+    struct budget budget;
+    struct agent_stats stats;
+};
+
+/* Whether the configuration asks for samples of any type. */
+static inline bool agent_records_samples(const struct config *config)
+{
+    return config_bool(config, "profile.enabled") || config_bool(config, "off_cpu.enabled");
+}

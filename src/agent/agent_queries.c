@@ -1,0 +1,251 @@
+/* What the page and /metrics ask of the agent, from any thread: see agent.h. */
+#include "agent/agent_private.h"
+
+#include "agent/profile_export.h"
+#include "aggregate/events.h"
+#include "aggregate/requests.h"
+#include "aggregate/wait_seconds.h"
+#include "aggregate/windows.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "export/event_json.h"
+
+#include <errno.h>
+#include <sys/utsname.h>
+
+int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
+{
+    struct agent *a = agent;
+    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
+}
+
+int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                 struct profile **ret)
+{
+    struct agent *a = agent;
+    return windows_region(a->windows, from_ns, to_ns, clock_monotonic_ns(), filter, ret);
+}
+
+int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                  struct heatmap **ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns();
+    struct window *window = windows_find(a->windows, filter->type);
+    if (from_ns > now_ns || !window)
+        return window ? -ERANGE : -EOPNOTSUPP;
+    int r = window_heatmap(window, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
+    if (r == 0)
+        (*ret)->now_ns = now_ns;
+    return r;
+}
+
+int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                   const struct hotspots_options *hotspots, struct hotspots **ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns();
+    struct window *window = windows_find(a->windows, filter->type);
+    if (from_ns > now_ns || !window)
+        return window ? -ERANGE : -EOPNOTSUPP;
+    int r = window_hotspots(window, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, hotspots, ret);
+    if (r == 0)
+        (*ret)->now_ns = now_ns;
+    return r;
+}
+
+int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+{
+    struct agent *a = agent;
+    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    return requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, ret, ret_count);
+}
+
+static struct budget copy_budget(struct agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    struct budget copy = a->budget;
+    pthread_mutex_unlock(&a->lock);
+    return copy;
+}
+
+/* The number of rules, plus one for threads that match no rule. */
+static size_t sampling_rule_count(const struct agent *a)
+{
+    return a->rules.count && agent_records_samples(&a->config) ? a->rules.count + 1 : 0;
+}
+
+struct sampling_rule_line {
+    char name[SAMPLING_RULE_NAME_BYTES];
+    uint32_t hz;
+    const struct sampling_rule_stats *stats;
+};
+
+static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct agent_stats *stats, size_t i)
+{
+    if (i == a->rules.count)
+        return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
+                                           &stats->rules[SAMPLING_RULES_MAX]};
+    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .stats = &stats->rules[i]};
+    sampling_rule_name(&a->rules.list[i], line.name);
+    return line;
+}
+
+static void sampling_rule_metrics(const struct agent *a, const struct agent_stats *stats, struct metric_set *set)
+{
+    for (size_t i = 0; i < sampling_rule_count(a); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
+        metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
+                   "1 if processes on this machine match the rule.", line.stats->found,
+                   METRIC_LABELS({"rule", line.name}));
+        metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "",
+                   "CPU samples of threads that match the rule.", (double)line.stats->samples,
+                   METRIC_LABELS({"rule", line.name}));
+        metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "",
+                   "Ticks of the sampling clock that hit threads that match the rule.", (double)line.stats->ticks,
+                   METRIC_LABELS({"rule", line.name}));
+    }
+}
+
+struct events_writer {
+    struct buf *out;
+    uint64_t boot_unix_ns; /* the beginning of CLOCK_MONOTONIC */
+    bool has_some;
+};
+
+static void write_event(void *context, const struct event *event)
+{
+    struct events_writer *w = context;
+    buf_puts(w->out, w->has_some ? "," : "");
+    event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
+    w->has_some = true;
+}
+
+int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    struct events_writer writer = {.out = out, .boot_unix_ns = clock_unix_ns() - now_ns};
+    events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
+    return buf_error(out);
+}
+
+int agent_metrics(void *agent, struct metric_set *set)
+{
+    struct agent *a = agent;
+    struct budget b = copy_budget(a);
+    struct utsname uts = {0};
+    uname(&uts);
+    pthread_mutex_lock(&a->lock);
+    const uint64_t helper_cpu_ns = a->stats.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
+    if (a->stats.metrics)
+        metric_add_set(set, a->stats.metrics);
+    const struct agent_stats stats = a->stats;
+    pthread_mutex_unlock(&a->lock);
+    metric_add(set, "sonde_build", METRIC_INFO, "", "Version of the agent, kernel and machine.", 1,
+               METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
+    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
+               "CPU time of the agent's own threads, and of the process that opens files for it.",
+               (budget_own_cpu_ns() + helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
+               budget_own_resident_bytes(), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio",
+               "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.", b.cpu_share,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
+               "Allowed share of the machine's CPU (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.",
+               b.memory_bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "Allowed memory (budget.memory).",
+               b.memory_bytes_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
+               "Times that memory was released to stay within budget.memory.", (double)cache_cuts,
+               METRIC_LABELS({"what", "caches"}));
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
+               "Times that memory was released to stay within budget.memory.", (double)history_cuts,
+               METRIC_LABELS({"what", "oldest_samples"}));
+    for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
+        metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",
+                   "1 for the current level of detail; levels in the order of shedding.", b.detail == d,
+                   METRIC_LABELS({"detail", budget_detail_name(d)}));
+    for (size_t i = 0; i < a->report.count; i++)
+        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
+                   "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
+                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
+    windows_metrics(a->windows, set);
+    wait_seconds_metrics(a->wait_seconds, set);
+    struct window *off_cpu = windows_find(a->windows, &sample_type_off_cpu);
+    if (off_cpu)
+        metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
+                   "Time during which off-CPU time was monitored; does not advance while it is shed for the budget.",
+                   (double)window_observed_ns(off_cpu, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
+    sampling_rule_metrics(a, &stats, set);
+    if (a->profile_export)
+        profile_export_metrics(a->profile_export, set);
+    requests_metrics(a->requests, set);
+    return metric_set_error(set);
+}
+
+/* The current rate, which may be below the configured one. */
+static double current_sample_hz(const struct agent *a, enum source_detail detail)
+{
+    return config_bool(&a->config, "profile.enabled")
+               ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail)
+               : 0;
+}
+
+static void put_sampling_rules(const struct agent *a, const struct agent_stats *stats, enum source_detail detail,
+                               struct buf *out)
+{
+    buf_puts(out, "\"sampling_rules\":[");
+    for (size_t i = 0; i < sampling_rule_count(a); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
+        buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
+        buf_put_json_string(out, line.name);
+        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
+                   config_bool(&a->config, "profile.enabled") ? (double)line.hz / source_detail_samples_every(detail)
+                                                              : 0.0,
+                   line.stats->found ? "true" : "false", (unsigned long long)line.stats->samples,
+                   (unsigned long long)line.stats->ticks);
+    }
+    buf_puts(out, "],");
+}
+
+int agent_status(void *agent, char **ret_json)
+{
+    struct agent *a = agent;
+    struct budget b = copy_budget(a);
+    struct utsname uts = {0};
+    _cleanup_buf_ struct buf out = {0};
+    uname(&uts);
+    pthread_mutex_lock(&a->lock);
+    const struct agent_stats stats = a->stats;
+    const uint64_t now_ns = clock_monotonic_ns();
+    pthread_mutex_unlock(&a->lock);
+    buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
+    buf_put_json_string(&out, uts.nodename);
+    buf_puts(&out, ",\"kernel\":");
+    buf_put_json_string(&out, uts.release);
+    if (config_bool(&a->config, "off_cpu.enabled"))
+        buf_printf(&out, ",\"waits\":%llu", (unsigned long long)stats.waits);
+    buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
+               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,
+               current_sample_hz(a, b.detail));
+    if (sampling_rule_count(a))
+        put_sampling_rules(a, &stats, b.detail, &out);
+    buf_puts(&out, "\"losses\":{");
+    for (int i = 0; i < LOSS_COUNT; i++)
+        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)stats.losses.count[i]);
+    buf_printf(
+        &out,
+        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
+        budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
+        (unsigned long long)b.memory_bytes_allowed);
+    attach_report_put_json(&a->report, &out);
+    buf_putc(&out, '}');
+    if (buf_error(&out) < 0)
+        return buf_error(&out);
+    *ret_json = take_ptr(out.data);
+    return 0;
+}
