@@ -4,6 +4,8 @@
 
 #include "probes/common/record.h"
 
+enum { RECORD_EVENT = 6 }; /* struct event_record: in files only, for the CPU samples that follow */
+
 #define EVENT_NAME_BYTES 256
 
 struct event_record { /* RECORD_EVENT */

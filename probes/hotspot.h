@@ -12,6 +12,8 @@
 
 #include "probes/common/record.h"
 
+enum { RECORD_HOTSPOT_METHOD = 7 }; /* struct hotspot_method: a method in the following samples */
+
 /* Addresses in the process, and offsets in the JVM's structures. */
 struct hotspot_layout {
     __u64 heaps;       /* of CodeCache::_heaps; 0: no supported HotSpot in this process */

@@ -8,6 +8,8 @@
 #include "probes/request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what the thread waited for, and how */
 #include "probes/unwind/stack.h"
 
+enum { RECORD_OFF_CPU = 3 }; /* struct off_cpu_wait: how long a thread waited */
+
 struct off_cpu_wait {
     struct record_header h; /* time_ns: when it ended */
     __u64 cgroup_id;

@@ -4,6 +4,15 @@
 
 #include "probes/common/record.h"
 
+enum {
+    RECORD_PROCESS_FORK = 16, /* struct process_fork, and so on */
+    RECORD_PROCESS_EXEC = 17,
+    RECORD_PROCESS_COMM = 18,
+    RECORD_PROCESS_EXIT = 19,
+    RECORD_PROCESS_MMAP = 20,
+    RECORD_PROCESS_LOST = 21, /* side-band records were lost: process state must be read again from /proc */
+};
+
 struct process_fork {
     struct record_header h; /* pid, tid: the child */
     __u32 parent_pid;

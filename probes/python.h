@@ -12,6 +12,8 @@
 
 #include "probes/common/record.h"
 
+enum { RECORD_PYTHON_CODE = 4 }; /* struct python_code: a code object in the following samples */
+
 #define PYTHON_MAX_OWN_MARKS                                                                                           \
     440 /* of frames that each have an evaluator; beyond that, where native frames are many as well, only the frames   \
            are emitted */

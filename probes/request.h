@@ -11,6 +11,8 @@
 #include "probes/common/record.h"
 #include "probes/link.h"
 
+enum { RECORD_REQUEST = 32 }; /* struct request_record */
+
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384
 #define REQUEST_CONNECTIONS_MAX 4096

@@ -12,6 +12,8 @@
 
 #include "probes/common/record.h"
 
+enum { RECORD_V8_CODE = 8 }; /* struct v8_code: a function in the following samples */
+
 /* Offsets in bytes from the start of an object; tagged pointers are 1 higher. */
 struct v8_layout {
     __u16 context_first, context_last; /* types; context_last 0: no supported V8 in this process */

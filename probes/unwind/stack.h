@@ -9,6 +9,14 @@
 #include "probes/interpreter/interpreter.h"
 #include "probes/link.h"
 
+/* The kinds whose record is a struct stack_record. */
+enum {
+    RECORD_CPU_SAMPLE = 1,
+    RECORD_OFF_CPU_STACK = 2,  /* where a thread waits (offcpu.h) */
+    RECORD_OFF_CPU_WAKER = 5,  /* the waker of a thread (offcpu.h) */
+    RECORD_REQUEST_STACK = 33, /* of a wait of a request (request.h) */
+};
+
 #define STACK_MAX_KERNEL_FRAMES 127
 #define STACK_MAX_USER_FRAMES   1024
 #define STACK_COPY_BYTES        32768 /* of the user stack, copied when an unwind table was missing */

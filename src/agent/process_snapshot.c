@@ -36,7 +36,7 @@ static int flush(struct snapshot *s)
 }
 
 /* Reserves a zeroed record of `size_bytes` with its header filled; NULL if the file cannot be written. */
-static void *new_record(struct snapshot *s, enum record_kind kind, size_t size_bytes)
+static void *new_record(struct snapshot *s, uint16_t kind, size_t size_bytes)
 {
     size_bytes = (size_bytes + 7) & ~(size_t)7;
     struct record_header *h = batch_reserve(s->batch, size_bytes);

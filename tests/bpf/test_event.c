@@ -6,6 +6,8 @@
 
 #include "sources/attach/sample_event.h"
 
+#include "probes/python.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

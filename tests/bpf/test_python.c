@@ -6,6 +6,7 @@
 #include "watch.h"
 #include "workload.h"
 
+#include "probes/offcpu.h"
 #include "probes/unwind/unwind_maps.h"
 
 #include <setjmp.h>

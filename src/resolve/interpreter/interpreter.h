@@ -45,7 +45,7 @@ struct interpreter {
     enum frame_kind frame_kind; /* maps to OpenTelemetry's profile.frame.type */
     const char *mapping;        /* mapping of frames without a name: "[python]" */
     unsigned memory_share;      /* relative share of max_bytes; Python's includes line tables */
-    unsigned record_kind;       /* enum record_kind of the records that describe its code */
+    unsigned record_kind;       /* RECORD_... of the records that describe its code */
 
     int (*open)(size_t max_bytes, void **ret_self);
     /* Limits the caches of derived data (decoded lines) to `entries`. Registered code is not a cache: it cannot be read

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct record_type {
-    enum record_kind kind;
+    __u16 kind; /* RECORD_...; 0 ends a table */
 
     /* True when the record is valid: sizes add up, strings are terminated. header->size_bytes bytes are readable, at
      * least a header and at most RECORD_MAX_BYTES, a multiple of 8. Called once for every record, before it enters a
