@@ -149,24 +149,39 @@ UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct
     r->fp = goroutine->fp;
     return UNWIND_STEP_RETURNED;
 }
+
+/* The CFA of a function of Go's runtime on its thread's stack: in the stack of the goroutine that it works for. As
+ * unwind_find_cfa. */
+UNWIND_INLINE int unwind_find_goroutine_cfa(const struct unwind_rule *rule, const struct unwind_registers *r,
+                                            const struct unwind_goroutine *goroutine, struct unwind_registers *next)
+{
+    if (r->goroutine)
+        return UNWIND_END_BAD_READ;
+    next->goroutine = UNWIND_GOROUTINE_JOINED;
+    next->fp = goroutine->fp;
+    next->sp = goroutine->sp + (__s64)rule->cfa_offset;
+    if (goroutine->state == UNWIND_GOROUTINE_FOUND)
+        return UNWIND_STEP_RETURNED;
+    /* For an unknown Go version the frame pointer leads on, if it is saved. */
+    if (rule->fp != UNWIND_FP_AT_CFA)
+        return UNWIND_END_UNSUPPORTED;
+    next->sp = r->fp + (__s64)rule->cfa_offset;
+    return UNWIND_STEP_RETURNED;
+}
 #endif
 
-/* Steps to the caller by `rule`: computes the CFA, which is the caller's stack pointer, then the caller's registers
- * from it. Returns UNWIND_STEP_* or an enum unwind_end. `interrupted`: r->ip is exact (the leaf, or above a signal), so
- * that caller-saved registers are still valid. */
-UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
-                              UNWIND_CONTEXT *context)
+/* Computes the CFA, which is the caller's stack pointer: next->sp, and what else the rule for it decides.
+ * UNWIND_STEP_RETURNED, or an enum unwind_end. */
+UNWIND_INLINE int unwind_find_cfa(const struct unwind_rule *rule, const struct unwind_registers *r, int interrupted,
+                                  struct unwind_registers *next, UNWIND_CONTEXT *context)
 {
-    __u64 cfa, ip, fp = r->fp, goroutine = r->goroutine;
+    __u64 cfa;
 
-    /* The CFA. */
     switch (rule->cfa) {
     case UNWIND_CFA_END:
         return UNWIND_END_ENTRY;
-    case UNWIND_CFA_SIGNAL:
-        return unwind_step_signal(rule, r, context);
     case UNWIND_CFA_SP_SCHEDULER:
-        goroutine = UNWIND_GOROUTINE_LEFT;
+        next->goroutine = UNWIND_GOROUTINE_LEFT;
         cfa = r->sp + (__s64)rule->cfa_offset;
         break;
     case UNWIND_CFA_SP:
@@ -187,14 +202,11 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
 #ifndef UNWIND_ARM64
     case UNWIND_CFA_REGISTER:
         if (rule->cfa_register == 3)
-            cfa = r->bx + (__s64)rule->cfa_offset;
+            cfa = r->bx;
         else if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
             return UNWIND_END_UNSUPPORTED;
-        else
-            cfa += (__s64)rule->cfa_offset;
+        cfa += (__s64)rule->cfa_offset;
         break;
-#endif
-#ifndef UNWIND_ARM64
     case UNWIND_CFA_SP_INDEXED:
         if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
             return UNWIND_END_UNSUPPORTED;
@@ -202,90 +214,98 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
             return UNWIND_END_BAD_READ;
         cfa += (__s64)rule->cfa_add;
         break;
-#endif
-#ifndef UNWIND_ARM64
     case UNWIND_CFA_GOROUTINE:
-        if (rule->ra_offset == 0)
-            return unwind_step_goroutine(r, UNWIND_GOROUTINE(context));
-        if (r->goroutine)
-            return UNWIND_END_BAD_READ;
-        goroutine = UNWIND_GOROUTINE_JOINED;
-        cfa = UNWIND_GOROUTINE(context)->sp + (__s64)rule->cfa_offset;
-        fp = UNWIND_GOROUTINE(context)->fp;
-        /* For an unknown Go version the frame pointer leads on, if it is saved. */
-        if (UNWIND_GOROUTINE(context)->state != UNWIND_GOROUTINE_FOUND) {
-            if (rule->fp != UNWIND_FP_AT_CFA)
-                return UNWIND_END_UNSUPPORTED;
-            cfa = r->fp + (__s64)rule->cfa_offset;
-        }
-        break;
+        return unwind_find_goroutine_cfa(rule, r, UNWIND_GOROUTINE(context), next);
 #endif
     case UNWIND_CFA_NONE:
         return UNWIND_END_NO_CFI;
     default:
         return UNWIND_END_UNSUPPORTED;
     }
-    if (cfa & 7)
-        return UNWIND_END_BAD_READ;
-    UNWIND_PREFETCH(context, cfa);
+    next->sp = cfa;
+    return UNWIND_STEP_RETURNED;
+}
 
-    /* The caller's frame pointer. */
+/* Restores the caller's frame pointer: next->fp. 0; otherwise: unreadable. */
+UNWIND_INLINE int unwind_restore_fp(const struct unwind_rule *rule, const struct unwind_registers *r,
+                                    struct unwind_registers *next, UNWIND_CONTEXT *context)
+{
     switch (rule->fp) {
     case UNWIND_FP_AT_CFA:
-        if (unwind_read_saved(cfa + (__s64)rule->fp_offset, r->sp, &fp, context))
-            return UNWIND_END_BAD_READ;
-        break;
+        return unwind_read_saved(next->sp + (__s64)rule->fp_offset, r->sp, &next->fp, context);
     case UNWIND_FP_AT_FP:
         /* At the end of a function that realigned its stack, GCC's CFI does not describe that the frame pointer was
          * already popped: a slot outside the frame reveals it. */
-        fp += (__s64)rule->fp_offset;
-        if (fp < r->sp || fp >= cfa)
-            fp = r->fp;
-        else if (UNWIND_READ(context, fp, &fp))
-            return UNWIND_END_BAD_READ;
-        break;
+        next->fp += (__s64)rule->fp_offset;
+        if (next->fp >= r->sp && next->fp < next->sp)
+            return UNWIND_READ(context, next->fp, &next->fp);
+        next->fp = r->fp;
+        return 0;
     case UNWIND_FP_UNDEFINED:
-        fp = 0;
-        break;
+        next->fp = 0;
+        return 0;
     default:
-        break;
+        return 0;
     }
+}
 
-    /* The return address and, on x86-64, the caller's rbx. */
-#ifdef UNWIND_ARM64
-    if (rule->ra_offset == 0) {
+/* Restores the return address, next->ip, and on x86-64 the caller's rbx. UNWIND_STEP_RETURNED, or an enum unwind_end.
+ */
+UNWIND_INLINE int unwind_restore_ip(const struct unwind_rule *rule, const struct unwind_registers *r, int interrupted,
+                                    struct unwind_registers *next, UNWIND_CONTEXT *context)
+{
+    __u64 ip;
+
+    if (rule->ra_offset == 0) { /* still in a register */
         if (!interrupted)
             return UNWIND_END_UNSUPPORTED;
+#ifdef UNWIND_ARM64
         ip = r->lr;
-    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
-        return UNWIND_END_BAD_READ;
-    }
 #else
-    if (rule->ra_offset == 0) {
-        if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &ip, context))
+        if (unwind_interrupted_register(r, rule->cfa_register, &ip, context))
             return UNWIND_END_UNSUPPORTED;
-    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
-        return UNWIND_END_BAD_READ;
-    }
-    if (rule->bx_words) {
-        __u64 bx = r->bx;
-
-        if (unwind_read_saved(cfa - 8 * (__u64)rule->bx_words, r->sp, &bx, context))
-            return UNWIND_END_BAD_READ;
-        r->bx = bx;
-    }
 #endif
-    ip = unwind_address(ip);
-    if (ip == 0)
-        return UNWIND_END_ENTRY;
-
-    /* No progress: a corrupt stack, which would be an endless loop. */
-    if (ip == r->ip && cfa == r->sp)
+    } else if (UNWIND_READ(context, next->sp + (__s64)rule->ra_offset, &ip)) {
         return UNWIND_END_BAD_READ;
+    }
+#ifndef UNWIND_ARM64
+    if (rule->bx_words && unwind_read_saved(next->sp - 8 * (__u64)rule->bx_words, r->sp, &next->bx, context))
+        return UNWIND_END_BAD_READ;
+#endif
+    next->ip = unwind_address(ip);
+    return UNWIND_STEP_RETURNED;
+}
 
-    r->ip = ip;
-    r->sp = cfa;
-    r->fp = fp;
-    r->goroutine = goroutine;
+/* Steps to the caller by `rule`. Returns UNWIND_STEP_* or an enum unwind_end. `interrupted`: r->ip is exact (the leaf,
+ * or above a signal), so that caller-saved registers are still valid. */
+UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
+                              UNWIND_CONTEXT *context)
+{
+    struct unwind_registers next = *r;
+    int end;
+
+    if (rule->cfa == UNWIND_CFA_SIGNAL)
+        return unwind_step_signal(rule, r, context);
+#ifndef UNWIND_ARM64
+    if (rule->cfa == UNWIND_CFA_GOROUTINE && rule->ra_offset == 0)
+        return unwind_step_goroutine(r, UNWIND_GOROUTINE(context));
+#endif
+    end = unwind_find_cfa(rule, r, interrupted, &next, context);
+    if (end >= 0)
+        return end;
+    if (next.sp & 7)
+        return UNWIND_END_BAD_READ;
+    UNWIND_PREFETCH(context, next.sp);
+    if (unwind_restore_fp(rule, r, &next, context))
+        return UNWIND_END_BAD_READ;
+    end = unwind_restore_ip(rule, r, interrupted, &next, context);
+    if (end >= 0)
+        return end;
+    if (next.ip == 0)
+        return UNWIND_END_ENTRY;
+    /* No progress: a corrupt stack, which would be an endless loop. */
+    if (next.ip == r->ip && next.sp == r->sp)
+        return UNWIND_END_BAD_READ;
+    *r = next;
     return UNWIND_STEP_RETURNED;
 }
