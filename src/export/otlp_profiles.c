@@ -317,7 +317,7 @@ static void end_resource(struct writer *w)
     w->samples.size = 0;
     protobuf_put_fixed64(&w->message, PROFILE_TIME_UNIX_NANO, w->start_ns);
     protobuf_put_number(&w->message, PROFILE_DURATION_NANO, w->end_ns - w->start_ns);
-    if (w->p->period)
+    if (!w->p->type->is_interval)
         put_value_type(w, PROFILE_PERIOD_TYPE);
     protobuf_put_number(&w->message, PROFILE_PERIOD, w->p->period);
     put_profile_id(w);

@@ -334,6 +334,7 @@ static void write_metadata(struct writer *w)
 {
     const struct profile *p = w->p;
     const struct sample_type *type = p->type, *period_type = type == &sample_type_wall ? &sample_type_cpu : type;
+    const bool has_off_cpu_time = type == &sample_type_off_cpu || type == &sample_type_wall;
     const bool counts_all = !p->period && !sample_type_is_time(type); /* a period of 1: every byte is counted */
     write_value_type(w, PROFILE_SAMPLE_TYPE, type->counts, "count");
     write_value_type(w, PROFILE_SAMPLE_TYPE, type->name, type->unit);
@@ -344,7 +345,7 @@ static void write_metadata(struct writer *w)
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->not_observed_ns)
         write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000,
-                      type->is_interval ? "ms: off-CPU time not recorded" : "ms: not monitored");
+                      has_off_cpu_time ? "ms: off-CPU time not recorded" : "ms: not monitored");
     if (p->dropped)
         write_comment(w, "", p->dropped, "samples were dropped: out of memory");
     if (p->unlinked)

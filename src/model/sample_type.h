@@ -12,7 +12,7 @@ struct sample_type {
                            Otherwise a sample is taken at one moment */
 };
 
-/* The time that threads ran on a CPU, and that they did not. Everywhere these very objects: compare addresses. */
+/* The time that threads ran on a CPU, and that they did not. There are no copies: compare addresses. */
 extern const struct sample_type sample_type_cpu, sample_type_off_cpu;
 /* The type of profiles that are the sum of both. No sample has it. */
 extern const struct sample_type sample_type_wall;
