@@ -54,7 +54,7 @@ struct watch watch_begin(const struct source *source, const struct watch_options
     if (!w.tables)
         w.tables = watch_tables(options, false);
     const struct source_services services = watch_services(options, w.tables);
-    int r = source->open(&services, &options->off_cpu, &report, &w.self);
+    int r = source->open(&services, options->settings ? options->settings : &options->off_cpu, &report, &w.self);
     if (r < 0)
         fail_msg("%s: %s: %s", source->name, strerror(-r), report.count ? report.entries[0].fallback_reason : "");
     assert_int_equal(batch_new(BATCH_BYTES, signals_check_record, &w.batch), 0);

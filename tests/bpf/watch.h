@@ -32,6 +32,7 @@ struct watch_options {
     uint64_t sampling_seed;
     size_t ring_bytes, table_bytes;
     struct off_cpu_options off_cpu;
+    const void *settings;         /* of the source, if it is another one */
     struct shared_tables *tables; /* another watch's; NULL: its own */
 };
 

@@ -1,5 +1,6 @@
 """docs/metrics.md, and docs/signals for single signals, document every metric with its type and labels, and no others."""
 import re
+import subprocess
 
 from harness.paths import TOP
 from harness.processes import wait_for
@@ -32,8 +33,18 @@ def test_every_loss_reason_is_documented():
     assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: words for name, words in reasons.items() if name not in agent_only}
 
 
-def test_agent_exports_the_documented_metrics(agent, run):
-    server, started = start_prefork(run), agent("--off-cpu", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
+def everything_enabled(sonde):
+    """Options of `sonde up` that enable each signal, whichever there are."""
+    printed, section, options = subprocess.run([sonde, "up", "--print-config"], check=True, capture_output=True, text=True).stdout, None, []
+    for line in printed.splitlines():
+        section = line.rstrip(":") if not line.startswith(" ") else section
+        options += ["--set", f"{section}.enabled=true"] if line.startswith("  enabled:") else []
+    return options
+
+
+def test_agent_exports_the_documented_metrics(agent, run, sonde):
+    server = start_prefork(run)
+    started = agent(*everything_enabled(sonde), "--set", "budget.cpu=100%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
