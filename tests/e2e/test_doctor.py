@@ -5,9 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from harness.agents import everything_enabled
 from harness.machine import need_command, skip
-
-WAITS = {"off-CPU time", "stacks of sleeping tasks"}  # probes used only by `sonde record --off-cpu`
 
 
 def doctor(sonde, *arguments, before=()):
@@ -19,29 +18,28 @@ def doctor(sonde, *arguments, before=()):
 
 
 def probes_of(sonde):
-    """(probes that the agent opens too, probes that only recordings open)."""
-    probes = json.loads(doctor(sonde, "--json"))["probes"]
-    return [p for p in probes if p["probe"] not in WAITS], [p for p in probes if p["probe"] in WAITS]
+    return json.loads(doctor(sonde, "--json"))["probes"]
 
 
 def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleeping_stacks):
-    alone, waits = probes_of(sonde)
-    earlier = "iterator that may sleep" if reads_sleeping_stacks else "kernel stacks alone"
-    started = agent("--set", "links.enabled=true")  # doctor tries this too; it has exited and released the node lock
+    alone = probes_of(sonde)
+    started = agent(*everything_enabled(sonde))  # doctor tries all; it has exited and released the node lock
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"CPU samples", "requests", "process lifecycle", "files of processes"} <= {p["probe"] for p in of_agent}
     assert alone == of_agent
-    assert [(p["attached"], p["method"]) for p in waits] == [(True, "tracepoints of the scheduler"), (True, earlier)], waits
-    assert probes_of(sonde) == (of_agent, waits), "beside an agent"
+    methods = {p["probe"]: (p["attached"], p["method"]) for p in of_agent}
+    assert methods["off-CPU time"] == (True, "tracepoints of the scheduler")
+    assert methods["stacks of sleeping tasks"] == (True, "iterator that may sleep" if reads_sleeping_stacks else "kernel stacks alone")
+    assert probes_of(sonde) == of_agent, "beside an agent"
     assert started.running.alive
     machine, words = doctor(sonde).split("\nProbes\n")
     assert "\n  stolen CPU time " in machine
-    for probe in of_agent + waits:
+    for probe in of_agent:
         line = f"  {probe['probe']:<26} {probe['method'] if probe['attached'] else 'NOT ATTACHED'}\n"
         assert line in words, probe
         for text in filter(None, (probe["fallback_reason"], probe["limitation"])):
             assert text in words, probe
-    assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent + waits)
+    assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent)
 
 
 def test_doctor_reports_the_profile_receiver(sonde, root):
@@ -96,7 +94,7 @@ def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):
     probes = json.loads(doctor(sonde, "--json", before=in_pid_namespace))["probes"]
     refused = [p for p in probes if not p["attached"]]
     assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["fallback_reason"] and refused[0]["limitation"], probes
-    assert not {"CPU samples", "requests", "process lifecycle", *WAITS} & {p["probe"] for p in probes}
+    assert not {"CPU samples", "requests", "process lifecycle", "off-CPU time", "stacks of sleeping tasks"} & {p["probe"] for p in probes}
     assert refused[0]["fallback_reason"] in doctor(sonde, before=in_pid_namespace)
     up = subprocess.run([*in_pid_namespace, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up

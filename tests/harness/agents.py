@@ -3,11 +3,21 @@ import gzip
 import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 
 from harness.processes import bpf_objects, resident_bytes
+
+
+def everything_enabled(sonde):
+    """Options of `sonde up` that enable each signal, whichever there are."""
+    printed, section, options = subprocess.run([sonde, "up", "--print-config"], check=True, capture_output=True, text=True).stdout, None, []
+    for line in printed.splitlines():
+        section = line.rstrip(":") if not line.startswith(" ") else section
+        options += ["--set", f"{section}.enabled=true"] if line.startswith("  enabled:") else []
+    return options
 
 
 class Agent:
