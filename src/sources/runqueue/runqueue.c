@@ -1,0 +1,326 @@
+/* Loads probes/runqueue.bpf.c, drains its records and exports its counters by cgroup. The whole node is watched: the
+ * task filter does not apply. */
+#include "sources/runqueue/runqueue.h"
+
+#include "sources/attach/map_sizes.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/events/record_ring.h"
+#include "sources/sampling/cgroup_search.h"
+#include "sources/sampling/task_filters.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include "probes/runqueue.h"
+#include "runqueue.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_NS 5000000000ull /* between two walks over the tree of cgroups */
+
+/* Every second of the kernel's power-of-two bounds, from 4 us to 4 s: each is a line per cgroup. */
+#define FIRST_BOUND 2
+#define LAST_BOUND  22
+#define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
+
+struct named_cgroup {
+    uint64_t id;
+    char *path;
+};
+
+struct runqueue_source {
+    struct runqueue_bpf *bpf;
+    struct record_ring ring;
+    struct runqueue_stats *stats; /* per possible CPU */
+    int cpu_count;
+    struct named_cgroup *names; /* sorted by id */
+    size_t name_count;
+    uint64_t named_ns; /* when they were read; 0: never */
+};
+
+static void clear_names(struct runqueue_source *s)
+{
+    for (size_t i = 0; i < s->name_count; i++)
+        free(s->names[i].path);
+    free(s->names);
+    s->names = NULL;
+    s->name_count = 0;
+}
+
+static void runqueue_free(void *self)
+{
+    struct runqueue_source *s = self;
+    if (!s)
+        return;
+    record_ring_close(&s->ring);
+    runqueue_bpf__destroy(s->bpf);
+    clear_names(s);
+    free(s->stats);
+    free(s);
+}
+
+static void runqueue_freep(struct runqueue_source **s)
+{
+    runqueue_free(*s);
+}
+
+static int load_programs(struct runqueue_source *s, const struct runqueue_options *options)
+{
+    const uint64_t other = RUNQUEUE_OTHER;
+    const struct runqueue_waits none = {0};
+    libbpf_set_print(NULL);
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    if (!s->stats)
+        return -ENOMEM;
+    s->bpf = runqueue_bpf__open();
+    if (!s->bpf)
+        return -errno;
+    s->bpf->rodata->threshold_ns = options->threshold_ns;
+    s->bpf->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
+    int r = runqueue_bpf__load(s->bpf);
+    if (r == 0)
+        r = bpf_map_update_elem(bpf_map__fd(s->bpf->maps.waits), &other, &none, BPF_ANY);
+    if (r == 0)
+        r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
+    return r ?: runqueue_bpf__attach(s->bpf);
+}
+
+static int runqueue_open(const struct source_services *services, const void *options, struct attach_report *report,
+                         void **ret_self)
+{
+    __attribute__((cleanup(runqueue_freep))) struct runqueue_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "run queues");
+    static const char method[] = "tracepoints of the scheduler";
+    (void)services;
+    if (!s)
+        return -ENOMEM;
+    int r = load_programs(s, options);
+    if (r < 0) {
+        attach_entry_refused(entry, method, r);
+        snprintf(entry->limitation, sizeof(entry->limitation), "no run-queue latency is recorded");
+        return r;
+    }
+    entry->attached = true;
+    snprintf(entry->method, sizeof(entry->method), "%s", method);
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int runqueue_start(void *self)
+{
+    ((struct runqueue_source *)self)->bpf->bss->enabled = 1;
+    return 0;
+}
+
+static int runqueue_stop(void *self)
+{
+    ((struct runqueue_source *)self)->bpf->bss->enabled = 0;
+    return 0;
+}
+
+/* When a thread became runnable while nothing was recorded is unknown. */
+static void forget_threads(struct runqueue_source *s)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.runnable_since);
+    uint32_t tid;
+    while (bpf_map_get_next_key(fd, NULL, &tid) == 0 && bpf_map_delete_elem(fd, &tid) == 0)
+        ;
+}
+
+/* The cost is per context switch, so shedding disables the source completely. */
+static int runqueue_shed(void *self, enum source_detail detail)
+{
+    struct runqueue_source *s = self;
+    const bool is_shed = detail > SOURCE_DETAIL_FULL;
+    if (is_shed == (bool)s->bpf->bss->is_shed)
+        return 0;
+    s->bpf->bss->is_shed = is_shed;
+    s->bpf->bss->enabled = !is_shed;
+    if (is_shed)
+        forget_threads(s);
+    return 0;
+}
+
+static bool runqueue_is_enabled(void *self)
+{
+    return ((const struct runqueue_source *)self)->bpf->bss->enabled;
+}
+
+static size_t runqueue_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    if (max == 0)
+        return 0;
+    ret_fds[0] = record_ring_poll_fd(&((struct runqueue_source *)self)->ring);
+    return 1;
+}
+
+static int runqueue_drain(void *self, struct batch *batch)
+{
+    return record_ring_drain(&((struct runqueue_source *)self)->ring, batch);
+}
+
+static struct runqueue_stats read_stats(struct runqueue_source *s)
+{
+    struct runqueue_stats sum = {0};
+    uint32_t zero = 0;
+    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.stats), &zero, s->stats) < 0)
+        return sum;
+    for (int i = 0; i < s->cpu_count; i++) {
+        sum.runs += s->stats[i].runs;
+        sum.run_time_ns += s->stats[i].run_time_ns;
+        sum.threads_full += s->stats[i].threads_full;
+        sum.ring_full += s->stats[i].ring_full;
+        sum.shed += s->stats[i].shed;
+    }
+    return sum;
+}
+
+static void runqueue_losses(void *self, struct losses *losses)
+{
+    struct runqueue_source *s = self;
+    const struct runqueue_stats sum = read_stats(s);
+    losses->count[LOSS_MAP_FULL] += sum.threads_full;
+    losses->count[LOSS_RING_FULL] += sum.ring_full;
+    losses->count[LOSS_SHED] += sum.shed;
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    record_ring_losses(&s->ring, losses);
+}
+
+/* ---- names of cgroups ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct named_cgroup *one = a, *other = b;
+    return one->id < other->id ? -1 : one->id > other->id;
+}
+
+static void add_name(void *context, const char *path, uint64_t id)
+{
+    struct runqueue_source *s = context;
+    struct named_cgroup *grown = reallocarray(s->names, s->name_count + 1, sizeof(*grown));
+    char *copy = grown ? strdup(path) : NULL;
+    s->names = grown ? grown : s->names;
+    if (copy)
+        s->names[s->name_count++] = (struct named_cgroup){.id = id, .path = copy};
+}
+
+static void read_names(struct runqueue_source *s, uint64_t now_ns)
+{
+    clear_names(s);
+    (void)cgroup_search_each(add_name, s); /* without names, cgroups have their numbers */
+    if (s->names)
+        qsort(s->names, s->name_count, sizeof(*s->names), compare_names);
+    s->named_ns = now_ns;
+}
+
+/* NULL: unknown, or gone. Cgroups that are new are found within NAMES_NS. */
+static const char *name_of(struct runqueue_source *s, uint64_t id)
+{
+    const struct named_cgroup wanted = {.id = id}, *found;
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (id == RUNQUEUE_OTHER)
+        return "other";
+    found = s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
+    if (found || (s->named_ns && now_ns - s->named_ns < NAMES_NS))
+        return found ? found->path : NULL;
+    read_names(s, now_ns);
+    found = s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
+    return found ? found->path : NULL;
+}
+
+/* ---- metrics ---- */
+
+static void put_waits(struct metric_set *set, const char *cgroup, const struct runqueue_waits *w)
+{
+    double bounds[BOUNDS];
+    uint64_t counts[BOUNDS + 1] = {0};
+    for (size_t i = 0; i < BOUNDS; i++)
+        bounds[i] = (double)(1ull << (FIRST_BOUND + 2 * i)) / 1e6;
+    for (unsigned i = 0; i < RUNQUEUE_BUCKETS; i++) {
+        const unsigned bound = i <= FIRST_BOUND ? 0 : (i - FIRST_BOUND + 1) / 2;
+        counts[bound < BOUNDS ? bound : BOUNDS] += w->counts[i];
+    }
+    metric_add_histogram(set, "sonde_runqueue_latency_seconds", "seconds",
+                         "How long threads were runnable before they got a CPU, by cgroup.", bounds, counts, BOUNDS,
+                         (double)w->sum_ns / 1e9, METRIC_LABELS({"cgroup", cgroup}));
+    metric_add(set, "sonde_runqueue_delays", METRIC_COUNTER, "",
+               "Times that a thread was runnable for longer than runqueue.threshold, by cgroup.", (double)w->delays,
+               METRIC_LABELS({"cgroup", cgroup}));
+}
+
+/* A cgroup that is gone takes its counters with it. */
+static void put_or_forget_cgroup(struct runqueue_source *s, uint64_t id, struct metric_set *set)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.waits);
+    struct runqueue_waits w;
+    const char *name = name_of(s, id);
+    if (bpf_map_lookup_elem(fd, &id, &w) < 0)
+        return;
+    if (name)
+        put_waits(set, name, &w);
+    else if (s->named_ns && clock_monotonic_ns() - s->named_ns < NAMES_NS)
+        (void)bpf_map_delete_elem(fd, &id);
+}
+
+static void runqueue_metrics(void *self, struct metric_set *set)
+{
+    struct runqueue_source *s = self;
+    const struct runqueue_stats sum = read_stats(s);
+    const int fd = bpf_map__fd(s->bpf->maps.waits);
+    _cleanup_free_ uint64_t *ids = calloc(RUNQUEUE_MAX_CGROUPS + 1, sizeof(*ids));
+    size_t count = 0;
+    uint64_t id;
+    for (uint64_t *before = NULL; ids && count <= RUNQUEUE_MAX_CGROUPS && bpf_map_get_next_key(fd, before, &id) == 0;
+         before = &id)
+        ids[count++] = id;
+    for (size_t i = 0; i < count; i++)
+        put_or_forget_cgroup(s, ids[i], set);
+    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+               "CPU time spent in Sonde's BPF programs", (double)sum.run_time_ns / 1e9,
+               METRIC_LABELS({"program", "runqueue"}));
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.runs,
+               METRIC_LABELS({"program", "runqueue"}));
+}
+
+static size_t runqueue_memory_bytes(void *self)
+{
+    struct runqueue_source *s = self;
+    struct bpf_map *map;
+    size_t sum = 0;
+    bpf_object__for_each_map(map, s->bpf->obj)
+    {
+        if (bpf_map__fd(map) >= 0)
+            sum += map_sizes_bytes(map, s->cpu_count);
+    }
+    return sum;
+}
+
+static uint64_t runqueue_run_time_ns(void *self)
+{
+    return read_stats(self).run_time_ns;
+}
+
+const struct source source_runqueue = {
+    .name = "runqueue",
+    .help = "how long threads wait for a CPU",
+    .open = runqueue_open,
+    .start = runqueue_start,
+    .stop = runqueue_stop,
+    .poll_fds = runqueue_poll_fds,
+    .drain = runqueue_drain,
+    .is_enabled = runqueue_is_enabled,
+    .losses = runqueue_losses,
+    .metrics = runqueue_metrics,
+    .memory_bytes = runqueue_memory_bytes,
+    .run_time_ns = runqueue_run_time_ns,
+    .shed = runqueue_shed,
+    .free = runqueue_free,
+};
