@@ -308,7 +308,7 @@ static int make_signals(struct pipeline *p, const struct pipeline_options *optio
     return 0;
 }
 
-/* What the kernel is told about processes, where programs unwind stacks. */
+/* What fills the shared tables with facts about processes, where programs unwind stacks. */
 static int make_publishers(struct pipeline *p)
 {
     struct unwind_tables *unwind = p->tables ? shared_tables_unwind(p->tables) : NULL;

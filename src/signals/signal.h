@@ -1,6 +1,6 @@
-/* One signal: what the kernel tells about one subject (CPU samples, off-CPU time, requests, ...), from its BPF program
- * to finished samples and requests. Its source (sources/source.h) is the kernel half; the functions here consume what
- * the source records, and also what a recording holds.
+/* One signal: what the kernel reports about one subject (CPU samples, off-CPU time, requests, ...), from its BPF
+ * program to finished samples and requests. Its source (sources/source.h) is the kernel side; the functions here
+ * consume what the source records, and also what a recording holds.
  *
  * A signal is added by its own files and one line in the table in meson.build. Nothing else in the program names it:
  * settings, metrics, checks of its records and their consumption come from here.
@@ -41,7 +41,7 @@ struct signal_services {
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request or event. emit_sample and emit_event borrow; emit_request takes ownership,
-     * and is NULL if nobody wants requests. */
+     * and is NULL if requests are not wanted. */
     void (*emit_sample)(void *pipeline, const struct sample *sample);
     void (*emit_request)(void *pipeline, struct request *request);
     void (*emit_event)(void *pipeline, const struct event *event);
@@ -56,7 +56,7 @@ struct signal_services {
 struct mapped_processes {
     const uint32_t *pids;
     size_t count;
-    bool is_incomplete; /* there may be more: all processes should be looked at */
+    bool is_incomplete; /* there may be more: all processes should be scanned */
 };
 
 /* Every signal's settings begin with whether it is enabled. */

@@ -1,5 +1,5 @@
 /* The source interface: one kernel signal (CPU samples, off-CPU waits, requests, ...), delivered as event records.
- * A source is the kernel half of a signal (signals/signal.h).
+ * A source is the kernel side of a signal (signals/signal.h).
  *
  * Life cycle: open (load, attach by the best method that works, report it) -> start -> drain, drain, ... (-> stop ->
  * drain, ...) -> free. All calls come from the pipeline thread. */
