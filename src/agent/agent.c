@@ -88,7 +88,7 @@ static bool measure_memory(struct agent *a)
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
-                              .waits = pipeline_waits_given(a->pipeline),
+                              .waits = pipeline_recorded(a->pipeline, &sample_type_off_cpu),
                               .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;

@@ -91,6 +91,9 @@ void pipeline_shed(struct pipeline *p, enum source_detail detail);
 /* Whether samples of this type are taken now: false if not requested, not attached or disabled by the budget. */
 bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type);
 
+/* How many samples of this type were recorded, without those that random sampling skips; 0: unknown. */
+uint64_t pipeline_recorded(const struct pipeline *p, const struct sample_type *type);
+
 /* Flushes what has lasted for a while: the next turns return the time so far, and a later one the rest. */
 void pipeline_flush(struct pipeline *p);
 

@@ -49,14 +49,24 @@ void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *p
         sampling_rule_table_set_pods(rules, pods, count);
 }
 
+static const struct opened_signal *find_signal(const struct pipeline *p, const struct sample_type *type)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source && p->opened[i].signal->sample_type == type)
+            return &p->opened[i];
+    return NULL;
+}
+
 bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type)
 {
-    for (size_t i = 0; i < p->opened_count; i++) {
-        const struct opened_signal *o = &p->opened[i];
-        if (o->source && o->signal->sample_type == type)
-            return !o->signal->source->is_enabled || o->signal->source->is_enabled(o->source);
-    }
-    return false;
+    const struct opened_signal *o = find_signal(p, type);
+    return o && (!o->signal->source->is_enabled || o->signal->source->is_enabled(o->source));
+}
+
+uint64_t pipeline_recorded(const struct pipeline *p, const struct sample_type *type)
+{
+    const struct opened_signal *o = find_signal(p, type);
+    return o && o->signal->source->recorded ? o->signal->source->recorded(o->source) : 0;
 }
 
 void pipeline_flush(struct pipeline *p)

@@ -74,6 +74,9 @@ struct source {
     int (*flush)(void *self);
     /* Whether it records now: started, and not disabled by the budget. NULL: always. */
     bool (*is_enabled)(void *self);
+    /* How many waits, requests, ... it has recorded since open, without those that sampling skips. NULL: not counted.
+     */
+    uint64_t (*recorded)(void *self);
 
     /* Adds the source's own statistics (BPF run time per program, map memory) as sonde_self_*. May be NULL. */
     void (*metrics)(void *self, struct metric_set *set);

@@ -366,6 +366,11 @@ static uint64_t off_cpu_run_time_ns(void *self)
     return read_stats(self).run_time_ns;
 }
 
+static uint64_t off_cpu_recorded(void *self)
+{
+    return read_stats(self).waits;
+}
+
 const struct source source_off_cpu = {
     .name = "off-cpu",
     .help = "waits of threads, with kernel and user stacks",
@@ -380,6 +385,7 @@ const struct source source_off_cpu = {
     .run_time_ns = off_cpu_run_time_ns,
     .flush = off_cpu_flush,
     .is_enabled = off_cpu_is_enabled,
+    .recorded = off_cpu_recorded,
     .shed = off_cpu_shed,
     .free = off_cpu_free,
 };

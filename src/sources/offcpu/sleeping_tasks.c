@@ -91,7 +91,7 @@ static _Noreturn void run_walk(int fd)
     sigset_t none;
     ssize_t size;
     helper_process_keep_only(&fd, 1);
-    helper_process_become("sonde-asleep");
+    helper_process_become("sonde-sleeping");
     signal(SIGALRM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
