@@ -204,8 +204,8 @@ static int attach(const struct config *config, void *context, struct attach_repo
     };
     struct pipeline_sink sink = {
         .context = context,
-        .sample = agent_records_samples(config) ? take_sample : NULL,
-        .request = config_bool(config, "requests.enabled") ? take_request : NULL,
+        .sample = take_sample,
+        .request = take_request,
         .event = take_event,
     };
     int r = pipeline_new(&options, &sink, report, ret);

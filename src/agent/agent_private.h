@@ -40,9 +40,3 @@ struct agent {
     struct budget budget;
     struct agent_stats stats;
 };
-
-/* Whether the configuration asks for samples of any type. */
-static inline bool agent_records_samples(const struct config *config)
-{
-    return config_bool(config, "profile.enabled") || config_bool(config, "off_cpu.enabled");
-}

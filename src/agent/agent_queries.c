@@ -73,7 +73,7 @@ static struct budget copy_budget(struct agent *a)
 /* The number of rules, plus one for threads that match no rule. */
 static size_t sampling_rule_count(const struct agent *a)
 {
-    return a->rules.count && agent_records_samples(&a->config) ? a->rules.count + 1 : 0;
+    return a->rules.count && config_samples(&a->config) ? a->rules.count + 1 : 0;
 }
 
 struct sampling_rule_line {
@@ -227,7 +227,7 @@ int agent_status(void *agent, char **ret_json)
     buf_put_json_string(&out, uts.nodename);
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
-    if (config_bool(&a->config, "off_cpu.enabled"))
+    if (windows_find(a->windows, &sample_type_off_cpu))
         buf_printf(&out, ",\"waits\":%llu", (unsigned long long)stats.waits);
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
                (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,

@@ -155,6 +155,16 @@ const void *config_signal(const struct config *c, const struct signal *signal)
     return signal->defaults;
 }
 
+bool config_samples(const struct config *c)
+{
+    for (size_t i = 0; all_signals[i]; i++) {
+        const struct signal_settings *settings = config_signal(c, all_signals[i]);
+        if (all_signals[i]->sample_type && (!settings || settings->enabled))
+            return true;
+    }
+    return false;
+}
+
 void config_enable_signals(struct config *c, bool enabled)
 {
     for (size_t i = 0; all_signals[i]; i++)

@@ -43,6 +43,9 @@ void config_defaults(struct config *c);
 /* A signal's own settings, borrowed: a struct of its type. `c` NULL: the defaults. NULL: it has none. */
 const void *config_signal(const struct config *c, const struct signal *signal);
 
+/* Whether a signal that provides samples is enabled. */
+bool config_samples(const struct config *c);
+
 /* Enables or disables all signals that have settings. */
 void config_enable_signals(struct config *c, bool enabled);
 

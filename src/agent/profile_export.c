@@ -226,8 +226,7 @@ static int open_sender(struct profile_export *e, const struct config *config)
 int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret)
 {
     uint64_t time_step_ns;
-    if (!config->otlp_profiles_endpoint[0] ||
-        (!config_bool(config, "profile.enabled") && !config_bool(config, "off_cpu.enabled"))) {
+    if (!config->otlp_profiles_endpoint[0] || !config_samples(config)) {
         *ret = NULL;
         return 0;
     }

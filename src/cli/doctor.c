@@ -97,7 +97,7 @@ static struct fact fact_receiver(void)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
             snprintf(f.value, sizeof(f.value), "%.140s%s", d.value,
                      config_is_grpc(&config) ? " over gRPC" : ""); /* config_describe hides secrets */
-    if (f.good && !config_bool(&config, "profile.enabled") && !config_bool(&config, "off_cpu.enabled"))
+    if (f.good && !config_samples(&config))
         snprintf(f.value, sizeof(f.value), "no receiver (profile.enabled and off_cpu.enabled are false)");
     return f;
 }

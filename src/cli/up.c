@@ -84,7 +84,7 @@ static int check_sampling_rates(struct config *c)
     struct sampling_rules rules;
     if (config_sampling_rules(c, &rules) > 0)
         return 0;
-    if (rules.count && (config_bool(c, "profile.enabled") || config_bool(c, "off_cpu.enabled"))) {
+    if (rules.count && config_samples(c)) {
         log_error(
             "all sampling rates are 0: set profile.rate or a rate in profile.sampling_rules, or disable profiles with profile.enabled: false");
         return -EINVAL;
