@@ -5,7 +5,7 @@
 #include "agent/node_lock.h"
 #include "agent/profile_export.h"
 #include "agent/sampled_types.h"
-#include "aggregate/events.h"
+#include "aggregate/node_events.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
@@ -44,10 +44,10 @@ static int take_request(void *context, struct request *request)
     return requests_add(a->requests, request);
 }
 
-static void take_event(void *context, const struct event *event)
+static int take_event(void *context, const struct node_event *event)
 {
     struct agent *a = context;
-    (void)events_add(a->events, event); /* without memory it is only counted, by the signal's metrics */
+    return node_events_add(a->events, event);
 }
 
 /* ---- once a second ---- */
@@ -263,7 +263,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(config->budget_memory_bytes / 16, &a->requests);
     if (r < 0)
         return r;
-    r = events_new(&a->events);
+    r = node_events_new(&a->events);
     if (r < 0)
         return r;
     r = attach(config, a, &a->report, &a->pipeline);
@@ -294,7 +294,7 @@ void agent_free(struct agent *a)
     profile_export_free(a->profile_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
-    events_free(a->events);
+    node_events_free(a->events);
     windows_free(a->windows);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);

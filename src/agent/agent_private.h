@@ -27,7 +27,7 @@ struct agent {
     struct windows *windows;
     struct wait_seconds *wait_seconds;
     struct requests *requests;
-    struct events *events;
+    struct node_events *events;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct attach_report report;
     int lock_fd;

@@ -2,13 +2,13 @@
 #include "agent/agent_private.h"
 
 #include "agent/profile_export.h"
-#include "aggregate/events.h"
+#include "aggregate/node_events.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "export/event_json.h"
+#include "export/node_event_json.h"
 
 #include <errno.h>
 #include <sys/utsname.h>
@@ -114,11 +114,11 @@ struct events_writer {
     bool has_some;
 };
 
-static void write_event(void *context, const struct event *event)
+static void write_event(void *context, const struct node_event *event)
 {
     struct events_writer *w = context;
     buf_puts(w->out, w->has_some ? "," : "");
-    event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
+    node_event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
     w->has_some = true;
 }
 
@@ -127,7 +127,7 @@ int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
     struct agent *a = agent;
     const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
     struct events_writer writer = {.out = out, .boot_unix_ns = clock_unix_ns() - now_ns};
-    events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
+    node_events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
     return buf_error(out);
 }
 

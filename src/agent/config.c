@@ -84,7 +84,7 @@ void config_defaults(struct config *c)
         .log_level = "info",
     };
     for (size_t i = 0; all_signals[i]; i++) {
-        assert(all_signals[i]->settings_bytes <= CONFIG_SIGNAL_BYTES);
+        assert(all_signals[i]->settings_bytes <= SIGNAL_SETTINGS_MAX_BYTES);
         if (all_signals[i]->settings_bytes)
             memcpy(c->signals[i], all_signals[i]->defaults, all_signals[i]->settings_bytes);
     }

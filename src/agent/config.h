@@ -12,8 +12,6 @@
 
 struct sampling_rules;
 
-#define CONFIG_SIGNAL_BYTES 64 /* of one signal's settings */
-
 struct config {
     int64_t profile_rate_hz;
     char profile_sampling_rules[2048]; /* see sources/sampling/sampling_rules.h */
@@ -32,7 +30,7 @@ struct config {
     char log_level[16];
     uint32_t inherited; /* bit mask of keys in the table: inherited from the environment, valid for the
                          * environment's endpoint only */
-    _Alignas(8) unsigned char signals[SIGNALS_MAX][CONFIG_SIGNAL_BYTES]; /* read by config_signal */
+    _Alignas(8) unsigned char signals[SIGNALS_MAX][SIGNAL_SETTINGS_MAX_BYTES]; /* read by config_signal */
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */

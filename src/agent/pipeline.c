@@ -29,6 +29,7 @@
 
 #include "probes/event.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -98,11 +99,12 @@ static void emit_request(void *pipeline, struct request *request)
         p->losses.count[LOSS_REQUEST_NOT_DETAILED]++;
 }
 
-static void emit_event(void *pipeline, const struct event *event)
+static void emit_event(void *pipeline, const struct node_event *event)
 {
     struct pipeline *p = pipeline;
-    if (p->sink.event)
-        p->sink.event(p->sink.context, event);
+    assert(event->attribute_count <= NODE_EVENT_ATTRIBUTES_MAX);
+    if (p->sink.event && p->sink.event(p->sink.context, event) < 0)
+        p->losses.count[LOSS_NOT_KEPT]++;
 }
 
 static const struct process *note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)

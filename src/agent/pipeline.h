@@ -5,9 +5,9 @@
 #include "agent/config.h"
 #include "base/cleanup.h"
 #include "model/attach.h"
-#include "model/event.h"
 #include "model/loss.h"
 #include "model/metric.h"
+#include "model/node_event.h"
 #include "model/request.h"
 #include "model/sample.h"
 #include "model/task_filter.h"
@@ -28,9 +28,9 @@ struct sample_event;
 /* Receives finished records; called from within pipeline_turn. */
 struct pipeline_sink {
     void *context;
-    int (*sample)(void *context, const struct sample *sample); /* borrows; returns like profile_add; NULL: none */
-    int (*request)(void *context, struct request *request);    /* takes ownership; NULL: none */
-    void (*event)(void *context, const struct event *event);   /* borrows; NULL: none */
+    int (*sample)(void *context, const struct sample *sample);   /* borrows; returns like profile_add; NULL: none */
+    int (*request)(void *context, struct request *request);      /* takes ownership; NULL: none */
+    int (*event)(void *context, const struct node_event *event); /* borrows; -errno: not kept; NULL: none */
 };
 
 struct pipeline_options {

@@ -30,7 +30,7 @@ struct page_data {
                     const struct hotspots_options *options, struct hotspots **ret);
     /* The slowest requests of the last `seconds`, slowest first; the caller frees the array and each element. */
     int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
-    /* The events of the last `seconds`, newest first, at most `max`: objects of export/event_json.h, separated by
+    /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */
     int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);
     int (*metrics)(void *context, struct metric_set *set);

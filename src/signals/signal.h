@@ -8,9 +8,9 @@
  * All functions are called by the pipeline thread. `self` is what `create` returned. */
 #pragma once
 
-#include "model/event.h"
 #include "model/loss.h"
 #include "model/metric.h"
+#include "model/node_event.h"
 #include "model/request.h"
 #include "model/sample.h"
 #include "model/setting.h"
@@ -40,11 +40,11 @@ struct signal_services {
     uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
 
     void *pipeline; /* the context of: */
-    /* Delivers a finished sample, request or event. emit_sample and emit_event borrow; emit_request takes ownership,
-     * and is NULL if requests are not wanted. */
+    /* Delivers a finished sample, request or node event. emit_sample and emit_event borrow; emit_request takes
+     * ownership, and is NULL if requests are not wanted. */
     void (*emit_sample)(void *pipeline, const struct sample *sample);
     void (*emit_request)(void *pipeline, struct request *request);
-    void (*emit_event)(void *pipeline, const struct event *event);
+    void (*emit_event)(void *pipeline, const struct node_event *event);
     /* A stack of this process was recorded at `time_ns`: what the kernel lacks to unwind its next stacks is published.
      * Cheap if nothing is lacking. Returns the process as it was then; NULL: unknown. */
     const struct process *(*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);
@@ -58,6 +58,8 @@ struct mapped_processes {
     size_t count;
     bool is_incomplete; /* there may be more: all processes should be scanned */
 };
+
+#define SIGNAL_SETTINGS_MAX_BYTES 64
 
 /* Every signal's settings begin with whether it is enabled. */
 struct signal_settings {
@@ -82,7 +84,8 @@ struct signal {
     const struct record_type *records;
 
     /* Its section of the configuration: a struct that begins with struct signal_settings and is also what the source
-     * gets as its options; how it begins; and its keys. `settings_bytes` 0: it has none and is always enabled. */
+     * gets as its options; how it begins; and its keys. `settings_bytes`: at most SIGNAL_SETTINGS_MAX_BYTES; 0: it has
+     * none and is always enabled. */
     size_t settings_bytes;
     const void *defaults;
     const struct setting *settings; /* ends with an entry of key NULL */

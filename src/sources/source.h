@@ -48,6 +48,7 @@ static inline unsigned source_detail_samples_every(enum source_detail detail)
     return detail == SOURCE_DETAIL_LEAST ? 4 : detail == SOURCE_DETAIL_HALF ? 2 : 1;
 }
 
+/* Functions that are not described as optional must be there: name, help, open, start, drain, losses, free. */
 struct source {
     const char *name; /* "cpu", "process", "request" */
     const char *help;
@@ -61,7 +62,8 @@ struct source {
     /* Flushes in-flight records, which the next drains return; nothing new is recorded from here on. May be NULL. */
     int (*stop)(void *self);
 
-    /* Writes up to `max` file descriptors that become readable when a drain is worthwhile; returns how many. */
+    /* Writes up to `max` file descriptors that become readable when a drain is worthwhile; returns how many. May be
+     * NULL: it is drained a few times a second. */
     size_t (*poll_fds)(void *self, int *ret_fds, size_t max);
 
     /* Appends all available records without blocking. Records that do not fit the batch count as LOSS_RING_FULL. */
@@ -80,7 +82,7 @@ struct source {
 
     /* Adds the source's own statistics (BPF run time per program, map memory) as sonde_self_*. May be NULL. */
     void (*metrics)(void *self, struct metric_set *set);
-    size_t (*memory_bytes)(void *self);    /* kernel memory held: maps and rings, without the shared tables */
+    size_t (*memory_bytes)(void *self); /* kernel memory held: maps and rings, without the shared tables; may be NULL */
     uint64_t (*helper_cpu_ns)(void *self); /* CPU time of its helper process; NULL: it has none */
     /* Nanoseconds spent in its BPF programs since open, as far as the kernel counted them (BPF_ENABLE_STATS). May be
      * NULL. */
@@ -89,3 +91,6 @@ struct source {
     int (*shed)(void *self, enum source_detail detail);
     void (*free)(void *self);
 };
+
+/* Adds what every source's metrics have: runs of one of its BPF programs, and the CPU time spent in them. */
+void source_put_runs(struct metric_set *set, const char *program, uint64_t runs, uint64_t run_time_ns);

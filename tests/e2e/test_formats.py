@@ -9,7 +9,7 @@ import pprof
 import pytest
 
 from harness.machine import need_command
-from harness.paths import BUILD
+from harness.paths import BUILD, TOP
 from harness.workloads import go_pprof
 
 PROFILES = {"typical": (10, 100_000_000), "dropped": (10, 100_000_000), "hostile": (6, 60_000_000), "deep": (1, 10_000_000),
@@ -217,3 +217,13 @@ def test_prometheus_parsers_read_the_metrics(generated, path, parser):
     assert [s.value for s in histogram.samples if s.name.endswith(("_sum", "_count"))] == [61.25, 10]
     if path.endswith(".om"):
         assert histogram.unit == "seconds" and families["sonde_build"].type == "info"
+
+
+def test_every_exporter_is_documented():
+    """Each format has its name in docs/page.md or docs/formats.md, and each suffix in sonde-record(1)."""
+    sources = "".join(path.read_text() for path in (TOP / "src/export").glob("*.c"))
+    exporters = re.findall(r'\.name = "(\w+)",\s*\.suffix = "([^"]+)"', sources)
+    assert len(exporters) >= 4
+    words, manual = (TOP / "docs/formats.md").read_text() + (TOP / "docs/page.md").read_text(), (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-")
+    for name, suffix in exporters:
+        assert name in words.lower() and suffix in manual, name

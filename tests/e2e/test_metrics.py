@@ -25,6 +25,11 @@ def test_every_metric_of_the_source_is_documented():
     assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
 
 
+def test_every_node_event_is_documented():
+    emitted = {name for path in (TOP / "src/signals").rglob("*.c") for name in re.findall(r'\.name = "([a-z_]+\.[a-z_]+)"', path.read_text())}
+    assert emitted == {name for path in (TOP / "docs/signals").glob("*.md") for name in re.findall(r'"name":"([a-z_.]+)"', path.read_text())}
+
+
 def test_every_loss_reason_is_documented():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)",[ \\\n]+"([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons

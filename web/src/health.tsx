@@ -72,7 +72,7 @@ export const LOSS_HELP: Record<string, string> = {
     file_unanswered: 'samples with frames whose file system does not respond',
     sideband: 'process lifecycle events that were lost; read again from /proc',
     no_process: 'samples of processes that could not be identified',
-    not_kept: 'samples that did not fit into the profile they belong to',
+    not_kept: 'samples, or events of the node, that did not fit where they are kept',
     unlinked: 'samples, or stacks of waits, kept without the traced request that they were taken in',
     unlabelled: 'samples, or stacks of waits, without all labels of their goroutine, or with one cut',
     link_forgotten: 'threads whose traced request was forgotten while they worked for it',

@@ -80,19 +80,19 @@ static void take_delay(void *self, const struct record_header *header)
     snprintf(cpu, sizeof(cpu), "%u", d->cpu);
     snprintf(previous_pid, sizeof(previous_pid), "%u", d->previous_pid);
     snprintf(previous_tid, sizeof(previous_tid), "%u", d->previous_tid);
-    const struct event_attribute attributes[] = {{"process.pid", pid},
-                                                 {"thread.id", tid},
-                                                 {"thread.name", d->comm},
-                                                 {"cpu", cpu},
-                                                 {"previous.pid", previous_pid},
-                                                 {"previous.thread.id", previous_tid},
-                                                 {"previous.thread.name", d->previous_comm}};
-    q->services->emit_event(q->services->pipeline, &(struct event){.time_ns = d->h.time_ns,
-                                                                   .duration_ns = d->delay_ns,
-                                                                   .name = "runqueue.delayed",
-                                                                   .text = text,
-                                                                   .attributes = attributes,
-                                                                   .attribute_count = array_size(attributes)});
+    const struct node_event_attribute attributes[] = {{"process.pid", pid},
+                                                      {"thread.id", tid},
+                                                      {"thread.name", d->comm},
+                                                      {"cpu", cpu},
+                                                      {"previous.pid", previous_pid},
+                                                      {"previous.thread.id", previous_tid},
+                                                      {"previous.thread.name", d->previous_comm}};
+    q->services->emit_event(q->services->pipeline, &(struct node_event){.time_ns = d->h.time_ns,
+                                                                        .duration_ns = d->delay_ns,
+                                                                        .name = "runqueue.delayed",
+                                                                        .text = text,
+                                                                        .attributes = attributes,
+                                                                        .attribute_count = array_size(attributes)});
 }
 
 static bool is_node_wide(const void *settings)

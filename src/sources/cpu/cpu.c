@@ -122,17 +122,6 @@ static int attach_event(struct cpu_source *s, const struct sample_event *event)
     return attach_counted(s, event);
 }
 
-static void count_fixed_bytes(struct cpu_source *s)
-{
-    struct bpf_map *map;
-
-    bpf_object__for_each_map(map, s->skeleton->obj)
-    {
-        if (bpf_map__fd(map) >= 0 && !shared_tables_own(s->tables, map))
-            s->fixed_bytes += map_sizes_bytes(map, s->cpu_count);
-    }
-}
-
 static uint64_t read_limit_hz(void)
 {
     _cleanup_buf_ struct buf text = {0};
@@ -196,7 +185,7 @@ static int cpu_open(const struct source_services *services, const void *options,
         snprintf(entry->limitation, sizeof(entry->limitation), "no profile");
         return r;
     }
-    count_fixed_bytes(s);
+    s->fixed_bytes = shared_tables_bytes_beside(s->tables, s->skeleton->obj);
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
     snprintf(entry->limitation, sizeof(entry->limitation), "%s", limitation_of(services->event));
@@ -386,11 +375,7 @@ static void cpu_metrics(void *self, struct metric_set *set)
     struct cpu_source *s = self;
     struct cpu_stats sum = read_stats(s);
 
-    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent in Sonde's BPF programs", (double)sum.run_time_ns / 1e9,
-               METRIC_LABELS({"program", "cpu_sample"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.runs,
-               METRIC_LABELS({"program", "cpu_sample"}));
+    source_put_runs(set, "cpu_sample", sum.runs, sum.run_time_ns);
     metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the BPF programs",
                (double)sum.samples, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",

@@ -196,11 +196,7 @@ static void link_metrics(void *self, struct metric_set *set)
     metric_add(set, "sonde_usdt_attacher_starts", METRIC_COUNTER, "", "Starts of the helper process that attaches.",
                (double)now.starts, METRIC_NO_LABELS);
     const struct link_stats sum = read_stats(s);
-    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent in Sonde's BPF programs", (double)(sum.sampled_ns * LINK_TIMED_EVERY) / 1e9,
-               METRIC_LABELS({"program", "link"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.firings,
-               METRIC_LABELS({"program", "link"}));
+    source_put_runs(set, "link", sum.firings, sum.sampled_ns * LINK_TIMED_EVERY);
 }
 
 static uint64_t link_run_time_ns(void *self)

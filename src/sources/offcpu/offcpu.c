@@ -351,14 +351,8 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
 static size_t off_cpu_memory_bytes(void *self)
 {
     struct off_cpu_source *s = self;
-    size_t sum = sleeping_tasks_memory_bytes(s->sleeping_tasks, s->cpu_count);
-    struct bpf_map *map;
-    bpf_object__for_each_map(map, s->bpf->obj)
-    {
-        if (bpf_map__fd(map) >= 0 && !shared_tables_own(s->tables, map))
-            sum += map_sizes_bytes(map, s->cpu_count);
-    }
-    return sum;
+    return sleeping_tasks_memory_bytes(s->sleeping_tasks, s->cpu_count) +
+           shared_tables_bytes_beside(s->tables, s->bpf->obj);
 }
 
 static uint64_t off_cpu_run_time_ns(void *self)

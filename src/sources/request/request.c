@@ -153,11 +153,7 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     request_metrics_write(s->counters, set);
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
         struct request_timer sum = read_timer(s, timer);
-        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-                   "CPU time spent in Sonde's BPF programs", (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
-                   METRIC_LABELS({"program", names[timer]}));
-        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.runs,
-                   METRIC_LABELS({"program", names[timer]}));
+        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * REQUEST_TIMER_EVERY);
     }
 }
 

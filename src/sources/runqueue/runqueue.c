@@ -2,7 +2,6 @@
  * task filter does not apply. */
 #include "sources/runqueue/runqueue.h"
 
-#include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
 #include "sources/sampling/cgroup_search.h"
@@ -35,6 +34,8 @@ struct named_cgroup {
 
 struct runqueue_source {
     struct runqueue_bpf *bpf;
+    const struct shared_tables *tables;
+    bool is_started, is_shed;
     struct record_ring ring;
     struct runqueue_stats *stats; /* per possible CPU */
     int cpu_count;
@@ -99,9 +100,9 @@ static int runqueue_open(const struct source_services *services, const void *opt
     __attribute__((cleanup(runqueue_freep))) struct runqueue_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "run queues");
     static const char method[] = "tracepoints of the scheduler";
-    (void)services;
     if (!s)
         return -ENOMEM;
+    s->tables = services->tables;
     int r = load_programs(s, options);
     if (r < 0) {
         attach_entry_refused(entry, method, r);
@@ -114,15 +115,25 @@ static int runqueue_open(const struct source_services *services, const void *opt
     return 0;
 }
 
+static void enable_programs(struct runqueue_source *s)
+{
+    s->bpf->bss->is_shed = s->is_shed;
+    s->bpf->bss->enabled = s->is_started && !s->is_shed;
+}
+
 static int runqueue_start(void *self)
 {
-    ((struct runqueue_source *)self)->bpf->bss->enabled = 1;
+    struct runqueue_source *s = self;
+    s->is_started = true;
+    enable_programs(s);
     return 0;
 }
 
 static int runqueue_stop(void *self)
 {
-    ((struct runqueue_source *)self)->bpf->bss->enabled = 0;
+    struct runqueue_source *s = self;
+    s->is_started = false;
+    enable_programs(s);
     return 0;
 }
 
@@ -140,10 +151,10 @@ static int runqueue_shed(void *self, enum source_detail detail)
 {
     struct runqueue_source *s = self;
     const bool is_shed = detail > SOURCE_DETAIL_FULL;
-    if (is_shed == (bool)s->bpf->bss->is_shed)
+    if (is_shed == s->is_shed)
         return 0;
-    s->bpf->bss->is_shed = is_shed;
-    s->bpf->bss->enabled = !is_shed;
+    s->is_shed = is_shed;
+    enable_programs(s);
     if (is_shed)
         forget_threads(s);
     return 0;
@@ -283,24 +294,13 @@ static void runqueue_metrics(void *self, struct metric_set *set)
         ids[count++] = id;
     for (size_t i = 0; i < count; i++)
         put_or_forget_cgroup(s, ids[i], set);
-    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent in Sonde's BPF programs", (double)sum.run_time_ns / 1e9,
-               METRIC_LABELS({"program", "runqueue"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of Sonde's BPF programs", (double)sum.runs,
-               METRIC_LABELS({"program", "runqueue"}));
+    source_put_runs(set, "runqueue", sum.runs, sum.run_time_ns);
 }
 
 static size_t runqueue_memory_bytes(void *self)
 {
     struct runqueue_source *s = self;
-    struct bpf_map *map;
-    size_t sum = 0;
-    bpf_object__for_each_map(map, s->bpf->obj)
-    {
-        if (bpf_map__fd(map) >= 0)
-            sum += map_sizes_bytes(map, s->cpu_count);
-    }
-    return sum;
+    return shared_tables_bytes_beside(s->tables, s->bpf->obj);
 }
 
 static uint64_t runqueue_run_time_ns(void *self)

@@ -170,6 +170,17 @@ bool shared_tables_own(const struct shared_tables *t, const struct bpf_map *map)
     return t->bpf && find_shared(t, map);
 }
 
+size_t shared_tables_bytes_beside(const struct shared_tables *t, const struct bpf_object *of)
+{
+    const int cpus = libbpf_num_possible_cpus();
+    size_t bytes = 0;
+    const struct bpf_map *map = NULL;
+
+    while (cpus > 0 && (map = bpf_object__next_map(of, map)))
+        bytes += bpf_map__fd(map) >= 0 && !shared_tables_own(t, map) ? map_sizes_bytes(map, cpus) : 0;
+    return bytes;
+}
+
 struct unwind_tables *shared_tables_unwind(const struct shared_tables *t)
 {
     return t->unwind;

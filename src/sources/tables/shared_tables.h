@@ -39,6 +39,8 @@ DEFINE_FREEP(shared_tables)
 int shared_tables_use(const struct shared_tables *t, struct bpf_object *of);
 /* Whether `map`, of an object that uses the tables, belongs to them, so that its memory is not the object's. */
 bool shared_tables_own(const struct shared_tables *t, const struct bpf_map *map);
+/* Kernel memory of the maps of `of` that do not belong to the tables. */
+size_t shared_tables_bytes_beside(const struct shared_tables *t, const struct bpf_object *of);
 
 /* The parts; NULL: not wanted, or refused. */
 struct unwind_tables *shared_tables_unwind(const struct shared_tables *t);

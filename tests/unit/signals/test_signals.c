@@ -46,6 +46,7 @@ static void test_settings_lie_within_their_struct(void **state)
     (void)state;
     for (size_t i = 0; all_signals[i]; i++) {
         const struct signal *s = all_signals[i];
+        assert_true(s->settings_bytes <= SIGNAL_SETTINGS_MAX_BYTES);
         assert_true((s->settings_bytes > 0) == (s->defaults != NULL) && !s->settings == !s->defaults);
         for (const struct setting *k = s->settings; k && k->key; k++) {
             assert_true(k->offset + k->size <= s->settings_bytes);

@@ -1,9 +1,9 @@
-/* See event_json.h. */
-#include "export/event_json.h"
+/* See node_event_json.h. */
+#include "export/node_event_json.h"
 
 #include <inttypes.h>
 
-void event_json_write(const struct event *event, uint64_t unix_ns, struct buf *out)
+void node_event_json_write(const struct node_event *event, uint64_t unix_ns, struct buf *out)
 {
     buf_printf(out, "{\"time_unix_nano\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"name\":", unix_ns,
                event->duration_ns);

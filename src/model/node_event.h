@@ -4,17 +4,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EVENT_ATTRIBUTES_MAX 8
+#define NODE_EVENT_ATTRIBUTES_MAX 8
 
-struct event_attribute {
+struct node_event_attribute {
     const char *name, *value;
 };
 
-struct event {
+struct node_event {
     uint64_t time_ns; /* CLOCK_MONOTONIC, when it ended */
     uint64_t duration_ns;
     const char *name; /* "runqueue.delayed" */
     const char *text; /* a sentence for people */
-    const struct event_attribute *attributes;
+    const struct node_event_attribute *attributes;
     size_t attribute_count;
 };

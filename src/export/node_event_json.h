@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "model/event.h"
+#include "model/node_event.h"
 
 /* `unix_ns`: the event's time since 1970. Errors are the buffer's. */
-void event_json_write(const struct event *event, uint64_t unix_ns, struct buf *out);
+void node_event_json_write(const struct node_event *event, uint64_t unix_ns, struct buf *out);

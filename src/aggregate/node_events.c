@@ -1,5 +1,5 @@
 /* A ring under a lock. Each event is one allocation: the struct, its attributes and their strings. See events.h. */
-#include "aggregate/events.h"
+#include "aggregate/node_events.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,20 +7,20 @@
 #include <string.h>
 
 struct kept_event {
-    struct event event;
-    struct event_attribute attributes[EVENT_ATTRIBUTES_MAX];
+    struct node_event event;
+    struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX];
     char strings[];
 };
 
-struct events {
+struct node_events {
     pthread_mutex_t lock;
-    struct kept_event *ring[EVENTS_MAX];
-    size_t added; /* of all times; the next one goes to ring[added % EVENTS_MAX] */
+    struct kept_event *ring[NODE_EVENTS_MAX];
+    size_t added; /* of all times; the next one goes to ring[added % NODE_EVENTS_MAX] */
 };
 
-int events_new(struct events **ret)
+int node_events_new(struct node_events **ret)
 {
-    struct events *e = calloc(1, sizeof(*e));
+    struct node_events *e = calloc(1, sizeof(*e));
     if (!e)
         return -ENOMEM;
     pthread_mutex_init(&e->lock, NULL);
@@ -28,17 +28,17 @@ int events_new(struct events **ret)
     return 0;
 }
 
-void events_free(struct events *e)
+void node_events_free(struct node_events *e)
 {
     if (!e)
         return;
-    for (size_t i = 0; i < EVENTS_MAX; i++)
+    for (size_t i = 0; i < NODE_EVENTS_MAX; i++)
         free(e->ring[i]);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
 
-static size_t string_bytes(const struct event *event)
+static size_t string_bytes(const struct node_event *event)
 {
     size_t bytes = strlen(event->name) + strlen(event->text) + 2;
     for (size_t i = 0; i < event->attribute_count; i++)
@@ -54,7 +54,7 @@ static const char *keep_string(char **at, const char *text)
     return kept;
 }
 
-static struct kept_event *copy_event(const struct event *event)
+static struct kept_event *copy_event(const struct node_event *event)
 {
     struct kept_event *k = malloc(sizeof(*k) + string_bytes(event));
     if (!k)
@@ -65,20 +65,20 @@ static struct kept_event *copy_event(const struct event *event)
     k->event.text = keep_string(&at, event->text);
     k->event.attributes = k->attributes;
     for (size_t i = 0; i < event->attribute_count; i++)
-        k->attributes[i] = (struct event_attribute){.name = keep_string(&at, event->attributes[i].name),
-                                                    .value = keep_string(&at, event->attributes[i].value)};
+        k->attributes[i] = (struct node_event_attribute){.name = keep_string(&at, event->attributes[i].name),
+                                                         .value = keep_string(&at, event->attributes[i].value)};
     return k;
 }
 
-int events_add(struct events *e, const struct event *event)
+int node_events_add(struct node_events *e, const struct node_event *event)
 {
-    if (event->attribute_count > EVENT_ATTRIBUTES_MAX)
+    if (event->attribute_count > NODE_EVENT_ATTRIBUTES_MAX)
         return -E2BIG;
     struct kept_event *k = copy_event(event);
     if (!k)
         return -ENOMEM;
     pthread_mutex_lock(&e->lock);
-    struct kept_event **place = &e->ring[e->added++ % EVENTS_MAX];
+    struct kept_event **place = &e->ring[e->added++ % NODE_EVENTS_MAX];
     struct kept_event *oldest = *place;
     *place = k;
     pthread_mutex_unlock(&e->lock);
@@ -86,12 +86,12 @@ int events_add(struct events *e, const struct event *event)
     return 0;
 }
 
-void events_each(struct events *e, uint64_t since_ns, size_t max,
-                 void (*take)(void *context, const struct event *event), void *context)
+void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
+                      void (*take)(void *context, const struct node_event *event), void *context)
 {
     pthread_mutex_lock(&e->lock);
-    for (size_t i = 1; i <= EVENTS_MAX && i <= e->added && max > 0; i++) {
-        const struct event *event = &e->ring[(e->added - i) % EVENTS_MAX]->event;
+    for (size_t i = 1; i <= NODE_EVENTS_MAX && i <= e->added && max > 0; i++) {
+        const struct node_event *event = &e->ring[(e->added - i) % NODE_EVENTS_MAX]->event;
         if (event->time_ns < since_ns)
             continue;
         take(context, event);

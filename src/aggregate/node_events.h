@@ -1,0 +1,25 @@
+/* The latest events of the node (model/node_event.h), a fixed number of them. Any thread. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/node_event.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NODE_EVENTS_MAX 256
+
+struct node_events;
+
+/* 0 or -ENOMEM; the caller frees `*ret`. */
+int node_events_new(struct node_events **ret);
+void node_events_free(struct node_events *e);
+DEFINE_FREEP(node_events)
+
+/* Adds a copy, in place of the oldest one if there are NODE_EVENTS_MAX. -ENOMEM. */
+int node_events_add(struct node_events *e, const struct node_event *event);
+
+/* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`. What
+ * it gets is valid until it returns; it must not call other functions of this file. */
+void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
+                      void (*take)(void *context, const struct node_event *event), void *context);

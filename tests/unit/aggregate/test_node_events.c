@@ -1,0 +1,101 @@
+/* The ring of events: order, limits, copies. */
+#include "aggregate/node_events.h"
+#include "base/buf.h"
+#include "export/node_event_json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct seen {
+    uint64_t times[NODE_EVENTS_MAX];
+    size_t count;
+    struct buf json;
+};
+
+static void take(void *context, const struct node_event *event)
+{
+    struct seen *s = context;
+    s->times[s->count++] = event->time_ns;
+    node_event_json_write(event, event->time_ns + 1000, &s->json);
+}
+
+static struct node_events *of_numbers(uint64_t count)
+{
+    struct node_events *e;
+    char text[32];
+    assert_int_equal(node_events_new(&e), 0);
+    for (uint64_t i = 1; i <= count; i++) {
+        const struct node_event_attribute attribute = {"number", text};
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)i);
+        assert_int_equal(node_events_add(e, &(struct node_event){.time_ns = i,
+                                                                 .duration_ns = 7,
+                                                                 .name = "test.number",
+                                                                 .text = text,
+                                                                 .attributes = &attribute,
+                                                                 .attribute_count = 1}),
+                         0);
+    }
+    return e;
+}
+
+static void test_newest_first_and_copied(void **state)
+{
+    struct seen s = {0};
+    struct node_events *e = of_numbers(3);
+    (void)state;
+    node_events_each(e, 2, 10, take, &s);
+    assert_int_equal(s.count, 2);
+    assert_int_equal(s.times[0], 3);
+    assert_int_equal(s.times[1], 2);
+    assert_int_equal(buf_error(&s.json), 0);
+    buf_putc(&s.json, '\0');
+    assert_string_equal(s.json.data,
+                        "{\"time_unix_nano\":1003,\"duration_ns\":7,\"name\":\"test.number\",\"text\":\"3\","
+                        "\"attributes\":{\"number\":\"3\"}}"
+                        "{\"time_unix_nano\":1002,\"duration_ns\":7,\"name\":\"test.number\",\"text\":\"2\","
+                        "\"attributes\":{\"number\":\"2\"}}");
+    buf_clear(&s.json);
+    node_events_free(e);
+}
+
+static void test_oldest_go_first(void **state)
+{
+    struct seen s = {0};
+    struct node_events *e = of_numbers(NODE_EVENTS_MAX + 5);
+    (void)state;
+    node_events_each(e, 0, SIZE_MAX, take, &s);
+    assert_int_equal(s.count, NODE_EVENTS_MAX);
+    assert_int_equal(s.times[0], NODE_EVENTS_MAX + 5);
+    assert_int_equal(s.times[NODE_EVENTS_MAX - 1], 6);
+    s.count = 0;
+    node_events_each(e, 0, 2, take, &s);
+    assert_int_equal(s.count, 2);
+    buf_clear(&s.json);
+    node_events_free(e);
+}
+
+static void test_too_many_attributes_are_refused(void **state)
+{
+    const struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX + 1] = {{"a", "b"}};
+    struct node_events *e = of_numbers(0);
+    (void)state;
+    assert_true(node_events_add(e, &(struct node_event){.name = "",
+                                                        .text = "",
+                                                        .attributes = attributes,
+                                                        .attribute_count = NODE_EVENT_ATTRIBUTES_MAX + 1}) < 0);
+    node_events_free(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_newest_first_and_copied),
+        cmocka_unit_test(test_oldest_go_first),
+        cmocka_unit_test(test_too_many_attributes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
