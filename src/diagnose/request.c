@@ -209,6 +209,6 @@ int diagnose_request(const struct request_record *record, const struct request_n
     add_parts(d, names);
     sort_parts(&d->request);
     set_cause(d);
-    set_service(d, names); /* last: its strings are valid until the next name is resolved */
+    set_service(d, names);
     return request_copy(&d->request, ret);
 }

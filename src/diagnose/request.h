@@ -20,7 +20,8 @@ struct request_names {
      * the next call. NULL: no names. */
     size_t (*user_frames)(void *context, const struct request_record *record, const struct request_wait *wait,
                           const __u64 *addresses, struct frame *ret_frames, size_t max);
-    /* The resource of the process, or NULL if it exited unseen. NULL: never available. */
+    /* The resource of the process, or NULL if it exited unseen. Valid at least until diagnose_request returns, also
+     * when other names are resolved in between. NULL: never available. */
     const struct resource *(*resource)(void *context, uint32_t pid, uint64_t cgroup_id);
 };
 

@@ -47,7 +47,7 @@ void image_unref(struct image *image)
     for (size_t i = 0; i < image->count; i++)
         release(&image->mappings[i], image->live > 0);
     free(image->mappings);
-    free(image->executable);
+    path_release(image->executable);
     free(image);
 }
 
@@ -71,10 +71,10 @@ struct image *image_own(struct image *image, bool was_live)
     struct image *own = image_new();
     if (!own)
         return NULL;
-    own->executable = image->executable ? strdup(image->executable) : NULL;
+    own->executable = path_retain(image->executable);
     own->capacity = image->count + 8;
     own->mappings = malloc(own->capacity * sizeof(*own->mappings));
-    if (!own->mappings || (image->executable && !own->executable)) {
+    if (!own->mappings) {
         image_unref(own);
         return NULL;
     }
@@ -199,8 +199,7 @@ int image_map(struct image *image, const struct process_mapping *mapping)
 
 size_t image_bytes(const struct image *image)
 {
-    return sizeof(*image) + image->capacity * sizeof(*image->mappings) +
-           (image->executable ? strlen(image->executable) + 1 : 0);
+    return sizeof(*image) + image->capacity * sizeof(*image->mappings);
 }
 
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address)

@@ -14,7 +14,7 @@ struct image {
     unsigned references;
     unsigned live;                    /* processes that use it and have not exited */
     bool full;                        /* mappings were left out: more than IMAGE_MAPPINGS_MAX */
-    char *executable;                 /* NULL: the path of the first mapping's object; "": unknown */
+    const char *executable;           /* interned (paths.h), a reference; NULL: unknown */
     struct process_mapping *mappings; /* sorted by start, disjoint */
     size_t count, capacity;
 };

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "resolve/files/file_opener.h"
 #include "resolve/proc/maps.h"
+#include "resolve/process/pods.h"
 #include "resolve/process/processes_table.h"
 
 #include <errno.h>
@@ -61,6 +62,8 @@ void processes_free(struct processes *p)
         return;
     while (p->by_pid)
         processes_remove(p, p->by_pid);
+    processes_free_retired(p);
+    pods_unref(p->pods);
     objects_free(p->objects);
     cgroups_free(p->cgroups);
     buf_clear(&p->scratch);
@@ -151,9 +154,7 @@ void processes_remove(struct processes *p, struct process_entry *e)
     cgroup_unref(e->cgroup);
     service_unref(p, e->service);
     processes_drop_context(p, e);
-    if (e->resource)
-        p->bytes -= sizeof(*e->resource);
-    free(e->resource);
+    processes_retire_resource(p, e);
     if (p->check == e)
         p->check = e->hh.next;
     HASH_DELETE(hh, p->by_pid, e);
@@ -375,8 +376,7 @@ static bool set_program(struct processes *p, const struct process_entry *e, cons
     if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 || image->executable ||
         path[0] != '/' || !object_path_is_file(path))
         return false;
-    image->executable = strdup(path);
-    p->bytes += image->executable ? strlen(path) + 1 : 0;
+    image->executable = paths_get(&p->paths, path);
     return true;
 }
 
@@ -543,7 +543,7 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.", METRIC_GAUGE,
          HASH_COUNT(p->by_pid)},
         {"sonde_self_processes_bytes", "bytes", "Memory of the table of processes and their files.", METRIC_GAUGE,
-         (double)all_bytes(p)},
+         (double)(all_bytes(p) + p->retired_bytes)},
         {"sonde_self_processes_evicted", "", "Processes evicted to keep within the memory limit.", METRIC_COUNTER,
          (double)p->count.evictions},
         {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER, (double)p->count.proc_reads},

@@ -53,8 +53,9 @@ int processes_start_helper(struct processes *p);
 /* Appends /proc/PID/maps, read by the file helper; `proc_fd` is from proc_open. */
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
 uint64_t processes_helper_cpu_ns(struct processes *p);
-/* Starts a turn of the file helper: requests from now on may together wait a few seconds; see
- * file_opener_begin_turn. */
+/* Starts a turn: frees the resources that were replaced in the last one, and requests to the file helper may again
+ * together wait a few seconds (file_opener_begin_turn). Memory for replaced resources is bounded by the turn: at most
+ * one for each call of processes_resource and each process removed. */
 void processes_begin_turn(struct processes *p);
 
 /* Processes any RECORD_PROCESS_* record. */
@@ -76,11 +77,13 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
  * time is kept. */
 void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns);
 
-/* The strings are valid until the next call of any function here, because the process may be read again. */
+/* The resource of the process as it is known now; reads its cgroup, environment and published context where that is
+ * due. The object never changes: a process that changes gets another one. Borrowed, with its strings, until the next
+ * processes_begin_turn, whatever happens to the process before. Never NULL; resource_unknown when out of memory. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
-/* Sets the pods for the resources from now on; borrowed until the next call. NULL: none. */
-void processes_set_pods(struct processes *p, const struct pods *pods);
+/* Sets the pods for the resources requested from now on; takes a reference of its own. NULL: none. */
+void processes_set_pods(struct processes *p, struct pods *pods);
 /* True when containers of unknown pods were seen that no earlier call has reported. */
 bool processes_misses_pods(struct processes *p);
 

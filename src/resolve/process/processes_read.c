@@ -136,6 +136,7 @@ int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct b
 
 void processes_begin_turn(struct processes *p)
 {
+    processes_free_retired(p);
     file_opener_begin_turn(objects_opener(p->objects));
 }
 
@@ -156,7 +157,7 @@ static struct image *read_image(struct processes *p, struct process_entry *e, in
         map_line(p, e, &line, image);
     char executable[PATH_MAX];
     if (proc_read_executable(proc_fd, executable, sizeof(executable)) == 0)
-        image->executable = strdup(executable);
+        image->executable = paths_get(&p->paths, executable);
     return image;
 }
 
@@ -164,7 +165,7 @@ static bool is_equal(const struct image *a, const struct image *b)
 {
     return a && b && a->count == b->count &&
            (a->count == 0 || memcmp(a->mappings, b->mappings, a->count * sizeof(*a->mappings)) == 0) &&
-           strcmp(a->executable ? a->executable : "", b->executable ? b->executable : "") == 0;
+           a->executable == b->executable; /* interned */
 }
 
 /* Replaces the image by the one read; takes `image`. False when they are equal: mapping_version then stays the same. */

@@ -91,9 +91,46 @@ static void apply_service(struct resource *r, const struct service *s)
     r->attributes = s->attributes;
 }
 
-void processes_set_pods(struct processes *p, const struct pods *pods)
+static void free_resource(struct processes *p, struct process_resource *r)
 {
-    p->pods = pods;
+    path_release(r->executable);
+    cgroup_unref(r->cgroup);
+    service_unref(p, r->service);
+    service_unref(p, r->context);
+    pods_unref(r->pods);
+    free(r);
+}
+
+void processes_retire_resource(struct processes *p, struct process_entry *e)
+{
+    if (!e->resource)
+        return;
+    e->resource->next = p->retired;
+    p->retired = e->resource;
+    e->resource = NULL;
+    p->bytes -= sizeof(*p->retired);
+    p->retired_bytes += sizeof(*p->retired);
+}
+
+void processes_free_retired(struct processes *p)
+{
+    while (p->retired) {
+        struct process_resource *r = p->retired;
+        p->retired = r->next;
+        free_resource(p, r);
+    }
+    p->retired_bytes = 0;
+}
+
+/* Resources are retired here rather than when they are next requested, because one of a process that is never sampled
+ * again would keep all pods of its time. */
+void processes_set_pods(struct processes *p, struct pods *pods)
+{
+    for (struct process_entry *e = p->by_pid; e; e = e->hh.next)
+        if (e->resource && e->resource->pods)
+            processes_retire_resource(p, e);
+    pods_unref(p->pods);
+    p->pods = pods_ref(pods);
 }
 
 bool processes_misses_pods(struct processes *p)
@@ -125,39 +162,67 @@ static const char *find_pod(struct processes *p, const struct identity *i)
     return found ? found : "";
 }
 
-const struct resource *processes_resource(struct processes *p, const struct process *process)
+static void fill_resource(struct processes *p, struct process_resource *made, uint32_t pid)
 {
-    struct process_entry *e = process_entry_of(process);
-    if (!e->resource) {
-        e->resource = malloc(sizeof(*e->resource));
-        if (!e->resource)
-            return &resource_unknown;
-        p->bytes += sizeof(*e->resource);
-    }
-    if (!e->cgroup_known || !e->service_known)
-        processes_identify(p, e);
-    if (p->now_ns >= e->context_due_ns)
-        refresh_context(p, e);
-    struct resource *r = e->resource;
+    struct resource *r = &made->resource;
     *r = resource_unknown;
-    r->pid = e->process.pid;
-    r->parent_pid = e->parent_pid;
-    r->command = e->command;
-    if (e->image && e->image->executable)
-        r->executable_path = e->image->executable;
-    if (e->cgroup) {
-        const struct identity *i = &e->cgroup->identity;
+    r->pid = pid;
+    r->parent_pid = made->parent_pid;
+    r->command = made->command;
+    if (made->executable)
+        r->executable_path = made->executable;
+    if (made->cgroup) {
+        const struct identity *i = &made->cgroup->identity;
         r->container_id = i->container_id;
         r->container_runtime = i->container_runtime;
         r->kubernetes_pod_uid = i->kubernetes_pod_uid;
         r->slurm_job_id = i->slurm_job_id;
         r->systemd_unit = i->systemd_unit;
-        r->cgroup_path = e->cgroup->path;
+        r->cgroup_path = made->cgroup->path;
         r->pod = find_pod(p, i);
     }
-    apply_service(r, e->service);
-    apply_service(r, e->context);
+    apply_service(r, made->service);
+    apply_service(r, made->context);
     if (!r->service_name[0])
-        r->service_name = e->cgroup && e->cgroup->service[0] ? e->cgroup->service : e->command;
-    return r;
+        r->service_name = made->cgroup && made->cgroup->service[0] ? made->cgroup->service : made->command;
+}
+
+static struct process_resource *make_resource(struct processes *p, const struct process_entry *e)
+{
+    struct process_resource *made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    made->executable = path_retain(e->image ? e->image->executable : NULL);
+    made->cgroup = cgroup_ref(e->cgroup);
+    made->service = service_ref(e->service);
+    made->context = service_ref(e->context);
+    made->pods = pods_ref(p->pods);
+    made->parent_pid = e->parent_pid;
+    memcpy(made->command, e->command, sizeof(made->command));
+    fill_resource(p, made, e->process.pid);
+    p->bytes += sizeof(*made);
+    return made;
+}
+
+/* Equal pointers are equal contents: the resource holds references, and what they refer to never changes. */
+static bool is_current(const struct processes *p, const struct process_entry *e)
+{
+    const struct process_resource *r = e->resource;
+    return r && r->executable == (e->image ? e->image->executable : NULL) && r->cgroup == e->cgroup &&
+           r->service == e->service && r->context == e->context && r->pods == p->pods &&
+           r->parent_pid == e->parent_pid && memcmp(r->command, e->command, sizeof(r->command)) == 0;
+}
+
+const struct resource *processes_resource(struct processes *p, const struct process *process)
+{
+    struct process_entry *e = process_entry_of(process);
+    if (!e->cgroup_known || !e->service_known)
+        processes_identify(p, e);
+    if (p->now_ns >= e->context_due_ns)
+        refresh_context(p, e);
+    if (!is_current(p, e)) {
+        processes_retire_resource(p, e);
+        e->resource = make_resource(p, e);
+    }
+    return e->resource ? &e->resource->resource : &resource_unknown;
 }

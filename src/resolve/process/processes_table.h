@@ -26,6 +26,18 @@ enum process_knowledge {
     KNOWN_INHERITED,  /* exited before /proc was read: data of its parent */
 };
 
+/* A resource and what it was made of, of which it holds references: never changed, only replaced. */
+struct process_resource {
+    struct resource resource;
+    struct process_resource *next; /* in table->retired */
+    const char *executable;        /* interned (paths.h); NULL: unknown */
+    struct cgroup *cgroup;
+    struct service *service, *context;
+    struct pods *pods;
+    uint32_t parent_pid;
+    char command[16];
+};
+
 struct process_entry {
     struct process process; /* first: callers hold a pointer to it */
     UT_hash_handle hh;
@@ -35,8 +47,8 @@ struct process_entry {
     struct service *service;           /* a reference; NULL: not known yet */
     struct service *context;           /* a reference; NULL: the process has published none so far */
     struct process_context_place context_place;
-    uint64_t context_due_ns;   /* CLOCK_MONOTONIC: when to look for it, or to check it, next */
-    struct resource *resource; /* NULL until first requested */
+    uint64_t context_due_ns;           /* CLOCK_MONOTONIC: when to look for it, or to check it, next */
+    struct process_resource *resource; /* NULL until first requested; may be outdated */
     uint64_t start_boot_ns;
     uint64_t exit_time_ns;
     uint64_t mappings_read_ns, cgroup_read_ns; /* CLOCK_MONOTONIC; 0: never */
@@ -66,11 +78,13 @@ struct processes {
     struct objects *objects;
     struct cgroups *cgroups;
     struct paths paths;
-    const struct pods *pods;                /* NULL: none known */
+    struct pods *pods;                      /* a reference; NULL: none known */
+    struct process_resource *retired;       /* replaced in this turn: callers may still read them */
     uint64_t missed_containers[MISSED_MAX]; /* the first digits of container IDs already reported as missing */
     size_t missed_next;
     bool misses_pods;
-    size_t max_bytes, bytes; /* `bytes`: entries, images, services */
+    size_t max_bytes, bytes; /* `bytes`: entries, images, services, resources */
+    size_t retired_bytes;    /* of `retired`; no eviction would free them, so they are not in `bytes` */
     uint64_t now_ns;
     uint64_t version;    /* the last mapping_version assigned */
     uint32_t generation; /* increases when records were lost */
@@ -129,4 +143,7 @@ struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);
 
 /* processes_resource.c */
+/* Replaces the entry's resource by none, and keeps it readable until processes_free_retired. */
+void processes_retire_resource(struct processes *p, struct process_entry *e);
+void processes_free_retired(struct processes *p);
 void processes_drop_context(struct processes *p, struct process_entry *e);

@@ -536,7 +536,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
     const bool user_is_whole =
         (process && is_in_exec(record, process, &s)) || add_user_stack(r, record, process, losses, &s);
     losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* count each sample once */
-    /* Last, because the walk may have read the process again and replaced its strings. */
+    /* After the walk, which may have read the process again: the resource is as new as the frames. */
     s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
     size_t unnamed = 0;
     for (size_t i = 0; i < s.frame_count; i++)

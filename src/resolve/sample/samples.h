@@ -30,8 +30,9 @@ DEFINE_FREEP(sample_resolver)
 void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to);
 
 /* Fills `ret`, of sample_type_cpu; the caller sets another type where the record has another. Its pointers are valid
- * until the next call. Counts incomplete data in `losses`. -ENOENT: unknown process (counted; `ret` is filled from the
- * record alone). -EBADMSG: malformed record (counted); `ret` is empty. */
+ * until the next call of this resolver; its resource, where the process is known, until the next processes_begin_turn.
+ * Counts incomplete data in `losses`. -ENOENT: unknown process (counted; `ret` is filled from the record alone).
+ * -EBADMSG: malformed record (counted); `ret` is empty. */
 int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret);
 
