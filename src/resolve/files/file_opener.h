@@ -13,11 +13,14 @@
 
 struct file_opener;
 
+/* Creates a client; its helper is started by the first request. The caller frees `*ret`. -ENOMEM. */
 int file_opener_new(struct file_opener **ret);
+/* Ends the helper, and does not wait for its threads. No other thread may use `o` any more. */
 void file_opener_free(struct file_opener *o);
 DEFINE_FREEP(file_opener)
 
-/* Starts the helper now, while the agent is small and single-threaded, instead of at the first request. */
+/* Starts the helper now, while the agent is small and single-threaded, instead of at the first request. 0, also
+ * when it runs already, or -errno: the next request tries again. */
 int file_opener_start(struct file_opener *o);
 
 /* Starts a turn: until the next call, all requests together may wait five seconds, because other work waits for the

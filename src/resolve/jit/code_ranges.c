@@ -4,6 +4,7 @@
  * emit code in no particular order, and describe the same address again and again. */
 #include "resolve/jit/code_ranges.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static bool remove_overlap(struct code_ranges *c, size_t block, uint64_t start, 
 
 void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size)
 {
+    assert(size > 0 && start <= UINT64_MAX - size);
     size_t block = find_block(c, start);
     bool may_continue = true;
     while (may_continue && block < c->block_count) {

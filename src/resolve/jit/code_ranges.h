@@ -28,8 +28,8 @@ void code_ranges_clear(struct code_ranges *c);
 
 /* Removes every range that overlaps [start, start + size). `size` must be > 0; the end must not overflow. */
 void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size);
-/* Removes the overlapping ranges and adds `range`. -ENOMEM: the overlapping ranges are removed, `range` is not added.
- */
+/* Removes the overlapping ranges and adds `range` (size and end as above). -ENOMEM: the overlapping ranges are removed,
+ * `range` is not added. */
 int code_ranges_put(struct code_ranges *c, const struct code_range *range);
 
 /* Finds the range that contains `address`. False: there is none. */

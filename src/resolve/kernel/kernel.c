@@ -15,6 +15,7 @@
 #include "resolve/symbols/demangle.h"
 #include "resolve/symbols/string_arena.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,6 +110,7 @@ int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret)
 
 int kernel_symbols_limit(struct kernel_symbols *k, size_t entries)
 {
+    assert(entries && (entries & (entries - 1)) == 0);
     entries = entries < CACHED_NAMES ? entries : CACHED_NAMES;
     struct cached_name *names = calloc(entries, sizeof(*names));
     if (!names)

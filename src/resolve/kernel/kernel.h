@@ -27,7 +27,8 @@ struct kernel_asker {
 /* Sets the asker (copied). /proc/kallsyms is then read only for addresses that it cannot name. */
 void kernel_symbols_set_asker(struct kernel_symbols *k, const struct kernel_asker *asker);
 
-/* Limits the name cache, and the BPF programs whose lines are kept, to `entries`, a power of two. -ENOMEM. */
+/* Empties the name cache and limits it, and the BPF programs whose lines are kept, to `entries`: a power of two; more
+ * than the default has no effect. -ENOMEM: unchanged. */
 int kernel_symbols_limit(struct kernel_symbols *k, size_t entries);
 
 void kernel_symbols_free(struct kernel_symbols *k);

@@ -8,6 +8,7 @@
 
 struct line_objects;
 
+/* The caller frees `*ret`. -ENOMEM. */
 int line_objects_new(struct line_objects **ret);
 /* Must be called before the table of objects is freed. */
 void line_objects_free(struct line_objects *o);

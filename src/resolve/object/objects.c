@@ -15,6 +15,7 @@
 #include "resolve/files/file_opener.h"
 #include "resolve/proc/maps.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -330,7 +331,8 @@ struct object *objects_retain(struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
     pthread_mutex_lock(&e->registry->lock);
-    e->mapped++; /* already mapped, so not in the idle list */
+    assert(e->mapped > 0); /* otherwise it would be in the idle list */
+    e->mapped++;
     pthread_mutex_unlock(&e->registry->lock);
     return object;
 }
@@ -340,6 +342,7 @@ void objects_release(struct object *object)
     struct object_entry *e = object_entry_of(object);
     struct objects *o = e->registry;
     pthread_mutex_lock(&o->lock);
+    assert(e->mapped > 0);
     if (--e->mapped == 0) {
         e->released_ns = o->now_ns ? o->now_ns : 1;
         DL_APPEND(o->idle, e);
@@ -349,6 +352,7 @@ void objects_release(struct object *object)
 
 void objects_live(struct object *object, int change)
 {
+    assert(change > 0 || object_entry_of(object)->live > 0);
     object_entry_of(object)->live += (unsigned)change;
 }
 
@@ -397,6 +401,7 @@ struct object *object_unref(struct object *object)
     struct object_entry *e = object_entry_of(object);
     struct objects *o = e->registry;
     pthread_mutex_lock(&o->lock);
+    assert(object->references > 0);
     if (--object->references == 0 && e->mapped == 0 && e->released_ns == 0)
         destroy_entry(o, e);
     bool last = o->closing && o->count == 0;

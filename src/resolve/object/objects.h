@@ -50,5 +50,6 @@ int object_open_in_process_root(const struct object *o, const char *path);
 /* The same, in our own mount namespace. */
 int object_open_in_own_root(const struct object *o, const char *path);
 
-struct object *object_ref(struct object *o);
-struct object *object_unref(struct object *o); /* returns NULL */
+/* Keep an object valid after no process maps it any more, and after objects_free. `o` must be valid already. */
+struct object *object_ref(struct object *o);   /* returns `o` */
+struct object *object_unref(struct object *o); /* returns NULL; accepts NULL */

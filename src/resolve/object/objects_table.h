@@ -37,13 +37,15 @@ bool object_path_is_file(const char *path);
 
 /* The object of a mapping: a known one, or a new one whose file is opened now. The reference is released with
  * objects_release. Mapped objects keep their file open (within max_open): while a process maps it, the descriptor
- * does not keep the file system busy any longer than the mapping does. -ENOENT: not a file. */
+ * does not keep the file system busy any longer than the mapping does. A file that cannot be opened has an object, too.
+ * -ENOENT: not a file; -ENOMEM. */
 int objects_get(struct objects *o, const struct object_sight *sight, struct object **ret);
+/* Another reference to an object that is mapped already; returns it. Each is released once. */
 struct object *objects_retain(struct object *o);
 void objects_release(struct object *o);
 
-/* Adjusts the number of running processes that map the object. An inode number without its generation identifies the
- * file only while that number is not 0. */
+/* Adjusts the number of running processes that map the object by +1 or -1; it must not become negative. An inode number
+ * without its generation identifies the file only while that number is not 0. */
 void objects_live(struct object *o, int change);
 
 /* Closes and forgets the objects that no process has mapped since `before_ns` (UINT64_MAX: all unmapped ones).

@@ -10,6 +10,7 @@
 #include "base/mounts.h"
 #include "resolve/proc/maps.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +126,7 @@ struct cgroup *cgroup_ref(struct cgroup *cgroup)
 
 void cgroup_unref(struct cgroup *cgroup)
 {
+    assert(!cgroup || cgroup->references > 0);
     if (cgroup && --cgroup->references == 0)
         free(cgroup);
 }

@@ -23,6 +23,7 @@ struct cgroups;
 int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret);
 /* Lowers the maximum number of cached entries; it is never raised. */
 void cgroups_limit(struct cgroups *c, size_t max_entries);
+/* Cgroups that are still referenced stay valid. */
 void cgroups_free(struct cgroups *c);
 DEFINE_FREEP(cgroups)
 
@@ -39,9 +40,11 @@ const char *cgroups_id_mount(const struct cgroups *c);
 /* True when no v1 hierarchy is mounted: the ID alone then identifies the cgroup. */
 bool cgroups_is_unified(const struct cgroups *c);
 
+/* Returns `cgroup`; both accept NULL. Every reference is released once; the last one frees the cgroup. */
 struct cgroup *cgroup_ref(struct cgroup *cgroup);
 void cgroup_unref(struct cgroup *cgroup);
 
+/* Memory of the cache, without cgroups that only others reference. */
 size_t cgroups_bytes(const struct cgroups *c);
 
 /* The path of the most informative line: on v1 a process has one path per hierarchy, and container runtimes and

@@ -1,6 +1,7 @@
 /* Interned paths of mapped files; see paths.h. */
 #include "resolve/proc/paths.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -45,6 +46,7 @@ const char *path_retain(const char *text)
 void path_release(const char *text)
 {
     struct path_entry *e = text ? entry_of(text) : NULL;
+    assert(!e || e->references > 0);
     if (!e || --e->references > 0)
         return;
     e->owner->bytes -= sizeof(*e) + strlen(e->text) + 1;

@@ -4,6 +4,7 @@
 
 #include "resolve/proc/paths.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static void release(const struct process_mapping *m, bool live)
 
 void image_unref(struct image *image)
 {
+    assert(!image || image->references > 0);
     if (!image || --image->references > 0)
         return;
     for (size_t i = 0; i < image->count; i++)
@@ -55,6 +57,7 @@ void image_live(struct image *image, int change)
 {
     if (!image)
         return;
+    assert(change > 0 || image->live > 0);
     const bool before = image->live > 0;
     image->live += (unsigned)change;
     if (before == (image->live > 0))

@@ -19,7 +19,9 @@ struct image {
     size_t count, capacity;
 };
 
+/* An empty image with one reference, the caller's; NULL: out of memory. */
 struct image *image_new(void);
+/* Returns `image`; accept NULL. Every reference is released once; the last one frees the image. */
 struct image *image_ref(struct image *image);
 void image_unref(struct image *image);
 
@@ -27,11 +29,12 @@ void image_unref(struct image *image);
  * caller keeps its reference. `was_live`: the holder counts among the running processes. */
 struct image *image_own(struct image *image, bool was_live);
 
-/* Adjusts the number of running processes by +1 or -1. */
+/* Adjusts the number of running processes by +1 or -1; it must not become negative. Accepts NULL. */
 void image_live(struct image *image, int change);
 
 /* Adds a mapping, replacing whatever was mapped there. Always takes the references mapping->object and ->path.
  * -ENOSPC, -ENOMEM or -EINVAL: the mapping was not added. */
 int image_map(struct image *image, const struct process_mapping *mapping);
 
+/* Memory that the image holds, without what it shares with others (objects, paths). */
 size_t image_bytes(const struct image *image);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/protobuf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -358,7 +359,9 @@ void pods_unref(struct pods *pods)
 {
     struct container_entry *container, *next_container;
     struct pod_entry *pod, *next_pod;
-    if (!pods || atomic_fetch_sub(&pods->references, 1) > 1)
+    const unsigned references = pods ? atomic_fetch_sub(&pods->references, 1) : 2;
+    assert(references > 0);
+    if (references > 1)
         return;
     HASH_ITER (hh, pods->by_id, container, next_container) {
         HASH_DEL(pods->by_id, container);

@@ -34,8 +34,9 @@ struct pods_replies { /* the message of each CRI reply */
 /* `label_keys`: comma-separated, valid by pods_check_keys. On success the caller owns a reference. -EBADMSG:
  * malformed messages; -EINVAL: invalid keys; -ENOMEM. */
 int pods_read(const struct pods_replies *answers, const char *label_keys, struct pods **ret);
+/* Returns `pods`; both accept NULL. Every reference is released once, on any thread; the last one frees the pods. */
 struct pods *pods_ref(struct pods *pods);
-void pods_unref(struct pods *pods); /* accepts NULL */
+void pods_unref(struct pods *pods);
 
 size_t pods_count(const struct pods *pods);
 unsigned pods_left_out(

@@ -36,7 +36,10 @@ struct process {
     bool exited;
 };
 
+/* Creates an empty table. `max_bytes` bounds it together with its files, paths and cgroups: the least recently used
+ * processes are evicted. The file helper is not started. The caller frees `*ret`. -ENOMEM. */
 int processes_new(size_t max_bytes, struct processes **ret);
+/* Frees the table with all processes and resources; objects that others still reference stay valid. Accepts NULL. */
 void processes_free(struct processes *p);
 DEFINE_FREEP(processes)
 
@@ -44,37 +47,43 @@ DEFINE_FREEP(processes)
  * are still opened at their paths, and accepted only if their identity matches. */
 void processes_set_replay(struct processes *p);
 
-/* Limits open files, keys per file and unreferenced cgroups to `entries` each. */
+/* Lowers the limits of open files, keys per file and cached cgroups to `entries` each; they are never raised. */
 void processes_limit_caches(struct processes *p, size_t entries);
 
-/* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise it starts at
- * the first request. */
+/* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise, and after a
+ * failure (-errno), it starts at the next request. */
 int processes_start_helper(struct processes *p);
-/* Appends /proc/PID/maps, read by the file helper; `proc_fd` is from proc_open. */
+/* Appends the executable mappings of /proc/PID/maps to `to`, at most 16 MiB; `proc_fd` is from proc_open. Read by the
+ * file helper, so that this waits no longer than any of its requests (file_opener.h). 0; -ETIMEDOUT, -EAGAIN: not at
+ * present; other errors of /proc or of `to`. */
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
+/* CPU time of all file helpers so far. */
 uint64_t processes_helper_cpu_ns(struct processes *p);
 /* Starts a turn: frees the resources that were replaced in the last one, and requests to the file helper may again
  * together wait a few seconds (file_opener_begin_turn). Memory for replaced resources is bounded by the turn: at most
  * one for each call of processes_resource and each process removed. */
 void processes_begin_turn(struct processes *p);
 
-/* Processes any RECORD_PROCESS_* record. */
+/* Applies a valid RECORD_PROCESS_* record; ignores other kinds. Records must come in time order. May free any process,
+ * to keep within max_bytes or because its PID has a new one. */
 void processes_apply(struct processes *p, const struct record_header *record);
 
 /* Announces a mapping right after a process's exec, before its RECORD_PROCESS_MMAP is due: the first file is the
  * program, and samples between exec and mmap are attributed to it. True: this record named the program. */
 bool processes_announce_mmap(struct processes *p, const struct record_header *record);
 
-/* Sets the time of the records. A process that /proc shows with a later start is another one with the same PID. */
+/* Sets the time of the records (CLOCK_MONOTONIC); an earlier time than the last one is ignored. A process that /proc
+ * shows with a later start is another one with the same PID. */
 void processes_at(struct processes *p, uint64_t time_ns);
 
 /* The process, read from /proc if it is unknown; NULL when it has exited and left no record (the caller counts
  * LOSS_NO_PROCESS). `cgroup_id` is that of the sample (0: unknown), used when /proc can no longer be read. Borrowed
- * until the next call that processes a record. */
+ * until the next processes_apply or processes_sweep. Its fields are those of now: a call that reads the process again
+ * may replace its mappings, and then mapping_version is another. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
-/* Sets the name of the main thread from a sample, in case the record of its renaming was lost. A name of a later
- * time is kept. */
+/* Sets the name of the main thread from a sample of `time_ns`, in case the record of its renaming was lost. A name of a
+ * later time is kept, and that of a kernel thread. `comm` need not be terminated. */
 void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* The resource of the process as it is known now; reads its cgroup, environment and published context where that is
@@ -105,8 +114,8 @@ uint32_t processes_innermost_pid(struct processes *p, const struct process *proc
 /* The mapping that contains `address`, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);
 
-/* Frees processes that exited before `time_ns` and returns how many PIDs were stored in `ret_pids`, so that kernel
- * tables can be emptied too; call again while it returns `max`. */
+/* Frees processes that exited before `time_ns` (CLOCK_MONOTONIC), and some more to keep within max_bytes; returns how
+ * many PIDs were stored in `ret_pids`, so that kernel tables can be emptied too; call again while it returns `max`. */
 size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max);
 
 void processes_metrics(const struct processes *p, struct metric_set *set);

@@ -10,6 +10,7 @@
 #include "resolve/files/file_opener.h"
 #include "resolve/proc/maps.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -51,6 +52,7 @@ static size_t service_bytes(const struct service *s)
 
 void service_unref(struct processes *p, struct service *s)
 {
+    assert(!s || s->references > 0);
     if (!s || --s->references > 0)
         return;
     p->bytes -= service_bytes(s);

@@ -11,6 +11,7 @@
 #include "resolve/process/pods.h"
 #include "resolve/process/process_context.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -215,6 +216,7 @@ static bool is_current(const struct processes *p, const struct process_entry *e)
 
 const struct resource *processes_resource(struct processes *p, const struct process *process)
 {
+    assert(process); /* of processes_find, which may return NULL */
     struct process_entry *e = process_entry_of(process);
     if (!e->cgroup_known || !e->service_known)
         processes_identify(p, e);

@@ -15,8 +15,8 @@
 #include "resolve/sample/stack_ends.h"
 #include "resolve/unwind/unwind.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -520,7 +520,6 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
     sample_labels_read(record, &r->labels);
     s.labels = r->labels.at;
     s.label_count = r->labels.count;
-
     processes_at(r->processes, record->h.time_ns);
     if (r->jits)
         jits_at(r->jits, record->h.time_ns);
@@ -549,6 +548,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
 
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text)
 {
+    assert(s->frames == r->frames || s->frames == r->frame_storage);
     r->frame_storage[0] = (struct frame){
         .kind = FRAME_WAIT, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
     s->frame_count += s->frames != r->frame_storage;

@@ -19,7 +19,8 @@ struct jits;
 struct line_objects;
 struct sample_resolver;
 
-/* All arguments are borrowed for the resolver's lifetime. -ENOMEM. */
+/* All arguments are borrowed for the resolver's lifetime; `kernel` and `jits` may be NULL: their frames then have
+ * no names. The caller frees `*ret`. -ENOMEM. */
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
                         struct unwind_cache *unwind_cache, struct interpreters *interpreters, struct jits *jits,
                         struct sample_resolver **ret);
@@ -36,11 +37,11 @@ void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *
 int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret);
 
-/* Adds a frame of kind FRAME_WAIT as the leaf of the sample resolved last, or replaces the one added before. `text` is
- * borrowed. */
+/* Adds a frame of kind FRAME_WAIT as the leaf of `s`, or replaces the one added before. `s` must be the sample resolved
+ * last, with its own frames. `text` is borrowed as long as `s` is used. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
-/* The process of the record at its time; NULL: unknown. */
+/* The process of the record at its time, as of processes_find; NULL: unknown. */
 const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record);
 
 /* For other records with stacks (requests). The strings of frames are valid until the next call of this resolver. */

@@ -10,14 +10,17 @@
 
 struct wait_stacks;
 
+/* The caller frees `*ret`. -ENOMEM. */
 int wait_stacks_new(struct wait_stacks **ret);
 void wait_stacks_free(struct wait_stacks *w);
 DEFINE_FREEP(wait_stacks)
 
-/* Stores a stack. Addresses are in the format of stack_record.data; `end`: enum unwind_end. */
+/* Stores a copy of a stack, under the process and time of its record. Addresses are in the format of
+ * stack_record.data, leaf first; `end`: enum unwind_end. More than REQUEST_USER_FRAMES are cut, and `end` says so. */
 void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count,
                      unsigned end);
 
-/* Copies a stack to `ret`, at most `max` addresses; returns their number. -ENOENT: it is not stored. */
+/* Copies a stack to `ret`, at most `max` addresses; returns their number and sets `*ret_end`. -ENOENT: it is not
+ * stored; both are unchanged. */
 int wait_stacks_find(const struct wait_stacks *w, uint32_t pid, uint64_t time_ns, uint64_t *ret, size_t max,
                      unsigned *ret_end);

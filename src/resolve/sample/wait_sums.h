@@ -24,7 +24,7 @@ struct wait_sum {
 struct wait_sums;
 
 /* `take` receives complete sums, during the calls below; its argument is valid until it returns. `max_bytes` bounds the
- * stored records. -ENOMEM. */
+ * stored records. The caller frees `*ret`, whose remaining sums are lost unless they are flushed first. -ENOMEM. */
 int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context,
                   struct wait_sums **ret);
 void wait_sums_free(struct wait_sums *s);

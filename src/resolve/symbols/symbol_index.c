@@ -303,6 +303,7 @@ bool symbol_index_covers(const struct symbol_index *x, uint64_t address)
 
 int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret)
 {
+    assert(symbol_index_covers(x, address)); /* otherwise `at` is of another address */
     uint32_t at = address - x->low;
     size_t low = 0, high = x->count;
     while (low < high) {

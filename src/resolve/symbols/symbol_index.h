@@ -20,14 +20,15 @@ struct symbol_name {
 
 struct symbol_index;
 
-/* Covers the addresses [low, high). -ENOSPC: more than `max_bytes`. */
+/* Covers the addresses [low, high), at most 4 GiB of them. The caller frees `*ret`; `files` is needed for the build
+ * only. -ENOSPC: more than `max_bytes` or 4 GiB; -ENOMEM; errors of symbol_files_scan. */
 int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
                        struct symbol_index **ret);
 void symbol_index_free(struct symbol_index *x);
 DEFINE_FREEP(symbol_index)
 
 bool symbol_index_covers(const struct symbol_index *x, uint64_t address);
-/* -ENOENT: no function there. */
+/* `address` must be covered. -ENOENT: no function there. */
 int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret);
 size_t symbol_index_bytes(const struct symbol_index *x);
 

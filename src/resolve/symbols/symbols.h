@@ -18,6 +18,7 @@ struct symbols_options {
     const char *debug_root; /* NULL: "/usr/lib/debug" */
 };
 
+/* Creates empty caches; `options` and its string are copied. The caller frees `*ret`. -ENOMEM. */
 int symbols_new(const struct symbols_options *options, struct symbols **ret);
 void symbols_free(struct symbols *s);
 DEFINE_FREEP(symbols)

@@ -9,6 +9,7 @@
 
 struct unwind_table_writer;
 
+/* An empty table. The caller frees `*ret`. -ENOMEM. */
 int unwind_table_writer_new(struct unwind_table_writer **ret);
 void unwind_table_writer_free(struct unwind_table_writer *w);
 DEFINE_FREEP(unwind_table_writer)

@@ -41,6 +41,7 @@ typedef int usdt_probe_take(void *context, const struct usdt_probe *probe);
 
 struct usdt_processes;
 
+/* `filter` is copied, its strings are borrowed. The caller frees `*ret`. -ENOMEM or -errno. */
 int usdt_processes_new(const struct usdt_filter *filter, usdt_probe_take *take, void *context,
                        struct usdt_processes **ret);
 void usdt_processes_free(struct usdt_processes *n);

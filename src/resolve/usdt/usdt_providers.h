@@ -35,6 +35,7 @@ struct usdt_providers_options {
     void (*unmapped)(void *context, uint32_t pid);
 };
 
+/* Copies `options`; `processes` and `provider` are borrowed. The caller frees `*ret`. -ENOMEM. */
 int usdt_providers_new(const struct usdt_providers_options *options, struct usdt_providers **ret);
 void usdt_providers_free(struct usdt_providers *n); /* calls `gone` for every file */
 DEFINE_FREEP(usdt_providers)

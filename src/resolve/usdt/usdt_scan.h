@@ -17,6 +17,7 @@ struct usdt_scan_options {
     int (*scan)(void *context, uint32_t pid, uint64_t end_ns);
 };
 
+/* Copies `options`. Nothing is queued at first. The caller frees `*ret`. -ENOMEM. */
 int usdt_scan_new(const struct usdt_scan_options *options, struct usdt_scan **ret);
 void usdt_scan_free(struct usdt_scan *l);
 DEFINE_FREEP(usdt_scan)
