@@ -1,6 +1,8 @@
 /* Spans of monitored time; see observed_spans.h. */
 #include "aggregate/observed_spans.h"
 
+#include <assert.h>
+
 static bool is_observed_now(const struct observed_spans *o)
 {
     return o->count && o->spans[(o->count - 1) % OBSERVED_SPANS_MAX].to_ns == UINT64_MAX;
@@ -10,6 +12,7 @@ void observed_spans_set(struct observed_spans *o, bool is_observed, uint64_t now
 {
     struct observed_span *last = &o->spans[(o->count - 1) % OBSERVED_SPANS_MAX];
     const bool was_observed = is_observed_now(o);
+    assert(!o->count || now_ns >= (was_observed ? last->from_ns : last->to_ns));
     if (!o->since_ns)
         o->since_ns = now_ns;
     if (is_observed && !was_observed)

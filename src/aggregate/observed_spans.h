@@ -19,7 +19,8 @@ struct observed_spans {
     uint64_t ended_ns;                              /* total length of all finished spans */
 };
 
-/* Monitoring is enabled or disabled from `now_ns` on; times must not decrease. */
+/* Monitoring is enabled or disabled from `now_ns` on, which must not decrease from call to call. A call that repeats
+ * the present state has no effect. */
 void observed_spans_set(struct observed_spans *o, bool is_observed, uint64_t now_ns);
 
 /* How much of [from_ns, to_ns) was monitored. */

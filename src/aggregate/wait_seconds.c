@@ -1,6 +1,7 @@
 /* A table of services, each with a sum per reason; see wait_seconds.h. */
 #include "aggregate/wait_seconds.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static size_t find_reason(struct wait_seconds *w, const char *reason)
 
 void wait_seconds_add(struct wait_seconds *w, const struct sample *s)
 {
+    assert(s->wait_reason);
     pthread_mutex_lock(&w->lock);
     find_service(w, s->resource)->ns[find_reason(w, s->wait_reason)] += s->value;
     pthread_mutex_unlock(&w->lock);

@@ -8,7 +8,7 @@ struct wall_time {
     struct window *cpu, *off_cpu; /* NULL: there is none, and every query is -EOPNOTSUPP */
 };
 
-/* Like window_snapshot. */
+/* Like window_snapshot: `*ret` is the caller's, of sample_type_wall. */
 int wall_time_snapshot(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                        struct profile **ret);
 /* Like window_region, for whole slots, of which the last may be still being filled at `now_ns`. */

@@ -24,15 +24,16 @@ struct window_options {
                               * multiple of 20 ms, at most 256 of them */
 };
 
-/* 0, -EINVAL or -ENOMEM. */
+/* Copies `options`; the caller frees `*ret`. -EINVAL: slots are 0 or more than 10000, or their length does not fit as
+ * stated above; -ENOMEM. */
 int window_new(const struct window_options *options, struct window **ret);
 void window_free(struct window *w);
 DEFINE_FREEP(window)
 
 const struct sample_type *window_type(const struct window *w);
 
-/* Monitoring is enabled or disabled from `now_ns` on; spans and regions then report how much of them was monitored.
- * If this is never called, monitoring is assumed since the first sample. */
+/* Monitoring is enabled or disabled from `now_ns` on, which must not decrease from call to call; spans and regions then
+ * report how much of them was monitored. If this is never called, monitoring is assumed since the first sample. */
 void window_observe(struct window *w, bool is_observed, uint64_t now_ns);
 /* Sets start, duration and not_observed_ns of a profile of [from_ns, to_ns). Spans and regions have them set already
  * for the requested time. */
@@ -43,12 +44,15 @@ uint64_t window_observed_ns(struct window *w, uint64_t now_ns);
 /* Changes detail_max_bytes of a window that keeps detail: drops the oldest until the rest fits. */
 void window_limit_detail(struct window *w, size_t max_bytes);
 
-/* Adds a sample of the window's type to the slot of its time. Late samples go to the oldest slot that is kept; -ENOSPC:
- * the slot is full. */
+/* Adds a sample of the window's type to the slot of its time. Late samples go to the oldest slot that is kept.
+ * Copies what it needs. Returns like profile_add; -ENOSPC: the slot is full. */
 int window_add(struct window *w, const struct sample *s);
 
-/* Returns the samples of [from_ns, to_ns) (CLOCK_MONOTONIC), extended to whole slots, as a new profile that the
- * caller owns. */
+/* The queries: of samples that match `filter` (NULL: all; its type is ignored). On success the caller frees `*ret`.
+ * They lock one slot at a time, so that the pipeline waits for none of them for long. All may fail with -ENOMEM. */
+
+/* Returns the samples of [from_ns, to_ns) (CLOCK_MONOTONIC), extended to whole slots; an empty profile if there are
+ * none. */
 int window_snapshot(struct window *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                     struct profile **ret);
 

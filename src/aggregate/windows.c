@@ -4,6 +4,7 @@
 
 #include "aggregate/wall_time.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -61,6 +62,7 @@ static size_t share_detail(struct windows *w)
 
 int windows_expect(struct windows *w, const struct sample_type *type, uint64_t period)
 {
+    assert(!windows_find(w, type));
     const size_t count = count_of(w);
     if (count == w->options.types_max)
         return -ENOSPC;

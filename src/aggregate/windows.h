@@ -17,14 +17,15 @@ struct windows_options {
 
 #define WINDOWS_TYPES_MAX 16
 
-/* 0, -EINVAL or -ENOMEM. */
+/* Copies `options`; windows are created as types arrive. The caller frees `*ret`. -EINVAL: types_max is 0 or more than
+ * WINDOWS_TYPES_MAX; -ENOMEM. */
 int windows_new(const struct windows_options *options, struct windows **ret);
 void windows_free(struct windows *w);
 DEFINE_FREEP(windows)
 
 /* Announces samples of a type, with their sampling period (see struct profile). From now on queries return an empty
  * profile instead of -EOPNOTSUPP. Must not be called twice for a type, nor after its first sample. `type` is borrowed.
- * 0, -ENOSPC when there are types_max windows, or as window_new. */
+ * Like windows_add, for the pipeline's thread only. 0, -ENOSPC when there are types_max windows, or as window_new. */
 int windows_expect(struct windows *w, const struct sample_type *type, uint64_t period);
 
 /* The window of a type, borrowed until windows_free; NULL: no sample of it has arrived or was announced. */

@@ -23,7 +23,7 @@ struct attach_report {
 
 /* Appends an entry, or clears and returns the last one when the report is full; never NULL. `probe` is copied. */
 struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
-/* Appends "method: reason" to entry->fallback_reason. */
+/* Appends "method: reason" to entry->fallback_reason. `error`: an errno, positive or negative. */
 void attach_entry_refused(struct attach_entry *entry, const char *method, int error);
 
 /* As a JSON array of {"probe","attached","method","fallback_reason","limitation"}, for `sonde doctor --json` and the

@@ -1,6 +1,7 @@
 /* A histogram of durations; see duration_histogram.h. */
 #include "model/duration_histogram.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -82,6 +83,7 @@ static int64_t find_rank(const struct duration_histogram *h, uint64_t rank)
 
 int64_t duration_histogram_percentile(const struct duration_histogram *h, double percentile)
 {
+    assert(percentile >= 0 && percentile <= 100);
     if (h->count == 0)
         return 0;
     double exact = ceil(percentile * (double)h->count / 100);

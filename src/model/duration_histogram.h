@@ -9,11 +9,12 @@
 
 struct duration_histogram;
 
+/* An empty histogram; the caller frees `*ret`. -ENOMEM. */
 int duration_histogram_new(struct duration_histogram **ret);
 void duration_histogram_free(struct duration_histogram *h);
 DEFINE_FREEP(duration_histogram)
 
-/* 0 or -ENOMEM. */
+/* Counts one duration. -ENOMEM: it is not counted. */
 int duration_histogram_add(struct duration_histogram *h, int64_t duration_ns);
 
 /* The duration that `percentile` (0 to 100) percent of them do not exceed, by nearest rank; 0 when empty. Clamped to

@@ -5,6 +5,7 @@
 
 #include "model/profile_tables.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -101,6 +102,7 @@ static int keep_cells(struct hotspots_sums *sums, uint32_t window, const uint64_
 
 int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, const struct profile_filter *filter)
 {
+    assert(window < h->window_count && !h->rows);
     _cleanup_free_ uint32_t *numbers = calloc((size_t)p->frame_count + 1, sizeof(*numbers));
     int r = numbers ? number_functions(h->sums, p, numbers) : -ENOMEM;
     if (r < 0)
@@ -223,6 +225,7 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
 
 int hotspots_finish(struct hotspots *h)
 {
+    assert(!h->rows);
     _cleanup_free_ struct ranked *ranked = calloc((size_t)h->sums->functions->frame_count + 1, sizeof(*ranked));
     if (!ranked)
         return -ENOMEM;

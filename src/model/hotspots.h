@@ -45,12 +45,14 @@ struct hotspots {
     struct hotspots_sums *sums; /* private */
 };
 
+/* `windows`: their number. Their times are zeros, for the caller to set; it frees `*ret`. -ENOMEM. */
 int hotspots_new(const struct hotspots_options *options, uint32_t windows, struct hotspots **ret);
 void hotspots_free(struct hotspots *h);
 DEFINE_FREEP(hotspots)
 
-/* Adds what matches `filter` (NULL: all) to a window; copies what it needs. 0 or -ENOMEM. */
+/* Adds what matches `filter` (NULL: all) to the window of this index, which must exist; copies what it needs. Must not
+ * follow hotspots_finish. -ENOMEM: `h` can only be freed. */
 int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, const struct profile_filter *filter);
 
-/* Ranks the functions; once, at the end. 0 or -ENOMEM. */
+/* Ranks the functions and makes the rows; to be called once, at the end. -ENOMEM: `h` can only be freed. */
 int hotspots_finish(struct hotspots *h);

@@ -16,23 +16,24 @@ struct metric_label {
 
 struct metric_set;
 
+/* An empty set; the caller frees `*ret`. -ENOMEM. */
 int metric_set_new(struct metric_set **ret);
 void metric_set_free(struct metric_set *set);
 DEFINE_FREEP(metric_set)
 
 /* Adds one point. The family is created with its first point (`name` without `_total`; `unit` is "" or the name's
- * last word, such as "seconds"). All strings are copied. Errors stick to the set; see metric_set_error. At most 8
- * labels. */
+ * last word, such as "seconds"; type and unit are those of the family). All strings are copied. At most 8 labels. On
+ * failure the point is not added, and the set keeps the error: see metric_set_error. */
 void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
                 double value, const struct metric_label *labels, size_t label_count);
 
 /* Adds a histogram point: `counts[i]` observations <= `bounds[i]` and > the bound before; counts[bound_count] the
- * rest (+Inf). */
+ * rest (+Inf). Bounds must ascend (-EINVAL). Both arrays are copied. */
 void metric_add_histogram(struct metric_set *set, const char *name, const char *unit, const char *help,
                           const double *bounds, const uint64_t *counts, size_t bound_count, double sum,
                           const struct metric_label *labels, size_t label_count);
 
-/* Adds all points of another set. */
+/* Adds all points of another set, which stays as it is, and its error. */
 void metric_add_set(struct metric_set *set, const struct metric_set *other);
 
 int metric_set_error(const struct metric_set *set);

@@ -109,8 +109,8 @@ void profile_limit_cache(struct profile *p, uint32_t entries);
 #define PROFILE_UNLINKED    1
 #define PROFILE_UNLABELLED  2
 
-/* Adds one sample; copies all that it needs. Returns PROFILE_UNLINKED when it was added without its link (counted),
- * PROFILE_UNLABELLED when without its labels (counted), or both ORed; -ENOSPC when full (counted), -ENOMEM. */
+/* Adds one sample; copies all that it needs. 0, or PROFILE_UNLINKED when it was added without its link (counted),
+ * PROFILE_UNLABELLED when without its labels (counted), or both ORed; -ENOSPC when full, -ENOMEM (both counted). */
 int profile_add(struct profile *p, const struct sample *s);
 /* The same; returns the index of the entry in `*ret_entry`. */
 int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_entry);
@@ -125,10 +125,10 @@ struct profile_filter {
     const struct sample_type *type; /* selects among the windows of an agent; ignored for a single profile */
 };
 
-/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the
- * union. `dropped` is added whatever the filter, since the origin of dropped samples is unknown. -ENOSPC or -ENOMEM
- * when entries did not fit: these are counted in to->dropped, and all others are merged. Links that did not fit are
- * counted in to->unlinked, labels in to->unlabelled. */
+/* Adds the entries of `from` that match (NULL: all) to `to`, which must be another profile, joining equal ones; start
+ * and duration become the union. `dropped` is added whatever the filter, since the origin of dropped samples is
+ * unknown. -ENOSPC or -ENOMEM when entries did not fit: these are counted in to->dropped, and all others are merged.
+ * Links that did not fit are counted in to->unlinked, labels in to->unlabelled. */
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
 /* The share of one entry in a part of a profile. */
@@ -145,7 +145,7 @@ bool profile_filter_matches(const struct profile *p, const struct profile_resour
 
 /* A copy for display, without links and labels. `function` becomes the frame's text (frame_text of model/frame.h);
  * address, mangled name, and the line of native and interpreted code are dropped, so that stacks which differ only
- * in these are one. */
+ * in these are one. The caller frees `*ret`; it has no limit. -ENOMEM. */
 int profile_fold(const struct profile *p, struct profile **ret);
 
 /* The source lines of a frame, innermost first: inlined functions, and last the frame itself, whose names are used
@@ -159,12 +159,13 @@ struct profile_frame_lines {
     uint32_t count; /* 0: unknown */
 };
 
-/* A copy with source lines: `lines` has one element for each of p->frames. 0, -ENOSPC or -ENOMEM. */
+/* A copy with source lines: `lines` has one element for each of p->frames. The caller frees `*ret`, of at most
+ * `max_bytes` (0: no limit). 0, -ENOSPC or -ENOMEM. */
 int profile_with_lines(const struct profile *p, const struct profile_frame_lines *lines, size_t max_bytes,
                        struct profile **ret);
 
-size_t profile_bytes(const struct profile *p); /* memory held */
-uint64_t profile_samples(const struct profile *p);
+size_t profile_bytes(const struct profile *p);     /* memory held */
+uint64_t profile_samples(const struct profile *p); /* the sum of the entries' counts */
 /* The resource with its strings, borrowed from `p`. */
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row);
 /* The text of the frame for display; see frame_text of model/frame.h. */

@@ -42,6 +42,8 @@ struct profile_diff {
     size_t stack_count;
 };
 
+/* Compares; both profiles may be freed afterwards. Also of profiles that cannot be compared: see profile_diff_why_not.
+ * The caller frees `*ret`. -ENOMEM. */
 int profile_diff_new(const struct profile *before, const struct profile *after, struct profile_diff **ret);
 void profile_diff_free(struct profile_diff *d);
 DEFINE_FREEP(profile_diff)

@@ -3,6 +3,7 @@
  * and no unused row is copied. */
 #include "model/profile_tables.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -241,6 +242,7 @@ static void join_time(struct profile *to, const struct profile *from)
 static int merge_profiles(struct profile *to, const struct profile *from, const struct profile_filter *filter,
                           const struct profile_amount *amounts, bool fold, const struct profile_frame_lines *lines)
 {
+    assert(to != from);
     _cleanup_(carry_clear) struct carry c = {
         .to = to,
         .from = from,

@@ -358,6 +358,7 @@ int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count,
     struct profile_index *index = p->index;
     const struct lists sets = {&index->labels, &p->label_texts, &p->label_text_count, &index->label_text_capacity,
                                &p->labels,     &p->labels_count};
+    assert(count > 0 && count % 2 == 0);
     const uint32_t before = p->labels_count;
     uint32_t row = 0;
     int r = list_put(p, &sets, texts, count, &row);

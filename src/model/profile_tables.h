@@ -10,6 +10,7 @@
 int profile_tables_new(size_t max_bytes, struct profile *p);
 void profile_tables_free(struct profile *p);
 
+/* Strings are copied. */
 int profile_put_text(struct profile *p, const char *text, uint32_t *ret);
 int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret);
 /* Both steps for a frame with strings: finds the row of an equal frame seen recently without searching the tables. */
@@ -20,7 +21,7 @@ int profile_put_resource(struct profile *p, const struct profile_resource *resou
 int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32_t *ret);
 /* False when labels have used their share. Must be checked before their strings are added. */
 bool profile_has_room_for_labels(const struct profile *p);
-/* `texts`: indexes of key, value, key ...; not empty. *ret: 1 + the index of the set. */
+/* `texts`: indexes of key, value, key ...; an even number of them, not 0. *ret: 1 + the index of the set. */
 int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count, uint32_t *ret);
 /* With `link`, unless that is unset or links have used their share: then PROFILE_UNLINKED, counted. */
 int profile_put_linked_entry(struct profile *p, const struct profile_entry *key, const struct trace_link *link,

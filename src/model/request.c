@@ -1,6 +1,7 @@
 /* Kinds of parts, and requests in one allocation; see request.h. */
 #include "model/request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,11 +15,13 @@ static const struct {
 
 const char *request_part_name(enum request_part_kind kind)
 {
+    assert(kind < REQUEST_PART_COUNT);
     return kinds[kind].name;
 }
 
 const char *request_part_help(enum request_part_kind kind)
 {
+    assert(kind < REQUEST_PART_COUNT);
     return kinds[kind].help;
 }
 

@@ -31,6 +31,7 @@ enum request_part_kind {
         REQUEST_PART_COUNT
 };
 
+/* The name and the meaning of a kind, which must be below REQUEST_PART_COUNT. Static strings. */
 const char *request_part_name(enum request_part_kind kind);
 const char *request_part_help(enum request_part_kind kind);
 
@@ -67,7 +68,8 @@ struct request {
     size_t bytes; /* memory, set by request_copy */
 };
 
-/* Copies a request whose strings may be anywhere into one allocation, freed by request_free. 0, -EINVAL or -ENOMEM. */
+/* Copies a request whose strings may be anywhere into one allocation, freed by request_free. -EINVAL: more than
+ * REQUEST_PARTS_MAX parts; -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
 /* Copies the next frame line of a part's stack into `line` and advances `at`. False at the end. */

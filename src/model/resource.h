@@ -53,7 +53,8 @@ struct resource_other {
     int64_t integer;
 };
 
-/* The next attribute of such lines, from `at` on. False at the end. */
+/* The next attribute of such lines, from `*at` on, which is advanced; `*at` NULL: there are none. False at the end;
+ * `ret` is then unchanged. */
 bool resource_next_other(const char **at, struct resource_other *ret);
 
 struct resource_position { /* initially zeros */
