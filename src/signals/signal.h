@@ -93,8 +93,9 @@ struct signal {
     /* With these settings, records concern also processes that the task filter excludes. NULL: never. */
     bool (*is_node_wide)(const void *settings);
 
-    /* Makes what consumes the records. `source` is the opened source's state; NULL in a replay. Sets *ret_self to NULL
-     * if there is nothing to do. NULL: nothing ever; `self` is then NULL. */
+    /* Makes what consumes the records. `services` are borrowed until `destroy`, `settings` during the call. `source` is
+     * the opened source's state, which outlives `self`; NULL in a replay. Sets *ret_self to NULL if there is nothing to
+     * do. -errno: `destroy` is not called. NULL: nothing ever; `self` is then NULL. */
     int (*create)(const struct signal_services *services, const void *settings, void *source, void **ret_self);
     void (*destroy)(void *self);
 

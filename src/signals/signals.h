@@ -8,7 +8,8 @@
 /* NULL-terminated, in the order in which sources are opened and drained. */
 extern const struct signal *const all_signals[];
 
-/* How records of this kind are validated and consumed, and whose they are; NULL: the kind is unknown. */
+/* How records of this kind are validated and consumed, and whose they are: `*ret_signal` is an index of all_signals.
+ * NULL: the kind is unknown, and `*ret_signal` is unchanged. */
 const struct record_type *signals_record_type(unsigned kind, size_t *ret_signal);
 
 /* Validates a record of any signal, for batch_new and record_reader_open. */

@@ -57,16 +57,19 @@ struct source {
      * Returns a negative errno (-EPERM, ...) when no method works; the entry in `report` says why. */
     int (*open)(const struct source_services *services, const void *options, struct attach_report *report,
                 void **ret_self);
+    /* Records from here on. 0, or -errno: the source can only be freed. */
     int (*start)(void *self);
 
-    /* Flushes in-flight records, which the next drains return; nothing new is recorded from here on. May be NULL. */
+    /* Flushes in-flight records, which the next drains return; nothing new is recorded from here on. -errno: some
+     * in-flight records are lost. May be NULL. */
     int (*stop)(void *self);
 
     /* Writes up to `max` file descriptors that become readable when a drain is worthwhile; returns how many. May be
      * NULL: it is drained a few times a second. */
     size_t (*poll_fds)(void *self, int *ret_fds, size_t max);
 
-    /* Appends all available records without blocking. Records that do not fit the batch count as LOSS_RING_FULL. */
+    /* Appends all available records without blocking. Records that do not fit the batch count as LOSS_RING_FULL.
+     * Between batch_begin and batch_end. 0; -errno: the source is broken, and the run ends. */
     int (*drain)(void *self, struct batch *batch);
 
     /* Adds the losses since open to `losses`. */
@@ -87,9 +90,9 @@ struct source {
     /* Nanoseconds spent in its BPF programs since open, as far as the kernel counted them (BPF_ENABLE_STATS). May be
      * NULL. */
     uint64_t (*run_time_ns)(void *self);
-    /* Switches to this level of detail. NULL: the source cannot shed work. */
+    /* Switches to this level of detail. 0 or -errno. NULL: the source cannot shed work. */
     int (*shed)(void *self, enum source_detail detail);
-    void (*free)(void *self);
+    void (*free)(void *self); /* detaches; started or not */
 };
 
 /* Adds what every source's metrics have: runs of one of its BPF programs, and the CPU time spent in them. */

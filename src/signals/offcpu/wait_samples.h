@@ -10,7 +10,7 @@
 struct wait_samples;
 
 /* `give` is called from within the functions below, with samples that are valid until it returns. All pointers are
- * borrowed. `max_bytes`: limit of the stacks' memory. */
+ * borrowed. `max_bytes`: limit of the stacks' memory. The caller frees `*ret`. -ENOMEM. */
 int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct losses *losses,
                      void (*give)(void *context, const struct sample *sample), void *context,
                      struct wait_samples **ret);

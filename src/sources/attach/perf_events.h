@@ -11,8 +11,8 @@
 struct perf_events;
 
 /* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) runs on each overflow;
- * -1: none. `ring_bytes` per CPU is rounded down to a power-of-two number of pages; 0: no ring. Fails with the first
- * error of an online CPU, or -ENODEV. */
+ * -1: none. `ring_bytes` per CPU is rounded down to a power-of-two number of pages; 0: no ring. `attr` is copied; its
+ * size and `disabled` are set here. The caller frees `*ret`. The first error of an online CPU, or -ENODEV. */
 int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes, struct perf_events **ret);
 void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
@@ -21,7 +21,7 @@ DEFINE_FREEP(perf_events)
 int perf_events_enable(struct perf_events *e);
 int perf_events_disable(struct perf_events *e);
 
-/* Writes the count of each CPU's event, for CPUs below `count`; 0 for a CPU without an event. */
+/* Writes `count` counts, one for each CPU below that number: of its event, or 0 for a CPU without one. */
 void perf_events_values(const struct perf_events *e, uint64_t *ret, size_t count);
 
 /* Sets the sampling period, also for CPUs that come online later. */

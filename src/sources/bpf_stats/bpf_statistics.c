@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -181,6 +182,7 @@ static void read_attach_points(struct bpf_statistics *s)
 
 int bpf_statistics_read(struct bpf_statistics *s, struct bpf_program_use **ret, size_t *ret_count)
 {
+    assert(!s->uses);
     int r = hold_programs(s, s->count ? s->programs[s->count - 1].id : 0, true);
     if (r < 0)
         return r;

@@ -30,7 +30,8 @@ int bpf_statistics_new(struct bpf_statistics **ret);
 void bpf_statistics_free(struct bpf_statistics *s);
 DEFINE_FREEP(bpf_statistics)
 
-/* Stops counting and returns an array sorted by ID, owned by `s`. May be called once. */
+/* Stops counting and returns an array sorted by ID, owned by `s`. To be called once. -errno, -ENOMEM: `s` can only be
+ * freed. */
 int bpf_statistics_read(struct bpf_statistics *s, struct bpf_program_use **ret, size_t *ret_count);
 
 uint64_t bpf_statistics_duration_ns(const struct bpf_statistics *s); /* length of the measurement */

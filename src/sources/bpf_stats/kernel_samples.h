@@ -21,8 +21,8 @@ DEFINE_FREEP(kernel_samples)
 /* One sample: the address where the CPU was, then the return addresses. */
 typedef void (*kernel_samples_take)(void *context, const uint64_t *addresses, size_t count);
 
-/* Passes all available samples to `take` and opens events on new CPUs. Call at least twice a second, or samples are
- * lost. */
+/* Passes all available samples to `take`, valid during the call, and opens events on new CPUs. Call at least twice a
+ * second, or samples are lost. 0, or -errno of opening an event. */
 int kernel_samples_read(struct kernel_samples *s, kernel_samples_take take, void *context);
 
 uint64_t kernel_samples_period_ns(const struct kernel_samples *s); /* CPU time per sample */

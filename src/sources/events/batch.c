@@ -2,6 +2,7 @@
  * separate index of offsets is sorted by time; the records themselves do not move. */
 #include "sources/events/batch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct batch {
 
 int batch_new(size_t max_bytes, record_check *check, struct batch **ret)
 {
+    assert(check);
     _cleanup_(batch_freep) struct batch *b = calloc(1, sizeof(*b));
 
     if (!b)
@@ -224,6 +226,7 @@ size_t batch_max_bytes(const struct batch *b)
 
 const struct record_header *batch_get(const struct batch *b, size_t i)
 {
+    assert(i < b->count);
     return (const struct record_header *)(b->data + b->entries[i].offset);
 }
 

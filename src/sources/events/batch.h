@@ -16,8 +16,8 @@
 
 struct batch;
 
-/* Creates a batch of at most `max_bytes` of records, each of which `check` accepts. -ENOMEM; -EINVAL: fewer than
- * RECORD_MAX_BYTES or 4 GiB and more. */
+/* Creates a batch of at most `max_bytes` of records, each of which `check` accepts (not NULL). The caller frees `*ret`.
+ * -ENOMEM; -EINVAL: fewer than RECORD_MAX_BYTES or 4 GiB and more. */
 int batch_new(size_t max_bytes, record_check *check, struct batch **ret);
 void batch_free(struct batch *b);
 DEFINE_FREEP(batch)
@@ -34,8 +34,9 @@ int batch_add_bytes(struct batch *b, const void *data, size_t size);
  * Later records of all sources wait for the next batch. */
 void batch_cut_at(struct batch *b, uint64_t newest_ns);
 
-/* Reserves a zeroed record that the caller fills in place, with only header->size_bytes set. `size_bytes` is rounded
- * up to 8. NULL: full. */
+/* Reserves a zeroed record that the caller fills in place, with only header->size_bytes set; it is not checked.
+ * `size_bytes` is rounded up to 8. Valid until the next batch_begin or batch_clear. NULL: full, or not a size between a
+ * header's and RECORD_MAX_BYTES. */
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
 /* Whether sources of samples may add another record. They stop when a quarter of the batch is left, so that process
@@ -55,7 +56,8 @@ void batch_begin(struct batch *b, uint64_t now_ns);
  * future: its clock is then not ours. */
 void batch_end(struct batch *b, uint64_t now_ns);
 
-/* Records that are not held back. */
+/* Records that are not held back: their number, and the record of an index below it, valid until the next batch_begin
+ * or batch_clear. In time order after batch_end, before that in the order of adding. */
 size_t batch_count(const struct batch *b);
 const struct record_header *batch_get(const struct batch *b, size_t i);
 /* Drops all records, including those held back. */

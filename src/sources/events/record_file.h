@@ -13,7 +13,8 @@
 struct record_writer;
 struct record_reader;
 
-/* Creates or truncates the file, mode 0600: records reveal what runs on the machine. The caller frees `*ret`. */
+/* Creates or truncates the file, mode 0600: records reveal what runs on the machine. The caller frees `*ret`. -errno of
+ * open(2) or write(2), -ENOMEM. */
 int record_writer_open(const char *path, struct record_writer **ret);
 void record_writer_free(struct record_writer *w);
 DEFINE_FREEP(record_writer)
@@ -22,15 +23,16 @@ DEFINE_FREEP(record_writer)
  * later calls return it too. */
 int record_writer_add(struct record_writer *w, const struct batch *batch);
 
-/* -EPROTO: not a Sonde recording, or of an unsupported version. The caller frees `*ret`. */
+/* Opens a recording and reads its head. The caller frees `*ret`. -EPROTO: not a Sonde recording, or of an unsupported
+ * version; -errno of open(2), -EIO, -ENOMEM. */
 int record_reader_open(const char *path, struct record_reader **ret);
 /* As record_reader_open, on an open file; takes ownership of `file` on success. */
 int record_reader_new(FILE *file, struct record_reader **ret);
 void record_reader_free(struct record_reader *r);
 DEFINE_FREEP(record_reader)
 
-/* Appends records until the batch takes no more samples. -ENODATA: end of file. -EBADMSG: the file continues with an
- * invalid or truncated record; the records before it were returned by earlier calls. */
+/* Appends records until the batch takes no more samples. 0: some were appended. -ENODATA: end of file. -EBADMSG: the
+ * file continues with an invalid or truncated record; the records before it were returned by earlier calls. */
 int record_reader_next(struct record_reader *r, struct batch *batch);
 
 /* File offset of the next record, or of the invalid one, and what is wrong with it ("" if nothing). */

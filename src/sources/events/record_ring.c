@@ -3,6 +3,7 @@
 
 #include "sources/events/batch.h"
 
+#include <assert.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 
@@ -22,6 +23,7 @@ static int add_record_to_batch(void *context, void *data, size_t size)
 
 int record_ring_open(struct record_ring *r, int map_fd)
 {
+    assert(!r->ring);
     r->ring = ring_buffer__new(map_fd, add_record_to_batch, r, NULL);
     return r->ring ? 0 : -errno;
 }
@@ -34,11 +36,13 @@ void record_ring_close(struct record_ring *r)
 
 int record_ring_poll_fd(const struct record_ring *r)
 {
+    assert(r->ring);
     return ring_buffer__epoll_fd(r->ring);
 }
 
 int record_ring_drain(struct record_ring *r, struct batch *batch)
 {
+    assert(r->ring && batch);
     r->batch = batch;
     r->newest_ns = 0;
     const int error = ring_buffer__consume(r->ring);

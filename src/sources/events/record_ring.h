@@ -16,12 +16,15 @@ struct record_ring {
     uint64_t batch_full, malformed;
 };
 
-/* Opens the ring buffer of `map_fd`, which is borrowed. Returns 0 or -errno; `r` is zeroed memory and stays at its
- * address until it is closed. */
+/* Opens the ring buffer of `map_fd`, which is borrowed. Returns 0 or -errno; `r` is zeroed memory, or was closed, and
+ * stays at its address until it is closed. */
 int record_ring_open(struct record_ring *r, int map_fd);
+/* Keeps the counts. Does nothing for a ring that is not open. */
 void record_ring_close(struct record_ring *r);
 
-/* Becomes readable when a drain is worthwhile. */
+/* The functions below need an open ring, except record_ring_losses. */
+
+/* A borrowed descriptor, which becomes readable when a drain is worthwhile. */
 int record_ring_poll_fd(const struct record_ring *r);
 
 /* Appends records until the ring is empty or the batch takes no more samples; the rest stays in the ring for the next

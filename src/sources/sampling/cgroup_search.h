@@ -13,7 +13,8 @@ struct cgroup_wanted {
 };
 
 /* Finds the cgroups of several containers and pods in one walk: calls `found` with the index in `wanted` and the ID of
- * each topmost cgroup. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
+ * each topmost cgroup; finding none is not an error. -ENOENT: no hierarchy is mounted; or the errno of reading the
+ * tree. */
 int cgroup_search(const struct cgroup_wanted *wanted, size_t count,
                   void (*found)(void *context, size_t wanted, uint64_t id), void *context);
 

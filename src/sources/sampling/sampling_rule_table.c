@@ -6,6 +6,7 @@
 #include "base/user_name.h"
 #include "sources/sampling/cgroup_search.h"
 
+#include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -253,6 +254,7 @@ uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t)
 
 struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_table *t, uint32_t number)
 {
+    assert(number < t->rules.count || number == SAMPLING_RULES_MAX);
     struct sampling_rule_stats sum = {.found = number == SAMPLING_RULES_MAX || t->found[number]};
     _cleanup_free_ struct sampling_rule_count *counts = calloc((size_t)t->cpu_count, sizeof(*counts));
     if (!counts || bpf_map_lookup_elem(t->counts_fd, &number, counts) < 0)

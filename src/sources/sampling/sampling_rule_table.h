@@ -11,15 +11,16 @@
 
 struct sampling_rule_table;
 
-/* `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of the BPF maps of these names. A
- * process, user or cgroup that does not exist is not an error. The caller
- * frees `*ret`. */
+/* Copies `rules` and fills the map. `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of
+ * the BPF maps of these names, for as long as the table exists. A process, user or cgroup that does not exist is not an
+ * error. The caller frees `*ret`. -ENOMEM, -ENODEV, or the error of writing the map. */
 int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
                             struct sampling_rule_table **ret);
 void sampling_rule_table_free(struct sampling_rule_table *t);
 DEFINE_FREEP(sampling_rule_table)
 
-/* Refreshes the map if it is due. */
+/* Refreshes the map if it is due: once every few seconds of `now_ns` (CLOCK_MONOTONIC). A failure is repeated with the
+ * next refresh. */
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns);
 
 #define SAMPLING_PODS_MAX           256 /* that all rules by name or label may match together: more than a node runs */
@@ -31,7 +32,8 @@ struct sampling_pod {
 };
 
 /* Sets the pods that SAMPLING_RULE_POD_NAME and SAMPLING_RULE_POD_LABEL match, which only the container runtime knows;
- * refreshes the map if they have changed. Pods are compared bytewise: every byte of `pods` must be set. */
+ * refreshes the map if they have changed. Copies at most SAMPLING_PODS_MAX, and ignores the rest. Pods are compared
+ * bytewise: every byte of `pods` must be set. */
 void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sampling_pod *pods, size_t count);
 
 struct sampling_rule_stats {
@@ -40,7 +42,8 @@ struct sampling_rule_stats {
     uint64_t ticks, samples; /* clock ticks that hit its threads, and how many of them were sampled */
 };
 
-/* Statistics of the rule with this index; SAMPLING_RULES_MAX: of tasks without a rule. */
+/* Statistics of the rule with this index, below the number of rules; SAMPLING_RULES_MAX: of tasks without a rule. Zeros
+ * if they cannot be read. */
 struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_table *t, uint32_t number);
 
 /* Largest number of keys that did not fit at any refresh. */

@@ -29,7 +29,7 @@ struct shared_tables_options {
 
 /* Creates the maps that these options need. If the kernel refuses, `*ret` is valid all the same, and every use of its
  * maps returns the kernel's error, so that each source reports it. Otherwise -ENOMEM and the like. The options are
- * copied. */
+ * copied. The caller frees `*ret`, after all objects that use it. */
 int shared_tables_new(const struct shared_tables_options *options, struct shared_tables **ret);
 void shared_tables_free(struct shared_tables *t);
 DEFINE_FREEP(shared_tables)
@@ -54,9 +54,11 @@ int shared_tables_links_fd(const struct shared_tables *t);
 
 /* Once a turn: brings the sampling rules up to date. */
 void shared_tables_follow(struct shared_tables *t, uint64_t now_ns);
-/* Replaces the cgroups of the filter, which must have had one. -ENOSPC: more than the map holds. */
+/* Replaces the cgroups of the filter, which must have had one: otherwise there is no map for them. -ENOSPC: more than
+ * the map holds; some are then missing. */
 int shared_tables_set_cgroups(struct shared_tables *t, const uint64_t *ids, size_t count);
-/* Makes the programs write the record of this code object again when they next meet it. */
+/* Makes the programs write the record of this code object again when they next meet it. `code`, `check`: as in the
+ * sample that refers to it (struct missing_code). Does nothing where there is no such map. */
 void shared_tables_reemit(const struct shared_tables *t, uint32_t pid, uint64_t code, uint32_t check);
 
 void shared_tables_losses(const struct shared_tables *t, struct losses *losses);

@@ -12,6 +12,7 @@
 
 #include "probes/interpreter/interpreter.h"
 
+#include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -370,6 +371,14 @@ static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t 
     return count;
 }
 
+static bool are_in_order(const struct unwind_mapping *mappings, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (mappings[i].start < mappings[i - 1].end)
+            return false;
+    return true;
+}
+
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, const struct interpreter_layouts *interpreters)
 {
@@ -379,6 +388,7 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
     size_t chunks;
     int r = 0;
 
+    assert(are_in_order(mappings, count));
     if (interpreters)
         process.interpreters = *interpreters;
     count = count_user_mappings(mappings, count);

@@ -23,14 +23,15 @@ struct unwind_mapping {
 #define UNWIND_OBJECT_NO_CODE (UINT32_MAX - 1) /* no file, hence no table (JIT code): frame pointers only */
 
 /* Adds the unwind table of an object: `value_count` values of UNWIND_VALUE_BYTES each, laid out as in
- * probes/unwind/unwind.h. `*ret_object` identifies it until it is removed. -ENOSPC: exceeds table_bytes or
+ * probes/unwind/unwind.h; copied. `*ret_object` identifies it until it is removed. -ENOSPC: exceeds table_bytes or
  * UNWIND_MAX_OBJECTS; the caller counts LOSS_MAP_FULL. */
 int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object);
 /* Removes an object, asynchronously. Its number may be reused later. */
 void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object);
 
-/* Replaces a process's mappings (sorted by start, disjoint) and its interpreter layouts (NULL: none). Concurrent
- * samples see either the old or the new state. -ENOSPC: too many mappings or processes. */
+/* Replaces a process's mappings (must be sorted by start and disjoint; copied) and its interpreter layouts (NULL:
+ * none). Concurrent samples see either the old or the new state. On failure the old state remains. -ENOSPC: too many
+ * mappings or processes; other errors of bpf(2). */
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, const struct interpreter_layouts *interpreters);
 /* Removes a process's mappings; does nothing for an unknown process. */
