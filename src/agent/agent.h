@@ -18,8 +18,9 @@
 struct agent;
 
 /* Creates an agent: opens and attaches everything that the configuration enables, and logs what could not be
- * attached. -EBUSY: another agent runs on this node (logged). SIGINT and SIGTERM received from here on end agent_run,
- * so that a stop request that arrives before agent_run is not lost. */
+ * attached. `config` is copied; the caller frees `*ret`. -EBUSY: another agent runs on this node (logged); other
+ * errors: nothing could be attached, or -ENOMEM. SIGINT and SIGTERM received from here on end agent_run, so that a stop
+ * request that arrives before agent_run is not lost. */
 int agent_new(const struct config *config, struct agent **ret);
 void agent_free(struct agent *a);
 DEFINE_FREEP(agent)
@@ -28,11 +29,14 @@ DEFINE_FREEP(agent)
  * not take the lock of the node's agent. */
 int agent_try(const struct config *config, struct attach_report *report);
 
-/* Runs until SIGINT or SIGTERM. When the probes count, `ready_fd` is notified (base/ready_fd.h) and closed; -1: none.
- */
+/* Runs until SIGINT or SIGTERM; once. When the probes count, `ready_fd` is notified (base/ready_fd.h) and closed; -1:
+ * none. 0, or -errno: a source cannot start or failed. */
 int agent_run(struct agent *a, int ready_fd);
 
-/* Queries of the web page (any thread); see serve/page.h. */
+/* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks
+ * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the age of what is wanted. On
+ * success the caller frees what `ret` points to; of requests each one and the array. agent_events appends,
+ * agent_metrics adds. */
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
 int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                  struct profile **ret);

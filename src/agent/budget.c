@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -47,6 +48,7 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
 
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
 {
+    assert(now_ns >= b->last_change_ns);
     if (b->measured && cpu_ns < b->cpu_ns[(b->measured - 1) % (BUDGET_WINDOW_SECONDS + 1)])
         b->measured = 0; /* the run time of detached BPF programs is no longer in the total */
     unsigned slot = b->measured % (BUDGET_WINDOW_SECONDS + 1);

@@ -27,9 +27,11 @@ struct budget {
     uint64_t last_change_ns;
 };
 
+/* Sets the limits; nothing is measured yet, at full detail. `cpus`: of the machine. */
 void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned cpus);
 
-/* `cpu_ns`: total CPU time used so far (user space and BPF). Returns true if `b->detail` has changed. */
+/* Takes a measurement, about once a second; `now_ns` (CLOCK_MONOTONIC) must not decrease. `cpu_ns`: total CPU time used
+ * so far (user space and BPF); a smaller one than before starts a new average. True: `b->detail` has changed. */
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes);
 
 const char *budget_detail_name(enum source_detail detail); /* "full", "counts", "half", "least" */

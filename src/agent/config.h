@@ -36,6 +36,7 @@ struct config {
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
 #define CONFIG_ERROR_BYTES 1024
 
+/* Sets every value to its default. */
 void config_defaults(struct config *c);
 
 /* A signal's own settings, borrowed: a struct of its type. `c` NULL: the defaults. NULL: it has none. */
@@ -60,16 +61,16 @@ void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES]);
 /* Loads a file. Changes `c` only if the whole file is valid. On failure -errno, with the message in `error`. */
 int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTES]);
 
-/* Sets one key. `where` is the prefix of the error message: "--rate", "sonde.yaml:3". On failure `c` may be partly
- * changed. */
+/* Sets one key. `where` is the prefix of the error message: "--rate", "sonde.yaml:3". -EINVAL: an unknown key or a
+ * value that is not allowed, with the message in `error`; `c` may be partly changed. */
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
                      char error[CONFIG_ERROR_BYTES]);
 #define CONFIG_RATE_HZ 19 /* the default of profile.rate */
-/* Parses the sampling rules of `c`. Returns the tick rate in Hz that the sampling clock needs for the rules and
- * profile_rate_hz; 0: nothing is sampled. */
+/* Parses the sampling rules of `c`, which were validated when they were set. Returns the tick rate in Hz that the
+ * sampling clock needs for the rules and profile_rate_hz; 0: nothing is sampled. */
 uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret);
-/* Names of the pod labels to read, for pods_read: those that samples carry and those that rules refer to. -E2BIG:
- * more than PODS_LABELS_MAX. */
+/* Names of the pod labels to read, for pods_read: those that samples carry and those that rules refer to. 0; -E2BIG:
+ * more than PODS_LABELS_MAX, and `ret` has only some. */
 #define CONFIG_POD_LABELS_BYTES 2560 /* PODS_LABELS_MAX names of maximum length */
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether profiles are sent over gRPC. */
@@ -77,7 +78,8 @@ bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);
 
-/* Applies an assignment such as "budget.cpu=2%". */
+/* Applies an assignment such as "budget.cpu=2%". As config_set_value; -EINVAL also without "=". On failure `c` is
+ * unchanged. */
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES]);
 
 /* One entry of the key table, for --help and the manual; false if `i` is past the end. */

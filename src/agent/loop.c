@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -177,6 +178,7 @@ static void wait_for_same_signal(struct loop *l)
 
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end)
 {
+    assert(!l->options);
     l->options = options;
     int r = start_polls(l);
     if (r < 0)

@@ -25,10 +25,11 @@ struct loop_end {
 struct loop;
 
 /* Creates the loop. From here until loop_run returns, SIGINT and SIGTERM end that run (immediately, if they arrived
- * before it). `p` is borrowed and must outlive the loop. */
+ * before it). `p` is borrowed and must outlive the loop. The caller frees `*ret`, on this thread. -ENOMEM or -errno. */
 int loop_new(struct pipeline *p, struct loop **ret);
 void loop_free(struct loop *l);
 DEFINE_FREEP(loop)
 
-/* Runs to the end, then stops the pipeline and turns it until all records are processed. May be called once. */
+/* Runs to the end, then stops the pipeline and turns it until all records are processed. The pipeline must have been
+ * started. To be called once. 0 with `*ret_end`; the error of a turn: the pipeline is then not stopped. */
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end);

@@ -53,22 +53,25 @@ struct pipeline_options {
 };
 
 /* Opens and attaches the sources. `report` is filled also on failure. Sources that cannot attach are skipped; the
- * call fails only if none of the wanted sources could attach (-EPERM, ...). Options and sink are copied. */
+ * call fails only if none of the wanted sources could attach (-EPERM, ...). Options and sink are copied; `event` must
+ * outlive the pipeline and what it fills, because the type of its samples refers to it. The caller frees `*ret`. */
 int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
                  struct pipeline **ret);
 void pipeline_free(struct pipeline *p);
 DEFINE_FREEP(pipeline)
 
+/* Starts all sources, once: process lifecycle events first, so that no process of a sample is missed. -errno: a source
+ * cannot start (logged); `p` can only be freed. */
 int pipeline_start(struct pipeline *p);
 /* Between turns: publishes the mappings of these processes as if each had been sampled. True when the next stack of
  * each process can be unwound completely in the kernel; false: call again after the next turn. True where nothing can
  * be prepared (a replay). */
 bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count);
-/* Stops the sources. In-flight records are flushed; the next turns return them. */
+/* Stops the sources. In-flight records are flushed; the next turns return them. Failures are logged. */
 void pipeline_stop(struct pipeline *p);
 
-/* Processes all available records in time order, without blocking. Returns the number of event records, or -errno;
- * -ENODATA: end of a replay. */
+/* Processes all available records in time order, without blocking. Returns the number of event records, or -errno: a
+ * source or the recording is broken, and so will later turns be; -ENODATA: end of a replay. */
 int pipeline_turn(struct pipeline *p);
 
 /* Restricts sampling to these cgroups and their descendants from now on; only for a pipeline that was opened with
@@ -97,6 +100,7 @@ uint64_t pipeline_recorded(const struct pipeline *p, const struct sample_type *t
 /* Flushes what has lasted for a while: the next turns return the time so far, and a later one the rest. */
 void pipeline_flush(struct pipeline *p);
 
+/* All losses since the start, of sources and of later stages: sets `ret`. */
 void pipeline_losses(const struct pipeline *p, struct losses *ret);
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
 /* Trims caches; costs recomputation, does not change the output. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -252,6 +253,7 @@ int profile_export_new(const struct config *config, const struct profile_export_
 
 int profile_export_start(struct profile_export *e)
 {
+    assert(!e->has_thread);
     int r = -pthread_create(&e->thread, NULL, export_thread, e);
     if (r < 0)
         return r;

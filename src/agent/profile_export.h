@@ -21,20 +21,21 @@ struct profile_export_io {
     void *argument;
 };
 
-/* `*ret` is NULL if no receiver is configured. `io` NULL: libcurl and the system clock. */
+/* `*ret` is NULL if no receiver is configured, or no samples are. `io` NULL: libcurl and the system clock. `config` is
+ * copied as far as needed; the caller frees `*ret`. -errno: the receiver's settings are unusable (logged); -ENOMEM. */
 int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret);
-/* Starts the sender thread. Forks must happen before. */
+/* Starts the sender thread, once. Forks must happen before. -errno: there is no thread, and nothing is sent. */
 int profile_export_start(struct profile_export *e);
 /* Sends what is queued, without waiting for more. For tests, which start no thread. */
 void profile_export_send_queued(struct profile_export *e);
 /* Ends the export: queues the current profiles and lets the sender thread deliver for a few seconds at most. Does not
- * wait. */
+ * wait. Pipeline thread; accepts NULL. A second call changes nothing. */
 void profile_export_end(struct profile_export *e);
 /* Waits for the sender thread, and logs the totals. */
 void profile_export_free(struct profile_export *e);
 DEFINE_FREEP(profile_export)
 
-/* Called on the pipeline thread; none of them blocks. */
+/* Called on the pipeline thread; none of them blocks. What they cannot keep is counted as dropped. */
 void profile_export_add(struct profile_export *e, const struct sample *s);
 void profile_export_tick(struct profile_export *e); /* once a second */
 /* Memory is short: drops and counts the older half of the queue. */

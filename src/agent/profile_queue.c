@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 
@@ -100,6 +101,7 @@ struct profile *profile_queue_pop(struct profile_queue *q)
 
 void profile_queue_close(struct profile_queue *q, uint64_t now_ns)
 {
+    assert(now_ns); /* 0 means open */
     pthread_mutex_lock(&q->lock);
     if (!q->closed_ns)
         q->closed_ns = now_ns;

@@ -14,6 +14,6 @@ struct sampled_type {
     uint64_t period; /* sampling period in the type's unit; 0: nothing is sampled, all is recorded */
 };
 
-/* Fills `ret`; returns the number of types. CPU time is among them even if it is not sampled: it is queried by default.
- */
+/* Fills `ret`, each type once; returns their number. CPU time is among them even if it is not sampled: it is queried by
+ * default. */
 size_t sampled_types(const struct config *config, struct sampled_type ret[SAMPLED_TYPES_MAX]);

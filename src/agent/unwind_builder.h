@@ -11,8 +11,9 @@
 
 struct unwind_builder;
 
+/* Starts the thread. The caller frees `*ret`. -ENOMEM, or -errno of the thread. */
 int unwind_builder_new(struct unwind_builder **ret);
-void unwind_builder_free(struct unwind_builder *b);
+void unwind_builder_free(struct unwind_builder *b); /* waits for the table being built */
 DEFINE_FREEP(unwind_builder)
 
 /* Queues a file. Takes ownership of `fd` in every case. False: the queue is full (counted). */

@@ -20,7 +20,7 @@ struct unwind_tables;
 struct unwind_publisher;
 
 /* All are borrowed (`interpreters` NULL: interpreters are not detected). From now on the cache defers large files to
- * the publisher. */
+ * the publisher. The caller frees `*ret`. As unwind_builder_new. */
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
                          struct unwind_publisher **ret);
 void unwind_publisher_free(struct unwind_publisher *p);

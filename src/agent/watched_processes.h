@@ -15,7 +15,8 @@ struct processes;
 struct watched_processes;
 
 /* `followed_fd`: the map of monitored processes, borrowed; negative: there is none. Sets *ret to NULL if all processes
- * matter: none are selected by id. All functions below accept NULL. */
+ * matter: none are selected by id. `filter` is copied as far as needed; the caller frees `*ret`. -ENOMEM. All functions
+ * below accept NULL. */
 int watched_processes_new(const struct task_filter *filter, int followed_fd, struct watched_processes **ret);
 void watched_processes_free(struct watched_processes *w);
 DEFINE_FREEP(watched_processes)

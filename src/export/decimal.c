@@ -1,6 +1,7 @@
 /* Shortest decimals and correctly rounded quotients; see decimal.h. */
 #include "export/decimal.h"
 
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -36,6 +37,7 @@ double decimal_round(double value, enum decimal_type type)
 
 void decimal_shortest(double value, enum decimal_type type, struct decimal *ret)
 {
+    assert(isfinite(value));
     static const int first[] = {15, 6, 1, 1}; /* digits that every type preserves: the search starts there */
     char text[40];
     int precision = fabs(value) < DBL_MIN ? 1 : first[type]; /* subnormals may have a single digit */
@@ -105,6 +107,7 @@ static double divide(unsigned __int128 n, uint64_t d)
 
 void decimal_put_quotient(struct buf *out, __int128 n, uint64_t d)
 {
+    assert(d > 0);
     unsigned __int128 distance = n < 0 ? -(unsigned __int128)n : (unsigned __int128)n;
     if (d == 1000 && distance < (unsigned __int128)1000000000000000) { /* at most 15 digits: the decimal is exact */
         unsigned below = (unsigned)((uint64_t)distance % 1000);

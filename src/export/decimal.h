@@ -19,10 +19,10 @@ struct decimal {
     int count, exponent; /* exponent: power of ten */
 };
 
-/* Shortest digits of a finite `value` that identify it among the values of `type`. */
+/* Shortest digits that identify `value` among the values of `type`; it must be finite and one of them. */
 void decimal_shortest(double value, enum decimal_type type, struct decimal *ret);
 
 /* Appends a double; also "nan", "inf", "-inf". */
 void decimal_put(struct buf *out, double value);
-/* Appends n / d, d > 0, as Python's `/` of two integers. */
+/* Appends n / d as Python's `/` of two integers; `d` must not be 0. */
 void decimal_put_quotient(struct buf *out, __int128 n, uint64_t d);

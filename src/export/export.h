@@ -10,7 +10,8 @@ struct exporter {
     const char *suffix;       /* file name suffix that selects it: ".pb.gz", ".folded", ".html", ".json" */
     const char *content_type; /* for HTTP */
     const char *help;
-    int (*write)(const struct profile *p, struct buf *out); /* appends; 0 or -errno */
+    /* Appends the file. 0 or -errno: `out` then has a part of it. */
+    int (*write)(const struct profile *p, struct buf *out);
 };
 
 extern const struct exporter exporter_pprof, exporter_folded, exporter_html, exporter_speedscope;

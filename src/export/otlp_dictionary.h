@@ -29,8 +29,10 @@ struct otlp_dictionary {
     int error; /* first error; sticky */
 };
 
-/* Empties the tables, and creates them the first time. 0 or -ENOMEM. */
+/* Empties the tables and forgets the error; creates the tables the first time, when `d` is zeroed. 0 or -ENOMEM: `d`
+ * can only be cleared or reset. */
 int otlp_dictionary_reset(struct otlp_dictionary *d);
+/* Frees the tables; otlp_dictionary_reset creates them again. */
 void otlp_dictionary_clear(struct otlp_dictionary *d);
 
 /* Returns the index of the row with the contents of `row`, adding it if needed; empties `row` for reuse. At most

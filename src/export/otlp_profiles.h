@@ -29,7 +29,7 @@ struct otlp_profiles_packet {
 
 struct otlp_profiles_sink {
     void *context;
-    void (*packet)(void *context, const struct otlp_profiles_packet *packet);
+    void (*packet)(void *context, const struct otlp_profiles_packet *packet); /* borrows */
 };
 
 /* Passes packets to the sink; none for a profile without entries. `*ret_too_large`: samples that are in no packet, as
