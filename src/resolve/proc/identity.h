@@ -20,11 +20,11 @@ struct identity {
  * innermost component wins. */
 void identity_from_cgroup(const char *path, struct identity *ret);
 
-/* How informative an identity is, for choosing among the hierarchies of v1. */
+/* How informative an identity is, for choosing among the hierarchies of v1; 0: it names nothing. */
 unsigned identity_weight(const struct identity *i);
 
-/* The unit as a service name: "nginx" for nginx.service. False for units that are not services of their own
- * (sessions, scopes). */
+/* The unit as a service name, cut to `size`: "nginx" for nginx.service. False for units that are not services of their
+ * own (sessions, scopes); `ret` is then unchanged. */
 bool identity_service_of_unit(const char *unit, char *ret, size_t size);
 
 #define IDENTITY_SERVICE_BYTES 256
@@ -32,5 +32,6 @@ struct identity_service {
     char name[IDENTITY_SERVICE_BYTES], namespace[IDENTITY_SERVICE_BYTES], version[IDENTITY_SERVICE_BYTES];
 };
 
-/* Parses /proc/PID/environ for OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, as OpenTelemetry's SDKs do. */
+/* Parses /proc/PID/environ for OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, as OpenTelemetry's SDKs do. Sets all
+ * fields; "" where there is none, or where it does not fit. */
 void identity_from_environ(const char *environment, size_t size, struct identity_service *ret);

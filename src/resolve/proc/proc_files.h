@@ -19,16 +19,19 @@ struct proc_stat {
 
 #define PROC_START_TICK_NS 10000000ULL
 
-/* -EBADMSG: not a stat line. */
+/* Parses the text of /proc/PID/stat. -EBADMSG: it is none; `ret` is unchanged. */
 int proc_stat_parse(const char *text, size_t size, struct proc_stat *ret);
 
-/* A descriptor for the functions below, or -errno (-ESRCH: no such process). */
+/* A descriptor for the functions below, which the caller closes, or -errno (-ESRCH: no such process). Of a process that
+ * has exited since, they return -ESRCH or -ENOENT, never data of another one. */
 int proc_open(uint32_t pid);
 
+/* 0, -EBADMSG or -errno; `ret` is unchanged on failure. */
 int proc_read_stat(int proc_fd, struct proc_stat *ret);
-/* Appends a file of the process, cut off at `max_bytes`. */
+/* Appends a file of the process, cut off at `max_bytes`. 0, or -errno: part of it may have been appended. For files
+ * that do not touch the process's memory; see file_opener_read_proc for the others. */
 int proc_read(int proc_fd, const char *name, size_t max_bytes, struct buf *to);
-/* The path of the executable without " (deleted)"; "" for kernel threads. */
+/* The path of the executable without " (deleted)", cut to `size`. -errno: `ret` is "" (-ENOENT: a kernel thread). */
 int proc_read_executable(int proc_fd, char *ret, size_t size);
 
 /* From /proc/PID/status. */
@@ -39,5 +42,7 @@ struct proc_ids {
 
 /* `text` is NUL-terminated. -EBADMSG: not a status file. */
 int proc_ids_parse(const char *text, struct proc_ids *ret);
+/* 0, -EBADMSG or -errno; `ret` is unchanged on failure. */
 int proc_read_ids(int proc_fd, struct proc_ids *ret);
+/* Whether `user` is any of the four. */
 bool proc_ids_have_user(const struct proc_ids *ids, uint32_t user);
