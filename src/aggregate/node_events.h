@@ -16,7 +16,8 @@ int node_events_new(struct node_events **ret);
 void node_events_free(struct node_events *e);
 DEFINE_FREEP(node_events)
 
-/* Adds a copy, in place of the oldest one if there are NODE_EVENTS_MAX. -ENOMEM. */
+/* Adds a copy, in place of the oldest one if there are NODE_EVENTS_MAX. -E2BIG: more than
+ * NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
 int node_events_add(struct node_events *e, const struct node_event *event);
 
 /* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`. What
