@@ -177,6 +177,7 @@ UNWIND_INLINE int unwind_find_cfa(const struct unwind_rule *rule, const struct u
 {
     __u64 cfa;
 
+    (void)interrupted; /* arm64: its rules need no register that only a signal leaves */
     switch (rule->cfa) {
     case UNWIND_CFA_END:
         return UNWIND_END_ENTRY;
