@@ -16,7 +16,7 @@
     X(FILE_UNANSWERED, "file_unanswered", "samples with frames whose file system does not respond")                    \
     X(SIDEBAND, "sideband", "process lifecycle events that were lost; read again from /proc")                          \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                                   \
-    X(NOT_KEPT, "not_kept", "samples, or events of the node, that did not fit where they are kept")                                \
+    X(NOT_KEPT, "not_kept", "samples, or events of the node, that did not fit where they are kept")                    \
     X(UNLINKED, "unlinked", "samples, or stacks of waits, kept without the traced request that they were taken in")    \
     X(UNLABELLED, "unlabelled", "samples, or stacks of waits, without all labels of their goroutine, or with one cut") \
     X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it")         \
