@@ -55,7 +55,7 @@ def saturated(folder, connections=16):
 def toggled(load, folder, rounds, build):
     """{way: ((median, lower quartile, upper quartile) of the change in requests per second, the same in CPU per request)}, in percent
     (request_toggle.c); wrk runs throughout."""
-    program = measure.compile_program("request_toggle.c", folder, f"-I{build}/probes", "-lbpf")
+    program = measure.compile_program("request_toggle.c", folder, f"-I{build.parent}", f"-I{build}/probes", "-lbpf")
     with measure.running(*load.wrk(3600)):
         time.sleep(1)
         said = subprocess.run([program, str(load.pid), str(SLICE_MS), str(rounds)], check=True, stdout=subprocess.PIPE, text=True).stdout
