@@ -7,6 +7,7 @@ int server_main(int argc, char **argv);
 #include "requests.h"
 #include "threads.h"
 
+#include "signals/request/request_metrics.h"
 #include "signals/signals.h"
 #include "sources/tables/unwind_tables.h"
 
@@ -194,6 +195,7 @@ void check(void)
     static const struct request_names names = {.user_frames = name_user_frames};
     batch_clear(watch.batch);
     assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
+    request_metrics_sweep(watch.metrics, clock_monotonic_ns());
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
@@ -283,6 +285,8 @@ int watch_begin(void **state)
         if (watch.self)
             source_request.free(watch.self);
         watch.self = NULL;
+        request_metrics_free(watch.metrics);
+        watch.metrics = NULL;
         shared_tables_free(watch.tables);
         watch.why_not[0] = 0;
         open_state = state_now;
@@ -291,6 +295,8 @@ int watch_begin(void **state)
         const struct source_services services = {.tables = watch.tables, .filter = &filter, .ring_bytes = 256 * 1024};
         if (request_source_open_on(&services, &report, &choice, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
+        else
+            assert_int_equal(request_metrics_new(watch.self, NULL, &watch.metrics), 0);
         watch.has_stacks = report.entries[1].attached;
         snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].fallback_reason);
     }
@@ -326,7 +332,7 @@ uint64_t counted(const char *service)
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     uint64_t sum = 0;
     assert_int_equal(metric_set_new(&set), 0);
-    source_request.metrics(watch.self, set);
+    request_metrics_write(watch.metrics, set);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
         for (size_t p = 0; strcmp(family.name, "http_server_request_duration_seconds") == 0 && p < family.point_count;

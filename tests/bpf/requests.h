@@ -25,6 +25,7 @@
 
 struct watch {
     struct shared_tables *tables;
+    struct request_metrics *metrics; /* of the source */
     void *self; /* the source; NULL: this kernel does not support the method, and why_not says why */
     struct batch *batch;
     struct request *requests[KEPT_MAX]; /* the latest record of each request */

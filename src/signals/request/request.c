@@ -1,39 +1,33 @@
 /* Signal "request": HTTP requests served, each with its latency breakdown. */
 #include "diagnose/request.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "resolve/sample/wait_stacks.h"
+#include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/signal.h"
 #include "signals/stack_record.h"
 #include "sources/request/request.h"
-#include "sources/request/request_services.h"
 
 #include "probes/request.h"
 #include "probes/unwind/stack.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct request_signal {
     const struct signal_services *services;
     struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
+    struct request_metrics *metrics; /* NULL: a replay */
 };
-
-static void name_service(void *context, uint32_t pid, char *out, size_t size)
-{
-    const struct request_signal *q = context;
-    const struct process *process = processes_find(q->services->processes, pid, 0);
-    if (process)
-        snprintf(out, size, "%s", processes_resource(q->services->processes, process)->service_name);
-}
 
 static void destroy_request(void *self)
 {
     struct request_signal *q = self;
+    request_metrics_free(q->metrics);
     wait_stacks_free(q->wait_stacks);
     free(q);
 }
@@ -46,14 +40,13 @@ static int create_request(const struct signal_services *services, const void *se
         return -ENOMEM;
     q->services = services;
     int r = wait_stacks_new(&q->wait_stacks);
-    if (r < 0) {
-        free(q);
-        return r;
-    }
-    if (source)
-        request_source_set_names(source, &(struct request_service_names){.context = q, .service = name_service});
-    *ret_self = q;
-    return 0;
+    if (r == 0 && source)
+        r = request_metrics_new(source, services->processes, &q->metrics);
+    if (r < 0)
+        destroy_request(q);
+    else
+        *ret_self = q;
+    return r;
 }
 
 /* Unwinds the stack of a wait ahead of its request record. Unwinding it now also finds missing unwind tables. */
@@ -100,6 +93,21 @@ static void take_request(void *self, const struct record_header *header)
         losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
 }
 
+static void end_turn(void *self, const struct mapped_processes *mapped)
+{
+    const struct request_signal *q = self;
+    (void)mapped;
+    if (q->metrics)
+        request_metrics_sweep(q->metrics, clock_monotonic_ns());
+}
+
+static void put_metrics(void *self, struct metric_set *set)
+{
+    const struct request_signal *q = self;
+    if (q->metrics)
+        request_metrics_write(q->metrics, set);
+}
+
 static bool is_node_wide(const void *settings)
 {
     (void)settings; /* its filter does not follow children as the others do */
@@ -129,4 +137,6 @@ const struct signal signal_request = {
     .is_node_wide = is_node_wide,
     .create = create_request,
     .destroy = destroy_request,
+    .turn = end_turn,
+    .metrics = put_metrics,
 };

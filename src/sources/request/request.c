@@ -1,5 +1,5 @@
-/* The request source: loads probes/request.bpf.c by the cheapest method that attaches, drains its records, and exports
- * the counters that the BPF programs keep for all requests (http_server_request_duration_seconds).
+/* The request source: loads probes/request.bpf.c by the cheapest method that attaches, drains its records, and reads
+ * the counters that the BPF programs keep for all requests.
  *
  * Reports as losses what finds the ring or a table full, requests whose end no method could see, and requests without
  * a record because they were fast enough to be only counted. */
@@ -10,8 +10,6 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
 #include "sources/request/request_attach.h"
-#include "sources/request/request_metrics.h"
-#include "sources/request/request_services.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -29,7 +27,6 @@
 struct request_source {
     struct request_bpf *bpf;
     struct record_ring ring;
-    struct request_metrics *counters;
     const struct shared_tables *tables;
     bool attached;
 };
@@ -40,7 +37,6 @@ static void request_close(void *self)
     if (!s)
         return;
     record_ring_close(&s->ring);
-    request_metrics_free(s->counters);
     request_bpf__destroy(s->bpf);
     free(s);
 }
@@ -62,8 +58,6 @@ int request_source_open_on(const struct source_services *services, struct attach
     s->tables = services->tables;
     s->attached = true;
     r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.request_ring));
-    if (r == 0)
-        r = request_metrics_new(s->bpf, &s->counters);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -96,9 +90,7 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
-    const int r = record_ring_drain(&s->ring, batch);
-    request_metrics_sweep(s->counters, clock_monotonic_ns());
-    return r;
+    return record_ring_drain(&s->ring, batch);
 }
 
 /* ---- statistics ---- */
@@ -150,7 +142,6 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch",
                                                       "request_waking", "request_stack"};
     struct request_source *s = self;
-    request_metrics_write(s->counters, set);
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
         struct request_timer sum = read_timer(s, timer);
         source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * REQUEST_TIMER_EVERY);
@@ -205,10 +196,16 @@ static int request_shed(void *self, enum source_detail detail)
     return 0;
 }
 
-void request_source_set_names(void *request_source, const struct request_service_names *names)
+bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret)
 {
     struct request_source *s = request_source;
-    request_metrics_set_names(s->counters, names);
+    *ret_name = ((const volatile uint64_t *)s->bpf->bss->process_names)[place];
+    return *ret_name && bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.processes), &place, ret) == 0;
+}
+
+void request_source_forget_process(void *request_source, uint32_t place)
+{
+    request_attach_forget_process(((struct request_source *)request_source)->bpf, place);
 }
 
 const struct source source_request = {

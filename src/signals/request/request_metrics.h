@@ -1,5 +1,5 @@
 /* Sums the counters that probes/request.bpf.c keeps per process into metrics per service. Counts of ended processes
- * stay in the sums of their service. Not thread-safe. */
+ * stay in the sums of their service. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -7,17 +7,14 @@
 
 #include <stdint.h>
 
-struct request_bpf;
+struct processes;
 struct request_metrics;
-struct request_service_names;
 
-/* `bpf` is borrowed. -ENOMEM. The caller frees `*ret`. */
-int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret);
+/* `source` is an opened source_request; it and `processes` are borrowed. Processes that `processes` does not know are
+ * named after their command (NULL: all). -ENOMEM. The caller frees `*ret`. */
+int request_metrics_new(void *source, struct processes *processes, struct request_metrics **ret);
 void request_metrics_free(struct request_metrics *m);
 DEFINE_FREEP(request_metrics)
-
-/* Copies `names`; see request_services.h. */
-void request_metrics_set_names(struct request_metrics *m, const struct request_service_names *names);
 
 /* Adds http_server_request_duration_seconds, per service and status class. */
 void request_metrics_write(struct request_metrics *m, struct metric_set *set);

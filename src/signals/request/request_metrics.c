@@ -1,16 +1,12 @@
 /* Rate, errors and duration of requests per service and status class; see request_metrics.h. */
-#include "sources/request/request_metrics.h"
+#include "signals/request/request_metrics.h"
 
-#include "sources/request/request_attach.h"
-#include "sources/request/request_services.h"
-
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
+#include "resolve/process/processes.h"
+#include "sources/request/request.h"
 
 #include <linux/types.h>
 
 #include "probes/request.h"
-#include "request.skel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +35,8 @@ struct service {
 };
 
 struct request_metrics {
-    struct request_bpf *bpf;
-    struct request_service_names names;
+    void *source;
+    struct processes *processes; /* NULL: no names */
     uint64_t swept_ns;
     struct { /* the process counted at each place, as of the last sweep */
         uint64_t name;
@@ -50,12 +46,13 @@ struct request_metrics {
     size_t service_count;
 };
 
-int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret)
+int request_metrics_new(void *source, struct processes *processes, struct request_metrics **ret)
 {
     struct request_metrics *m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
-    m->bpf = bpf;
+    m->source = source;
+    m->processes = processes;
     *ret = m;
     return 0;
 }
@@ -65,11 +62,6 @@ void request_metrics_free(struct request_metrics *m)
     for (size_t i = 0; m && i < m->service_count; i++)
         free(m->services[i]);
     free(m);
-}
-
-void request_metrics_set_names(struct request_metrics *m, const struct request_service_names *names)
-{
-    m->names = *names;
 }
 
 static int find_service(struct request_metrics *m, const char *name, uint32_t *ret)
@@ -126,21 +118,27 @@ static bool has_ended(uint64_t name)
     return r == 0 ? is_reused_pid(name, start_ns) : r == -ESRCH;
 }
 
+/* Writes the service's name; "" if the process is unknown, or gone and its ID reused. */
+static void name_service(const struct request_metrics *m, uint64_t name, char out[NAME_MAX_])
+{
+    const uint32_t pid = request_name_pid(name);
+    const struct process *process = m->processes ? processes_find(m->processes, pid, 0) : NULL;
+    uint64_t start_ns;
+    snprintf(out, NAME_MAX_, "%s", process ? processes_resource(m->processes, process)->service_name : "");
+    if (read_start(pid, &start_ns) == 0 && is_reused_pid(name, start_ns))
+        out[0] = 0; /* the name may be that of the new process */
+}
+
 /* Reads the counters at `place` and returns their service, which is fixed for the lifetime of the process: its counts
  * must not move to another series. */
 static struct service *read_counters(struct request_metrics *m, uint32_t place, struct request_process *ret)
 {
-    uint64_t process = ((const volatile uint64_t *)m->bpf->bss->process_names)[place];
-    if (!process || bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) < 0)
+    uint64_t process;
+    if (!request_source_read_process(m->source, place, &process, ret))
         return NULL;
     if (m->places[place].name != process) {
-        char name[NAME_MAX_] = "";
-        uint32_t pid = request_name_pid(process);
-        uint64_t start_ns;
-        if (m->names.service)
-            m->names.service(m->names.context, pid, name, sizeof(name));
-        if (read_start(pid, &start_ns) == 0 && is_reused_pid(process, start_ns))
-            name[0] = 0; /* the name may be that of the new process */
+        char name[NAME_MAX_];
+        name_service(m, process, name);
         if (!name[0])
             snprintf(name, sizeof(name), "%.16s", ret->comm);
         if (find_service(m, name, &m->places[place].service) < 0)
@@ -208,7 +206,7 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
         if (!service || now_ns < p.last_ns + SWEEP_NS || !has_ended(m->places[place].name))
             continue;
         add_counters(&p, service->ended, service->ended_ns);
-        request_attach_forget_process(m->bpf, place);
+        request_source_forget_process(m->source, place);
         m->places[place].name = 0;
     }
 }
