@@ -155,13 +155,17 @@ const void *config_signal(const struct config *c, const struct signal *signal)
     return signal->defaults;
 }
 
+bool config_enables(const struct config *c, const struct signal *signal)
+{
+    const struct signal_settings *settings = config_signal(c, signal);
+    return !settings || settings->enabled;
+}
+
 bool config_samples(const struct config *c)
 {
-    for (size_t i = 0; all_signals[i]; i++) {
-        const struct signal_settings *settings = config_signal(c, all_signals[i]);
-        if (all_signals[i]->sample_type && (!settings || settings->enabled))
+    for (size_t i = 0; all_signals[i]; i++)
+        if (all_signals[i]->sample_type && config_enables(c, all_signals[i]))
             return true;
-    }
     return false;
 }
 

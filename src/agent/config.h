@@ -42,6 +42,9 @@ void config_defaults(struct config *c);
 /* A signal's own settings, borrowed: a struct of its type. `c` NULL: the defaults. NULL: it has none. */
 const void *config_signal(const struct config *c, const struct signal *signal);
 
+/* Whether this signal is enabled; one without settings always is. `c` as above. */
+bool config_enables(const struct config *c, const struct signal *signal);
+
 /* Whether a signal that provides samples is enabled. */
 bool config_samples(const struct config *c);
 

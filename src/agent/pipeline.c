@@ -107,7 +107,7 @@ static void emit_event(void *pipeline, const struct node_event *event)
         p->losses.count[LOSS_NOT_KEPT]++;
 }
 
-static const struct process *note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)
+static void note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)
 {
     struct pipeline *p = pipeline;
     processes_at(p->processes, time_ns);
@@ -116,7 +116,6 @@ static const struct process *note_stack(void *pipeline, uint32_t pid, uint64_t c
         unwind_publisher_want(p->publisher, process);
     if (p->contexts)
         thread_contexts_want(p->contexts, process);
-    return process;
 }
 
 static void note_process_event(void *pipeline, const struct record_header *record)

@@ -13,17 +13,11 @@
 
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
 
-static bool is_wanted(const struct signal *signal, const struct config *config)
-{
-    const struct signal_settings *settings = config_signal(config, signal);
-    return !settings || settings->enabled;
-}
-
 static int make_tables(struct pipeline *p, const struct pipeline_options *options)
 {
     struct shared_tables_options tables = {.filter = &p->filter, .rules = options->rules};
     for (size_t i = 0; all_signals[i]; i++)
-        if (is_wanted(all_signals[i], options->config)) {
+        if (config_enables(options->config, all_signals[i])) {
             tables.links |= all_signals[i]->flags & SIGNAL_LINKS;
             tables.unwind_bytes = all_signals[i]->flags & SIGNAL_UNWINDS ? options->table_bytes : tables.unwind_bytes;
         }
@@ -56,7 +50,7 @@ static int open_sources(struct pipeline *p, const struct pipeline_options *optio
         return first_error;
     for (size_t i = 0; all_signals[i]; i++) {
         const bool provides = !(all_signals[i]->flags & (SIGNAL_ALWAYS | SIGNAL_AUXILIARY));
-        if (!is_wanted(all_signals[i], options->config))
+        if (!config_enables(options->config, all_signals[i]))
             continue;
         int r = open_source(p, all_signals[i], &services, options->config, report);
         providing += r == 0 && provides;

@@ -12,8 +12,6 @@
 #include "resolve/symbols/symbols.h"
 #include "resolve/unwind/unwind_cache.h"
 
-#include <string.h>
-
 void pipeline_shed(struct pipeline *p, enum source_detail detail)
 {
     for (size_t i = 0; i < p->opened_count; i++)

@@ -11,9 +11,8 @@ size_t sampled_types(const struct config *config, struct sampled_type ret[SAMPLE
     size_t count = 0;
     ret[count++] = (struct sampled_type){&sample_type_cpu, clock_hz ? 1000000000ull / clock_hz : 0};
     for (size_t i = 0; all_signals[i] && count < SAMPLED_TYPES_MAX; i++) {
-        const struct signal_settings *settings = config_signal(config, all_signals[i]);
         const struct sample_type *type = all_signals[i]->sample_type;
-        if (type && type != &sample_type_cpu && (!settings || settings->enabled))
+        if (type && type != &sample_type_cpu && config_enables(config, all_signals[i]))
             ret[count++] = (struct sampled_type){type, 0};
     }
     return count;

@@ -46,8 +46,8 @@ struct signal_services {
     void (*emit_request)(void *pipeline, struct request *request);
     void (*emit_event)(void *pipeline, const struct node_event *event);
     /* A stack of this process was recorded at `time_ns`: what the kernel lacks to unwind its next stacks is published.
-     * Cheap if nothing is lacking. Returns the process as it was then; NULL: unknown. */
-    const struct process *(*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);
+     * Cheap if nothing is lacking. */
+    void (*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);
     void (*note_process_event)(void *pipeline, const struct record_header *record); /* RECORD_PROCESS_* */
     void (*note_sample_event)(void *pipeline, const struct event_record *record);   /* what a recording sampled */
 };
@@ -93,9 +93,10 @@ struct signal {
     /* With these settings, records concern also processes that the task filter excludes. NULL: never. */
     bool (*is_node_wide)(const void *settings);
 
-    /* Makes what consumes the records. `services` are borrowed until `destroy`, `settings` during the call. `source` is
-     * the opened source's state, which outlives `self`; NULL in a replay. Sets *ret_self to NULL if there is nothing to
-     * do. -errno: `destroy` is not called. NULL: nothing ever; `self` is then NULL. */
+    /* Makes what consumes the records (signal_create_plain: no state of its own). `services` are borrowed until
+     * `destroy`, `settings` during the call. `source` is the opened source's state, which outlives `self`; NULL in a
+     * replay. Sets *ret_self to NULL if there is nothing to do. -errno: `destroy` is not called. NULL: nothing ever;
+     * `self` is then NULL. */
     int (*create)(const struct signal_services *services, const void *settings, void *source, void **ret_self);
     void (*destroy)(void *self);
 
@@ -110,3 +111,12 @@ struct signal {
     /* Appends to the summary of a recording what it lacks: "; 12 without a known waker". */
     void (*summarize)(void *self, struct buf *text);
 };
+
+/* The `create` of a signal without a state of its own: its `self` is the `const struct signal_services`. */
+int signal_create_plain(const struct signal_services *services, const void *settings, void *source, void **ret_self);
+
+/* The setting with which every section begins: `key` is "<section>.enabled". */
+#define SIGNAL_ENABLED(key, help)                                                                                      \
+    {                                                                                                                  \
+        key, SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false", help        \
+    }

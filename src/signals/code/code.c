@@ -7,13 +7,6 @@
 #include "probes/python.h"
 #include "probes/v8.h"
 
-static int create_code(const struct signal_services *services, const void *settings, void *source, void **ret_self)
-{
-    (void)settings, (void)source;
-    *ret_self = (void *)services;
-    return 0;
-}
-
 static void take_code(void *self, const struct record_header *header)
 {
     const struct signal_services *services = self;
@@ -42,4 +35,5 @@ static const struct record_type records[] = {
     {0},
 };
 
-const struct signal signal_code = {.name = "code", .flags = SIGNAL_ALWAYS, .records = records, .create = create_code};
+const struct signal signal_code = {
+    .name = "code", .flags = SIGNAL_ALWAYS, .records = records, .create = signal_create_plain};

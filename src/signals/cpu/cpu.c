@@ -9,13 +9,6 @@
 #include "probes/event.h"
 #include "probes/unwind/stack.h"
 
-static int create_cpu(const struct signal_services *services, const void *settings, void *source, void **ret_self)
-{
-    (void)settings, (void)source;
-    *ret_self = (void *)services;
-    return 0;
-}
-
 static void take_sample(void *self, const struct record_header *header)
 {
     const struct signal_services *services = self;
@@ -49,8 +42,7 @@ static const struct record_type records[] = {
 };
 
 static const struct setting settings[] = {
-    {"profile.enabled", SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false",
-     "sample what runs on the CPUs"},
+    SIGNAL_ENABLED("profile.enabled", "sample what runs on the CPUs"),
     {0},
 };
 
@@ -63,5 +55,5 @@ const struct signal signal_cpu = {
     .settings_bytes = sizeof(struct signal_settings),
     .defaults = &(const struct signal_settings){.enabled = true},
     .settings = settings,
-    .create = create_cpu,
+    .create = signal_create_plain,
 };

@@ -41,8 +41,8 @@ static void count_links(void *self, struct metric_set *set)
 }
 
 static const struct setting settings[] = {
-    {"links.enabled", SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false",
-     "attach to programs that trace requests with libsonde, to link samples to requests"},
+    SIGNAL_ENABLED("links.enabled",
+                   "attach to programs that trace requests with libsonde, to link samples to requests"),
     {0},
 };
 

@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static int create_process(const struct signal_services *services, const void *settings, void *source, void **ret_self)
-{
-    (void)settings, (void)source;
-    *ret_self = (void *)services;
-    return 0;
-}
-
 static void take_process(void *self, const struct record_header *header)
 {
     const struct signal_services *services = self;
@@ -71,5 +64,5 @@ const struct signal signal_process = {
     .source = &source_process,
     .flags = SIGNAL_ALWAYS,
     .records = records,
-    .create = create_process,
+    .create = signal_create_plain,
 };

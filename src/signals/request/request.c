@@ -121,8 +121,7 @@ static const struct record_type records[] = {
 };
 
 static const struct setting settings[] = {
-    {"requests.enabled", SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false",
-     "watch HTTP requests at the sockets"},
+    SIGNAL_ENABLED("requests.enabled", "watch HTTP requests at the sockets"),
     {0},
 };
 

@@ -106,8 +106,7 @@ static const struct record_type records[] = {{RECORD_RUNQUEUE_DELAY, check_delay
 #define FIELD(f) offsetof(struct runqueue_options, f), sizeof(((struct runqueue_options *)0)->f)
 
 static const struct setting settings[] = {
-    {"runqueue.enabled", SETTING_BOOL, FIELD(enabled), 0, 0, "true or false",
-     "measure how long threads wait for a CPU"},
+    SIGNAL_ENABLED("runqueue.enabled", "measure how long threads wait for a CPU"),
     {"runqueue.threshold", SETTING_DURATION, FIELD(threshold_ns), 1e6, 60e9, "a duration of 1ms to 60s, such as 20ms",
      "a longer wait is an event"},
     {0},

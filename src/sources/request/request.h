@@ -8,7 +8,7 @@ extern const struct source source_request;
 struct request_process;
 
 /* The counters of the process at this place (below REQUEST_PROCESSES_MAX; probes/request.h): `*ret_name` is its
- * REQUEST_NAME_*, another one for each process. False: nobody is counted there. */
+ * REQUEST_NAME_*, another one for each process. False: no process is counted there. */
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret);
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_source_forget_process(void *request_source, uint32_t place);

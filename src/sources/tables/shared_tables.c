@@ -170,15 +170,22 @@ bool shared_tables_own(const struct shared_tables *t, const struct bpf_map *map)
     return t->bpf && find_shared(t, map);
 }
 
-size_t shared_tables_bytes_beside(const struct shared_tables *t, const struct bpf_object *of)
+/* `except`: tables whose maps are left out; NULL: none. */
+static size_t bytes_of_maps(const struct bpf_object *of, const struct shared_tables *except)
 {
     const int cpus = libbpf_num_possible_cpus();
     size_t bytes = 0;
     const struct bpf_map *map = NULL;
 
     while (cpus > 0 && (map = bpf_object__next_map(of, map)))
-        bytes += bpf_map__fd(map) >= 0 && !shared_tables_own(t, map) ? map_sizes_bytes(map, cpus) : 0;
+        if (bpf_map__fd(map) >= 0 && !(except && shared_tables_own(except, map)))
+            bytes += map_sizes_bytes(map, cpus);
     return bytes;
+}
+
+size_t shared_tables_bytes_beside(const struct shared_tables *t, const struct bpf_object *of)
+{
+    return bytes_of_maps(of, t);
 }
 
 struct unwind_tables *shared_tables_unwind(const struct shared_tables *t)
@@ -247,13 +254,5 @@ void shared_tables_metrics(const struct shared_tables *t, struct metric_set *set
 
 size_t shared_tables_bytes(const struct shared_tables *t)
 {
-    const int cpus = libbpf_num_possible_cpus();
-    size_t bytes = t->unwind ? unwind_tables_bytes(t->unwind) : 0;
-    const struct bpf_map *map;
-
-    if (!t->bpf || cpus <= 0)
-        return bytes;
-    for (map = bpf_object__next_map(t->bpf->obj, NULL); map; map = bpf_object__next_map(t->bpf->obj, map))
-        bytes += bpf_map__fd(map) >= 0 ? map_sizes_bytes(map, cpus) : 0;
-    return bytes;
+    return (t->unwind ? unwind_tables_bytes(t->unwind) : 0) + (t->bpf ? bytes_of_maps(t->bpf->obj, NULL) : 0);
 }
