@@ -5,6 +5,7 @@
 #include "sources/link/link.h"
 
 #include "base/cleanup.h"
+#include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/link/link_attachments.h"
 #include "sources/link/link_table.h"
@@ -156,14 +157,7 @@ uint64_t link_source_waits_ns(void *link_source)
 static struct link_stats read_stats(struct link_source *s)
 {
     struct link_stats sum = {0};
-    uint32_t zero = 0;
-    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.link_stats), &zero, s->stats) < 0)
-        return sum;
-    for (int i = 0; i < s->cpu_count; i++) {
-        sum.firings += s->stats[i].firings;
-        sum.sampled_ns += s->stats[i].sampled_ns;
-        sum.map_full += s->stats[i].map_full;
-    }
+    map_sum_counters(bpf_map__fd(s->bpf->maps.link_stats), s->stats, s->cpu_count, &sum, sizeof(sum));
     return sum;
 }
 

@@ -3,6 +3,7 @@
  * off_cpu_stats). */
 #include "sources/offcpu/offcpu.h"
 
+#include "sources/attach/map_access.h"
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
@@ -227,10 +228,7 @@ static int off_cpu_flush(void *self)
 /* Drops the state of all threads: it is stale when monitoring resumes. */
 static void forget_threads(struct off_cpu_source *s)
 {
-    const int fd = bpf_map__fd(s->bpf->maps.threads);
-    uint32_t tid;
-    while (bpf_map_get_next_key(fd, NULL, &tid) == 0 && bpf_map_delete_elem(fd, &tid) == 0)
-        ;
+    map_clear(bpf_map__fd(s->bpf->maps.threads));
 }
 
 /* The cost is per context switch, so shedding disables the source completely. */
@@ -267,29 +265,7 @@ static int off_cpu_drain(void *self, struct batch *batch)
 static struct off_cpu_stats read_stats(struct off_cpu_source *s)
 {
     struct off_cpu_stats sum = {0};
-    uint32_t zero = 0;
-    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.stats), &zero, s->stats) < 0)
-        return sum;
-    for (int i = 0; i < s->cpu_count; i++) {
-        const struct off_cpu_stats *one = &s->stats[i];
-        sum.runs += one->runs;
-        sum.run_time_ns += one->run_time_ns;
-        sum.waits += one->waits;
-        sum.waits_ns += one->waits_ns;
-        sum.short_count += one->short_count;
-        sum.short_ns += one->short_ns;
-        sum.left_out += one->left_out;
-        sum.left_out_ns += one->left_out_ns;
-        sum.lost += one->lost;
-        sum.lost_ns += one->lost_ns;
-        sum.stacks_lost += one->stacks_lost;
-        sum.copies_refused += one->copies_refused;
-        sum.interpreted_lost += one->interpreted_lost;
-        sum.links_lost += one->links_lost;
-        sum.labels_lost += one->labels_lost;
-        sum.threads_full += one->threads_full;
-        sum.shed += one->shed;
-    }
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
     return sum;
 }
 

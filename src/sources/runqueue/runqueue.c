@@ -2,6 +2,7 @@
  * task filter does not apply. */
 #include "sources/runqueue/runqueue.h"
 
+#include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
 #include "sources/sampling/cgroup_search.h"
@@ -140,10 +141,7 @@ static int runqueue_stop(void *self)
 /* When a thread became runnable while nothing was recorded is unknown. */
 static void forget_threads(struct runqueue_source *s)
 {
-    const int fd = bpf_map__fd(s->bpf->maps.runnable_since);
-    uint32_t tid;
-    while (bpf_map_get_next_key(fd, NULL, &tid) == 0 && bpf_map_delete_elem(fd, &tid) == 0)
-        ;
+    map_clear(bpf_map__fd(s->bpf->maps.runnable_since));
 }
 
 /* The cost is per context switch, so shedding disables the source completely. */
@@ -181,16 +179,7 @@ static int runqueue_drain(void *self, struct batch *batch)
 static struct runqueue_stats read_stats(struct runqueue_source *s)
 {
     struct runqueue_stats sum = {0};
-    uint32_t zero = 0;
-    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.stats), &zero, s->stats) < 0)
-        return sum;
-    for (int i = 0; i < s->cpu_count; i++) {
-        sum.runs += s->stats[i].runs;
-        sum.run_time_ns += s->stats[i].run_time_ns;
-        sum.threads_full += s->stats[i].threads_full;
-        sum.ring_full += s->stats[i].ring_full;
-        sum.shed += s->stats[i].shed;
-    }
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
     return sum;
 }
 

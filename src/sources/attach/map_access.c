@@ -1,0 +1,33 @@
+/* See map_access.h. */
+#include "sources/attach/map_access.h"
+
+#include <assert.h>
+#include <bpf/bpf.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <linux/types.h>
+
+void map_sum_counters(int map_fd, void *per_cpu, int cpus, void *ret_sum, size_t bytes)
+{
+    const size_t count = bytes / sizeof(__u64);
+    const __u64 *values = per_cpu;
+    const uint32_t zero = 0;
+    __u64 *sum = ret_sum;
+
+    assert(bytes % sizeof(__u64) == 0);
+    if (bpf_map_lookup_elem(map_fd, &zero, per_cpu) < 0)
+        return;
+    memset(sum, 0, bytes);
+    for (int cpu = 0; cpu < cpus; cpu++)
+        for (size_t i = 0; i < count; i++)
+            sum[i] += values[(size_t)cpu * count + i];
+}
+
+void map_clear(int map_fd)
+{
+    uint32_t key;
+
+    while (bpf_map_get_next_key(map_fd, NULL, &key) == 0 && bpf_map_delete_elem(map_fd, &key) == 0)
+        ;
+}
