@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from harness.processes import wait_for
 
 DELAY = """
@@ -42,3 +43,25 @@ def test_a_delayed_thread_is_an_event(agent):
         assert "kept-waiting" in event["text"] and "keeps-cpu" in event["text"]
         assert int(event["attributes"]["cpu"]) == max(os.sched_getaffinity(0))
     wait_for(lambda: started.metric("sonde_runqueue_delays_total") >= len(events), what="the counter")
+
+
+NAPS = """
+import sys, time
+for procs in sys.argv[1:]:
+    open(procs, "w").write("0")
+for _ in range(300):
+    time.sleep(0.001)
+print("napped", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_waits_of_a_new_cgroup_are_kept_until_it_has_a_name(agent, cgroup):
+    """Names of cgroups are read every few seconds: the second cgroup is created right after its predecessor got its name."""
+    started = agent("--set", "runqueue.enabled=true", "--set", "budget.cpu=100%")
+    for name in ("sonde-runqueue-1", "sonde-runqueue-2"):
+        procs = [folder / "cgroup.procs" for folder in cgroup(cgroup_version(), name)]
+        with subprocess.Popen([sys.executable, "-c", NAPS, *procs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as napping:
+            assert napping.stdout.readline() == "napped\n"
+            wait_for(lambda: started.metric("sonde_runqueue_latency_seconds_count", cgroup=f"/{name}") >= 300, what=f"the waits of {name}")
+            napping.stdin.close()

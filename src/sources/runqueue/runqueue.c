@@ -212,28 +212,32 @@ static void add_name(void *context, const char *path, uint64_t id)
         s->names[s->name_count++] = (struct named_cgroup){.id = id, .path = copy};
 }
 
-static void read_names(struct runqueue_source *s, uint64_t now_ns)
+/* NULL: unknown, or gone. */
+static const char *name_of(const struct runqueue_source *s, uint64_t id)
 {
+    const struct named_cgroup wanted = {.id = id};
+    if (id == RUNQUEUE_OTHER)
+        return "other";
+    const struct named_cgroup *found =
+        s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
+    return found ? found->path : NULL;
+}
+
+/* Walks over the tree if one of these cgroups has no name and the last walk was a while ago. True: the names are those
+ * of this moment, so that a cgroup without one is gone. */
+static bool refresh_names(struct runqueue_source *s, const uint64_t *ids, size_t count, uint64_t now_ns)
+{
+    size_t named = 0;
+    while (named < count && name_of(s, ids[named]))
+        named++;
+    if (named == count || (s->named_ns && now_ns - s->named_ns < NAMES_NS))
+        return false;
     clear_names(s);
-    (void)cgroup_search_each(add_name, s); /* without names, cgroups have their numbers */
+    const bool is_complete = cgroup_search_each(add_name, s) == 0;
     if (s->names)
         qsort(s->names, s->name_count, sizeof(*s->names), compare_names);
     s->named_ns = now_ns;
-}
-
-/* NULL: unknown, or gone. Cgroups that are new are found within NAMES_NS. */
-static const char *name_of(struct runqueue_source *s, uint64_t id)
-{
-    const struct named_cgroup wanted = {.id = id}, *found;
-    const uint64_t now_ns = clock_monotonic_ns();
-    if (id == RUNQUEUE_OTHER)
-        return "other";
-    found = s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
-    if (found || (s->named_ns && now_ns - s->named_ns < NAMES_NS))
-        return found ? found->path : NULL;
-    read_names(s, now_ns);
-    found = s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
-    return found ? found->path : NULL;
+    return is_complete;
 }
 
 /* ---- metrics ---- */
@@ -256,20 +260,6 @@ static void put_waits(struct metric_set *set, const char *cgroup, const struct r
                METRIC_LABELS({"cgroup", cgroup}));
 }
 
-/* A cgroup that is gone takes its counters with it. */
-static void put_or_forget_cgroup(struct runqueue_source *s, uint64_t id, struct metric_set *set)
-{
-    const int fd = bpf_map__fd(s->bpf->maps.waits);
-    struct runqueue_waits w;
-    const char *name = name_of(s, id);
-    if (bpf_map_lookup_elem(fd, &id, &w) < 0)
-        return;
-    if (name)
-        put_waits(set, name, &w);
-    else if (s->named_ns && clock_monotonic_ns() - s->named_ns < NAMES_NS)
-        (void)bpf_map_delete_elem(fd, &id);
-}
-
 static void runqueue_metrics(void *self, struct metric_set *set)
 {
     struct runqueue_source *s = self;
@@ -281,8 +271,15 @@ static void runqueue_metrics(void *self, struct metric_set *set)
     for (uint64_t *before = NULL; ids && count <= RUNQUEUE_MAX_CGROUPS && bpf_map_get_next_key(fd, before, &id) == 0;
          before = &id)
         ids[count++] = id;
-    for (size_t i = 0; i < count; i++)
-        put_or_forget_cgroup(s, ids[i], set);
+    const bool is_fresh = refresh_names(s, ids, count, clock_monotonic_ns());
+    for (size_t i = 0; i < count; i++) {
+        struct runqueue_waits w;
+        const char *name = name_of(s, ids[i]);
+        if (name && bpf_map_lookup_elem(fd, &ids[i], &w) == 0)
+            put_waits(set, name, &w);
+        else if (!name && is_fresh)
+            (void)bpf_map_delete_elem(fd, &ids[i]); /* it is gone, and its counters with it */
+    }
     source_put_runs(set, "runqueue", sum.runs, sum.run_time_ns);
 }
 
