@@ -10,8 +10,8 @@
 
 #include "probes/interpreter/interpreters.bpf.h"
 
-#include "probes/common/filter.bpf.h"
 #include "probes/common/sampling_rule.bpf.h"
+#include "probes/common/task_filter.bpf.h"
 #include "probes/context/sample_context.bpf.h"
 #include "probes/cpu.h"
 

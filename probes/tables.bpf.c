@@ -5,8 +5,8 @@
  * Its programs keep the set of monitored processes: children of monitored processes are monitored, too. */
 #include "probes/common/vmlinux.h"
 
-#include "probes/common/filter.bpf.h"
 #include "probes/common/sampling_rule_tables.bpf.h"
+#include "probes/common/task_filter.bpf.h"
 #include "probes/context/context_tables.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 #include "probes/interpreter/emitted_codes.bpf.h"

@@ -8,7 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "probes/common/filter.h"
+#include "probes/common/task_filter.h"
 
 const volatile int cgroup_hierarchy = CGROUP_HIERARCHY_V2;
 

@@ -3,9 +3,9 @@
  * scaled so that sums are correct. No state is kept per task: name, user and cgroup are those at the tick. */
 #pragma once
 
-#include "probes/common/filter.bpf.h"
 #include "probes/common/sampling.bpf.h"
 #include "probes/common/sampling_rule_tables.bpf.h"
+#include "probes/common/task_filter.bpf.h"
 
 const volatile __u32 sampling_rule_kinds = 0; /* bit set of enum sampling_rule_key_kind; 0: no rules */
 

@@ -1,6 +1,6 @@
 /* Selects the processes whose records matter when sampling is restricted to process ids: those selected, their
- * descendants as followed by the BPF programs (probes/common/filter.bpf.h), and the ancestors of those selected, from
- * which resource attributes are inherited even after they exit (resolve/process/processes.h). Other processes are
+ * descendants as followed by the BPF programs (probes/common/task_filter.bpf.h), and the ancestors of those selected,
+ * from which resource attributes are inherited even after they exit (resolve/process/processes.h). Other processes are
  * ignored: none of their files is opened, none of their /proc entries read. Pipeline thread only. */
 #pragma once
 

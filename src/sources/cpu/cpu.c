@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 
-#include "probes/common/filter.h"
+#include "probes/common/task_filter.h"
 
 #include "cpu.skel.h"
 #include "probes/cpu.h"

@@ -13,7 +13,7 @@
 #include "sources/sampling/task_filters.h"
 #include "sources/tables/unwind_tables_private.h"
 
-#include "probes/common/filter.h"
+#include "probes/common/task_filter.h"
 
 #include "offcpu.skel.h"
 #include "probes/offcpu.h"

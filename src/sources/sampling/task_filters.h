@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include "probes/common/filter.h"
+#include "probes/common/task_filter.h"
 
 /* Chooses by what is mounted now. */
 enum cgroup_hierarchy task_filters_cgroups(void);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "probes/common/cgroup.bpf.h"
-#include "probes/common/filter.h"
+#include "probes/common/task_filter.h"
 
 const volatile struct filter_settings filter = {};
 

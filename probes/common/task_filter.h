@@ -1,4 +1,4 @@
-/* What BPF programs and user space share of the filters on tasks (filter.bpf.h, cgroup.bpf.h). */
+/* What BPF programs and user space share of the filters on tasks (task_filter.bpf.h, cgroup.bpf.h). */
 #pragma once
 
 #include "probes/common/record.h"
