@@ -49,9 +49,11 @@ NAPS = """
 import sys, time
 for procs in sys.argv[1:]:
     open(procs, "w").write("0")
+slept = lambda: int(open("/proc/self/status").read().partition("\\nvoluntary_ctxt_switches:")[2].split()[0])
+before = slept()
 for _ in range(300):
     time.sleep(0.001)
-print("napped", flush=True)
+print(slept() - before, flush=True)
 sys.stdin.read()
 """
 
@@ -62,6 +64,8 @@ def test_waits_of_a_new_cgroup_are_kept_until_it_has_a_name(agent, cgroup):
     for name in ("sonde-runqueue-1", "sonde-runqueue-2"):
         procs = [folder / "cgroup.procs" for folder in cgroup(cgroup_version(), name)]
         with subprocess.Popen([sys.executable, "-c", NAPS, *procs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as napping:
-            assert napping.stdout.readline() == "napped\n"
-            wait_for(lambda: started.metric("sonde_runqueue_latency_seconds_count", cgroup=f"/{name}") >= 300, what=f"the waits of {name}")
+            waits = int(napping.stdout.readline())  # each time that it slept, it was woken and waited for a CPU
+            assert waits > 0
+            # Not all of them: the kernel of some virtual machines shows no switch away from threads of its own supervisor.
+            wait_for(lambda: started.metric("sonde_runqueue_latency_seconds_count", cgroup=f"/{name}") >= waits // 2, what=f"the waits of {name}")
             napping.stdin.close()
