@@ -1,0 +1,81 @@
+/* The records of the flight recorder: what the scheduler and the sockets of this node did in the last seconds. BPF
+ * programs write them to rings that overwrite their oldest records; user space reads them only when a slow request is
+ * to be explained.
+ *
+ * Each CPU has two rings, so that one kind of traffic does not evict the other: the scheduler's records, and those of
+ * objects (sockets, ends of threads). A ring is written by its own CPU alone. */
+#pragma once
+
+#if !defined(__bpf__)
+#include <linux/types.h>
+#endif
+
+enum recorder_kind {
+    RECORDER_NONE, /* a place that was never written */
+
+    /* Scheduler ring. */
+    RECORDER_SWITCH, /* a CPU goes from thread `tid` to another. object: first argument of the system call that `tid`
+                        is in; value: the next thread (low half), process of `tid` (high half) */
+    RECORDER_WAKING, /* thread `tid` is woken. syscall, object: what the waker is in, and its first argument; value: the
+                        waker (low half) and its process (high half). In an interrupt the waker is only the thread that
+                        was interrupted, and syscall and object are not set */
+
+    /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
+    RECORDER_SEND,    /* bytes handed to the kernel. value: how many (low half), TCP's write_seq after them (high half) */
+    RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half), TCP's copied_seq after them (high half) */
+    RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
+                         sent them, if the flags show no interrupt, or a local sender's softirq */
+    RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
+};
+
+/* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */
+#define RECORDER_PREEMPTED       1 /* still runnable */
+#define RECORDER_DEAD            2
+#define RECORDER_UNINTERRUPTIBLE 4  /* sleeps in state D */
+#define RECORDER_IO_WAIT         8  /* the kernel counts its sleep as waiting for I/O */
+#define RECORDER_STOPPED         16 /* by a signal, a debugger or a freezer */
+#define RECORDER_THROTTLED       32 /* its cgroup has used up its CPU quota */
+
+/* Flags of RECORDER_WAKING and RECORDER_READY: in what context. None: the current thread did it. */
+#define RECORDER_IN_SOFTIRQ    1
+#define RECORDER_IN_HARDIRQ    2
+#define RECORDER_KERNEL_THREAD 4 /* the current thread is one */
+
+/* Flags of socket records, also of RECORDER_READY. */
+#define RECORDER_UNIX 64 /* AF_UNIX */
+#define RECORDER_TCP  128
+
+#define RECORDER_NO_SYSCALL (-1)
+
+struct recorder_record {
+    __u64 time_ns; /* CLOCK_MONOTONIC */
+    __u8 kind;     /* enum recorder_kind */
+    __u8 flags;
+    __s16 syscall; /* number on the machine's own table; RECORDER_NO_SYSCALL */
+    __u32 tid;
+    __u64 object;
+    __u64 value;
+};
+_Static_assert(sizeof(struct recorder_record) == 32, "record format");
+
+/* A CPU's two rings: how many records were written to each so far, and where they are. The records of CPU c begin at
+ * c * (scheduler_mask + 1 + object_mask + 1): first its scheduler ring, then its object ring; record number n is at
+ * n & mask. A mask of 0: nothing is recorded. */
+struct recorder_cpu {
+    __u64 scheduler_count;
+    __u64 object_count;
+    __u32 scheduler_mask;
+    __u32 object_mask;
+    __u64 reserved[5];
+};
+_Static_assert(sizeof(struct recorder_cpu) == 64, "one line of cache");
+
+static inline __u32 recorder_low(__u64 value)
+{
+    return (__u32)value;
+}
+
+static inline __u32 recorder_high(__u64 value)
+{
+    return (__u32)(value >> 32);
+}
