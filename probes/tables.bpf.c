@@ -1,6 +1,6 @@
 /* The maps that the BPF programs of several signals share: filters, sampling rules, unwind tables, contexts, code that
- * was already written, links. src/sources/tables/shared_tables.c loads this object once and passes its maps to the
- * objects of all signals, which declare them by the same headers.
+ * was already written, links, the flight recorder. src/sources/tables/shared_tables.c loads this object once and passes
+ * its maps to the objects of all signals, which declare them by the same headers.
  *
  * Its programs keep the set of monitored processes: children of monitored processes are monitored, too. */
 #include "probes/common/vmlinux.h"
@@ -10,6 +10,7 @@
 #include "probes/context/context_tables.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 #include "probes/interpreter/emitted_codes.bpf.h"
+#include "probes/recorder/recorder.bpf.h"
 #include "probes/unwind/unwind_tables.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -21,8 +21,9 @@ enum recorder_kind {
                         was interrupted, and syscall and object are not set */
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
-    RECORDER_SEND,    /* bytes handed to the kernel. value: how many (low half), TCP's write_seq after them (high half) */
-    RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half), TCP's copied_seq after them (high half) */
+    RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half), TCP's write_seq after them (high half) */
+    RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half), TCP's copied_seq after them (high half)
+                       */
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
                          sent them, if the flags show no interrupt, or a local sender's softirq */
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
@@ -42,8 +43,8 @@ enum recorder_kind {
 #define RECORDER_KERNEL_THREAD 4 /* the current thread is one */
 
 /* Flags of socket records, also of RECORDER_READY. */
-#define RECORDER_UNIX 64 /* AF_UNIX */
-#define RECORDER_TCP  128
+#define RECORDER_UNIX       64 /* AF_UNIX */
+#define RECORDER_TCP        128
 
 #define RECORDER_NO_SYSCALL (-1)
 

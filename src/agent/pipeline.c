@@ -285,6 +285,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .losses = &p->losses,
         .event_type = &p->event_type,
         .memory_bytes = options->memory_bytes,
+        .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .pipeline = p,
         .emit_sample = emit_sample,
         .emit_request = p->sink.request ? emit_request : NULL,

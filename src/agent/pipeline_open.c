@@ -16,11 +16,15 @@
 static int make_tables(struct pipeline *p, const struct pipeline_options *options)
 {
     struct shared_tables_options tables = {.filter = &p->filter, .rules = options->rules};
-    for (size_t i = 0; all_signals[i]; i++)
-        if (config_enables(options->config, all_signals[i])) {
-            tables.links |= all_signals[i]->flags & SIGNAL_LINKS;
-            tables.unwind_bytes = all_signals[i]->flags & SIGNAL_UNWINDS ? options->table_bytes : tables.unwind_bytes;
-        }
+    for (size_t i = 0; all_signals[i]; i++) {
+        const struct signal *signal = all_signals[i];
+        if (!config_enables(options->config, signal))
+            continue;
+        tables.links |= signal->flags & SIGNAL_LINKS;
+        tables.unwind_bytes = signal->flags & SIGNAL_UNWINDS ? options->table_bytes : tables.unwind_bytes;
+        if (signal->recorder_bytes)
+            tables.recorder_bytes = signal->recorder_bytes(config_signal(options->config, signal));
+    }
     return shared_tables_new(&tables, &p->tables);
 }
 

@@ -24,6 +24,7 @@
 
 struct buf;
 struct event_record;
+struct flight_recorder;
 struct interpreters;
 struct process;
 struct processes;
@@ -38,6 +39,7 @@ struct signal_services {
     struct losses *losses;
     const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
     uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
+    struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request or node event. emit_sample and emit_event borrow; emit_request takes
@@ -89,6 +91,10 @@ struct signal {
     size_t settings_bytes;
     const void *defaults;
     const struct setting *settings; /* ends with an entry of key NULL */
+
+    /* Memory for the flight recorder's rings, one of the shared tables, which are created for this signal. NULL: it
+     * does not fill them. */
+    uint64_t (*recorder_bytes)(const void *settings);
 
     /* With these settings, records concern also processes that the task filter excludes. NULL: never. */
     bool (*is_node_wide)(const void *settings);

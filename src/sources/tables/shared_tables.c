@@ -6,6 +6,7 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/sampling/task_filters.h"
+#include "sources/tables/flight_recorder.h"
 #include "sources/tables/unwind_tables_private.h"
 
 #include "probes/interpreter/interpreter.h"
@@ -25,6 +26,7 @@ struct shared_tables {
     int error;              /* why */
     struct unwind_tables *unwind;
     struct sampling_rule_table *rules;
+    struct flight_recorder *recorder;
 };
 
 void shared_tables_free(struct shared_tables *t)
@@ -33,6 +35,7 @@ void shared_tables_free(struct shared_tables *t)
         return;
     unwind_tables_free(t->unwind);
     sampling_rule_table_free(t->rules);
+    flight_recorder_free(t->recorder);
     tables_bpf__destroy(t->bpf);
     free(t);
 }
@@ -60,6 +63,8 @@ static void choose_maps(struct tables_bpf *k, const struct shared_tables_options
     set_map_wanted(k->maps.thread_contexts, unwinds);
     set_map_wanted(k->maps.go_labels, unwinds);
     set_map_wanted(k->maps.thread_links, options->links);
+    set_map_wanted(k->maps.recorder_records, options->recorder_bytes > 0);
+    set_map_wanted(k->maps.recorder_cpus, options->recorder_bytes > 0);
     bpf_program__set_autoload(k->progs.follow_fork, filter->pid_count > 0);
     bpf_program__set_autoload(k->progs.follow_free, filter->pid_count > 0);
     bpf_program__set_autoload(k->progs.test_allocation, unwinds);
@@ -76,6 +81,22 @@ static int size_unwind_maps(struct tables_bpf *k, bool prealloc)
     return r;
 }
 
+static struct flight_recorder_size recorder_size(const struct shared_tables_options *options)
+{
+    const int cpus = libbpf_num_possible_cpus();
+
+    return flight_recorder_size(options->recorder_bytes, cpus > 0 ? (uint32_t)cpus : 1);
+}
+
+static int size_recorder_maps(struct tables_bpf *k, const struct shared_tables_options *options)
+{
+    const struct flight_recorder_size size = recorder_size(options);
+
+    return bpf_map__set_max_entries(k->maps.recorder_records,
+                                    size.cpus * (size.scheduler_records + size.object_records))
+               ?: bpf_map__set_max_entries(k->maps.recorder_cpus, size.cpus);
+}
+
 static int load_maps(const struct shared_tables_options *options, bool prealloc, struct tables_bpf **ret)
 {
     struct tables_bpf *k = tables_bpf__open();
@@ -84,7 +105,7 @@ static int load_maps(const struct shared_tables_options *options, bool prealloc,
     if (!k)
         return -errno;
     choose_maps(k, options);
-    r = size_unwind_maps(k, prealloc) ?: tables_bpf__load(k);
+    r = size_unwind_maps(k, prealloc) ?: size_recorder_maps(k, options) ?: tables_bpf__load(k);
     if (r == 0)
         *ret = k;
     else
@@ -115,19 +136,36 @@ static int fill_tables(struct shared_tables *t, const struct shared_tables_optio
                                     bpf_map__fd(k->maps.sampling_rule_counts), &t->rules);
     if (r == 0 && options->unwind_bytes)
         r = unwind_tables_new(k->obj, options->unwind_bytes, &t->unwind);
+    if (r == 0 && bpf_map__fd(k->maps.recorder_records) >= 0) {
+        const struct flight_recorder_size size = recorder_size(options);
+
+        (void)flight_recorder_new(bpf_map__fd(k->maps.recorder_records), bpf_map__fd(k->maps.recorder_cpus), &size,
+                                  &t->recorder); /* the recorder's source reports that it is missing */
+    }
+    return r;
+}
+
+static int load_best(const struct shared_tables_options *options, struct tables_bpf **ret)
+{
+    int r = load_maps(options, false, ret);
+
+    if (r < 0 && r != -EPERM && options->unwind_bytes)
+        r = load_maps(options, true, ret);
     return r;
 }
 
 int shared_tables_new(const struct shared_tables_options *options, struct shared_tables **ret)
 {
     _cleanup_(shared_tables_freep) struct shared_tables *t = calloc(1, sizeof(*t));
+    struct shared_tables_options without_recorder = *options;
 
     if (!t)
         return -ENOMEM;
     libbpf_set_print(NULL);
-    t->error = load_maps(options, false, &t->bpf);
-    if (t->error < 0 && t->error != -EPERM && options->unwind_bytes)
-        t->error = load_maps(options, true, &t->bpf);
+    without_recorder.recorder_bytes = 0;
+    t->error = load_best(options, &t->bpf);
+    if (t->error < 0 && t->error != -EPERM && options->recorder_bytes)
+        t->error = load_best(&without_recorder, &t->bpf);
     if (t->error == 0) {
         int r = fill_tables(t, options);
 
@@ -196,6 +234,11 @@ struct unwind_tables *shared_tables_unwind(const struct shared_tables *t)
 struct sampling_rule_table *shared_tables_sampling_rules(const struct shared_tables *t)
 {
     return t->rules;
+}
+
+struct flight_recorder *shared_tables_recorder(const struct shared_tables *t)
+{
+    return t->recorder;
 }
 
 bool shared_tables_contexts(const struct shared_tables *t, struct context_tables *ret)

@@ -1,6 +1,6 @@
 /* The BPF maps that the programs of several signals share (probes/tables.bpf.c): filters, sampling rules, unwind
- * tables, contexts, emitted code, links. Owned by the pipeline, which creates them before it opens any source and frees
- * them after the last one. Pipeline thread only. */
+ * tables, contexts, emitted code, links, the flight recorder. Owned by the pipeline, which creates them before it opens
+ * any source and frees them after the last one. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -15,6 +15,7 @@
 
 struct bpf_map;
 struct bpf_object;
+struct flight_recorder;
 struct sampling_rule_table;
 struct sampling_rules;
 struct shared_tables;
@@ -25,11 +26,13 @@ struct shared_tables_options {
     const struct sampling_rules *rules; /* NULL: one rate for all */
     size_t unwind_bytes;                /* limit for the unwind tables; 0: no program unwinds stacks */
     bool links;                         /* threads are linked to traced requests */
+    uint64_t recorder_bytes;            /* for the flight recorder's rings, all CPUs together; 0: there is none */
 };
 
 /* Creates the maps that these options need. If the kernel refuses, `*ret` is valid all the same, and every use of its
- * maps returns the kernel's error, so that each source reports it. Otherwise -ENOMEM and the like. The options are
- * copied. The caller frees `*ret`, after all objects that use it. */
+ * maps returns the kernel's error, so that each source reports it; if it refuses only the flight recorder, that is
+ * missing. Otherwise -ENOMEM and the like. The options are copied. The caller frees `*ret`, after all objects that use
+ * it. */
 int shared_tables_new(const struct shared_tables_options *options, struct shared_tables **ret);
 void shared_tables_free(struct shared_tables *t);
 DEFINE_FREEP(shared_tables)
@@ -45,6 +48,7 @@ size_t shared_tables_bytes_beside(const struct shared_tables *t, const struct bp
 /* The parts; NULL: not wanted, or refused. */
 struct unwind_tables *shared_tables_unwind(const struct shared_tables *t);
 struct sampling_rule_table *shared_tables_sampling_rules(const struct shared_tables *t);
+struct flight_recorder *shared_tables_recorder(const struct shared_tables *t);
 /* False: not wanted, or refused. */
 bool shared_tables_contexts(const struct shared_tables *t, struct context_tables *ret);
 /* Borrowed descriptor of the map of monitored processes and their descendants; negative: all processes are. */

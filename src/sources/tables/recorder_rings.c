@@ -1,0 +1,226 @@
+/* Bisects each ring by time, copies what is wanted, and drops what the programs may have overwritten meanwhile. See
+ * recorder_rings.h. */
+#include "sources/tables/recorder_rings.h"
+
+#include "base/cleanup.h"
+
+#include "probes/recorder/recorder.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OLDEST_LOOKED_AT 4 /* one of them may be older than its neighbours */
+#define MARGIN           8 /* so that the oldest records are not overwritten while their times are read */
+#define ATTEMPTS         16
+
+typedef __u64 __attribute__((may_alias)) word;
+
+/* Records first .. end - 1 of a ring. */
+struct ring_range {
+    uint64_t first, end;
+};
+
+struct copied {
+    struct recorder_record *records;
+    size_t count;
+};
+
+static uint64_t count_of(const struct recorder_ring *ring)
+{
+    return __atomic_load_n(ring->count, __ATOMIC_ACQUIRE);
+}
+
+static const struct recorder_record *place_of(const struct recorder_ring *ring, uint64_t number)
+{
+    return &ring->records[number & (ring->size - 1)];
+}
+
+static struct ring_range present(const struct recorder_ring *ring)
+{
+    const uint64_t count = count_of(ring);
+    return (struct ring_range){count > ring->size ? count - ring->size : 0, count};
+}
+
+/* False: it was never written, or is being written; see recorder.bpf.h. */
+static bool copy_record(const struct recorder_record *from, struct recorder_record *to)
+{
+    const word *words = (const word *)from;
+    __u64 copy[sizeof(*from) / sizeof(word)];
+    copy[0] = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    for (size_t i = 1; i < array_size(copy); i++)
+        copy[i] = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+    const __u64 time_ns = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    memcpy(to, copy, sizeof(*to));
+    return time_ns && time_ns == copy[0] && to->kind != RECORDER_NONE;
+}
+
+static uint64_t time_of(const struct recorder_ring *ring, uint64_t number)
+{
+    return __atomic_load_n(&place_of(ring, number)->time_ns, __ATOMIC_ACQUIRE);
+}
+
+/* The time of the ring's oldest records. The newest of a few: a place may still have its record of one round before. 0:
+ * none is readable. Too late a time if the ring is overwritten faster than it can be read. */
+static uint64_t oldest_of(const struct recorder_ring *ring)
+{
+    const uint64_t margin = ring->size / 4 < MARGIN ? ring->size / 4 : MARGIN;
+    uint64_t newest = 0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        const struct ring_range range = present(ring);
+        const uint64_t first = range.first ? range.first + margin : 0;
+        newest = 0;
+        for (uint64_t n = first; n < range.end && n < first + OLDEST_LOOKED_AT; n++) {
+            const uint64_t time_ns = time_of(ring, n);
+            newest = time_ns > newest ? time_ns : newest;
+        }
+        if (count_of(ring) <= first + ring->size)
+            break;
+    }
+    return newest;
+}
+
+uint64_t recorder_ring_complete_from(const struct recorder_ring *ring, uint64_t since_ns)
+{
+    const uint64_t oldest_ns = count_of(ring) > ring->size ? oldest_of(ring) : 0;
+    return oldest_ns > since_ns ? oldest_ns : since_ns;
+}
+
+/* The first record of the range that is not older than `time_ns`, if times ascend. `oldest_ns`: what is older is a
+ * record of one round before, or none, and is skipped. */
+static uint64_t bisect(const struct recorder_ring *ring, struct ring_range range, uint64_t oldest_ns, uint64_t time_ns)
+{
+    while (range.first < range.end) {
+        const uint64_t middle = range.first + (range.end - range.first) / 2;
+        uint64_t valid = middle;
+        while (valid < range.end && time_of(ring, valid) < oldest_ns)
+            valid++;
+        if (valid < range.end && time_of(ring, valid) < time_ns)
+            range.first = valid + 1;
+        else
+            range.end = middle;
+    }
+    return range.first;
+}
+
+static uint64_t sooner(uint64_t time_ns, uint64_t by_ns)
+{
+    return time_ns > by_ns ? time_ns - by_ns : 0;
+}
+
+static uint64_t later(uint64_t time_ns, uint64_t by_ns)
+{
+    return time_ns < UINT64_MAX - by_ns ? time_ns + by_ns : UINT64_MAX;
+}
+
+/* Contains all records with times of from_ns to to_ns, and some others, if no record comes more than `slack_ns` after
+ * a later one. */
+static struct ring_range find_range(const struct recorder_ring *ring, uint64_t from_ns, uint64_t to_ns,
+                                    uint64_t slack_ns)
+{
+    const struct ring_range all = present(ring);
+    const uint64_t oldest_ns = sooner(oldest_of(ring), ring->slack_ns) ?: 1;
+    const uint64_t first = bisect(ring, all, oldest_ns, sooner(from_ns, slack_ns));
+    const uint64_t end = bisect(ring, (struct ring_range){first, all.end}, oldest_ns, later(later(to_ns, slack_ns), 1));
+    return (struct ring_range){first, end};
+}
+
+static size_t count_since(const struct recorder_ring *rings, const struct ring_range *ranges, size_t ring_count,
+                          uint64_t time_ns)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < ring_count; i++)
+        sum += ranges[i].end - bisect(&rings[i], ranges[i], 1, time_ns);
+    return sum;
+}
+
+/* The earliest time from from_ns on since which the rings have about `max_records` up to to_ns, or fewer. `ranges`:
+ * room for one a ring. */
+static uint64_t find_cut(const struct recorder_ring *rings, struct ring_range *ranges, size_t ring_count,
+                         uint64_t from_ns, uint64_t to_ns, size_t max_records)
+{
+    uint64_t low = from_ns, high = to_ns;
+    for (size_t i = 0; i < ring_count; i++)
+        ranges[i] = find_range(&rings[i], from_ns, to_ns, 0);
+    if (count_since(rings, ranges, ring_count, from_ns) <= max_records)
+        return from_ns;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (count_since(rings, ranges, ring_count, middle) > max_records)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Appends the records of the range with times of from_ns to to_ns. */
+static void copy_range(const struct recorder_ring *ring, struct ring_range range, uint64_t from_ns, uint64_t to_ns,
+                       struct copied *to)
+{
+    struct recorder_record *raw = to->records + to->count;
+    const size_t count = range.end - range.first;
+    for (size_t i = 0; i < count; i++)
+        if (!copy_record(place_of(ring, range.first + i), &raw[i]))
+            raw[i].time_ns = 0;
+    const uint64_t first = present(ring).first; /* those before have been overwritten, maybe while they were copied */
+    for (size_t i = first > range.first ? first - range.first : 0; i < count; i++)
+        if (raw[i].time_ns && raw[i].time_ns >= from_ns && raw[i].time_ns <= to_ns)
+            to->records[to->count++] = raw[i];
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const struct recorder_record *one = a, *other = b;
+    return one->time_ns < other->time_ns ? -1 : one->time_ns > other->time_ns;
+}
+
+static uint64_t horizon_of(const struct recorder_ring *rings, size_t ring_count, uint64_t since_ns)
+{
+    uint64_t horizon_ns = since_ns;
+    for (size_t i = 0; i < ring_count; i++) {
+        const uint64_t complete_ns = recorder_ring_complete_from(&rings[i], since_ns);
+        horizon_ns = complete_ns > horizon_ns ? complete_ns : horizon_ns;
+    }
+    return horizon_ns;
+}
+
+/* Drops the oldest records beyond `max_records`. */
+static void trim(struct copied *all, size_t max_records, struct flight_window *window)
+{
+    const size_t dropped = all->count > max_records ? all->count - max_records : 0;
+    if (dropped == 0)
+        return;
+    window->complete_from_ns = max_records ? all->records[dropped].time_ns : UINT64_MAX;
+    all->count = max_records;
+    memmove(all->records, all->records + dropped, max_records * sizeof(*all->records));
+}
+
+int recorder_rings_window(const struct recorder_ring *rings, size_t ring_count, uint64_t since_ns, uint64_t from_ns,
+                          uint64_t to_ns, size_t max_records, struct flight_window *ret, uint64_t *ret_horizon_ns)
+{
+    _cleanup_free_ struct ring_range *ranges = calloc(ring_count ? ring_count : 1, sizeof(*ranges));
+    size_t room = 0;
+    if (!ranges)
+        return -ENOMEM;
+    const uint64_t cut_ns = find_cut(rings, ranges, ring_count, from_ns, to_ns, max_records);
+    for (size_t i = 0; i < ring_count; i++) {
+        ranges[i] = find_range(&rings[i], cut_ns, to_ns, rings[i].slack_ns);
+        room += ranges[i].end - ranges[i].first;
+    }
+    struct copied all = {.records = calloc(room ? room : 1, sizeof(*all.records))};
+    if (!all.records)
+        return -ENOMEM;
+    for (size_t i = 0; i < ring_count; i++)
+        copy_range(&rings[i], ranges[i], cut_ns, to_ns, &all);
+    *ret_horizon_ns = horizon_of(rings, ring_count, since_ns); /* after copying: what was overwritten is before it */
+    *ret = (struct flight_window){.complete_from_ns = *ret_horizon_ns};
+    if (cut_ns > from_ns && cut_ns > ret->complete_from_ns)
+        ret->complete_from_ns = cut_ns;
+    qsort(all.records, all.count, sizeof(*all.records), compare_times);
+    trim(&all, max_records, ret);
+    ret->records = all.records;
+    ret->count = all.count;
+    return 0;
+}
