@@ -7,10 +7,10 @@
  * (request.h) and on to src/sources/request/request.c. */
 #include "probes/common/vmlinux.h"
 
+#include "probes/common/run_timer.bpf.h"
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_sched.bpf.h"
 #include "probes/request/request_send.bpf.h"
-#include "probes/request/request_timer.bpf.h"
 #include "probes/request/request_walk.bpf.h"
 
 #define IPPROTO_TCP   6

@@ -9,9 +9,10 @@
 #pragma once
 
 #include "probes/common/record.h"
+#include "probes/common/run_timer.h"
 #include "probes/link.h"
 
-enum { RECORD_REQUEST = 32 }; /* struct request_record */
+enum { RECORD_REQUEST = 34 }; /* struct request_record; 32: until it had `socket` */
 
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384
@@ -101,6 +102,8 @@ _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32,
 struct request_record {
     struct record_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
     __u64 id;
+    __u64 socket; /* it came in on: the socket's cookie, as in the flight recorder's records (recorder/recorder.h); its
+                     address where programs have no cookies */
     __u64 start_ns;
     __u64 duration_ns;
     __u64 bytes_in, bytes_out;
@@ -126,7 +129,7 @@ struct request_record {
     char line[REQUEST_LINE_BYTES];            /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
+_Static_assert(sizeof(struct request_record) == 24 + 136 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
                "record format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct stack_record has them. */
@@ -196,7 +199,7 @@ struct request_walk_share {
     __u64 copies;
 };
 
-/* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */
+/* Which programs are timed together. */
 enum {
     REQUEST_TIMER_RECEIVE,
     REQUEST_TIMER_SEND,
@@ -205,15 +208,7 @@ enum {
     REQUEST_TIMER_STACK,
     REQUEST_TIMERS
 };
-#define REQUEST_TIMER_PLACES 8 /* a CPU's begin with a line of cache */
-#define REQUEST_TIMER_CPUS   256
-#define REQUEST_TIMER_EVERY  64
-#define REQUEST_TIMER_MAX_NS 200000
-
-struct request_timer {
-    __u64 runs;
-    __u64 sampled_ns;
-};
+_Static_assert(REQUEST_TIMERS <= RUN_TIMER_PLACES, "a place a timer");
 
 enum request_loss {
     REQUEST_LOSS_RING_FULL,

@@ -454,6 +454,7 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
         return NULL;
     c->number = index + 1;
     c->active = false;
+    c->r.socket = name;
     c->r.h.kind = RECORD_REQUEST;
     c->r.h.pid = pid_tgid >> 32;
     c->r.cgroup_id = cgroup_id(cgroup_of((struct task_struct *)bpf_get_current_task()));

@@ -20,11 +20,11 @@
 #define WALK_MAX_NS     50000 /* more was spent elsewhere: the CPU is a virtual one, or there was an interrupt */
 #define COPIES_A_WINDOW 64    /* and CPU */
 
-struct request_walk_share walk_shares[REQUEST_TIMER_CPUS]; /* CPUs beyond share */
+struct request_walk_share walk_shares[RUN_TIMER_CPUS]; /* CPUs beyond share */
 
 static __always_inline struct request_walk_share *walk_share_of(__u64 now)
 {
-    struct request_walk_share *share = &walk_shares[bpf_get_smp_processor_id() & (REQUEST_TIMER_CPUS - 1)];
+    struct request_walk_share *share = &walk_shares[bpf_get_smp_processor_id() & (RUN_TIMER_CPUS - 1)];
     __u64 left_ns = share->left_ns + (now - share->filled_ns) / WALK_SHARE;
     share->left_ns = left_ns < WALK_SAVED_NS ? left_ns : WALK_SAVED_NS;
     share->filled_ns = now;

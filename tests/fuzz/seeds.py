@@ -76,7 +76,7 @@ CGROUPS = texts("0::/system.slice/docker-" + "4f" * 32 + ".scope\n", "12:pids:/d
                 "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-" + "4f" * 32 + ".scope\n",
                 "3:cpu:/slurm/uid_1000/job_42/step_0/task_0\n", "0::/system.slice/nginx.service\n")
 YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "profile:\n  sampling_rules: command=a:99, user=b:0, cgroup=/c:1\n", "a: [1, 2\n")
-REQUESTS = texts(*(bytes(24) + struct.pack("<12Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000, 0, 0) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
+REQUESTS = texts(*(bytes(24) + struct.pack("<14Q", 1, 77, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000, 0, 0, 0) + bytes(24) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
                    b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96 + 8) + struct.pack("<iIBBBBHBB", call, 2, thing, 0, 3, 2, 80, 0, 255) +
                                                                         bytes(16) + b"ext4".ljust(8, b"\0") + b"name".ljust(32, b"\0")) * 2 + b"\0"
                    for line, call, thing in ((b"GET /a/17?x=1 HTTP/1.1\r\n", 0, 2), (b"POST http://h/b HTTP/1.0\r\n", 202, 0), (b"GET /%41;x/0123456789abcdef", 74, 4))))
@@ -108,7 +108,7 @@ def wires():
     yield "waits", head + record(10 ** 12, 2, sample([0x401234], [])) + b"".join(record(10 ** 12 + 10 + i, 5, waker, pid) for i, pid in enumerate((0x40000001, 0))) + b"".join(
         record(10 ** 12 + 100, 3, struct.pack(wait, 0, 10 ** 12, 100, 10, 10 ** 12, 1, 202, 0, 0, 0, who, at & 0xFFFFFFFF, b"thread")) for who, at in ((3, 10 ** 12 + 11), (2, 10 ** 12 + 11), (1, 0), (5, 10 ** 12 + 10)))
     for name, request in REQUESTS():
-        yield f"request-{name}", head + record(10 ** 12, 32, request[24:-1])
+        yield f"request-{name}", head + record(10 ** 12, 34, request[24:-1])
 
 
 def go_tables():

@@ -118,11 +118,11 @@ static void request_losses(void *self, struct losses *losses)
     record_ring_losses(&s->ring, losses);
 }
 
-static struct request_timer read_timer(struct request_source *s, int timer)
+static struct run_timer read_timer(struct request_source *s, int timer)
 {
-    struct request_timer sum = {0};
-    for (int cpu = 0; cpu < REQUEST_TIMER_CPUS; cpu++) {
-        const volatile struct request_timer *t = &s->bpf->bss->request_timers[cpu][timer];
+    struct run_timer sum = {0};
+    for (int cpu = 0; cpu < RUN_TIMER_CPUS; cpu++) {
+        const volatile struct run_timer *t = &s->bpf->bss->run_timers[cpu][timer];
         sum.runs += t->runs;
         sum.sampled_ns += t->sampled_ns;
     }
@@ -133,18 +133,18 @@ static uint64_t request_run_time_ns(void *self)
 {
     uint64_t sum = 0;
     for (int timer = 0; timer < REQUEST_TIMERS; timer++)
-        sum += read_timer(self, timer).sampled_ns * REQUEST_TIMER_EVERY;
+        sum += read_timer(self, timer).sampled_ns * RUN_TIMER_EVERY;
     return sum;
 }
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
-    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch",
-                                                      "request_waking", "request_stack"};
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",  "request_switch",
+                                                      "request_waking",  "request_stack"};
     struct request_source *s = self;
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
-        struct request_timer sum = read_timer(s, timer);
-        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * REQUEST_TIMER_EVERY);
+        struct run_timer sum = read_timer(s, timer);
+        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * RUN_TIMER_EVERY);
     }
 }
 
