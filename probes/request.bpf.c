@@ -9,12 +9,11 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/request/request_receive.bpf.h"
+#include "probes/request/request_recorder.bpf.h"
 #include "probes/request/request_sched.bpf.h"
 #include "probes/request/request_send.bpf.h"
 #include "probes/request/request_walk.bpf.h"
 
-#define IPPROTO_TCP   6
-#define SOCK_STREAM   1
 #define MSG_PEEK      2
 
 #define TCP_SYN_SENT  2
@@ -28,7 +27,10 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 {
     __u16 family = sk->__sk_common.skc_family;
-    if (bytes <= 0 || sk->sk_type != SOCK_STREAM || flags & MSG_PEEK)
+    if (bytes <= 0 || flags & MSG_PEEK)
+        return 0;
+    record_socket(sk, RECORDER_RECEIVE, bytes);
+    if (sk->sk_type != SOCK_STREAM)
         return 0;
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
@@ -41,6 +43,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
+    record_socket(sk, RECORDER_SEND, bytes);
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -54,7 +57,10 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 static __always_inline int inet_received(struct socket *socket, int flags, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
-    if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+    if (bytes <= 0 || flags & MSG_PEEK)
+        return 0;
+    record_socket(sk, RECORDER_RECEIVE, bytes);
+    if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
     received(sk, bytes, NULL);
@@ -79,6 +85,7 @@ int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *messag
 static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
+    record_socket(sk, RECORDER_SEND, bytes);
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -109,12 +116,22 @@ int BPF_PROG(request_inet_sendpage, struct socket *socket, struct page *page, in
 
 /* ---- method 3: the exit of every system call ---- */
 
-static __always_inline struct sock *stream_of(__s32 fd)
+/* The stream on this descriptor, or NULL. `bytes` were sent on it or received, as `kind` says; 0: not to be recorded.
+ */
+static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes)
 {
     struct request_wait_key k = {};
     identify_file(&k, (struct task_struct *)bpf_get_current_task(), fd);
     struct sock *sk = k.sk;
+    if (sk)
+        record_socket(sk, kind, bytes);
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
+}
+
+static __always_inline bool is_peek(const struct pt_regs *registers, const struct request_syscall *call)
+{
+    return (call->number == NR_recvmsg && call->argument[2] & MSG_PEEK) ||
+           (call->number == NR_recvfrom && REGISTERS_FOURTH((const struct syscall_registers *)registers) & MSG_PEEK);
 }
 
 SEC("tp_btf/sys_exit")
@@ -127,13 +144,13 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
         if (result <= 0)
             return 0;
         __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-        sk = stream_of(call.argument[0]);
+        sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result);
         if (sk)
             received(sk, result, &call);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
         __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-        sk = stream_of(send_fd(&call));
+        sk = stream_of(send_fd(&call), RECORDER_SEND, result);
         if (sk || unfinished_until_ns)
             sent(sk, result, &call);
         timer_stop(REQUEST_TIMER_SEND, start_ns);

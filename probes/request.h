@@ -206,6 +206,7 @@ enum {
     REQUEST_TIMER_SWITCH,
     REQUEST_TIMER_WAKING,
     REQUEST_TIMER_STACK,
+    REQUEST_TIMER_RECORD, /* for the flight recorder, of sends and receives */
     REQUEST_TIMERS
 };
 _Static_assert(REQUEST_TIMERS <= RUN_TIMER_PLACES, "a place a timer");

@@ -28,6 +28,16 @@ static __always_inline __u32 context_count(struct task_struct *current)
     return rq && bpf_probe_read_kernel(&count, sizeof(count), rq + preempt_count_distance) == 0 ? count
                                                                                                 : CONTEXT_UNKNOWN;
 }
+
+/* The same where the fields of `current` may be read directly (tp_btf). */
+static __always_inline __u32 context_count_direct(struct task_struct *current)
+{
+    __u32 count;
+    if (!preempt_count_distance || !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+        return CONTEXT_UNKNOWN;
+    const char *rq = (const char *)current->se.cfs_rq->rq;
+    return bpf_probe_read_kernel(&count, sizeof(count), rq + preempt_count_distance) == 0 ? count : CONTEXT_UNKNOWN;
+}
 #elif defined(__TARGET_ARCH_arm64)
 struct thread_info___count {
     __u64 preempt_count;
@@ -40,5 +50,10 @@ struct task_struct___count {
 static __always_inline __u32 context_count(struct task_struct *current)
 {
     return BPF_CORE_READ((struct task_struct___count *)current, thread_info.preempt_count);
+}
+
+static __always_inline __u32 context_count_direct(struct task_struct *current)
+{
+    return ((struct task_struct___count *)current)->thread_info.preempt_count;
 }
 #endif

@@ -35,6 +35,7 @@ struct syscall_registers {
 #define REGISTERS_FIRST(r)  (r)->user.di
 #define REGISTERS_SECOND(r) (r)->user.si
 #define REGISTERS_THIRD(r)  (r)->user.dx
+#define REGISTERS_FOURTH(r) (r)->user.r10
 #elif defined(__TARGET_ARCH_arm64)
 enum {
     NR_read = 63,
@@ -69,6 +70,7 @@ struct syscall_registers {
 #define REGISTERS_FIRST(r)  (r)->orig_x0
 #define REGISTERS_SECOND(r) (r)->user.regs[1]
 #define REGISTERS_THIRD(r)  (r)->user.regs[2]
+#define REGISTERS_FOURTH(r) (r)->user.regs[3]
 #endif
 
 static __always_inline bool is_poll(__s32 number)

@@ -245,6 +245,8 @@ struct inet_connection_sock {
 
 struct tcp_sock {
     __u32 write_seq;
+    __u32 copied_seq;
+    __u32 rcv_nxt;
 };
 
 struct socket {

@@ -4,6 +4,7 @@
 
 #include "probes/request/request_absence.bpf.h"
 #include "probes/request/request_http.bpf.h"
+#include "probes/request/request_recorder.bpf.h"
 
 /* A thread that works on a request sends to another socket: a call to another service. */
 static __always_inline void called(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, bool connecting,
@@ -242,8 +243,9 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    if (!t && !socket_name(sk) && !unfinished_until_ns) /* any thread may send a reply, or the rest of one: a single
-                                                           load of the socket's name decides */
+    /* Any thread may send a reply, or the rest of one: the socket's name decides. With the flight recorder, every
+     * socket has one. */
+    if (!t && !unfinished_until_ns && (!socket_name(sk) || (has_recorder && !connection_of(sk))))
         return;
     __u64 now = bpf_ktime_get_ns();
     connection_expect(sk);

@@ -30,6 +30,7 @@ static int observe_requests(uint64_t duration_ns, struct requests *requests)
     config_defaults(&config);
     config_enable_signals(&config, false);
     config_put_bool(&config, "requests.enabled", true);
+    config_put_bool(&config, "recorder.enabled", true);
     struct pipeline_options options = {.config = &config,
                                        .sample_hz = CONFIG_RATE_HZ,
                                        .ring_bytes = 8 << 20,

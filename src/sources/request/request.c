@@ -140,7 +140,7 @@ static uint64_t request_run_time_ns(void *self)
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
     static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",  "request_switch",
-                                                      "request_waking",  "request_stack"};
+                                                      "request_waking",  "request_stack", "request_record"};
     struct request_source *s = self;
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
         struct run_timer sum = read_timer(s, timer);

@@ -125,6 +125,7 @@ static int configure_walks(struct request_bpf *bpf, const struct attempt *a, con
 static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)
 {
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
+    bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
     bpf->rodata->has_task_registers = method->task_registers;
     bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our own page is not a service of the node */

@@ -1,0 +1,125 @@
+/* The flight recorder's own programs: context switches, wake-ups, ends of threads, and arrivals at sockets. What
+ * programs send and receive is recorded by request.bpf.c, which is at those hooks anyway. Records go to rings that
+ * overwrite their oldest ones (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
+ *
+ * Losses: runs that the kernel skips because the program is already running on that CPU. */
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_tracing.h>
+
+#include "probes/common/context.bpf.h"
+#include "probes/common/run_timer.bpf.h"
+#include "probes/recorder/recorder_socket.bpf.h"
+#include "probes/recorder/recorder_task.bpf.h"
+#include "probes/recorder/recorder_timer.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct task_struct *after)
+{
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r;
+    if (!place.cpu)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_SWITCH);
+    r.time_ns = bpf_ktime_get_ns();
+    r.kind = RECORDER_SWITCH;
+    r.flags = switch_flags(before, preempted);
+    r.tid = before->pid;
+    r.value = (__u64)(__u32)before->tgid << 32 | (__u32)after->pid;
+    set_no_syscall(&r);
+    if (!(before->flags & PF_KTHREAD))
+        set_syscall(&r, before);
+    recorder_put_scheduler(&place, &r);
+    timer_stop(RECORDER_TIMER_SWITCH, start_ns);
+    return 0;
+}
+
+/* Of the current thread, and of the context in which it runs: its own, or an interrupt's. */
+static __always_inline __u8 current_flags(void)
+{
+    __u32 count, task_flags;
+    if (has_task_registers) {
+        struct task_struct *current = bpf_get_current_task_btf();
+        count = context_count_direct(current);
+        task_flags = current->flags;
+    } else {
+        struct task_struct *current = (struct task_struct *)bpf_get_current_task();
+        count = context_count(current);
+        task_flags = BPF_CORE_READ(current, flags);
+    }
+    __u8 flags = task_flags & PF_KTHREAD ? RECORDER_KERNEL_THREAD : 0;
+    if (count == CONTEXT_UNKNOWN)
+        return flags;
+    return flags | (count & CONTEXT_HARDIRQ ? RECORDER_IN_HARDIRQ : count & CONTEXT_SOFTIRQ ? RECORDER_IN_SOFTIRQ : 0);
+}
+
+static __always_inline void set_current_syscall(struct recorder_record *r)
+{
+    if (has_task_registers)
+        set_syscall(r, bpf_get_current_task_btf());
+    else
+        set_syscall(r, (struct task_struct *)bpf_get_current_task());
+}
+
+/* A thread that wakes itself, or is woken by an interrupt before it left the CPU, has not slept. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(recorder_waking, struct task_struct *task)
+{
+    const struct recorder_place place = recorder_place();
+    const __u64 waker = bpf_get_current_pid_tgid(); /* process and thread */
+    struct recorder_record r;
+    if (!place.cpu || task->pid == (__u32)waker)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_WAKING);
+    r.time_ns = bpf_ktime_get_ns();
+    r.kind = RECORDER_WAKING;
+    r.flags = current_flags();
+    r.tid = task->pid;
+    r.value = waker;
+    set_no_syscall(&r);
+    if (!r.flags)
+        set_current_syscall(&r);
+    recorder_put_scheduler(&place, &r);
+    timer_stop(RECORDER_TIMER_WAKING, start_ns);
+    return 0;
+}
+
+/* From 6.3 on. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(recorder_ready, struct sock *sk)
+{
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r;
+    if (!place.cpu)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_READY);
+    r.time_ns = bpf_ktime_get_ns();
+    r.flags = current_flags();
+    r.tid = bpf_get_current_pid_tgid();
+    recorder_set_socket(&r, sk, RECORDER_READY, 0);
+    recorder_put_object(&place, &r);
+    timer_stop(RECORDER_TIMER_READY, start_ns);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(recorder_exit, struct task_struct *task)
+{
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r;
+    if (!place.cpu)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_EXIT);
+    r.time_ns = bpf_ktime_get_ns();
+    r.kind = RECORDER_EXIT;
+    r.flags = 0;
+    r.syscall = RECORDER_NO_SYSCALL;
+    r.tid = task->pid;
+    r.object = task->start_time;
+    r.value = (__u32)task->tgid;
+    recorder_put_object(&place, &r);
+    timer_stop(RECORDER_TIMER_EXIT, start_ns);
+    return 0;
+}

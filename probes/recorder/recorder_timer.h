@@ -1,0 +1,4 @@
+/* Which of the flight recorder's programs are timed (common/run_timer.h). */
+#pragma once
+
+enum { RECORDER_TIMER_SWITCH, RECORDER_TIMER_WAKING, RECORDER_TIMER_READY, RECORDER_TIMER_EXIT, RECORDER_TIMERS };

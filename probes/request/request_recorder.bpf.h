@@ -1,0 +1,53 @@
+/* Writes what is sent and received to the flight recorder: here, because these programs are at those hooks anyway. Part
+ * of request.bpf.c. */
+#pragma once
+
+#include "probes/common/run_timer.bpf.h"
+#include "probes/recorder/recorder_socket.bpf.h"
+#include "probes/request/request_state.bpf.h"
+
+#define IPPROTO_TCP 6
+#define SOCK_STREAM 1
+
+/* Set before loading: the flight recorder's maps exist. */
+const volatile bool has_recorder = false;
+
+/* As recorder_set_socket, where the socket's fields cannot be read directly and programs have no cookies. */
+static __always_inline void set_socket_by_name(struct recorder_record *r, struct sock *sk, __u8 kind, __u32 bytes)
+{
+    r->kind = kind;
+    r->syscall = RECORDER_NO_SYSCALL;
+    r->object = socket_name(sk);
+    r->value = bytes;
+    __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if (family == AF_UNIX) {
+        r->flags |= RECORDER_UNIX;
+    } else if ((family == AF_INET || family == AF_INET6) && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM &&
+               BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP) {
+        const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
+        __u32 sequence = kind == RECORDER_SEND ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);
+        r->flags |= RECORDER_TCP;
+        r->value |= (__u64)sequence << 32;
+    }
+}
+
+/* `kind`: RECORDER_SEND or RECORDER_RECEIVE. */
+static __always_inline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
+{
+    if (!has_recorder || bytes <= 0 || asleep)
+        return;
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r;
+    if (!place.cpu)
+        return;
+    __u64 start_ns = timer_start(REQUEST_TIMER_RECORD);
+    r.time_ns = bpf_ktime_get_ns();
+    r.flags = 0;
+    r.tid = bpf_get_current_pid_tgid();
+    if (has_socket_cookies)
+        recorder_set_socket(&r, sk, kind, bytes);
+    else
+        set_socket_by_name(&r, sk, kind, bytes);
+    recorder_put_object(&place, &r);
+    timer_stop(REQUEST_TIMER_RECORD, start_ns);
+}

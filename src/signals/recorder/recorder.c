@@ -1,0 +1,31 @@
+/* Signal "recorder": keeps what threads and sockets did in the last seconds, for the signals that explain (the flight
+ * recorder, tables/flight_recorder.h). It has no records of its own. */
+#include "sources/recorder/recorder.h"
+
+#include "signals/signal.h"
+
+#define MEMORY_BYTES (16 << 20)
+
+static uint64_t recorder_bytes(const void *settings)
+{
+    return ((const struct recorder_options *)settings)->memory_bytes;
+}
+
+#define FIELD(f) offsetof(struct recorder_options, f), sizeof(((struct recorder_options *)0)->f)
+
+static const struct setting settings[] = {
+    SIGNAL_ENABLED("recorder.enabled", "keep what threads and sockets did in the last seconds, to explain requests"),
+    {"recorder.memory", SETTING_SIZE, FIELD(memory_bytes), 1 << 20, 1 << 30, "a size of 1MiB to 1GiB, such as 16MiB",
+     "memory for it, all CPUs together"},
+    {0},
+};
+
+const struct signal signal_recorder = {
+    .name = "recorder",
+    .source = &source_recorder,
+    .flags = SIGNAL_AUXILIARY,
+    .settings_bytes = sizeof(struct recorder_options),
+    .defaults = &(const struct recorder_options){.enabled = true, .memory_bytes = MEMORY_BYTES},
+    .settings = settings,
+    .recorder_bytes = recorder_bytes,
+};

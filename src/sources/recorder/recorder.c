@@ -1,0 +1,237 @@
+/* Loads probes/recorder.bpf.c, enables and disables recording, and exports what the rings hold. It has no event
+ * records. */
+#include "sources/recorder/recorder.h"
+
+#include "sources/attach/missed_runs.h"
+#include "sources/attach/preempt_count.h"
+#include "sources/tables/flight_recorder.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include "probes/common/run_timer.h"
+#include "probes/recorder/recorder_timer.h"
+#include "recorder.skel.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct recorder_source {
+    struct recorder_bpf *bpf;
+    const struct shared_tables *tables;
+    struct flight_recorder *recorder; /* of the shared tables */
+    bool is_started, is_shed;
+};
+
+static void recorder_free(void *self)
+{
+    struct recorder_source *s = self;
+    if (!s)
+        return;
+    if (s->recorder)
+        flight_recorder_enable(s->recorder, false);
+    recorder_bpf__destroy(s->bpf);
+    free(s);
+}
+
+static void recorder_freep(struct recorder_source **s)
+{
+    recorder_free(*s);
+}
+
+/* ---- opening ---- */
+
+static int load_programs(const struct shared_tables *tables, bool has_task_registers, struct recorder_bpf **ret)
+{
+    struct recorder_bpf *bpf = recorder_bpf__open();
+    if (!bpf)
+        return -errno;
+    bpf->rodata->has_task_registers = has_task_registers;
+    bpf->rodata->preempt_count_distance = preempt_count_distance();
+    const bool has_ready = bpf_program__set_attach_target(bpf->progs.recorder_ready, 0, "sk_data_ready") == 0;
+    bpf_program__set_autoload(bpf->progs.recorder_ready, has_ready);
+    int r = shared_tables_use(tables, bpf->obj) ?: recorder_bpf__load(bpf) ?: recorder_bpf__attach(bpf);
+    if (r < 0)
+        recorder_bpf__destroy(bpf);
+    else
+        *ret = bpf;
+    return r;
+}
+
+static void report_limitations(const struct recorder_bpf *bpf, struct attach_entry *entry)
+{
+    const bool has_ready = bpf_program__fd(bpf->progs.recorder_ready) >= 0;
+    const bool knows_interrupts = bpf->rodata->preempt_count_distance != 0;
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s",
+             has_ready ? "" : "when bytes arrived at a socket is not recorded",
+             has_ready || knows_interrupts ? "" : "; ",
+             knows_interrupts ? "" : "wake-ups by interrupts count as those of the interrupted thread");
+}
+
+static int open_programs(struct recorder_source *s, const struct source_services *services, struct attach_entry *entry)
+{
+    static const struct {
+        const char *name;
+        bool has_task_registers;
+    } methods[] = {{"tracepoints", true}, {"tracepoints, registers found by their place", false}};
+    int r = -ENOTSUP;
+    s->recorder = shared_tables_recorder(services->tables);
+    if (!s->recorder) {
+        attach_entry_refused(entry, "rings in mapped memory", -ENOMEM);
+        return -ENOMEM;
+    }
+    libbpf_set_print(NULL);
+    for (size_t i = 0; i < array_size(methods); i++) {
+        r = load_programs(services->tables, methods[i].has_task_registers, &s->bpf);
+        if (r == 0) {
+            snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
+            return 0;
+        }
+        attach_entry_refused(entry, methods[i].name, r);
+    }
+    return r;
+}
+
+static int recorder_open(const struct source_services *services, const void *options, struct attach_report *report,
+                         void **ret_self)
+{
+    _cleanup_(recorder_freep) struct recorder_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "flight recorder");
+    (void)options; /* the tables were made by them */
+    if (!s)
+        return -ENOMEM;
+    s->tables = services->tables;
+    int r = open_programs(s, services, entry);
+    if (r < 0) {
+        snprintf(entry->limitation, sizeof(entry->limitation), "slow requests are explained without the other threads");
+        return r;
+    }
+    entry->attached = true;
+    report_limitations(s->bpf, entry);
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+/* ---- recording ---- */
+
+static int recorder_start(void *self)
+{
+    struct recorder_source *s = self;
+    s->is_started = true;
+    flight_recorder_enable(s->recorder, !s->is_shed);
+    return 0;
+}
+
+static int recorder_stop(void *self)
+{
+    struct recorder_source *s = self;
+    s->is_started = false;
+    flight_recorder_enable(s->recorder, false);
+    return 0;
+}
+
+/* Nothing to drain: the rings are read on demand. */
+static int recorder_drain(void *self, struct batch *batch)
+{
+    (void)self, (void)batch;
+    return 0;
+}
+
+/* Most of the cost is that of the hooks, so shedding detaches from them. */
+static int recorder_shed(void *self, enum source_detail detail)
+{
+    struct recorder_source *s = self;
+    const bool is_shed = detail >= SOURCE_DETAIL_HALF;
+    int r = 0;
+    if (is_shed == s->is_shed)
+        return 0;
+    if (is_shed)
+        recorder_bpf__detach(s->bpf);
+    else
+        r = recorder_bpf__attach(s->bpf);
+    if (r < 0)
+        return r;
+    s->is_shed = is_shed;
+    flight_recorder_enable(s->recorder, s->is_started && !is_shed);
+    return 0;
+}
+
+static bool recorder_is_enabled(void *self)
+{
+    return flight_recorder_is_enabled(((const struct recorder_source *)self)->recorder);
+}
+
+/* ---- statistics ---- */
+
+static void recorder_losses(void *self, struct losses *losses)
+{
+    losses->count[LOSS_MISSED] += missed_runs(((const struct recorder_source *)self)->bpf->obj);
+}
+
+static struct run_timer read_timer(const struct recorder_source *s, int timer)
+{
+    struct run_timer sum = {0};
+    for (int cpu = 0; cpu < RUN_TIMER_CPUS; cpu++) {
+        const volatile struct run_timer *t = &s->bpf->bss->run_timers[cpu][timer];
+        sum.runs += t->runs;
+        sum.sampled_ns += t->sampled_ns;
+    }
+    return sum;
+}
+
+static uint64_t recorder_run_time_ns(void *self)
+{
+    uint64_t sum = 0;
+    for (int timer = 0; timer < RECORDER_TIMERS; timer++)
+        sum += read_timer(self, timer).sampled_ns * RUN_TIMER_EVERY;
+    return sum;
+}
+
+static void recorder_metrics(void *self, struct metric_set *set)
+{
+    static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_ready",
+                                                       "recorder_exit"};
+    const struct recorder_source *s = self;
+    const struct flight_recorder_stats stats = flight_recorder_stats(s->recorder, clock_monotonic_ns());
+    static const char records[] = "Records that the flight recorder wrote, by ring.";
+    metric_add(set, "sonde_recorder_records", METRIC_COUNTER, "", records, (double)stats.scheduler_records,
+               METRIC_LABELS({"ring", "scheduler"}));
+    metric_add(set, "sonde_recorder_records", METRIC_COUNTER, "", records, (double)stats.object_records,
+               METRIC_LABELS({"ring", "objects"}));
+    metric_add(set, "sonde_recorder_history_seconds", METRIC_GAUGE, "seconds",
+               "How far back the flight recorder is complete on all CPUs.", (double)stats.history_ns / 1e9,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_recorder_windows", METRIC_COUNTER, "", "Intervals read from the flight recorder.",
+               (double)stats.windows, METRIC_NO_LABELS);
+    metric_add(set, "sonde_recorder_windows_overwritten", METRIC_COUNTER, "",
+               "Intervals whose beginning had been overwritten.", (double)stats.windows_overwritten, METRIC_NO_LABELS);
+    for (int timer = 0; timer < RECORDER_TIMERS; timer++) {
+        const struct run_timer sum = read_timer(s, timer);
+        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * RUN_TIMER_EVERY);
+    }
+}
+
+/* Without the rings, which are the shared tables'. */
+static size_t recorder_memory_bytes(void *self)
+{
+    const struct recorder_source *s = self;
+    return shared_tables_bytes_beside(s->tables, s->bpf->obj);
+}
+
+const struct source source_recorder = {
+    .name = "recorder",
+    .help = "what threads and sockets did in the last seconds, to explain slow requests",
+    .open = recorder_open,
+    .start = recorder_start,
+    .stop = recorder_stop,
+    .drain = recorder_drain,
+    .is_enabled = recorder_is_enabled,
+    .losses = recorder_losses,
+    .metrics = recorder_metrics,
+    .memory_bytes = recorder_memory_bytes,
+    .run_time_ns = recorder_run_time_ns,
+    .shed = recorder_shed,
+    .free = recorder_free,
+};

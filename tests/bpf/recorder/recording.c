@@ -1,0 +1,52 @@
+/* See recording.h. */
+#include "recording.h"
+
+#include "sources/recorder/recorder.h"
+#include "sources/request/request.h"
+
+#include <bpf/libbpf.h>
+#include <string.h>
+
+void recording_begin(struct recording *r, uint32_t records)
+{
+    static const struct task_filter filter;
+    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * records * sizeof(struct recorder_record);
+    const struct shared_tables_options wanted = {.filter = &filter, .recorder_bytes = bytes};
+    struct attach_report report = {0};
+    *r = (struct recording){0};
+    assert_int_equal(shared_tables_new(&wanted, &r->tables), 0);
+    r->fr = shared_tables_recorder(r->tables);
+    assert_non_null(r->fr);
+    const struct source_services services = {.tables = r->tables, .filter = &filter};
+    if (source_recorder.open(&services, NULL, &report, &r->recorder) < 0)
+        fail_msg("%s", report.entries[0].fallback_reason);
+    if (source_request.open(&services, NULL, &report, &r->request) < 0)
+        fail_msg("%s", report.entries[1].fallback_reason);
+    r->has_cookies = strncmp(report.entries[1].method, "socket tracepoints", 18) == 0;
+    assert_int_equal(source_recorder.start(r->recorder), 0);
+    r->start_ns = clock_monotonic_ns();
+}
+
+void recording_end(struct recording *r)
+{
+    source_request.free(r->request);
+    source_recorder.free(r->recorder);
+    shared_tables_free(r->tables);
+}
+
+struct flight_window recording_window(const struct recording *r)
+{
+    struct flight_window window;
+    assert_int_equal(flight_recorder_window(r->fr, r->start_ns, UINT64_MAX, SIZE_MAX, &window), 0);
+    return window;
+}
+
+const struct recorder_record *recording_next(const struct flight_window *window, size_t *at, int kind, uint32_t tid)
+{
+    while (*at < window->count) {
+        const struct recorder_record *record = &window->records[(*at)++];
+        if (record->kind == kind && record->tid == tid)
+            return record;
+    }
+    return NULL;
+}

@@ -1,0 +1,44 @@
+/* The flight recorder with all programs that write to it, for tests. */
+#pragma once
+
+#include "model/flight_window.h"
+#include "sources/tables/flight_recorder.h"
+#include "sources/tables/shared_tables.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <linux/types.h>
+
+#include "probes/recorder/recorder.h"
+
+struct recording {
+    struct shared_tables *tables;
+    void *recorder, *request; /* sources */
+    struct flight_recorder *fr;
+    bool has_cookies; /* the kernel has the socket tracepoints: records of sockets name them by their cookies */
+    uint64_t start_ns;
+};
+
+/* `records`: of each ring of each CPU, a power of two. */
+void recording_begin(struct recording *r, uint32_t records);
+void recording_end(struct recording *r);
+
+/* All since its begin; to be freed. */
+struct flight_window recording_window(const struct recording *r);
+/* The next record after `*at` (0 at first) of this kind with this thread; NULL: none. */
+const struct recorder_record *recording_next(const struct flight_window *window, size_t *at, int kind, uint32_t tid);
+
+/* In test_recorder_sockets.c. */
+void test_sockets_of_one_thread(void **state);
+void test_datagrams(void **state);
+void test_peeking_is_no_receive(void **state);
+void test_tcp_sequence_numbers(void **state);

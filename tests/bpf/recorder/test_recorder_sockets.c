@@ -1,0 +1,156 @@
+/* What the flight recorder has of sockets: the cookie, how many bytes, TCP's sequence numbers. */
+#include "recording.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RECORDS 8192
+
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie;
+    socklen_t size = sizeof(cookie);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size), 0);
+    return cookie;
+}
+
+/* This thread's only, or last, record of this kind about the socket; NULL: none. */
+static const struct recorder_record *find(const struct flight_window *window, int kind, uint64_t cookie)
+{
+    const struct recorder_record *found = NULL, *record;
+    size_t at = 0;
+    while ((record = recording_next(window, &at, kind, (uint32_t)gettid())))
+        found = record->object == cookie ? record : found;
+    return found;
+}
+
+static void begin_or_skip(struct recording *r)
+{
+    recording_begin(r, RECORDS);
+    if (r->has_cookies)
+        return;
+    recording_end(r);
+    print_message("no socket tracepoints here\n");
+    skip();
+}
+
+static void check_pair(int type)
+{
+    struct recording r;
+    char text[16];
+    int ends[2];
+    begin_or_skip(&r);
+    assert_int_equal(socketpair(AF_UNIX, type, 0, ends), 0);
+    assert_int_equal(send(ends[0], "seven 7", 7, 0), 7);
+    assert_int_equal(recv(ends[1], text, sizeof(text), 0), 7);
+    struct flight_window w = recording_window(&r);
+    const struct recorder_record *sent = find(&w, RECORDER_SEND, cookie_of(ends[0])),
+                                 *ready = find(&w, RECORDER_READY, cookie_of(ends[1])),
+                                 *received = find(&w, RECORDER_RECEIVE, cookie_of(ends[1]));
+    assert_non_null(sent);
+    assert_non_null(ready);
+    assert_non_null(received);
+    assert_int_equal(sent->value, 7);
+    assert_int_equal(ready->value, 0);
+    assert_int_equal(received->value, 7);
+    assert_int_equal(sent->flags, RECORDER_UNIX);
+    assert_int_equal(ready->flags, RECORDER_UNIX);
+    assert_int_equal(received->flags, RECORDER_UNIX);
+    assert_true(ready->time_ns < received->time_ns && sent->time_ns < received->time_ns);
+    flight_recorder_window_free(&w);
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
+
+void test_sockets_of_one_thread(void **state)
+{
+    (void)state;
+    check_pair(SOCK_STREAM);
+}
+
+void test_datagrams(void **state)
+{
+    (void)state;
+    check_pair(SOCK_DGRAM);
+}
+
+void test_peeking_is_no_receive(void **state)
+{
+    struct recording r;
+    char text[16];
+    int ends[2];
+    (void)state;
+    begin_or_skip(&r);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(send(ends[0], "a", 1, 0), 1);
+    assert_int_equal(recv(ends[1], text, sizeof(text), MSG_PEEK), 1);
+    struct flight_window w = recording_window(&r);
+    assert_non_null(find(&w, RECORDER_SEND, cookie_of(ends[0])));
+    assert_null(find(&w, RECORDER_RECEIVE, cookie_of(ends[1])));
+    flight_recorder_window_free(&w);
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
+
+static void connect_pair(int ends[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const int listening = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listening, 1), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &size), 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(ends[0], (struct sockaddr *)&address, sizeof(address)), 0);
+    ends[1] = accept(listening, NULL, NULL);
+    assert_true(ends[1] >= 0);
+    close(listening);
+}
+
+/* Whoever's softirq it was: the packet may be processed by another thread. */
+static const struct recorder_record *find_ready(const struct flight_window *window, uint64_t cookie)
+{
+    const struct recorder_record *found = NULL;
+    for (size_t i = 0; i < window->count; i++)
+        if (window->records[i].kind == RECORDER_READY && window->records[i].object == cookie)
+            found = &window->records[i];
+    return found;
+}
+
+void test_tcp_sequence_numbers(void **state)
+{
+    struct recording r;
+    char data[1000] = {0};
+    int ends[2];
+    (void)state;
+    begin_or_skip(&r);
+    connect_pair(ends);
+    assert_int_equal(send(ends[0], data, sizeof(data), 0), sizeof(data));
+    assert_int_equal(recv(ends[1], data, sizeof(data), MSG_WAITALL), sizeof(data));
+    struct flight_window w = recording_window(&r);
+    const struct recorder_record *sent = find(&w, RECORDER_SEND, cookie_of(ends[0])),
+                                 *ready = find_ready(&w, cookie_of(ends[1])),
+                                 *received = find(&w, RECORDER_RECEIVE, cookie_of(ends[1]));
+    assert_non_null(sent);
+    assert_non_null(ready);
+    assert_non_null(received);
+    assert_int_equal(recorder_low(sent->value), sizeof(data));
+    assert_int_equal(recorder_low(received->value), sizeof(data));
+    assert_int_equal(sent->flags, RECORDER_TCP);
+    assert_int_equal(received->flags, RECORDER_TCP);
+    assert_true(ready->flags & RECORDER_TCP);
+    assert_true(ready->flags & RECORDER_IN_SOFTIRQ);
+    assert_true(ready->time_ns < received->time_ns);
+    assert_true(recorder_high(sent->value) != 0);
+    assert_int_equal(recorder_high(sent->value), recorder_high(ready->value));
+    assert_int_equal(recorder_high(sent->value), recorder_high(received->value));
+    flight_recorder_window_free(&w);
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
