@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sys/sysinfo.h>
 
+#define RECORDER_SHARE  8  /* the flight recorder has an eighth of the pipeline's memory at most */
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
 
 static int make_tables(struct pipeline *p, const struct pipeline_options *options)
@@ -25,6 +26,8 @@ static int make_tables(struct pipeline *p, const struct pipeline_options *option
         if (signal->recorder_bytes)
             tables.recorder_bytes = signal->recorder_bytes(config_signal(options->config, signal));
     }
+    if (tables.recorder_bytes > options->memory_bytes / RECORDER_SHARE)
+        tables.recorder_bytes = options->memory_bytes / RECORDER_SHARE;
     return shared_tables_new(&tables, &p->tables);
 }
 

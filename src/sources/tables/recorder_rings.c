@@ -122,7 +122,10 @@ static struct ring_range find_range(const struct recorder_ring *ring, uint64_t f
     const struct ring_range all = present(ring);
     const uint64_t oldest_ns = sooner(oldest_of(ring), ring->slack_ns) ?: 1;
     const uint64_t first = bisect(ring, all, oldest_ns, sooner(from_ns, slack_ns));
-    const uint64_t end = bisect(ring, (struct ring_range){first, all.end}, oldest_ns, later(later(to_ns, slack_ns), 1));
+    const uint64_t after_ns = later(later(to_ns, slack_ns), 1);
+    uint64_t end = bisect(ring, (struct ring_range){first, all.end}, oldest_ns, after_ns);
+    while (end < all.end && time_of(ring, end) < after_ns) /* those that bisect skipped */
+        end++;
     return (struct ring_range){first, end};
 }
 
