@@ -3,12 +3,16 @@
 
 #include "sources/recorder/recorder.h"
 #include "sources/request/request.h"
+#include "sources/request/request_attach.h"
+
+#include "probes/request.h"
 
 #include <bpf/libbpf.h>
 #include <string.h>
 
-void recording_begin(struct recording *r, uint32_t records)
+bool recording_begin_by(struct recording *r, uint32_t records, int method)
 {
+    const struct request_choice choice = {.method = method, .walks = REQUEST_WALKS_NONE};
     static const struct task_filter filter;
     const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * records * sizeof(struct recorder_record);
     const struct shared_tables_options wanted = {.filter = &filter, .recorder_bytes = bytes};
@@ -20,11 +24,21 @@ void recording_begin(struct recording *r, uint32_t records)
     const struct source_services services = {.tables = r->tables, .filter = &filter};
     if (source_recorder.open(&services, NULL, &report, &r->recorder) < 0)
         fail_msg("%s", report.entries[0].fallback_reason);
-    if (source_request.open(&services, NULL, &report, &r->request) < 0)
-        fail_msg("%s", report.entries[1].fallback_reason);
+    if (request_source_open_on(&services, &report, &choice, &r->request) < 0) {
+        print_message("%s\n", report.entries[1].fallback_reason);
+        source_recorder.free(r->recorder);
+        shared_tables_free(r->tables);
+        return false;
+    }
     r->has_cookies = strncmp(report.entries[1].method, "socket tracepoints", 18) == 0;
     assert_int_equal(source_recorder.start(r->recorder), 0);
     r->start_ns = clock_monotonic_ns();
+    return true;
+}
+
+void recording_begin(struct recording *r, uint32_t records)
+{
+    assert_true(recording_begin_by(r, records, REQUEST_METHOD_BEST));
 }
 
 void recording_end(struct recording *r)

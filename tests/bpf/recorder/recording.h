@@ -30,6 +30,8 @@ struct recording {
 
 /* `records`: of each ring of each CPU, a power of two. */
 void recording_begin(struct recording *r, uint32_t records);
+/* The same with this attach method of requests only (request_attach.h). False: this kernel does not have it. */
+bool recording_begin_by(struct recording *r, uint32_t records, int method);
 void recording_end(struct recording *r);
 
 /* All since its begin; to be freed. */
@@ -42,3 +44,4 @@ void test_sockets_of_one_thread(void **state);
 void test_datagrams(void **state);
 void test_peeking_is_no_receive(void **state);
 void test_tcp_sequence_numbers(void **state);
+void test_every_attach_method(void **state);
