@@ -11,8 +11,17 @@
 #include <errno.h>
 #include <sys/sysinfo.h>
 
-#define RECORDER_SHARE  8  /* the flight recorder has an eighth of the pipeline's memory at most */
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
+
+/* The flight recorder takes no memory that the rest of the pipeline needs. */
+#define OTHERS_MIN_BYTES   (48ull << 20)
+#define RECORDER_MIN_BYTES (1ull << 20)
+
+static uint64_t recorder_limit(uint64_t memory_bytes)
+{
+    const uint64_t beyond_bytes = memory_bytes > OTHERS_MIN_BYTES ? memory_bytes - OTHERS_MIN_BYTES : 0;
+    return beyond_bytes / 2 > RECORDER_MIN_BYTES ? beyond_bytes / 2 : RECORDER_MIN_BYTES;
+}
 
 static int make_tables(struct pipeline *p, const struct pipeline_options *options)
 {
@@ -26,8 +35,9 @@ static int make_tables(struct pipeline *p, const struct pipeline_options *option
         if (signal->recorder_bytes)
             tables.recorder_bytes = signal->recorder_bytes(config_signal(options->config, signal));
     }
-    if (tables.recorder_bytes > options->memory_bytes / RECORDER_SHARE)
-        tables.recorder_bytes = options->memory_bytes / RECORDER_SHARE;
+    const uint64_t recorder_max_bytes = recorder_limit(options->memory_bytes);
+    if (tables.recorder_bytes > recorder_max_bytes)
+        tables.recorder_bytes = recorder_max_bytes;
     return shared_tables_new(&tables, &p->tables);
 }
 

@@ -12,5 +12,6 @@ extern const struct source source_recorder;
 /* Filled from the settings (signals/recorder/recorder.c). */
 struct recorder_options {
     bool enabled;
-    uint64_t memory_bytes; /* of the rings, all CPUs together; read by who creates the shared tables */
+    uint64_t memory_bytes; /* of the rings, all CPUs together; for the pipeline, which creates them with the shared
+                              tables */
 };
