@@ -63,15 +63,13 @@ static __always_inline void set_current_syscall(struct recorder_record *r)
         set_syscall(r, (struct task_struct *)bpf_get_current_task());
 }
 
-/* A thread that wakes itself, or is woken by an interrupt before it left the CPU, has not slept. */
-SEC("tp_btf/sched_waking")
-int BPF_PROG(recorder_waking, struct task_struct *task)
+static __always_inline void record_waking(struct task_struct *task)
 {
     const struct recorder_place place = recorder_place();
     const __u64 waker = bpf_get_current_pid_tgid(); /* process and thread */
     struct recorder_record r;
     if (!place.cpu || task->pid == (__u32)waker)
-        return 0;
+        return;
     __u64 start_ns = timer_start(RECORDER_TIMER_WAKING);
     r.time_ns = bpf_ktime_get_ns();
     r.kind = RECORDER_WAKING;
@@ -83,6 +81,21 @@ int BPF_PROG(recorder_waking, struct task_struct *task)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
+}
+
+/* A thread that wakes itself, or is woken by an interrupt before it left the CPU, has not slept. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(recorder_waking, struct task_struct *task)
+{
+    record_waking(task);
+    return 0;
+}
+
+/* A new thread, by the one that created it. */
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(recorder_born, struct task_struct *task)
+{
+    record_waking(task);
     return 0;
 }
 

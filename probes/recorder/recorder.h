@@ -16,9 +16,9 @@ enum recorder_kind {
     /* Scheduler ring. */
     RECORDER_SWITCH, /* a CPU goes from thread `tid` to another. object: first argument of the system call that `tid`
                         is in; value: the next thread (low half), process of `tid` (high half) */
-    RECORDER_WAKING, /* thread `tid` is woken. syscall, object: what the waker is in, and its first argument; value: the
-                        waker (low half) and its process (high half). In an interrupt the waker is only the thread that
-                        was interrupted, and syscall and object are not set */
+    RECORDER_WAKING, /* thread `tid` is woken, or begins to exist. syscall, object: what the waker is in, and its first
+                        argument; value: the waker (low half) and its process (high half). In an interrupt the waker is
+                        only the thread that was interrupted, and syscall and object are not set */
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
     RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half), TCP's write_seq after them (high half) */
@@ -43,6 +43,7 @@ enum recorder_kind {
 #define RECORDER_KERNEL_THREAD 4 /* the current thread is one */
 
 /* Flags of socket records, also of RECORDER_READY. */
+#define RECORDER_REQUESTS   32 /* a request is served on it. Its absence shows nothing: the first records may lack it */
 #define RECORDER_UNIX       64 /* AF_UNIX */
 #define RECORDER_TCP        128
 

@@ -48,6 +48,8 @@ static __always_inline void record_socket(struct sock *sk, __u8 kind, __s32 byte
         recorder_set_socket(&r, sk, kind, bytes);
     else
         set_socket_by_name(&r, sk, kind, bytes);
+    if (r.flags & RECORDER_TCP && connection_of(sk))
+        r.flags |= RECORDER_REQUESTS;
     recorder_put_object(&place, &r);
     timer_stop(REQUEST_TIMER_RECORD, start_ns);
 }

@@ -22,7 +22,8 @@ struct diagnosis {
     const struct request_record *record;
     struct request request;
     struct route route;
-    uint64_t left_ns; /* of the duration, not yet assigned to a component */
+    struct path_text *path; /* NULL: none */
+    uint64_t left_ns;       /* of the duration, not yet assigned to a component */
     char details[REQUEST_WAITS][WAIT_DETAIL_MAX];
     struct buf stacks[REQUEST_WAITS];
     char peer[64];
@@ -34,6 +35,8 @@ static void diagnosis_freep(struct diagnosis **d)
 {
     for (size_t i = 0; *d && i < REQUEST_WAITS; i++)
         buf_clear(&(*d)->stacks[i]);
+    if (*d)
+        path_text_free((*d)->path);
     free(*d);
 }
 
@@ -132,6 +135,44 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 
+/* Whether the waits of the thread that served the request explain it: it did little else, and gave it to no other. */
+static bool is_explained_by_thread(const struct diagnosis *d)
+{
+    uint64_t other_ns = 0;
+    for (size_t i = 0; i < d->request.part_count; i++)
+        if (d->request.parts[i].kind == REQUEST_PART_UNATTRIBUTED ||
+            d->request.parts[i].kind == REQUEST_PART_OTHER_REQUESTS)
+            other_ns += d->request.parts[i].duration_ns;
+    return !(d->record->flags & REQUEST_HANDED_OVER) && other_ns <= d->record->duration_ns / 50;
+}
+
+/* Replaces the components by those of the path, or adds what came before the server read the request, which the path
+ * alone shows. */
+static int add_path_parts(struct diagnosis *d)
+{
+    struct request *r = &d->request;
+    const uint64_t read_ns = d->record->start_ns, end_ns = read_ns + d->record->duration_ns;
+    if (!is_explained_by_thread(d))
+        return path_text_parts(d->path, r->start_ns, end_ns, REQUEST_PARTS_MAX, r->parts, &r->part_count);
+    size_t count = 0;
+    int error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count,
+                                &r->parts[r->part_count], &count);
+    r->part_count += count;
+    return error;
+}
+
+static int add_path(struct diagnosis *d, const struct path_segments *path, const struct request_names *names)
+{
+    struct request *r = &d->request;
+    int error = path_text_new(path, r->pid, r->tid, &names->path, &d->path);
+    if (error < 0)
+        return error;
+    r->start_ns = path->items[0].start_ns;
+    r->duration_ns = d->record->start_ns + d->record->duration_ns - r->start_ns;
+    r->segments = path_text_segments(d->path, &r->segment_count);
+    return 0;
+}
+
 /* Sorts by duration, longest first. */
 static void sort_parts(struct request *r)
 {
@@ -178,7 +219,8 @@ static void set_service(struct diagnosis *d, const struct request_names *names)
     r->container_id = resource ? resource->container_id : "";
 }
 
-int diagnose_request(const struct request_record *record, const struct request_names *names, struct request **ret)
+int diagnose_request(const struct request_record *record, const struct path_segments *path,
+                     const struct request_names *names, struct request **ret)
 {
     if (!request_record_is_sound(record))
         return -EBADMSG;
@@ -193,7 +235,6 @@ int diagnose_request(const struct request_record *record, const struct request_n
     d->request = (struct request){
         .id = record->id,
         .start_ns = record->start_ns,
-        .start_unix_ns = clock_unix_from_monotonic(record->start_ns),
         .duration_ns = record->duration_ns,
         .pid = record->h.pid,
         .tid = record->h.tid,
@@ -206,7 +247,13 @@ int diagnose_request(const struct request_record *record, const struct request_n
         .peer = wait_peer(record->peer_family, record->peer_address, record->peer_port, d->peer, sizeof(d->peer)),
         .cause = d->cause,
     };
+    int r = path && path->count ? add_path(d, path, names) : 0;
+    if (r < 0)
+        return r;
+    d->request.start_unix_ns = clock_unix_from_monotonic(d->request.start_ns);
     add_parts(d, names);
+    if (d->path && (r = add_path_parts(d)) < 0)
+        return r;
     sort_parts(&d->request);
     set_cause(d);
     set_service(d, names);

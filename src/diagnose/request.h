@@ -1,9 +1,10 @@
 /* Turns the event record of a request into an explanation: method and route, latency breakdown, main cause. Pure: the
- * same record and names give the same request. Names of processes and code come from the pipeline through three
+ * same record, path and names give the same request. Names of processes and code come from the pipeline through
  * functions. */
 #pragma once
 
 #include "base/cleanup.h"
+#include "diagnose/path_text.h"
 #include "model/frame.h"
 #include "model/request.h"
 #include "model/resource.h"
@@ -23,8 +24,11 @@ struct request_names {
     /* The resource of the process, or NULL if it exited unseen. Valid at least until diagnose_request returns, also
      * when other names are resolved in between. NULL: never available. */
     const struct resource *(*resource)(void *context, uint32_t pid, uint64_t cgroup_id);
+    struct path_names path;
 };
 
-/* Creates the request; the caller owns *ret. -EBADMSG: not HTTP, although it looked like it at first (the caller
- * counts LOSS_DECODE); -ENOMEM. */
-int diagnose_request(const struct request_record *record, const struct request_names *names, struct request **ret);
+/* Creates the request; the caller owns *ret. `path`: its critical path, which is then also where the request begins
+ * and, unless its thread alone explains it, where its components come from; NULL: none was found. -EBADMSG: not HTTP,
+ * although it looked like it at first (the caller counts LOSS_DECODE); -ENOMEM. */
+int diagnose_request(const struct request_record *record, const struct path_segments *path,
+                     const struct request_names *names, struct request **ret);

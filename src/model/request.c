@@ -25,6 +25,13 @@ const char *request_part_help(enum request_part_kind kind)
     return kinds[kind].help;
 }
 
+const char *request_owner_name(enum request_owner owner)
+{
+    static const char *const names[REQUEST_OWNER_COUNT] = {"this", "other", "several", "unknown"};
+    assert(owner < REQUEST_OWNER_COUNT);
+    return names[owner];
+}
+
 static size_t text_bytes(const char *text)
 {
     return (text ? strlen(text) : 0) + 1;
@@ -42,17 +49,27 @@ static const char *put_text(char **at, const char *text)
 
 int request_copy(const struct request *r, struct request **ret)
 {
-    if (r->part_count > REQUEST_PARTS_MAX)
+    if (r->part_count > REQUEST_PARTS_MAX || r->segment_count > REQUEST_SEGMENTS_MAX)
         return -EINVAL;
-    size_t bytes = sizeof(*r) + text_bytes(r->service) + text_bytes(r->container_id) + text_bytes(r->method) +
-                   text_bytes(r->route) + text_bytes(r->peer) + text_bytes(r->cause);
+    size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) +
+                   text_bytes(r->container_id) + text_bytes(r->method) + text_bytes(r->route) + text_bytes(r->peer) +
+                   text_bytes(r->cause);
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
+    for (size_t i = 0; i < r->segment_count; i++)
+        bytes += text_bytes(r->segments[i].thread) + text_bytes(r->segments[i].detail);
     struct request *copy = malloc(bytes);
     if (!copy)
         return -ENOMEM;
-    char *at = (char *)(copy + 1);
+    struct request_segment *segments = (struct request_segment *)(copy + 1);
+    char *at = (char *)(segments + r->segment_count);
     *copy = *r;
+    copy->segments = segments;
+    for (size_t i = 0; i < r->segment_count; i++) {
+        segments[i] = r->segments[i];
+        segments[i].thread = put_text(&at, r->segments[i].thread);
+        segments[i].detail = put_text(&at, r->segments[i].detail);
+    }
     copy->service = put_text(&at, r->service);
     copy->container_id = put_text(&at, r->container_id);
     copy->method = put_text(&at, r->method);

@@ -20,6 +20,9 @@
     X(NETWORK, "network", "waiting for the client or for network buffers")                                             \
     X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                                \
     X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                                   \
+    X(UNREAD, "unread", "its bytes had arrived and the server had not read them")                                      \
+    X(LOOP_BUSY, "loop_busy", "ready, while the event loop worked for others")                                         \
+    X(QUEUE_BEHIND, "queue_behind", "in a queue, behind other work of the thread that took it")                        \
     X(OTHER, "other", "waiting in a system call or fault that is none of the above")                                   \
     X(STEAL, "steal", "the hypervisor ran something else on its CPU")                                                  \
     X(UNATTRIBUTED, "unattributed", "not known")
@@ -46,7 +49,33 @@ struct request_part {
 #define REQUEST_KERNEL_FRAME "_[k]" /* suffix of its name, as in folded stacks */
 #define REQUEST_FRAME_BYTES  256    /* maximum per line: longer names are cut and end in "..." */
 
-#define REQUEST_PARTS_MAX    32
+#define REQUEST_PARTS_MAX    40
+
+/* Whose work was done in a segment. */
+enum request_owner {
+    REQUEST_OWNER_THIS,    /* this request's */
+    REQUEST_OWNER_OTHER,   /* another request's or thread's */
+    REQUEST_OWNER_SEVERAL, /* that of one of several, and which one is not known */
+    REQUEST_OWNER_UNKNOWN,
+    REQUEST_OWNER_COUNT,
+};
+
+/* The name of an owner, which must be below REQUEST_OWNER_COUNT: "this". Static string. */
+const char *request_owner_name(enum request_owner owner);
+
+/* One stretch of the critical path: what the request waited for, or was worked on by, at that time. */
+struct request_segment {
+    uint64_t start_ns; /* after the request's start */
+    uint64_t duration_ns;
+    enum request_part_kind kind;
+    enum request_owner owner;
+    bool is_inferred;   /* it rests on an inference; otherwise it is measured */
+    uint32_t tid, pid;  /* the thread that ran, waited or held the lock; 0: not known */
+    const char *thread; /* its name; "": not known */
+    const char *detail;
+};
+
+#define REQUEST_SEGMENTS_MAX 64
 
 struct request {
     uint64_t id;            /* 0: none. A later request with the same ID is an update that replaces this one */
@@ -65,11 +94,14 @@ struct request {
     const char *cause;      /* one sentence: the largest part, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
-    size_t bytes; /* memory, set by request_copy */
+    const struct request_segment
+        *segments;        /* by time; exclusive, and they sum to the duration. None: no path is known */
+    size_t segment_count; /* at most REQUEST_SEGMENTS_MAX */
+    size_t bytes;         /* memory, set by request_copy */
 };
 
 /* Copies a request whose strings may be anywhere into one allocation, freed by request_free. -EINVAL: more than
- * REQUEST_PARTS_MAX parts; -ENOMEM. */
+ * REQUEST_PARTS_MAX parts or REQUEST_SEGMENTS_MAX segments; -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
 /* Copies the next frame line of a part's stack into `line` and advances `at`. False at the end. */

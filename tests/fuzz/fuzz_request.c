@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t name_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
-                          size_t max)
+static size_t name_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
 {
     static const char *const names[] = {
-        "schedule", "io_schedule", "rwsem_down_read_slowpath", "jbd2_log_wait_commit", "__x64_sys_read", "",
-        "x"};
+        "schedule", "io_schedule", "rwsem_down_read_slowpath", "jbd2_log_wait_commit", "__x64_sys_read", "", "x"};
     size_t n = 0;
     (void)context;
     for (; n < count && n < max; n++)
@@ -26,8 +24,10 @@ static size_t name_frames(void *context, const __u64 *addresses, size_t count, s
 static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
                                const __u64 *addresses, struct frame *ret_frames, size_t max)
 {
-    static const char *const names[] = {"main", "", "nanosleep", "a\nb\x01\xff", "x<y>::z"},
-                            *const mappings[] = {"/usr/bin/server", "/lib/libc.so.6", "[vdso]", ""};
+    static const char *const names[] = {"main", "", "nanosleep", "a\nb\x01\xff", "x<y>::z"}, *const mappings[] = {
+                                                                                                 "/usr/bin/server",
+                                                                                                 "/lib/libc.so.6",
+                                                                                                 "[vdso]", ""};
     size_t n = 0;
     (void)context;
     (void)record;
@@ -39,8 +39,8 @@ static size_t name_user_frames(void *context, const struct request_record *recor
                                        .build_id = "",
                                        .address = addresses[n]};
     if (w->user_end && n < max)
-        ret_frames[n++] = (struct frame){
-            .kind = FRAME_TRUNCATED, .function = "why", .mapping = "", .file = "", .build_id = ""};
+        ret_frames[n++] =
+            (struct frame){.kind = FRAME_TRUNCATED, .function = "why", .mapping = "", .file = "", .build_id = ""};
     return n;
 }
 
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                sizeof(record->waits[0]));
     if (frames)
         record->h.size_bytes = (uint32_t)(sizeof(*record) + frames * sizeof(with_stacks.frames[0]));
-    if (diagnose_request(record, &names, &request) < 0)
+    if (diagnose_request(record, NULL, &names, &request) < 0)
         return 0;
     check(request);
     request_free(request);

@@ -40,7 +40,7 @@ static struct request *diagnose(const struct request_record *record)
 {
     struct request *request = NULL;
     uint64_t sum = 0;
-    assert_int_equal(diagnose_request(record, &no_names, &request), 0);
+    assert_int_equal(diagnose_request(record, NULL, &no_names, &request), 0);
     for (size_t i = 0; i < request->part_count; i++)
         sum += request->parts[i].duration_ns;
     assert_int_equal(sum, record->duration_ns);
@@ -221,7 +221,8 @@ static void test_detail_contains_the_stack(void **state)
         r.waits[0].kernel[i] = i;
     struct request *request;
     assert_int_equal(
-        diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
+        diagnose_request(&r, NULL, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request),
+        0);
     assert_string_equal(request->parts[0].detail, "futex, 3 times: futex_wait_queue < futex_wait < do_futex");
     request_free(request);
 }
@@ -252,6 +253,12 @@ static struct request_record record_of(const struct captured_request *c)
     return r;
 }
 
+/* These kinds come from a critical path, never from a record. */
+static bool is_of_path_only(size_t kind)
+{
+    return kind == REQUEST_PART_UNREAD || kind == REQUEST_PART_LOOP_BUSY || kind == REQUEST_PART_QUEUE_BEHIND;
+}
+
 static void test_captured_records_are_diagnosed(void **state)
 {
     (void)state;
@@ -261,7 +268,8 @@ static void test_captured_records_are_diagnosed(void **state)
         const struct request_record r = record_of(c);
         struct request *request;
         uint64_t sum = 0;
-        assert_int_equal(diagnose_request(&r, &(struct request_names){.kernel_frames = name_captured}, &request), 0);
+        assert_int_equal(diagnose_request(&r, NULL, &(struct request_names){.kernel_frames = name_captured}, &request),
+                         0);
         assert_true(request->part_count <= CAPTURED_PARTS);
         for (size_t part = 0; part < request->part_count; part++) {
             assert_part(request, part, c->parts[part].kind, c->parts[part].duration_ns);
@@ -275,7 +283,7 @@ static void test_captured_records_are_diagnosed(void **state)
         request_free(request);
     }
     for (size_t kind = 0; kind < REQUEST_PART_COUNT; kind++)
-        assert_true(seen[kind]);
+        assert_true(seen[kind] != is_of_path_only(kind));
 }
 
 static void test_kernel_lock_is_a_lock(void **state)
@@ -289,7 +297,8 @@ static void test_kernel_lock_is_a_lock(void **state)
         r.waits[0].kernel[i] = i;
     struct request *request;
     assert_int_equal(
-        diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
+        diagnose_request(&r, NULL, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request),
+        0);
     assert_int_equal(request->parts[0].kind, REQUEST_PART_LOCK);
     request_free(request);
 }
@@ -340,7 +349,7 @@ static void test_invalid_records_are_refused(void **state)
     struct request_record r = make_record(100);
     r.status = 0;
     memcpy(r.line, "SET /users/42?x HTTP/1.1\r\n", 26);
-    assert_int_equal(diagnose_request(&r, &no_names, &request), -EBADMSG);
+    assert_int_equal(diagnose_request(&r, NULL, &no_names, &request), -EBADMSG);
 }
 
 static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
@@ -357,7 +366,8 @@ static void test_service_is_that_of_the_process(void **state)
     struct resource resource = {.service_name = "shop", .container_id = "abc"};
     struct request *request;
     assert_int_equal(
-        diagnose_request(&r, &(struct request_names){.context = &resource, .resource = find_resource}, &request), 0);
+        diagnose_request(&r, NULL, &(struct request_names){.context = &resource, .resource = find_resource}, &request),
+        0);
     assert_string_equal(request->service, "shop");
     assert_string_equal(request->container_id, "abc");
     request_free(request);
@@ -432,7 +442,7 @@ static void test_detail_has_the_user_function(void **state)
         struct request_record_stacks r = with_stack(cases[i].addresses, cases[i].count);
         struct request *request = NULL;
         r.frames[2] += cases[i].replaced;
-        assert_int_equal(diagnose_request(&r.r, &(struct request_names){.user_frames = name_user}, &request), 0);
+        assert_int_equal(diagnose_request(&r.r, NULL, &(struct request_names){.user_frames = name_user}, &request), 0);
         assert_string_equal(request->parts[0].stack, cases[i].stack);
         assert_string_equal(request->parts[0].detail, cases[i].detail);
         assert_string_equal(request->parts[1].stack, "");
@@ -475,10 +485,59 @@ static void test_inconsistent_sizes_are_refused(void **state)
         r.r.line_bytes = (__u8)cases[i].line;
         r.r.waits[0].user_frames = (__u8)cases[i].user_frames;
         r.r.waits[0].kernel_frames = (__u8)cases[i].kernel_frames;
-        if (diagnose_request(&r.r, &no_names, &request) != (cases[i].sound ? 0 : -EBADMSG))
+        if (diagnose_request(&r.r, NULL, &no_names, &request) != (cases[i].sound ? 0 : -EBADMSG))
             fail_msg("case %zu was %s", i, cases[i].sound ? "refused" : "accepted");
         request_free(request);
     }
+}
+
+/* ---- with a critical path ---- */
+
+static struct path_segment make_segment(uint64_t start_ns, uint64_t end_ns, enum request_part_kind kind, uint32_t tid)
+{
+    return (struct path_segment){
+        .start_ns = start_ns, .end_ns = end_ns, .kind = kind, .tid = tid, .syscall = -1, .reason = ""};
+}
+
+/* The request begins when it arrived: what came before the read is added to the thread's own waits. */
+static void test_path_adds_the_time_before_the_read(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(1000);
+    r.start_ns = 5000;
+    struct path_segment items[] = {make_segment(4700, 5000, REQUEST_PART_UNREAD, 3),
+                                   make_segment(5000, 6000, REQUEST_PART_CPU, r.h.tid)};
+    const struct path_segments path = {.items = items, .count = 2};
+    struct request *request;
+    assert_int_equal(diagnose_request(&r, &path, &no_names, &request), 0);
+    assert_int_equal(request->start_ns, 4700);
+    assert_int_equal(request->duration_ns, 1300);
+    assert_int_equal(request->part_count, 2);
+    assert_part(request, 0, REQUEST_PART_CPU, 1000);
+    assert_part(request, 1, REQUEST_PART_UNREAD, 300);
+    assert_int_equal(request->segment_count, 2);
+    assert_int_equal(request->segments[1].start_ns, 300);
+    request_free(request);
+}
+
+/* Another thread went on with the request: only the path shows what it did. */
+static void test_path_explains_what_the_thread_does_not(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(1000);
+    r.start_ns = 5000;
+    r.unattributed_ns = 900;
+    r.flags = REQUEST_HANDED_OVER;
+    struct path_segment items[] = {make_segment(5000, 5100, REQUEST_PART_CPU, r.h.tid),
+                                   make_segment(5100, 6000, REQUEST_PART_DISK, 77)};
+    const struct path_segments path = {.items = items, .count = 2};
+    struct request *request;
+    assert_int_equal(diagnose_request(&r, &path, &no_names, &request), 0);
+    assert_int_equal(request->part_count, 2);
+    assert_part(request, 0, REQUEST_PART_DISK, 900);
+    assert_string_equal(request->parts[0].detail, "page fault in thread 77");
+    assert_part(request, 1, REQUEST_PART_CPU, 100);
+    request_free(request);
 }
 
 int main(void)
@@ -491,6 +550,8 @@ int main(void)
         cmocka_unit_test(test_component_kinds),
         cmocka_unit_test(test_detail_contains_the_stack),
         cmocka_unit_test(test_captured_records_are_diagnosed),
+        cmocka_unit_test(test_path_adds_the_time_before_the_read),
+        cmocka_unit_test(test_path_explains_what_the_thread_does_not),
         cmocka_unit_test(test_kernel_lock_is_a_lock),
         cmocka_unit_test(test_cause_is_the_largest_kind),
         cmocka_unit_test(test_sums_above_the_duration_are_cut),

@@ -1,0 +1,19 @@
+/* The critical path of one request: what its wall time was spent on, from the arrival of its first byte to the last
+ * byte of its reply, over the threads and processes of this node. Pure: the same window and request give the same
+ * path. The rules are in docs/why.md. */
+#pragma once
+
+#include "diagnose/path_segments.h"
+#include "model/flight_window.h"
+
+struct critical_path_request {
+    uint64_t socket;   /* cookie of the connection that it came in on */
+    uint64_t start_ns; /* when the server read its first bytes */
+    uint64_t end_ns;   /* when the server sent the last byte of its reply */
+    uint32_t tid;      /* the thread that served it last */
+};
+
+/* Fills `ret` with segments that cover [arrival, end] exactly; the arrival is `start_ns` where it is not recorded.
+ * Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request; -ENOMEM. */
+int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
+                       struct path_segments *ret);

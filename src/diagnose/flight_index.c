@@ -1,0 +1,354 @@
+/* Lists the records of a window by thread and by socket, and follows each thread's state through them; see
+ * flight_index.h. */
+#include "diagnose/flight_index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define ENTRIES_MAX 3 /* of one record */
+
+struct lists {
+    struct flight_list *lists;
+    size_t count;
+    uint32_t *slots; /* hash table: 1 + index of a list; 0: free */
+    size_t slot_count;
+    struct flight_event *events;
+};
+
+struct flight_index {
+    const struct flight_window *window;
+    struct lists threads, sockets;
+};
+
+struct entry {
+    uint64_t key;
+    enum flight_role role;
+};
+
+typedef size_t (*list_entries_fn)(const struct recorder_record *r, struct entry ret[ENTRIES_MAX]);
+
+/* ---- which lists a record is in ---- */
+
+static size_t thread_entries(const struct recorder_record *r, struct entry ret[ENTRIES_MAX])
+{
+    size_t n = 0;
+    switch (r->kind) {
+    case RECORDER_SWITCH:
+        ret[n++] = (struct entry){r->tid, FLIGHT_OUT};
+        ret[n++] = (struct entry){recorder_low(r->value), FLIGHT_IN};
+        break;
+    case RECORDER_WAKING:
+        ret[n++] = (struct entry){r->tid, FLIGHT_WOKEN};
+        if (!(r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)))
+            ret[n++] = (struct entry){recorder_low(r->value), FLIGHT_WAKES};
+        break;
+    case RECORDER_SEND:
+        ret[n++] = (struct entry){r->tid, FLIGHT_SENDS};
+        break;
+    case RECORDER_RECEIVE:
+        ret[n++] = (struct entry){r->tid, FLIGHT_RECEIVES};
+        break;
+    case RECORDER_READY:
+        if (!(r->flags & RECORDER_IN_HARDIRQ))
+            ret[n++] = (struct entry){r->tid, FLIGHT_PRODUCES};
+        break;
+    case RECORDER_EXIT:
+        ret[n++] = (struct entry){r->tid, FLIGHT_ENDS};
+        break;
+    }
+    return n;
+}
+
+static size_t socket_entries(const struct recorder_record *r, struct entry ret[ENTRIES_MAX])
+{
+    switch (r->kind) {
+    case RECORDER_SEND:
+        ret[0] = (struct entry){r->object, FLIGHT_SENDS};
+        return 1;
+    case RECORDER_RECEIVE:
+        ret[0] = (struct entry){r->object, FLIGHT_RECEIVES};
+        return 1;
+    case RECORDER_READY:
+        ret[0] = (struct entry){r->object, FLIGHT_PRODUCES};
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- lists ---- */
+
+static size_t slot_of(const struct lists *l, uint64_t key)
+{
+    size_t slot = (key * 0x9e3779b97f4a7c15ull >> 20) & (l->slot_count - 1);
+    while (l->slots[slot] && l->lists[l->slots[slot] - 1].key != key)
+        slot = (slot + 1) & (l->slot_count - 1);
+    return slot;
+}
+
+static int grow_lists(struct lists *l)
+{
+    struct lists grown = {.count = l->count, .slot_count = l->slot_count ? 2 * l->slot_count : 256};
+    grown.slots = calloc(grown.slot_count, sizeof(*grown.slots));
+    grown.lists = reallocarray(l->lists, grown.slot_count / 2, sizeof(*grown.lists));
+    if (grown.lists)
+        l->lists = grown.lists;
+    if (!grown.slots || !grown.lists) {
+        free(grown.slots);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < l->count; i++)
+        grown.slots[slot_of(&grown, l->lists[i].key)] = (uint32_t)i + 1;
+    free(l->slots);
+    *l = grown;
+    return 0;
+}
+
+/* Counts one more event of `key`. */
+static int count_event(struct lists *l, uint64_t key)
+{
+    if (2 * (l->count + 1) > l->slot_count && grow_lists(l) < 0)
+        return -ENOMEM;
+    const size_t slot = slot_of(l, key);
+    if (!l->slots[slot]) {
+        l->lists[l->count] = (struct flight_list){.key = key};
+        l->slots[slot] = (uint32_t)++l->count;
+    }
+    l->lists[l->slots[slot] - 1].count++;
+    return 0;
+}
+
+/* Gives each list its part of the events, which are counted so far. */
+static int allocate_events(struct lists *l, size_t total)
+{
+    l->events = calloc(total + 1, sizeof(*l->events));
+    if (!l->events)
+        return -ENOMEM;
+    struct flight_event *at = l->events;
+    for (size_t i = 0; i < l->count; i++) {
+        l->lists[i].events = at;
+        at += l->lists[i].count;
+        l->lists[i].count = 0;
+    }
+    return 0;
+}
+
+static void put_event(struct lists *l, const struct entry *entry, const struct recorder_record *record)
+{
+    struct flight_list *list = &l->lists[l->slots[slot_of(l, entry->key)] - 1];
+    struct flight_event *events = l->events + (list->events - l->events);
+    events[list->count++] = (struct flight_event){.record = record, .role = entry->role, .woken = FLIGHT_NONE};
+}
+
+static int fill_lists(struct lists *l, const struct flight_window *window, list_entries_fn entries_of)
+{
+    struct entry entries[ENTRIES_MAX];
+    size_t total = 0;
+    for (size_t i = 0; i < window->count; i++) {
+        const size_t n = entries_of(&window->records[i], entries);
+        for (size_t k = 0; k < n; k++) {
+            if (entries[k].key == 0) /* the idle thread */
+                continue;
+            if (count_event(l, entries[k].key) < 0)
+                return -ENOMEM;
+            total++;
+        }
+    }
+    if (allocate_events(l, total) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < window->count; i++) {
+        const size_t n = entries_of(&window->records[i], entries);
+        for (size_t k = 0; k < n; k++)
+            if (entries[k].key)
+                put_event(l, &entries[k], &window->records[i]);
+    }
+    return 0;
+}
+
+static void clear_lists(struct lists *l)
+{
+    free(l->lists);
+    free(l->slots);
+    free(l->events);
+}
+
+static const struct flight_list *find_list(const struct lists *l, uint64_t key)
+{
+    if (!l->slot_count)
+        return NULL;
+    const uint32_t at = l->slots[slot_of(l, key)];
+    return at ? &l->lists[at - 1] : NULL;
+}
+
+/* ---- states of threads ---- */
+
+/* What the first event shows of the time before it. Wake-ups are recorded, so a thread that gets a CPU first was
+ * runnable all the time. */
+static enum thread_state state_before_first(const struct flight_list *thread)
+{
+    switch (thread->events[0].role) {
+    case FLIGHT_WOKEN:
+        return THREAD_BLOCKED;
+    case FLIGHT_IN:
+        return THREAD_RUNNABLE;
+    default:
+        return THREAD_RUNNING;
+    }
+}
+
+struct follower {
+    enum thread_state state;
+    uint32_t since, woken;
+    uint32_t early; /* a wake-up while the thread still ran; FLIGHT_NONE: none since it got its CPU */
+};
+
+/* The thread runs though no switch to it was recorded: since when is not known. */
+static void return_unseen(struct flight_event *events, uint32_t now, struct follower *f)
+{
+    for (uint32_t i = f->since; i != FLIGHT_NONE && i < now; i++)
+        if (events[i].since == f->since)
+            events[i].state = THREAD_UNKNOWN;
+    *f = (struct follower){THREAD_RUNNING, now, FLIGHT_NONE, FLIGHT_NONE};
+}
+
+static void leave_cpu(uint32_t now, uint8_t flags, struct follower *f)
+{
+    const uint32_t early = f->early;
+    *f = (struct follower){THREAD_BLOCKED, now, FLIGHT_NONE, FLIGHT_NONE};
+    if (flags & RECORDER_DEAD)
+        f->state = THREAD_UNKNOWN;
+    else if (flags & RECORDER_PREEMPTED)
+        f->state = THREAD_RUNNABLE;
+    else if (early != FLIGHT_NONE) { /* a waker need not wait until the sleeper has left its CPU */
+        f->state = THREAD_RUNNABLE;
+        f->woken = early;
+    }
+}
+
+static void follow_event(struct flight_event *events, uint32_t now, struct follower *f)
+{
+    const struct flight_event *e = &events[now];
+    const bool is_off = f->state == THREAD_RUNNABLE || f->state == THREAD_BLOCKED;
+    if (e->role == FLIGHT_IN) {
+        if (f->state != THREAD_RUNNING || f->since == FLIGHT_NONE)
+            *f = (struct follower){THREAD_RUNNING, now, FLIGHT_NONE, FLIGHT_NONE};
+    } else if (e->role == FLIGHT_WOKEN) {
+        if (f->state == THREAD_BLOCKED)
+            *f = (struct follower){THREAD_RUNNABLE, now, now, FLIGHT_NONE};
+        else if (f->state == THREAD_RUNNING)
+            f->early = now;
+    } else if (is_off && f->since != FLIGHT_NONE) {
+        return_unseen(events, now, f);
+    } else if (is_off) {
+        *f = (struct follower){THREAD_RUNNING, now, FLIGHT_NONE, FLIGHT_NONE};
+    }
+    if (e->role == FLIGHT_OUT)
+        leave_cpu(now, e->record->flags, f);
+}
+
+static void follow_thread(struct flight_list *thread, struct flight_event *events)
+{
+    thread->first_state = state_before_first(thread);
+    struct follower f = {thread->first_state, FLIGHT_NONE, FLIGHT_NONE, FLIGHT_NONE};
+    for (uint32_t i = 0; i < thread->count; i++) {
+        follow_event(events, i, &f);
+        events[i].state = f.state;
+        events[i].since = f.since;
+        events[i].woken = f.woken;
+    }
+}
+
+/* ---- public ---- */
+
+void flight_index_free(struct flight_index *index)
+{
+    if (!index)
+        return;
+    clear_lists(&index->threads);
+    clear_lists(&index->sockets);
+    free(index);
+}
+
+int flight_index_new(const struct flight_window *window, struct flight_index **ret)
+{
+    _cleanup_(flight_index_freep) struct flight_index *index = calloc(1, sizeof(*index));
+    if (!index)
+        return -ENOMEM;
+    index->window = window;
+    if (fill_lists(&index->threads, window, thread_entries) < 0 ||
+        fill_lists(&index->sockets, window, socket_entries) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < index->threads.count; i++) {
+        struct flight_list *thread = &index->threads.lists[i];
+        follow_thread(thread, index->threads.events + (thread->events - index->threads.events));
+    }
+    *ret = take_ptr(index);
+    return 0;
+}
+
+const struct flight_window *flight_index_window(const struct flight_index *index)
+{
+    return index->window;
+}
+
+const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid)
+{
+    return find_list(&index->threads, tid);
+}
+
+const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie)
+{
+    return find_list(&index->sockets, cookie);
+}
+
+uint32_t flight_list_before(const struct flight_list *list, uint64_t t_ns)
+{
+    size_t low = 0, high = list->count; /* events below `low` are before t, those from `high` on are not */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (list->events[middle].record->time_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)low - 1 : FLIGHT_NONE;
+}
+
+/* The last switch away at or before this event. */
+static const struct recorder_record *last_leave(const struct flight_list *thread, uint32_t at)
+{
+    for (uint32_t i = at; i != FLIGHT_NONE; i--)
+        if (thread->events[i].role == FLIGHT_OUT)
+            return thread->events[i].record;
+        else if (thread->events[i].role == FLIGHT_IN)
+            break;
+    return NULL;
+}
+
+struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t t_ns)
+{
+    const uint32_t at = flight_list_before(thread, t_ns);
+    if (at == FLIGHT_NONE)
+        return (struct thread_span){.state = thread->first_state};
+    const struct flight_event *e = &thread->events[at];
+    struct thread_span span = {.state = e->state};
+    if (e->since != FLIGHT_NONE) {
+        span.began = thread->events[e->since].record;
+        span.start_ns = span.began->time_ns;
+        if (e->state == THREAD_RUNNABLE || e->state == THREAD_BLOCKED)
+            span.left = last_leave(thread, e->since);
+    }
+    if (e->state == THREAD_RUNNABLE && e->woken != FLIGHT_NONE)
+        span.woken = thread->events[e->woken].record;
+    return span;
+}
+
+uint32_t flight_thread_pid(const struct flight_list *thread)
+{
+    for (size_t i = 0; i < thread->count; i++)
+        if (thread->events[i].role == FLIGHT_OUT && recorder_high(thread->events[i].record->value))
+            return recorder_high(thread->events[i].record->value);
+        else if (thread->events[i].role == FLIGHT_WAKES && recorder_high(thread->events[i].record->value))
+            return recorder_high(thread->events[i].record->value);
+    return 0;
+}

@@ -1,0 +1,114 @@
+/* Follows the threads that a request's thread waited for; see path_holder.h. */
+#include "diagnose/path_holder.h"
+
+#include "diagnose/path_wait.h"
+#include "diagnose/request_work.h"
+
+#include <sys/syscall.h>
+
+#define STEPS_MAX  512
+#define ROUNDS_MAX 1024
+#define ROUND_NS   200000 /* a thread that runs for less between two waits only looked at the lock again */
+
+/* The request that the thread worked for at `t`, by the last one that it touched; 0: none. */
+static uint64_t request_of(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)
+{
+    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--)
+        if (request_work_mark(index, &thread->events[i], 0) == WORK_FOREIGN)
+            return thread->events[i].role == FLIGHT_RECEIVES ? thread->events[i].record->object : 0;
+    return 0;
+}
+
+static struct path_segment segment_of(const struct holder_walk *walk, const struct flight_list *thread,
+                                      const struct thread_span *span, uint64_t t_ns)
+{
+    static const char *const held[THREAD_STATES] = {"the holder: not known", "the holder was running",
+                                                    "the holder was waiting for a CPU", "the holder slept"};
+    struct path_segment s = {.kind = REQUEST_PART_CPU,
+                             .tid = (uint32_t)thread->key,
+                             .pid = flight_thread_pid(thread),
+                             .for_tid = walk->waiter,
+                             .syscall = RECORDER_NO_SYSCALL,
+                             .reason = "",
+                             .is_inferred = walk->is_inferred || !walk->is_lock};
+    if (span->state == THREAD_RUNNABLE)
+        s = path_run_queue_segment(thread, span);
+    if (span->state == THREAD_BLOCKED && span->left) {
+        s.syscall = span->left->syscall;
+        s.object = span->left->object;
+        if (path_wait_source(span->left, span->woken, &s) == WAIT_ENDED_BY_THREAD)
+            s.kind = REQUEST_PART_LOCK;
+    }
+    if (span->state == THREAD_UNKNOWN || (span->state == THREAD_BLOCKED && !span->left))
+        s.kind = REQUEST_PART_UNATTRIBUTED;
+    if (walk->is_lock) {
+        s.reason = s.kind == REQUEST_PART_DISK ? "the holder waited for a disk" : held[span->state];
+        s.kind = REQUEST_PART_LOCK;
+    }
+    s.for_tid = walk->waiter;
+    s.owner_id = request_of(walk->index, thread, t_ns);
+    s.owner = s.owner_id ? REQUEST_OWNER_OTHER : REQUEST_OWNER_UNKNOWN;
+    return s;
+}
+
+/* The thread that ended this wait, to go on with; NULL: none, or the wait is explained by itself. */
+static const struct flight_list *holder_of(const struct holder_walk *walk, const struct thread_span *wait)
+{
+    struct path_segment s = {.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL};
+    if (path_wait_source(wait->left, wait->woken, &s) != WAIT_ENDED_BY_THREAD)
+        return NULL;
+    return flight_index_thread(walk->index, recorder_low(wait->woken->value));
+}
+
+void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
+{
+    const struct flight_list *thread = flight_index_thread(walk->index, tid);
+    uint64_t t_ns = end_ns;
+    for (unsigned steps = 0; thread && t_ns > from_ns && steps < STEPS_MAX; steps++) {
+        struct thread_span span = flight_thread_span(thread, t_ns);
+        uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
+        if (span.state == THREAD_RUNNABLE && span.woken && span.left) {
+            struct path_segment s = segment_of(walk, thread, &span, t_ns);
+            s.start_ns = start_ns;
+            path_segments_add(walk->out, &s);
+            t_ns = start_ns;
+            if (t_ns <= from_ns)
+                break;
+            const struct flight_list *next = holder_of(walk, &span);
+            if (next && next->key != walk->waiter && next != thread) {
+                thread = next;
+                continue;
+            }
+            span.state = THREAD_BLOCKED;
+            start_ns = span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+        }
+        struct path_segment s = segment_of(walk, thread, &span, t_ns);
+        s.start_ns = start_ns;
+        path_segments_add(walk->out, &s);
+        t_ns = start_ns < t_ns ? start_ns : from_ns;
+    }
+    path_segments_add(walk->out,
+                      &(struct path_segment){.start_ns = from_ns,
+                                             .kind = walk->is_lock ? REQUEST_PART_LOCK : REQUEST_PART_UNATTRIBUTED,
+                                             .tid = tid,
+                                             .for_tid = walk->waiter,
+                                             .owner = REQUEST_OWNER_UNKNOWN,
+                                             .is_inferred = true,
+                                             .syscall = RECORDER_NO_SYSCALL,
+                                             .reason = "what the holder did is not known"});
+}
+
+uint64_t path_holder_wait_start(const struct flight_list *thread, uint64_t start_ns, uint64_t word)
+{
+    for (unsigned rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+        const struct thread_span run = flight_thread_span(thread, start_ns);
+        if (run.state != THREAD_RUNNING || !run.began || start_ns - run.start_ns > ROUND_NS)
+            break;
+        const struct thread_span wait = flight_thread_span(thread, run.start_ns);
+        if (wait.state != THREAD_RUNNABLE || !wait.woken || !wait.left || wait.left->syscall != SYS_futex ||
+            !request_work_is_same_lock(wait.left->object, word))
+            break;
+        start_ns = wait.left->time_ns;
+    }
+    return start_ns;
+}

@@ -1,0 +1,21 @@
+/* What another thread did while a request's thread waited for it: the holder of a lock, or a thread whose connection to
+ * the request is not known. Follows holders of holders. */
+#pragma once
+
+#include "diagnose/flight_index.h"
+#include "diagnose/path_segments.h"
+
+struct holder_walk {
+    const struct flight_index *index;
+    struct path_segments *out;
+    uint32_t waiter;  /* the thread that waited */
+    bool is_lock;     /* the time is `lock`, whatever the holder did; otherwise it is what the thread did */
+    bool is_inferred; /* as a whole */
+};
+
+/* Adds [from, end) as what thread `tid` did, which ended the wait at `end`. */
+void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns);
+
+/* When a wait for the lock began whose last round began at `start`: earlier rounds that ended by a timeout, or for
+ * nothing, belong to it. */
+uint64_t path_holder_wait_start(const struct flight_list *thread, uint64_t start_ns, uint64_t word);

@@ -1,0 +1,40 @@
+/* The segments of a critical path: exclusive stretches of a request's wall time, collected backwards from the reply.
+ * Each has an activity (what the time was spent on) and an owner (whose work it was). */
+#pragma once
+
+#include "model/request.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct path_segment {
+    uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; [start, end) */
+    enum request_part_kind kind;
+    uint32_t tid,
+        pid; /* whose activity it is: the thread that ran, waited or held the lock; 0: no thread of this node */
+    uint32_t for_tid; /* the thread that waited for it meanwhile; 0: none, or itself */
+    enum request_owner owner;
+    uint64_t owner_id;  /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
+    bool is_inferred;   /* it rests on an inference, which `reason` names; otherwise it is measured */
+    int syscall;        /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
+    uint64_t object;    /* first argument of that system call, or cookie of the socket */
+    const char *reason; /* static string: why it is unattributed or inferred, or what the thread did; "" */
+};
+
+struct path_segments {
+    struct path_segment *items; /* latest first while they are added; path_segments_finish reverses them */
+    size_t count, room;
+    uint64_t begin_ns, next_end_ns; /* of the request; where the next segment ends */
+    bool is_failed;                 /* no memory */
+};
+
+/* [begin, end) is to be covered. */
+void path_segments_start(struct path_segments *s, uint64_t begin_ns, uint64_t end_ns);
+/* Adds `segment` from its start, cut to begin_ns, up to where the last one began. A start later than that adds
+ * nothing. Like neighbours are merged. */
+void path_segments_add(struct path_segments *s, const struct path_segment *segment);
+/* Orders the segments by time. They cover [begin, end) exactly; what was not added is unattributed, for `reason`.
+ * -ENOMEM. */
+int path_segments_finish(struct path_segments *s, const char *reason);
+void path_segments_clear(struct path_segments *s);

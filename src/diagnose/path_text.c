@@ -1,0 +1,263 @@
+/* Words for segments of a critical path; see path_text.h. */
+#include "diagnose/path_text.h"
+
+#include "base/units.h"
+#include "diagnose/syscalls.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DETAIL_BYTES 192
+#define SHORT_SHARE  500 /* a segment of less than this part of the request is not shown alone */
+
+struct described {
+    struct path_segment segment;
+    char thread[PATH_THREAD_BYTES];
+    char detail[DETAIL_BYTES];
+};
+
+struct path_text {
+    struct described *items; /* every segment of the path */
+    size_t count;
+    struct request_segment segments[REQUEST_SEGMENTS_MAX];
+    char stretches[REQUEST_SEGMENTS_MAX][DETAIL_BYTES]; /* details of segments that stand for several */
+    size_t segment_count;
+};
+
+void path_text_free(struct path_text *text)
+{
+    if (!text)
+        return;
+    free(text->items);
+    free(text);
+}
+
+/* ---- words ---- */
+
+static void append(char *out, const char *separator, const char *text)
+{
+    const size_t used = strlen(out);
+    if (text[0])
+        snprintf(out + used, DETAIL_BYTES - used, "%s%s", used ? separator : "", text);
+}
+
+static bool is_wait(enum request_part_kind kind)
+{
+    return kind == REQUEST_PART_DISK || kind == REQUEST_PART_SLEEP || kind == REQUEST_PART_NETWORK ||
+           kind == REQUEST_PART_DOWNSTREAM || kind == REQUEST_PART_OTHER;
+}
+
+static void describe_call(const struct path_segment *s, const struct path_names *names, char *out)
+{
+    char call[48], descriptor[PATH_DESCRIPTOR_BYTES] = "";
+    if (!is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
+        return;
+    append(out, "", syscall_name(s->syscall, call, sizeof(call)));
+    if (s->syscall >= 0 && s->kind == REQUEST_PART_DISK && names->descriptor)
+        names->descriptor(names->context, s->pid, s->object, descriptor);
+    append(out, " of ", descriptor);
+}
+
+/* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said. */
+static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
+{
+    const struct path_segment *s = &d->segment;
+    char process[32] = "";
+    out[0] = '\0';
+    if (!s->tid || s->tid == tid)
+        return;
+    if (s->pid && s->pid != pid)
+        snprintf(process, sizeof(process), " of process %u", s->pid);
+    snprintf(out, size, "thread %u%s%s%s", s->tid, d->thread[0] ? " " : "", d->thread, process);
+}
+
+static void describe(struct described *d, uint32_t pid, uint32_t tid, const struct path_names *names)
+{
+    const struct path_segment *s = &d->segment;
+    char place[96], where[112] = "";
+    if (s->tid && names->thread)
+        names->thread(names->context, s->tid, d->thread);
+    describe_call(s, names, d->detail);
+    name_place(d, pid, tid, place, sizeof(place));
+    if (place[0])
+        snprintf(where, sizeof(where), "%s %s", s->kind == REQUEST_PART_LOCK ? "held by" : "in", place);
+    append(d->detail, " ", where);
+    append(d->detail, ": ", s->reason);
+}
+
+/* ---- segments ---- */
+
+static uint64_t length_of(const struct path_segment *s)
+{
+    return s->end_ns - s->start_ns;
+}
+
+static bool continues(const struct path_segment *a, const struct path_segment *b)
+{
+    return a->kind == b->kind && a->tid == b->tid && a->owner == b->owner && strcmp(a->reason, b->reason) == 0;
+}
+
+/* Where the stretch that begins with segment `i` ends: segments of one kind and thread, and whatever is shorter than
+ * this in between. */
+static size_t stretch_end(const struct path_text *text, size_t i, uint64_t shortest_ns)
+{
+    const struct path_segment *first = NULL;
+    for (; i < text->count; i++) {
+        const struct path_segment *s = &text->items[i].segment;
+        if (length_of(s) < shortest_ns)
+            continue;
+        if (first && !continues(first, s))
+            break;
+        first = s;
+    }
+    return i;
+}
+
+static size_t count_stretches(const struct path_text *text, uint64_t shortest_ns)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < text->count; i = stretch_end(text, i, shortest_ns))
+        count++;
+    return count;
+}
+
+/* The kind with the most time in [i, end). */
+static enum request_part_kind longest_kind(const struct path_text *text, size_t i, size_t end, uint64_t *ret_ns)
+{
+    uint64_t sums[REQUEST_PART_COUNT] = {0};
+    enum request_part_kind longest = text->items[i].segment.kind;
+    for (; i < end; i++)
+        sums[text->items[i].segment.kind] += length_of(&text->items[i].segment);
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        if (sums[kind] > sums[longest])
+            longest = (enum request_part_kind)kind;
+    *ret_ns = sums[longest];
+    return longest;
+}
+
+/* One segment for [i, end). It stands for all of them, and has the kind with the most time and one of its details. */
+static void put_stretch(struct path_text *text, size_t i, size_t end)
+{
+    uint64_t kind_ns;
+    const enum request_part_kind kind = longest_kind(text, i, end, &kind_ns);
+    size_t shown = i;
+    struct request_segment segment = {.start_ns = text->items[i].segment.start_ns - text->items[0].segment.start_ns};
+    for (size_t k = i; k < end; k++) {
+        const struct path_segment *s = &text->items[k].segment;
+        if (s->kind == kind &&
+            (text->items[shown].segment.kind != kind || length_of(s) > length_of(&text->items[shown].segment)))
+            shown = k;
+        segment.is_inferred |= s->is_inferred;
+        segment.duration_ns += length_of(s);
+    }
+    struct described *d = &text->items[shown];
+    segment.kind = kind;
+    segment.owner = d->segment.owner;
+    segment.tid = d->segment.tid;
+    segment.pid = d->segment.pid;
+    segment.thread = d->thread;
+    segment.detail = d->detail;
+    if (end > i + 1) {
+        char sum[32];
+        snprintf(text->stretches[text->segment_count], DETAIL_BYTES, "%s of %s in %zu steps%s%.120s",
+                 units_format_duration(kind_ns, sum, sizeof(sum)), request_part_name(kind), end - i,
+                 d->detail[0] ? ": " : "", d->detail);
+        segment.detail = text->stretches[text->segment_count];
+    }
+    text->segments[text->segment_count++] = segment;
+}
+
+static void make_segments(struct path_text *text)
+{
+    const struct path_segment *first = &text->items[0].segment, *last = &text->items[text->count - 1].segment;
+    uint64_t shortest_ns = text->count ? (last->end_ns - first->start_ns) / SHORT_SHARE : 0;
+    while (count_stretches(text, shortest_ns) > REQUEST_SEGMENTS_MAX)
+        shortest_ns = 2 * shortest_ns + 1;
+    for (size_t i = 0, end; i < text->count; i = end) {
+        end = stretch_end(text, i, shortest_ns);
+        put_stretch(text, i, end);
+    }
+}
+
+/* ---- components ---- */
+
+static size_t find_part(const struct request_part *parts, size_t count, enum request_part_kind kind, const char *detail)
+{
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].kind == kind && strcmp(parts[i].detail, detail) == 0)
+            return i;
+    return count;
+}
+
+static void add_part(struct request_part *parts, size_t *count, enum request_part_kind kind, uint64_t ns,
+                     const char *detail)
+{
+    const size_t at = find_part(parts, *count, kind, detail);
+    if (at == *count)
+        parts[(*count)++] = (struct request_part){.kind = kind, .detail = detail, .stack = ""};
+    parts[at].duration_ns += ns;
+}
+
+static void sort_parts(struct request_part *parts, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const struct request_part part = parts[i];
+        size_t at = i;
+        for (; at > 0 && parts[at - 1].duration_ns < part.duration_ns; at--)
+            parts[at] = parts[at - 1];
+        parts[at] = part;
+    }
+}
+
+int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max,
+                    struct request_part *ret, size_t *ret_count)
+{
+    _cleanup_free_ struct request_part *all = calloc(text->count + 1, sizeof(*all));
+    size_t count = 0, kept = 0;
+    assert(max >= REQUEST_PART_COUNT);
+    if (!all)
+        return -ENOMEM;
+    for (size_t i = 0; i < text->count; i++) {
+        const struct path_segment *s = &text->items[i].segment;
+        const uint64_t start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
+                       end_ns = s->end_ns < to_ns ? s->end_ns : to_ns;
+        if (start_ns < end_ns)
+            add_part(all, &count, s->kind, end_ns - start_ns, text->items[i].detail);
+    }
+    sort_parts(all, count);
+    for (size_t i = 0; i < count; i++)
+        add_part(ret, &kept, all[i].kind, all[i].duration_ns,
+                 kept + REQUEST_PART_COUNT < max || count <= max ? all[i].detail : "");
+    sort_parts(ret, kept);
+    *ret_count = kept;
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, const struct path_names *names,
+                  struct path_text **ret)
+{
+    _cleanup_(path_text_freep) struct path_text *text = calloc(1, sizeof(*text));
+    if (!text)
+        return -ENOMEM;
+    text->items = calloc(path->count + 1, sizeof(*text->items));
+    if (!text->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < path->count; i++) {
+        text->items[i].segment = path->items[i];
+        describe(&text->items[i], pid, tid, names);
+    }
+    text->count = path->count;
+    make_segments(text);
+    *ret = take_ptr(text);
+    return 0;
+}
+
+const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count)
+{
+    *ret_count = text->segment_count;
+    return text->segments;
+}

@@ -1,0 +1,39 @@
+/* A critical path in words: its segments and, summed up, its components. Pure but for the names it asks for. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "diagnose/path_segments.h"
+#include "model/request.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PATH_THREAD_BYTES     17
+#define PATH_DESCRIPTOR_BYTES 64
+
+struct path_names {
+    void *context;
+    /* The name of a thread; "" if it is not known. NULL: never known. */
+    void (*thread)(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]);
+    /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
+     */
+    void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
+};
+
+struct path_text;
+
+/* Of a request that was served last by thread `tid` of process `pid`. The caller frees `*ret`. -ENOMEM. */
+int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, const struct path_names *names,
+                  struct path_text **ret);
+void path_text_free(struct path_text *text);
+DEFINE_FREEP(path_text)
+
+/* At most REQUEST_SEGMENTS_MAX; where there are more, short neighbours become one, which has the kind
+ * with the most of its time. Valid as long as
+ * `text`. */
+const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count);
+
+/* Writes the components of [from, to), longest first: segments that are alike added up. Of more than `max`, which must
+ * be REQUEST_PART_COUNT at least, the shortest ones become one for each kind. -ENOMEM. */
+int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max,
+                    struct request_part *ret, size_t *ret_count);

@@ -1,0 +1,131 @@
+/* One table from system calls and wake-ups to kinds of components; see path_wait.h. */
+#include "diagnose/path_wait.h"
+
+#include "diagnose/syscalls.h"
+
+#include <sys/syscall.h>
+
+bool path_wait_is_for_events(const struct recorder_record *left)
+{
+    if (!left)
+        return false;
+    switch (left->syscall) {
+#if defined(SYS_epoll_wait)
+    case SYS_epoll_wait:
+#endif
+#if defined(SYS_poll)
+    case SYS_poll:
+    case SYS_select:
+#endif
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_io_uring_enter:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool path_wait_is_for_lock(const struct recorder_record *left)
+{
+    return left && left->syscall == SYS_futex;
+}
+
+bool path_wait_is_creation(const struct recorder_record *woken)
+{
+    return woken->syscall == SYS_clone || woken->syscall == SYS_clone3
+#if defined(SYS_fork)
+           || woken->syscall == SYS_fork || woken->syscall == SYS_vfork
+#endif
+        ;
+}
+
+static bool is_send(int number)
+{
+    return number == SYS_write || number == SYS_writev || number == SYS_sendto || number == SYS_sendmsg ||
+           number == SYS_sendfile;
+}
+
+static bool is_receive(int number)
+{
+    return number == SYS_read || number == SYS_readv || number == SYS_recvfrom || number == SYS_recvmsg;
+}
+
+static void set_unattributed(struct path_segment *s, const char *reason)
+{
+    s->kind = REQUEST_PART_UNATTRIBUTED;
+    s->owner = REQUEST_OWNER_UNKNOWN;
+    s->reason = reason;
+}
+
+/* Ended by an interrupt, or by nothing that was recorded. */
+static void set_by_system_call(const struct recorder_record *left, const struct recorder_record *woken,
+                               struct path_segment *s)
+{
+    const bool is_timer = woken && woken->flags & RECORDER_IN_HARDIRQ;
+    if (is_timer && (path_wait_is_for_events(left) || path_wait_is_for_lock(left))) {
+        s->kind = REQUEST_PART_SLEEP;
+        s->reason = "until a timer expired";
+        s->is_inferred = true;
+    } else if (!woken) {
+        set_unattributed(s, "its wake-up was not recorded");
+    } else if (path_wait_is_for_events(left)) {
+        set_unattributed(s, "the network woke it, for nothing that it then read");
+    } else if (is_send(left->syscall)) {
+        s->kind = REQUEST_PART_NETWORK;
+        s->reason = "the receiver's buffer was full";
+        s->is_inferred = true;
+    } else if (is_receive(left->syscall) || left->syscall == SYS_connect) {
+        s->kind = REQUEST_PART_DOWNSTREAM;
+        s->is_inferred = true;
+    } else {
+        s->kind = REQUEST_PART_OTHER;
+    }
+}
+
+enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
+                                  struct path_segment *s)
+{
+    const bool by_thread =
+        woken && !(woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)) && recorder_low(woken->value) != 0;
+    if (!left) {
+        set_unattributed(s, "it slept since before the recorder's history");
+        return by_thread ? WAIT_ENDED_BY_THREAD : WAIT_KNOWN;
+    }
+    const enum syscall_reason reason = syscall_reason(left->syscall);
+    const bool by_kernel = by_thread && woken->flags & RECORDER_KERNEL_THREAD;
+    if (left->flags & RECORDER_STOPPED) {
+        s->kind = REQUEST_PART_OTHER;
+        s->reason = "stopped by a signal, a debugger or a freezer";
+    } else if (reason == SYSCALL_REASON_SLEEP) {
+        s->kind = REQUEST_PART_SLEEP;
+    } else if (left->flags & RECORDER_IO_WAIT ||
+               (left->flags & RECORDER_UNINTERRUPTIBLE && (by_kernel || !by_thread))) {
+        s->kind = REQUEST_PART_DISK;
+    } else if (by_kernel && reason == SYSCALL_REASON_DISK) {
+        s->kind = REQUEST_PART_DISK;
+    } else if (by_kernel) {
+        s->kind = REQUEST_PART_OTHER;
+        s->reason = "woken by a thread of the kernel";
+    } else if (by_thread) {
+        return WAIT_ENDED_BY_THREAD;
+    } else {
+        set_by_system_call(left, woken, s);
+    }
+    return WAIT_KNOWN;
+}
+
+struct path_segment path_run_queue_segment(const struct flight_list *thread, const struct thread_span *span)
+{
+    const bool is_throttled = span->left && !span->woken && span->left->flags & RECORDER_THROTTLED;
+    return (struct path_segment){.kind = REQUEST_PART_RUN_QUEUE,
+                                 .tid = (uint32_t)thread->key,
+                                 .pid = flight_thread_pid(thread),
+                                 .owner = REQUEST_OWNER_THIS,
+                                 .syscall = RECORDER_NO_SYSCALL,
+                                 .reason = is_throttled ? "its cgroup's CPU quota was used up" : ""};
+}

@@ -1,0 +1,331 @@
+/* Rules of ownership (docs/why.md); see request_work.h. */
+#include "diagnose/request_work.h"
+
+#include "diagnose/syscalls.h"
+
+#include <sys/syscall.h>
+
+#define LOCK_BYTES     48
+#define SEND_NS        1000000 /* how long after the arrival at the receiver a local send may end */
+#define HAND_DEPTH     4
+#define WAKEUPS_MAX    64
+#define EXTENSIONS_MAX 16
+
+/* ---- sockets ---- */
+
+bool request_work_is_served(const struct flight_index *index, uint64_t cookie)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    if (!socket)
+        return false;
+    for (size_t i = 0; i < socket->count && i < 4; i++)
+        if (socket->events[i].record->flags & RECORDER_REQUESTS)
+            return true;
+    return !(socket->events[0].record->flags & RECORDER_UNIX) && socket->events[0].role != FLIGHT_SENDS;
+}
+
+struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    struct work_arrivals a = {.is_one_producer = true};
+    if (!socket)
+        return a;
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        if (e->role != FLIGHT_PRODUCES)
+            continue;
+        a.first = e->record;
+        a.last = a.last ? a.last : e->record;
+        a.is_one_producer &= e->record->tid == a.last->tid;
+    }
+    return a;
+}
+
+const struct recorder_record *request_work_sender(const struct flight_index *index,
+                                                  const struct recorder_record *arrival)
+{
+    const struct flight_list *thread =
+        arrival->flags & RECORDER_IN_HARDIRQ ? NULL : flight_index_thread(index, arrival->tid);
+    if (!thread)
+        return NULL;
+    const uint32_t before = flight_list_before(thread, arrival->time_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns > arrival->time_ns + SEND_NS)
+            break;
+        if (e->role != FLIGHT_SENDS || e->record->time_ns < arrival->time_ns || e->record->object == arrival->object)
+            continue;
+        /* TCP: what arrived must be a part of what was sent. */
+        if (arrival->flags & RECORDER_TCP &&
+            recorder_high(e->record->value) - recorder_high(arrival->value) >= recorder_low(e->record->value))
+            return NULL;
+        return e->record;
+    }
+    return NULL;
+}
+
+/* ---- marks ---- */
+
+enum work_mark request_work_mark(const struct flight_index *index, const struct flight_event *e, uint64_t subject)
+{
+    if (e->role != FLIGHT_SENDS && e->role != FLIGHT_RECEIVES)
+        return WORK_NO_MARK;
+    const bool reads = e->role == FLIGHT_RECEIVES;
+    if (e->record->object == subject)
+        return reads ? WORK_READ : WORK_END;
+    if (request_work_is_served(index, e->record->object))
+        return WORK_FOREIGN;
+    return reads ? WORK_CONSUMED : WORK_NO_MARK;
+}
+
+/* Whether anything is read from this socket: then what is sent on it are parts of one answer. */
+static bool is_read(const struct flight_index *index, uint64_t cookie)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    for (size_t i = 0; socket && i < socket->count; i++)
+        if (socket->events[i].role == FLIGHT_RECEIVES)
+            return true;
+    return false;
+}
+
+const struct flight_event *request_work_last_mark(const struct flight_index *index, const struct flight_list *thread,
+                                                  uint64_t subject, uint64_t floor_ns, uint64_t t_ns,
+                                                  enum work_mark *ret)
+{
+    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < floor_ns)
+            break;
+        const enum work_mark mark = request_work_mark(index, e, subject);
+        if (mark == WORK_NO_MARK || (mark == WORK_END && is_read(index, subject)))
+            continue;
+        *ret = mark;
+        return e;
+    }
+    return NULL;
+}
+
+bool request_work_is_foreign_between(const struct flight_index *index, const struct flight_list *thread,
+                                     uint64_t subject, uint64_t from_ns, uint64_t to_ns)
+{
+    for (uint32_t i = flight_list_before(thread, to_ns); i != FLIGHT_NONE; i--) {
+        if (thread->events[i].record->time_ns < from_ns)
+            break;
+        if (request_work_mark(index, &thread->events[i], subject) == WORK_FOREIGN)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the work before ---- */
+
+/* When the thread turned away from the work that it did at `m`: it went to sleep, or touched another request. */
+static uint64_t slice_end(const struct flight_index *index, const struct flight_list *thread, uint64_t subject,
+                          uint64_t m_ns, uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(thread, m_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns <= m_ns)
+            continue;
+        if (e->record->time_ns >= t_ns)
+            break;
+        if ((e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED) ||
+            request_work_mark(index, e, subject) == WORK_FOREIGN)
+            return e->record->time_ns;
+    }
+    return t_ns;
+}
+
+/* The last read or send on a socket in [begin, t). */
+static const struct flight_event *last_operation(const struct flight_index *index, uint64_t cookie, uint64_t begin_ns,
+                                                 uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    if (!socket)
+        return NULL;
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
+        if (socket->events[i].record->time_ns < begin_ns)
+            break;
+        if (socket->events[i].role != FLIGHT_PRODUCES)
+            return &socket->events[i];
+    }
+    return NULL;
+}
+
+/* A later slice of the same request: one that read the answer to what this slice asked another service. */
+static bool find_answer_slice(const struct flight_index *index, uint64_t subject, const struct flight_list *thread,
+                              uint64_t from_ns, uint64_t t_ns, struct work_slice *slice)
+{
+    for (uint32_t i = flight_list_before(thread, slice->end_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < from_ns)
+            break;
+        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record->object))
+            continue;
+        const struct flight_event *answer = last_operation(index, e->record->object, slice->end_ns, t_ns);
+        if (!answer || answer->role != FLIGHT_RECEIVES)
+            continue;
+        const struct flight_list *reader = flight_index_thread(index, answer->record->tid);
+        if (!reader)
+            continue;
+        *slice = (struct work_slice){answer->record->tid, answer->record->time_ns,
+                                     slice_end(index, reader, subject, answer->record->time_ns, t_ns)};
+        return true;
+    }
+    return false;
+}
+
+bool request_work_previous(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, uint64_t t_ns,
+                           struct work_slice *ret)
+{
+    const struct flight_event *m = last_operation(index, subject, begin_ns, t_ns);
+    const struct flight_list *thread = m ? flight_index_thread(index, m->record->tid) : NULL;
+    if (!thread)
+        return false;
+    uint64_t from_ns = m->record->time_ns;
+    struct work_slice slice = {m->record->tid, from_ns, slice_end(index, thread, subject, from_ns, t_ns)};
+    for (unsigned i = 0; i < EXTENSIONS_MAX; i++) {
+        const uint64_t end_ns = slice.end_ns;
+        if (!find_answer_slice(index, subject, thread, from_ns, t_ns, &slice))
+            break;
+        from_ns = end_ns;
+        thread = flight_index_thread(index, slice.tid);
+    }
+    *ret = slice;
+    return true;
+}
+
+/* ---- work handed to other threads ---- */
+
+bool request_work_is_same_lock(uint64_t word, uint64_t other)
+{
+    return word <= other ? other - word <= LOCK_BYTES : word - other <= LOCK_BYTES;
+}
+
+/* Whether the thread both waits for and wakes others by this futex word since `begin`: it takes and releases a lock. */
+static bool takes_and_releases(const struct flight_list *thread, uint64_t word, uint64_t begin_ns)
+{
+    bool takes = false, releases = false;
+    for (size_t i = 0; i < thread->count && !(takes && releases); i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < begin_ns || e->record->syscall != SYS_futex ||
+            !request_work_is_same_lock(e->record->object, word))
+            continue;
+        takes |= e->role == FLIGHT_OUT;
+        releases |= e->role == FLIGHT_WAKES;
+    }
+    return takes && releases;
+}
+
+/* The last request that the thread touched is this one. */
+static bool works_for(const struct flight_index *index, const struct flight_list *waker, uint64_t subject,
+                      uint64_t begin_ns, uint64_t t_ns)
+{
+    for (uint32_t i = flight_list_before(waker, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &waker->events[i];
+        if (e->record->time_ns < begin_ns)
+            break;
+        const enum work_mark mark = request_work_mark(index, e, subject);
+        if (mark == WORK_READ || mark == WORK_END || mark == WORK_FOREIGN)
+            return mark != WORK_FOREIGN;
+    }
+    return false;
+}
+
+/* The first wake-up of the thread in [begin, t) by a thread that worked for the request, other than by releasing a
+ * lock; NULL: none. */
+static const struct recorder_record *find_handing(const struct flight_index *index, uint32_t tid, uint64_t subject,
+                                                  uint64_t begin_ns, uint64_t t_ns, unsigned depth)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    unsigned wakeups = 0;
+    if (!thread || depth > HAND_DEPTH)
+        return NULL;
+    const uint32_t before = flight_list_before(thread, begin_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && wakeups < WAKEUPS_MAX; i++) {
+        const struct recorder_record *r = thread->events[i].record;
+        if (r->time_ns >= t_ns)
+            break;
+        if (r->time_ns < begin_ns || thread->events[i].role != FLIGHT_WOKEN ||
+            r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ))
+            continue;
+        wakeups++;
+        const uint32_t waker_tid = recorder_low(r->value);
+        const struct flight_list *waker = flight_index_thread(index, waker_tid);
+        if (!waker || waker_tid == tid)
+            continue;
+        if (r->syscall == SYS_futex &&
+            (takes_and_releases(thread, r->object, begin_ns) || takes_and_releases(waker, r->object, begin_ns)))
+            continue;
+        if (works_for(index, waker, subject, begin_ns, r->time_ns) ||
+            find_handing(index, waker_tid, subject, begin_ns, r->time_ns, depth + 1))
+            return r;
+    }
+    return NULL;
+}
+
+bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid, const struct recorder_record *woken,
+                          uint64_t subject, uint64_t begin_ns)
+{
+    const struct flight_list *waiter = flight_index_thread(index, waiter_tid),
+                             *waker = flight_index_thread(index, recorder_low(woken->value));
+    if ((waiter && takes_and_releases(waiter, woken->object, begin_ns)) ||
+        (waker && takes_and_releases(waker, woken->object, begin_ns)))
+        return true;
+    const struct recorder_record *first = find_handing(index, waiter_tid, subject, begin_ns, woken->time_ns, 0);
+    return first && !(first->syscall == woken->syscall && request_work_is_same_lock(first->object, woken->object));
+}
+
+bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
+                         uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    return thread && works_for(index, thread, subject, begin_ns, t_ns);
+}
+
+bool request_work_is_handed(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
+                            uint64_t t_ns)
+{
+    return find_handing(index, tid, subject, begin_ns, t_ns, 0) != NULL;
+}
+
+/* When the thread, woken by `wakeup`, waited for the same thing again. False: not before `t`. */
+static bool find_done(const struct flight_list *thread, const struct recorder_record *wakeup, uint64_t t_ns,
+                      uint64_t *ret_done_ns)
+{
+    const uint32_t before = flight_list_before(thread, wakeup->time_ns + 1);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns >= t_ns)
+            break;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && e->record->syscall == wakeup->syscall &&
+            request_work_is_same_lock(e->record->object, wakeup->object)) {
+            *ret_done_ns = e->record->time_ns;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
+                            uint32_t *ret_tid, uint64_t *ret_done_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, slice->tid);
+    uint32_t tid = 0;
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < slice->start_ns)
+            break;
+        const struct flight_list *woken = e->role == FLIGHT_WAKES ? flight_index_thread(index, e->record->tid) : NULL;
+        if (!woken || e->record->syscall != SYS_futex || takes_and_releases(woken, e->record->object, slice->start_ns))
+            continue;
+        if ((tid && tid != e->record->tid) || !find_done(woken, e->record, t_ns, ret_done_ns))
+            return false;
+        tid = e->record->tid;
+    }
+    *ret_tid = tid;
+    return tid != 0;
+}

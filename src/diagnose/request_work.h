@@ -1,0 +1,70 @@
+/* Whose work a thread does: which of its socket operations belong to other requests, when the data that it read had
+ * arrived and from whom, and what it did for a request before. Pure: reads only the indexed window. */
+#pragma once
+
+#include "diagnose/flight_index.h"
+
+/* Whether requests are served on this socket, or it calls another service. From the recorder's flag or, without it,
+ * from what was seen first: a server receives first. */
+bool request_work_is_served(const struct flight_index *index, uint64_t cookie);
+
+/* How an operation of a thread bounds the work for the request of socket `subject`; 0: the thread works for a request
+ * whose socket it does not touch itself. */
+enum work_mark {
+    WORK_NO_MARK,
+    WORK_READ,     /* it read from the subject */
+    WORK_CONSUMED, /* it read from a socket on which no requests are served: an answer, a completion */
+    WORK_FOREIGN,  /* it read or answered another request */
+    WORK_END,      /* it finished an earlier piece of work: sent on the subject, which it does not read */
+};
+enum work_mark request_work_mark(const struct flight_index *index, const struct flight_event *e, uint64_t subject);
+/* The latest mark of the thread in [floor, t); NULL: none. */
+const struct flight_event *request_work_last_mark(const struct flight_index *index, const struct flight_list *thread,
+                                                  uint64_t subject, uint64_t floor_ns, uint64_t t_ns,
+                                                  enum work_mark *ret);
+/* Whether the thread touched other requests in [from, to). */
+bool request_work_is_foreign_between(const struct flight_index *index, const struct flight_list *thread,
+                                     uint64_t subject, uint64_t from_ns, uint64_t to_ns);
+
+/* The arrivals at a socket that a read at `t` returned: those since the read before. */
+struct work_arrivals {
+    const struct recorder_record *first, *last; /* NULL: none was recorded */
+    bool is_one_producer;                       /* all by the thread of `last` */
+};
+struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
+
+/* The local send that caused an arrival; NULL: it came from elsewhere, or the sender is not known. Over TCP, sender and
+ * receiver must agree on the sequence number. */
+const struct recorder_record *request_work_sender(const struct flight_index *index,
+                                                  const struct recorder_record *arrival);
+
+/* The thread that last worked for the request of `subject` before `t`, and when it turned away from it (at most `t`).
+ * False: none since `begin`. */
+struct work_slice {
+    uint32_t tid;
+    uint64_t start_ns, end_ns; /* from what it read or sent for the request */
+};
+bool request_work_previous(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, uint64_t t_ns,
+                           struct work_slice *ret);
+
+/* Whether thread `tid` works for the request of `subject` at `t`: the last request that it touched since `begin`. */
+bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
+                         uint64_t t_ns);
+/* Whether thread `tid`, which acts at `t`, was given its work by the request of `subject` since `begin`: a thread that
+ * worked for the request woke it, and not by releasing a lock. */
+bool request_work_is_handed(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
+                            uint64_t t_ns);
+
+/* The thread to which this slice gave work by waking it, and when that thread was done: when it next waited for work
+ * again, before `t`. False: none, or several, or it was not done by then. */
+bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
+                            uint32_t *ret_tid, uint64_t *ret_done_ns);
+
+/* Whether a wake-up by futex released a lock, and did not hand on work of the request of `subject`: one of the two
+ * threads, since `begin`, both waited for the word and woke others by it; or the woken thread had been given its work
+ * before, by another word. */
+bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid, const struct recorder_record *woken,
+                          uint64_t subject, uint64_t begin_ns);
+
+/* Whether two futex words may be of one lock: the parts of a condition variable lie close to each other. */
+bool request_work_is_same_lock(uint64_t word, uint64_t other);
