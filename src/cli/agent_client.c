@@ -92,6 +92,40 @@ static struct trace_link decode_link(const json_t *object)
     return link;
 }
 
+static enum request_owner decode_owner(const char *name)
+{
+    for (int i = 0; name && i < REQUEST_OWNER_COUNT; i++)
+        if (strcmp(name, request_owner_name(i)) == 0)
+            return i;
+    return REQUEST_OWNER_UNKNOWN;
+}
+
+static size_t decode_segments(const json_t *array, struct request_segment ret[REQUEST_SEGMENTS_MAX])
+{
+    size_t i, count = 0;
+    json_t *segment;
+    json_array_foreach(array, i, segment)
+    {
+        const char *thread = json_string_value(json_object_get(segment, "thread")),
+                   *detail = json_string_value(json_object_get(segment, "detail")),
+                   *evidence = json_string_value(json_object_get(segment, "evidence"));
+        if (count == REQUEST_SEGMENTS_MAX)
+            break;
+        ret[count++] = (struct request_segment){
+            .start_ns = json_number(segment, "start_ns"),
+            .duration_ns = json_number(segment, "ns"),
+            .kind = part_kind(json_string_value(json_object_get(segment, "kind"))),
+            .owner = decode_owner(json_string_value(json_object_get(segment, "owner"))),
+            .is_inferred = !evidence || strcmp(evidence, "measured") != 0,
+            .tid = (uint32_t)json_number(segment, "tid"),
+            .pid = (uint32_t)json_number(segment, "pid"),
+            .thread = thread ? thread : "",
+            .detail = detail ? detail : "",
+        };
+    }
+    return count;
+}
+
 /* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
 static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
@@ -119,6 +153,9 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .peer = text[4] ? text[4] : "",
         .cause = text[5] ? text[5] : "",
     };
+    struct request_segment segments[REQUEST_SEGMENTS_MAX];
+    r.segments = segments;
+    r.segment_count = decode_segments(json_object_get(object, "segments"), segments);
     size_t i;
     json_t *part;
     json_array_foreach(json_object_get(object, "parts"), i, part)

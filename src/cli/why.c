@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEMORY_BYTES (64 << 20)
+#define MEMORY_BYTES  (64 << 20)
+#define PATH_SHORTEST 200 /* segments shorter than this part of the request are not printed */
 
 /* ---- without an agent ---- */
 
@@ -80,6 +81,24 @@ static void print_stack(const char *stack)
         printf("                         %s\n", line);
 }
 
+/* The critical path, one line a segment. */
+static void print_path(const struct request *r)
+{
+    static const char *const owners[REQUEST_OWNER_COUNT] = {"", "of another request", "of one of several requests", ""};
+    if (r->segment_count == 0)
+        return;
+    printf("   Path:\n");
+    for (size_t i = 0; i < r->segment_count; i++) {
+        const struct request_segment *s = &r->segments[i];
+        char start[32], duration[32];
+        if (s->duration_ns < r->duration_ns / PATH_SHORTEST)
+            continue;
+        printf("    +%-9s %9s  %-14s %s%s%s%s\n", units_format_duration(s->start_ns, start, sizeof(start)),
+               units_format_duration(s->duration_ns, duration, sizeof(duration)), request_part_name(s->kind), s->detail,
+               s->detail[0] && owners[s->owner][0] ? ", " : "", owners[s->owner], s->is_inferred ? " (inferred)" : "");
+    }
+}
+
 static void print_request(size_t number, const struct request *r, bool stacks)
 {
     char duration[32], clock[CLOCK_TEXT_BYTES];
@@ -100,6 +119,7 @@ static void print_request(size_t number, const struct request *r, bool stacks)
         if (stacks)
             print_stack(r->parts[i].stack);
     }
+    print_path(r);
     printf("\n");
 }
 

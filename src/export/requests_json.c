@@ -29,6 +29,17 @@ static void put_part(struct buf *out, const struct request_part *part)
     buf_putc(out, '}');
 }
 
+static void put_segment(struct buf *out, const struct request_segment *s)
+{
+    buf_printf(out, "{\"start_ns\":%" PRIu64 ",\"ns\":%" PRIu64 ",\"kind\":\"%s\",\"owner\":\"%s\",\"evidence\":\"%s\"",
+               s->start_ns, s->duration_ns, request_part_name(s->kind), request_owner_name(s->owner),
+               s->is_inferred ? "inferred" : "measured");
+    buf_printf(out, ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32, s->pid, s->tid);
+    put_text(out, "thread", s->thread);
+    put_text(out, "detail", s->detail);
+    buf_putc(out, '}');
+}
+
 static void put_request(struct buf *out, const struct request *r)
 {
     buf_printf(out, "{\"start_time_unix_nano\":%" PRIu64 ",\"duration_ns\":%" PRIu64, r->start_unix_ns, r->duration_ns);
@@ -52,6 +63,12 @@ static void put_request(struct buf *out, const struct request *r)
         if (i)
             buf_putc(out, ',');
         put_part(out, &r->parts[i]);
+    }
+    buf_puts(out, "],\"segments\":[");
+    for (size_t i = 0; i < r->segment_count; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_segment(out, &r->segments[i]);
     }
     buf_puts(out, "]}");
 }

@@ -208,7 +208,7 @@ void check(void)
         if (record->start_ns < watch.began_ns)
             continue;
         memcpy(&watch.last, record, record->h.size_bytes);
-        int r = diagnose_request(record, &names, &request);
+        int r = diagnose_request(record, NULL, &names, &request);
         if (r == -EBADMSG)
             watch.bad++;
         else

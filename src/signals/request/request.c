@@ -7,6 +7,7 @@
 #include "resolve/sample/wait_stacks.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
+#include "signals/request/request_paths.h"
 #include "signals/signal.h"
 #include "signals/stack_record.h"
 #include "sources/request/request.h"
@@ -21,6 +22,7 @@
 struct request_signal {
     const struct signal_services *services;
     struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
+    struct request_paths *paths;
     struct request_metrics *metrics; /* NULL: a replay */
 };
 
@@ -28,6 +30,7 @@ static void destroy_request(void *self)
 {
     struct request_signal *q = self;
     request_metrics_free(q->metrics);
+    request_paths_free(q->paths);
     wait_stacks_free(q->wait_stacks);
     free(q);
 }
@@ -39,7 +42,7 @@ static int create_request(const struct signal_services *services, const void *se
     if (!q)
         return -ENOMEM;
     q->services = services;
-    int r = wait_stacks_new(&q->wait_stacks);
+    int r = wait_stacks_new(&q->wait_stacks) ?: request_paths_new(services->recorder, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
     if (r < 0)
@@ -86,7 +89,10 @@ static void take_request(void *self, const struct record_header *header)
     if (!q->services->emit_request)
         return;
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
-    int r = diagnose_request(record, &names, &request);
+    struct path_segments path;
+    const bool has_path = request_paths_find(q->paths, record, &path) == 0;
+    int r = diagnose_request(record, has_path ? &path : NULL, &names, &request);
+    path_segments_clear(&path);
     if (r == 0)
         q->services->emit_request(q->services->pipeline, request);
     else
@@ -106,6 +112,7 @@ static void put_metrics(void *self, struct metric_set *set)
     const struct request_signal *q = self;
     if (q->metrics)
         request_metrics_write(q->metrics, set);
+    request_paths_metrics(q->paths, set);
 }
 
 static bool is_node_wide(const void *settings)

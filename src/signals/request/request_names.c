@@ -2,6 +2,12 @@
 #include "signals/request/request_names.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
                                  size_t max)
@@ -57,8 +63,36 @@ static const struct resource *find_resource(void *context, uint32_t pid, uint64_
     return process ? processes_resource(n->processes, process) : NULL;
 }
 
+/* Reads /proc: the thread may have ended, and its ID then belongs to none or to another. */
+static void read_thread_name(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
+{
+    char path[32];
+    (void)context;
+    snprintf(path, sizeof(path), "/proc/%u/comm", tid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, out, PATH_THREAD_BYTES - 1) : 0;
+    out[n > 0 ? n - (out[n - 1] == '\n') : 0] = '\0';
+}
+
+/* Reads the link in /proc, which opens nothing. The descriptor may stand for another file by now. */
+static void read_descriptor(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
+{
+    char path[64], target[PATH_MAX];
+    (void)context;
+    snprintf(path, sizeof(path), "/proc/%u/fd/%" PRIu64, pid, fd);
+    const ssize_t n = readlink(path, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *last = strrchr(target, '/');
+    snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", target[0] == '/' && last ? last + 1 : "");
+}
+
 struct request_names request_names_by(struct request_namer *n)
 {
     return (struct request_names){
-        .context = n, .kernel_frames = name_kernel_frames, .user_frames = name_user_frames, .resource = find_resource};
+        .context = n,
+        .kernel_frames = name_kernel_frames,
+        .user_frames = name_user_frames,
+        .resource = find_resource,
+        .path = {.context = n, .thread = read_thread_name, .descriptor = read_descriptor},
+    };
 }

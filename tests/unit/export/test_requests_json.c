@@ -20,6 +20,15 @@ static void test_two_requests(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
+    const struct request_segment segment = {.start_ns = 7,
+                                            .duration_ns = 23,
+                                            .kind = REQUEST_PART_LOCK,
+                                            .owner = REQUEST_OWNER_OTHER,
+                                            .is_inferred = true,
+                                            .tid = 9,
+                                            .pid = 8,
+                                            .thread = "a\"b",
+                                            .detail = "held"};
     struct request a = {
         .start_unix_ns = 1763712000123456789,
         .duration_ns = 30,
@@ -34,6 +43,8 @@ static void test_two_requests(void **state)
         .bytes_in = 1,
         .bytes_out = 2,
         .cause = "c",
+        .segments = &segment,
+        .segment_count = 1,
         .part_count = 2,
         .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex", "futex_wait_[k]\na \"b\"\nmain"}}};
     struct request b = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = ""};
@@ -43,9 +54,11 @@ static void test_two_requests(void **state)
         "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"pid\":5,\"tid\":6,"
         "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
         "\"bytes_out\":2,\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
-        "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}]},\n"
+        "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
+        "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
+        "\"tid\":9,\"thread\":\"a\\\"b\",\"detail\":\"held\"}]},\n"
         "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
-        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[]}]");
+        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
 /* Ids in W3C form with leading zeros; unknown ids are omitted. */
