@@ -3,15 +3,9 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
+import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 
 const SHOWN = 20; // until "Show all" is pressed
-
-export interface RequestPart {
-    kind: string;
-    ns: number;
-    detail: string;
-    stack: string[]; // leaf first
-}
 
 export interface Request {
     key: string;
@@ -26,24 +20,6 @@ export interface Request {
     cause: string;
     parts: RequestPart[];
 }
-
-// Must match src/model/request.h; in the order of the segments of a bar.
-export const PART_KINDS: [string, string, string][] = [
-    ['cpu', 'on CPU', 'on a CPU, working for this request'],
-    ['run_queue', 'run queue', 'ready to run, waiting for a CPU'],
-    ['disk', 'disk', 'waiting for a file system or block device'],
-    ['lock', 'lock', 'waiting for a lock or another thread'],
-    ['sleep', 'sleep', 'asleep because the program asked to sleep'],
-    ['network', 'network', 'waiting for the client or for network buffers'],
-    ['downstream', 'downstream', 'waiting for another service that this request called'],
-    ['other_requests', 'other requests', 'the thread was working for other requests'],
-    ['unread', 'unread', 'its bytes had arrived and the server had not read them'],
-    ['loop_busy', 'loop busy', 'ready, while the event loop worked for others'],
-    ['queue_behind', 'queued', 'in a queue, behind other work of the thread that took it'],
-    ['other', 'other', 'waiting in a system call or fault that is none of the above'],
-    ['steal', 'steal', 'the hypervisor ran something else on its CPU'],
-    ['unattributed', 'unattributed', 'not known'],
-];
 
 type Json = Record<string, unknown>;
 const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
@@ -85,10 +61,6 @@ export function decodeRequests(value: unknown): Request[] {
     });
 }
 
-const known = new Set(PART_KINDS.map(([kind]) => kind));
-const classOf = (kind: string): string => `part-${known.has(kind) ? kind : 'other'}`;
-const nameOf = (kind: string): string => PART_KINDS.find(([k]) => k === kind)?.[1] ?? kind;
-
 export function byKind(parts: RequestPart[]): [string, number][] {
     const sums = new Map<string, number>();
     for (const p of parts) if (p.ns > 0) sums.set(p.kind, (sums.get(p.kind) ?? 0) + p.ns);
@@ -119,13 +91,7 @@ function Detail({ part: p }: { part: RequestPart }) {
     return (
         <details class="stack">
             <summary>{detail}</summary>
-            <ol aria-label="Stack, innermost frame first">
-                {p.stack.map((frame, i) => (
-                    <li key={i} class={frame.endsWith('_[k]') ? 'dim' : ''}>
-                        {frame}
-                    </li>
-                ))}
-            </ol>
+            <Stack frames={p.stack} />
         </details>
     );
 }

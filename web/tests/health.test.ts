@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { LOSS_HELP } from '../src/health';
-import { PART_KINDS } from '../src/requests';
+import { PART_KINDS } from '../src/parts';
 
 // Names and help texts of an X-macro list in src/model: X(ID, "name", "help").
 function listOf(header: string): [string, string][] {
