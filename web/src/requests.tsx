@@ -4,6 +4,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
+import { CriticalPath, type Segment } from './path';
 
 const SHOWN = 20; // until "Show all" is pressed
 
@@ -13,12 +14,14 @@ export interface Request {
     duration: number; // nanoseconds
     service: string;
     pid: number;
+    tid: number; // of the thread that served it; 0: not reported by the agent
     container: string | null; // null: not reported by the agent
     method: string;
     route: string;
     status: number;
     cause: string;
     parts: RequestPart[];
+    segments: Segment[]; // in time order; none: no critical path is known
 }
 
 type Json = Record<string, unknown>;
@@ -28,6 +31,22 @@ const number = (v: unknown): number => {
     const n = typeof v === 'string' ? Number(v) : v; // 64-bit numbers may be strings
     return typeof n === 'number' && Number.isFinite(n) && n >= 0 ? n : 0;
 };
+
+/** Null for a segment that has no place in the request's time. */
+function decodeSegment(value: unknown, duration: number): Segment | null {
+    const s = object(value);
+    const start = number(s.start_ns);
+    const ns = Math.min(number(s.ns), duration - start);
+    if (ns <= 0 || Number(s.start_ns) !== start) return null;
+    return { start, ns, kind: text(s.kind), owner: text(s.owner), inferred: s.evidence !== 'measured', pid: number(s.pid), tid: number(s.tid), thread: text(s.thread), detail: text(s.detail) };
+}
+
+function decodeSegments(value: unknown, duration: number): Segment[] {
+    return (Array.isArray(value) ? value : [])
+        .map((s) => decodeSegment(s, duration))
+        .filter((s) => s !== null)
+        .sort((a, b) => a.start - b.start);
+}
 
 function decodeRequest(value: unknown): Request {
     const r = object(value);
@@ -39,6 +58,7 @@ function decodeRequest(value: unknown): Request {
         duration,
         service: text(r.service),
         pid: number(r.pid),
+        tid: number(r.tid),
         container: typeof r.container_id === 'string' ? r.container_id : null,
         method: text(r.method),
         route: text(r.route),
@@ -48,6 +68,7 @@ function decodeRequest(value: unknown): Request {
             const o = object(p);
             return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail), stack: (Array.isArray(o.stack) ? o.stack : []).map(text) };
         }),
+        segments: decodeSegments(r.segments, duration),
     };
 }
 
@@ -169,6 +190,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
+                        <CriticalPath request={r} />
                         <Parts request={r} />
                     </td>
                 </tr>
