@@ -311,6 +311,40 @@ static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const 
     return 0;
 }
 
+/* Ten rounds: the first request's components, in pieces on five threads and an unknown one. */
+static const struct request_segment *long_path(size_t *ret_count)
+{
+    static struct request_segment path[40]; /* every call writes the same values */
+    static const struct request_segment round[] = {
+        {0, 11200000, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 101, 101, "nginx", ""},
+        {0, 6 * MS, REQUEST_PART_RUN_QUEUE, REQUEST_OWNER_THIS, false, 101, 101, "nginx", "python3 ran instead"},
+        {0, 60 * MS, REQUEST_PART_DOWNSTREAM, REQUEST_OWNER_THIS, false, 101, 101, "nginx", "read from 127.0.0.1:5432"},
+        {0, 4 * MS, REQUEST_PART_UNATTRIBUTED, REQUEST_OWNER_UNKNOWN, true, 0, 0, "", ""}};
+    uint64_t at_ns = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        path[i] = round[i % 4];
+        path[i].start_ns = at_ns;
+        at_ns += path[i].duration_ns;
+        if (path[i].kind == REQUEST_PART_RUN_QUEUE)
+            path[i].tid += i / 4 % 5;
+    }
+    *ret_count = 40;
+    return path;
+}
+
+/* An event loop, a thread of its pool, and the holder of a lock in another process. */
+static const struct request_segment lock_path[] = {
+    {0, 20 * MS, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 303, 303, "shop", ""},
+    {20 * MS, 9999000, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 310, 303, "pool-1", "in thread 310 pool-1"},
+    {29999000, 300 * MS, REQUEST_PART_LOCK, REQUEST_OWNER_OTHER, true, 2001, 320, "checkout",
+     "held by thread 2001 checkout of process 320: the holder slept"},
+    {329999000, 1000, REQUEST_PART_CPU, REQUEST_OWNER_SEVERAL, true, 310, 303, "pool-1", "in thread 310 pool-1"},
+    {330 * MS, 100 * MS, REQUEST_PART_LOCK, REQUEST_OWNER_THIS, false, 303, 303, "shop", "futex"}};
+
+static const struct request_segment hostile_path[] = {{0, 1 * MS, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 101, 101,
+                                                       "</ol><img src=x onerror=\"document.title='owned'\">\xff",
+                                                       "\"><img src=x onerror=\"document.title='owned'\">"}};
+
 static const struct request synthetic_requests[] = {
     {.duration_ns = 812 * MS,
      .pid = 101,
@@ -334,7 +368,9 @@ static const struct request synthetic_requests[] = {
      .part_count = 2,
      .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex in checkout < handle: futex_wait",
                 "futex_wait_[k]\n__x64_sys_futex_[k]\npthread_mutex_lock\ncheckout\nhandle\n[truncated: no rows]"},
-               {REQUEST_PART_CPU, 30 * MS, ""}}},
+               {REQUEST_PART_CPU, 30 * MS, ""}},
+     .segments = lock_path,
+     .segment_count = sizeof(lock_path) / sizeof(lock_path[0])},
     {.duration_ns = 96 * MS,
      .pid = 101,
      .service = "nginx",
@@ -377,10 +413,16 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, struct req
             abort();
         *requests[i] = synthetic_requests[i];
         requests[i]->container_id = requests[i]->peer = "";
+        requests[i]->tid = requests[i]->pid;
+        if (i == 0)
+            requests[i]->segments = long_path(&requests[i]->segment_count);
         requests[i]->start_unix_ns = 1767225600000000000ull + i * 1000 * MS;
-        if (strcmp(fake->mode, "hostile") == 0)
+        if (strcmp(fake->mode, "hostile") == 0) {
+            requests[i]->segments = hostile_path;
+            requests[i]->segment_count = sizeof(hostile_path) / sizeof(hostile_path[0]);
             requests[i]->route = requests[i]->cause = requests[i]->service =
                 "</td><img src=x onerror=\"document.title='owned'\">\xff";
+        }
     }
     if (!requests)
         return -ENOMEM;

@@ -89,6 +89,7 @@ def test_page_shows_an_opened_slow_request(agent, see, run):
         assert len(figures) == len(recorded["parts"]) and figures == sorted(figures, reverse=True)
         assert abs(sum(ns for ns, _ in figures) - duration) <= slack + sum(rounded for _, rounded in figures), opened
         assert abs(sum(percent(part[2]) for part in opened["parts"] if "<" not in part[2]) - 100) <= 0.1 * len(figures), opened
+        assert opened["segments"] == len(recorded["segments"])
         assert abs(opened["bar"] - 1) < 0.02, "the bar is the whole time"
     assert [r["what"] for r in on_server["requests"]] == ["GET /sleep"]
     assert elsewhere["requests"] == []

@@ -6,6 +6,7 @@ import { decodeStatus } from '../src/health';
 import { sayNotObserved } from '../src/observed';
 import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
+import { lanesOf, saySegment, stackOf, ticksOf } from '../src/path';
 import { byKind, decodeRequests } from '../src/requests';
 
 test('an invalid profile is rejected with a reason', () => {
@@ -55,6 +56,37 @@ test('requests: must be a list; numbers are checked; keys are distinct', () => {
     assert.deepEqual(byKind(c!.parts), []);
     const [d] = decodeRequests([{ ...same, parts: [{ kind: 'sleep', ns: 5, stack: ['sleep_ms', 'main'] }, { kind: 'cpu', ns: 1, stack: 'x' }] }]);
     assert.deepEqual(d!.parts.map((p) => p.stack), [['sleep_ms', 'main'], []]);
+});
+
+test('segments without a place in the request are dropped, the others are in time order', () => {
+    const of = (segments: unknown) => decodeRequests([{ duration_ns: 100, pid: 1, tid: 2, segments }])[0]!;
+    for (const bad of [undefined, null, 7, 'x', {}, [null, 1, 'x', [], {}]]) assert.deepEqual(of(bad).segments, []);
+    const { segments } = of([{ start_ns: 60, ns: 90, kind: 'surprise' }, { start_ns: '20', ns: '40', kind: 'lock', owner: 'this', evidence: 'measured', tid: 2 }, { start_ns: -1, ns: 5 }, { start_ns: 100, ns: 5 }, { start_ns: 5 }, { start_ns: 5, ns: NaN }]);
+    assert.deepEqual(segments.map((s) => [s.start, s.ns, s.kind, s.inferred, s.tid]), [[20, 40, 'lock', false, 2], [60, 40, 'surprise', true, 0]]);
+    assert.deepEqual(segments.map(saySegment), ['+20 ns, 40 ns lock; this request; measured', '+60 ns, 40 ns surprise; owner not known; inferred']);
+});
+
+test('a lane is a thread; its name may come with a later segment', () => {
+    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, detail: '' });
+    assert.deepEqual(lanesOf([at(5, ''), at(0, ''), at(5, 'loop'), at(5, 'other')]), [{ tid: 5, pid: 1, name: 'loop' }, { tid: 0, pid: 1, name: '' }]);
+});
+
+test('the ticks of a time axis are round and few', () => {
+    assert.deepEqual(ticksOf(430e6), [0, 100e6, 200e6, 300e6, 400e6]);
+    assert.deepEqual(ticksOf(3e6), [0, 500e3, 1e6, 1.5e6, 2e6, 2.5e6, 3e6]);
+    for (const duration of [0, 1, 7, 59, 61, 999, 1e9, 123456789, 3.6e12]) {
+        const ticks = ticksOf(duration);
+        assert.ok(ticks.length >= 1 && ticks.length <= 7 && ticks.at(-1)! <= duration, `${duration}: ${ticks}`);
+    }
+});
+
+test('the stack of a segment is that of a component of its kind, on the request\'s own thread only', () => {
+    const [r] = decodeRequests([{
+        duration_ns: 9, pid: 1, tid: 2,
+        parts: [{ kind: 'lock', ns: 3, detail: 'a', stack: ['a'] }, { kind: 'lock', ns: 4, detail: 'b', stack: ['b'] }, { kind: 'cpu', ns: 2 }],
+        segments: [['lock', 2, 'a'], ['lock', 2, 'x'], ['lock', 3, 'a'], ['cpu', 2, ''], ['lock', 0, 'a']].map(([kind, tid, detail], i) => ({ start_ns: i, ns: 1, kind, tid, detail })),
+    }]);
+    assert.deepEqual(r!.segments.map((s) => stackOf(r!, s)), [['a'], ['b'], [], [], []]);
 });
 
 test('the bar merges components of one kind, in the order of the legend, unattributed last', () => {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { LOSS_HELP } from '../src/health';
 import { PART_KINDS } from '../src/parts';
+import { OWNERS } from '../src/path';
 
 // Names and help texts of an X-macro list in src/model: X(ID, "name", "help").
 function listOf(header: string): [string, string][] {
@@ -22,4 +23,9 @@ test('every kind of component has a colour and a help text', () => {
     assert.deepEqual(PART_KINDS.map(([name, , help]) => [name, help]), kinds);
     const style = readFileSync('src/style.css', 'utf8');
     assert.deepEqual(kinds.map(([name]) => name).filter((name) => !style.includes(`.part-${name} { background: `)), []);
+});
+
+test('every owner of a segment has words', () => {
+    const names = /names\[REQUEST_OWNER_COUNT\] = \{([^}]*)\}/.exec(readFileSync('../src/model/request.c', 'utf8'))![1]!;
+    assert.deepEqual(Object.keys(OWNERS), names.split(', ').map((name) => JSON.parse(name)));
 });

@@ -180,7 +180,7 @@ page('all functions are available by keyboard', {}, async (p) => {
     await becomes(async () => Math.abs((await widthOf(p, 'postgres')) - 0.3) < 0.002, true);
     for (let i = 0; i < 8 && !/812 ms/.test(await focused()); i++) await p.keyboard.press('Tab');
     await p.keyboard.press('Enter');
-    await p.getByText('read from 127.0.0.1:5432').waitFor();
+    await p.getByRole('cell', { name: 'read from 127.0.0.1:5432', exact: true }).waitFor();
 });
 
 page('a process or a container is selected by mouse and arrow keys, and kept in the URL', {}, async (p) => {
@@ -313,14 +313,97 @@ page('the stack of a wait expands by mouse and by keyboard, and stays expanded',
     assert.equal(await stack.isVisible(), true);
     await fold.click();
     assert.equal(await stack.isVisible(), false);
-    await row.getByRole('button').focus();
+    await p.getByRole('option', { selected: true }).focus(); // of the critical path, which is above
     await p.keyboard.press('Tab');
     assert.equal(await fold.evaluate((e) => e === document.activeElement), true);
     await p.keyboard.press('Enter');
     assert.equal(await stack.isVisible(), true);
     await p.keyboard.press('Shift+Tab');
+    await p.keyboard.press('Shift+Tab');
     await p.keyboard.press('Enter');
     await becomes(() => p.locator('.parts').count(), 0);
+});
+
+page('a critical path has a lane per thread, and arrow keys select segments in time order', {}, async (p) => {
+    const open = (i) => p.locator('.request').nth(i).getByRole('button').click();
+    await open(1);
+    const path = p.getByRole('listbox', { name: 'Critical path, in time order' });
+    const line = () => p.getByTestId('path-line').innerText();
+    assert.deepEqual(await p.getByRole('list', { name: 'Threads of the critical path' }).getByRole('listitem').allInnerTexts(), ['shop 303', 'pool-1 310', 'checkout 2001, process 320']);
+    assert.deepEqual(await path.getByRole('option').evaluateAll((all) => all.map((e) => e.ariaLabel)), [
+        '+0 s, 20.0 ms on CPU; this request; measured; shop 303',
+        '+20.0 ms, 10.0 ms on CPU: in thread 310 pool-1; this request; measured; pool-1 310',
+        '+30.0 ms, 300 ms lock: held by thread 2001 checkout of process 320: the holder slept; another request; inferred; checkout 2001 process 320',
+        '+330 ms, 1.00 µs on CPU: in thread 310 pool-1; one of several requests; inferred; pool-1 310',
+        '+330 ms, 100 ms lock: futex; this request; measured; shop 303',
+    ]);
+    assert.deepEqual(await p.locator('.path-axis span').allInnerTexts(), ['0 ms', '100 ms', '200 ms', '300 ms', '400 ms']);
+
+    // In shares of the plot's width and in lanes.
+    const boxes = await path.getByRole('option').evaluateAll((all) => all.map((e) => {
+        const [box, plot] = [e.getBoundingClientRect(), e.parentElement.getBoundingClientRect()];
+        return [(box.x - plot.x) / plot.width, box.width / plot.width, Math.floor((box.y - plot.y) / 24), box.width];
+    }));
+    for (const [i, [start, ns, lane]] of [[0, 20, 0], [20, 10, 1], [30, 300, 2], [330, 0, 1], [330, 100, 0]].entries()) {
+        assert.ok(Math.abs(boxes[i][0] - start / 430) < 0.002 && Math.abs(boxes[i][1] - ns / 430) < 0.002, `segment ${i}: ${boxes[i]}`);
+        assert.equal(boxes[i][2], lane, `segment ${i}`);
+    }
+    assert.ok(boxes[3][3] >= 0.99, 'a microsecond is visible');
+    const link = await p.locator('.path-link').evaluateAll((all) => all.map((e) => [e.offsetTop, e.offsetHeight].join()));
+    assert.deepEqual(link, ['12,24', '36,24', '36,24', '12,24'], 'one between the lanes of consecutive segments');
+    const image = (i) => path.getByRole('option').nth(i).evaluate((e) => getComputedStyle(e).backgroundImage);
+    assert.equal(await image(4), 'none');
+    assert.match(await image(2), /repeating-linear-gradient/, 'inferred');
+
+    // The longest is selected at first.
+    const longest = '+30.0 ms, 300 ms lock: held by thread 2001 checkout of process 320: the holder slept; another request; inferred';
+    assert.equal(await line(), longest);
+    const stack = p.getByRole('list', { name: 'Stack, innermost frame first' });
+    const place = () => p.locator('.parts').evaluate((e) => e.offsetTop);
+    const before = await place();
+    await p.locator('.request').nth(1).getByRole('button').focus();
+    await p.keyboard.press('Tab');
+    for (const [key, expected] of [
+        ['ArrowRight', /^\+330 ms, 1\.00 µs on CPU: .*; one of several requests; inferred$/],
+        ['ArrowRight', '+330 ms, 100 ms lock: futex; this request; measured'],
+        ['ArrowRight', '+330 ms, 100 ms lock: futex; this request; measured'],
+        ['Home', '+0 s, 20.0 ms on CPU; this request; measured'],
+        ['ArrowLeft', '+0 s, 20.0 ms on CPU; this request; measured'],
+        ['ArrowDown', /^\+20\.0 ms/],
+        ['End', /^\+330 ms, 100 ms lock/],
+    ]) {
+        await p.keyboard.press(key);
+        await becomes(line, expected);
+        assert.equal(await path.getByRole('option', { selected: true }).evaluate((e) => e === document.activeElement && e.tabIndex === 0), true);
+        assert.equal(await path.locator('[tabindex="0"]').count(), 1);
+        assert.equal(await place(), before, 'nothing moves');
+    }
+    assert.equal((await stack.getByRole('listitem').allInnerTexts())[2], 'pthread_mutex_lock');
+    await path.getByRole('option').nth(2).click();
+    await becomes(line, longest);
+    assert.equal(await stack.count(), 0, 'the stack is not the holder\'s');
+    await open(1);
+
+    await open(2);
+    await p.locator('.parts').waitFor();
+    assert.equal(await p.locator('.path').count(), 0, 'no path is known');
+    await open(2);
+    await open(0);
+    await path.waitFor();
+    assert.equal(await path.getByRole('option').count(), 40);
+    assert.deepEqual(await p.getByRole('list', { name: 'Threads of the critical path' }).getByRole('listitem').allInnerTexts(), ['nginx 101', 'thread not known', 'nginx 102', 'nginx 103', 'nginx 104', 'nginx 105']);
+});
+
+page('in a narrow window a critical path scrolls within its panel', { viewport: { width: 400, height: 800 } }, async (p) => {
+    await p.locator('.request').first().getByRole('button').click();
+    const scroll = p.locator('.path-scroll');
+    assert.ok(await scroll.evaluate((e) => e.scrollWidth > e.clientWidth));
+    assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth));
+    await p.getByRole('option', { selected: true }).focus();
+    await p.keyboard.press('End');
+    await becomes(() => scroll.evaluate((e) => e.scrollLeft > 0), true);
+    const lane = p.getByText('thread not known').first();
+    assert.ok((await lane.boundingBox()).x >= 0, 'names of threads stay visible');
 });
 
 page('in a narrow window a stack has the width of the page', { viewport: { width: 400, height: 800 } }, async (p) => {

@@ -33,6 +33,7 @@ async function openRequest(p, route) {
         duration: await row.getByRole('button').innerText(),
         cause: await p.locator('.request-parts .cause-again').first().innerText(),
         parts: await cells.evaluateAll((rows) => rows.map((r) => [...r.children].map((c) => c.innerText.trim().split('\n')[0]))),
+        segments: await p.getByRole('listbox', { name: /Critical path/ }).getByRole('option').count(),
         bar: await row.locator('.breakdown i').evaluateAll((all) => all.reduce((sum, i) => sum + i.getBoundingClientRect().width, 0) / all[0].parentElement.getBoundingClientRect().width),
     };
 }
