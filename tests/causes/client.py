@@ -1,0 +1,110 @@
+"""Sends the requests: each scored one is timed, and others keep the server busy meanwhile."""
+import asyncio
+import itertools
+import random
+import time
+from dataclasses import dataclass
+
+SCORED_PER_SECOND = 10
+BEFORE_S = AFTER_S = 0.005
+numbers = itertools.count(1)
+
+
+@dataclass
+class Sent:
+    """A scored request, on CLOCK_MONOTONIC."""
+    id: int
+    sent_ns: int
+    done_ns: int
+
+
+def name_of(number):
+    """The id as letters: Sonde removes path components with digits, and the query."""
+    text = ""
+    while number:
+        number, digit = divmod(number, 26)
+        text += chr(ord("a") + digit)
+    return text
+
+
+class Connection:
+    """Kept alive as long as the server does."""
+
+    def __init__(self, port):
+        self.port, self.writer = port, None
+
+    async def get(self, route, **parameters):
+        number = next(numbers)
+        query = "".join(f"&{name}={value}" for name, value in parameters.items())
+        if not self.writer:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        sent = time.monotonic_ns()
+        self.writer.write(f"GET /{route}/{name_of(number)}?id={number}{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        assert b" 200 " in head.split(b"\r\n")[0], head
+        await self.reader.readexactly(2)
+        done = time.monotonic_ns()
+        if b"connection: close" in head:
+            self.close()
+        return Sent(number, sent, done)
+
+    def close(self):
+        if self.writer:
+            self.writer.close()
+        self.writer = None
+
+
+async def neighbour(port, period_s):
+    connection = Connection(port)
+    try:
+        while True:
+            await asyncio.sleep(random.uniform(0, 2 * period_s))
+            await connection.get("clean")
+    finally:
+        connection.close()
+
+
+async def scored(port, cause, ms, parameters, left, at_once, companions):
+    connection, others, sent = Connection(port), [Connection(port) for _ in (*cause.before, *cause.after)], []
+    for _ in left:
+        began = time.monotonic()
+        beside = []
+
+        def start(requests, those):
+            if companions:
+                beside.extend(asyncio.create_task(other.get(route, ms=ms, **parameters)) for (route, ms), other in zip(requests, those, strict=True))
+        start(cause.before, others[:len(cause.before)])
+        if beside:
+            await asyncio.sleep(BEFORE_S)
+        one = asyncio.create_task(connection.get(cause.route, ms=ms, **parameters))
+        if cause.after:
+            await asyncio.sleep(AFTER_S)
+        start(cause.after, others[len(cause.before):])
+        sent.append(await one)
+        await asyncio.gather(*beside)
+        await asyncio.sleep(max(0.005, began + at_once / SCORED_PER_SECOND - time.monotonic()))
+    for one in (connection, *others):
+        one.close()
+    return sent
+
+
+async def load(port, cause, options, injected, parameters):
+    at_once = max(1, min(cause.at_once, options.concurrency // 2))
+    connections = options.concurrency - at_once
+    period_s = max(0.1, connections / options.neighbours)
+    neighbours = [asyncio.create_task(neighbour(port, period_s)) for _ in range(connections)]
+    left, ms = iter(range(options.requests)), cause.ms if injected else cause.baseline_ms
+    try:
+        done = await asyncio.gather(*(scored(port, cause, ms, parameters, left, at_once, injected) for _ in range(at_once)))
+    finally:
+        for task in neighbours:
+            task.cancel()
+        failed = [error for error in await asyncio.gather(*neighbours, return_exceptions=True) if not isinstance(error, asyncio.CancelledError)]
+    if failed:
+        raise failed[0]
+    return [sent for each in done for sent in each]
+
+
+def send(port, cause, options, injected, **parameters):
+    """Sends the requests of a cause, with or without its injection; returns them. `options`: those of the command line."""
+    return asyncio.run(load(port, cause, options, injected, parameters))

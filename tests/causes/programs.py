@@ -1,0 +1,131 @@
+"""The programs of an evaluation: the agent, the servers, and the service that they call."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import catalogue
+
+TOP = Path(__file__).resolve().parent.parent.parent
+sys.path[1:1] = [str(TOP / "tests"), str(TOP / "tools")]
+import packages  # noqa: E402
+from testing.runners import LANE  # noqa: E402
+
+SERVERS = TOP / "tests/causes/servers"
+
+
+def wait_until(condition, timeout_s, what):
+    ends = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > ends:
+            raise RuntimeError(f"{what} after {timeout_s} s")
+        time.sleep(0.02)
+
+
+def listens(port):
+    return f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Agent:
+    """`sonde up`, with a lock of its own: another agent of this node goes on."""
+
+    def __init__(self, sonde, folder, options=()):
+        self.sonde, self.log = sonde, folder / "agent"
+        ready, write = os.pipe()
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen([*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.cpu=100%", *options],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
+        os.close(write)
+        with os.fdopen(ready) as reader:
+            if reader.readline() != "ready\n":
+                raise RuntimeError(f"sonde up ended: {self.log.read_text()[-2000:]}")
+        self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", self.log.read_text())[1])
+
+    def requests(self, seconds):
+        """The requests of the last seconds, slowest first: the largest number that `sonde why` prints."""
+        done = subprocess.run([self.sonde, "why", "--json", "--agent", f"127.0.0.1:{self.port}", "--last", f"{min(300, int(seconds) + 1)}s", "--slowest", "1000"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise RuntimeError(f"sonde why: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def stop(self):
+        stop(self.process)
+
+
+def python_with_packages():
+    return packages.environment("causes", catalogue.PACKAGES, ["/usr/bin/python3", sys.executable]) / "python"
+
+
+class Server:
+    """A running server of catalogue.SERVERS. `log()`: {id: line} of what it has written so far."""
+
+    def __init__(self, name, folder, at, cgroup, port):
+        kind = catalogue.SERVERS[name]
+        program, script = kind.command
+        command = python_with_packages() if kind.packages else shutil.which(program)
+        self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, at / f"{name}.log"
+        self.said = at / f"{name}.output"
+        with open(self.said, "w") as said:
+            self.process = subprocess.Popen([command, SERVERS / script, str(port), self.lines, folder, *catalogue.ARGUMENTS.get(name, ())], cwd=SERVERS,
+                                            stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
+                                            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        wait_until(lambda: listens(port) or self.process.poll() is not None, 30, f"{name} does not listen")
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{name} ended: {self.said.read_text()[-2000:]}")
+        time.sleep(0.5)  # the workers of a pre-forked server start after it listens
+
+    def pids(self):
+        pids = [self.process.pid]
+        for pid in pids:
+            pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return pids
+
+    def log(self):
+        lines = map(json.loads, self.lines.read_text().splitlines()) if self.lines.exists() else []
+        return {line["id"]: line for line in lines}
+
+    @contextlib.contextmanager
+    def contended_lock(self):
+        self.ask("/decoy_lock/on?on=1")
+        try:
+            yield
+        finally:
+            self.ask("/decoy_lock/off?on=0")
+
+    def ask(self, target):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request("GET", target, headers={"Connection": "close"})
+        if connection.getresponse().status != 200:
+            raise RuntimeError(f"{target} failed")
+        connection.close()
+
+    def stop(self):
+        stop(self.process)
+
+
+class Service:
+    """The slow service that requests call."""
+
+    def __init__(self, port):
+        self.port, self.process = port, subprocess.Popen([catalogue.PYTHON, SERVERS / "slow_service.py", str(port)], stdin=subprocess.DEVNULL)
+        wait_until(lambda: listens(port), 10, "the slow service does not listen")
+
+    def stop(self):
+        stop(self.process)

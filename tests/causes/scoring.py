@@ -1,0 +1,180 @@
+"""Compares what `sonde why` reports about a request with the ground truth. Pure: no clock, no process.
+
+A *piece* is a part or a segment of the report. An *item* is ground truth: servers/common.py. Both are reduced to the request's own interval, which is
+[start, start + duration] as reported; ground truth outside of it is counted as `outside_ns`.
+"""
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from catalogue import ACCUSED_NS, ACCUSING, CAUSES, KINDS
+
+MS = 1e6
+EDGE_NS = 1_000_000  # components below this are not scored: the cost of two system calls and of the measurement
+
+STEAL_NS = 20_000_000
+
+
+@dataclass
+class Scored:
+    """What one request contributes. `named`: the kind with the most time. `error_ns`: {cause of the ground truth: named - truth}."""
+    id: int
+    named: str
+    right: bool
+    duration_ns: int
+    unattributed_ns: int
+    attributed_ns: int  # to the injected cause, by an acceptable kind
+    outside_ns: int
+    error_ns: dict = field(default_factory=dict)
+    decoy: bool = False
+
+
+def accepts(cause, piece, service_pid=None):
+    """Whether a piece is right for a cause of the ground truth."""
+    kind = piece["kind"]
+    if kind in KINDS[cause]:
+        return True
+    if cause == "quota":
+        return kind == "run_queue" and "quota" in piece.get("detail", "")
+    if cause == "downstream":
+        return service_pid is not None and piece.get("pid") == service_pid
+    return cause == "loop_busy" and piece.get("owner") == "other" and kind in ("cpu", "run_queue")
+
+
+def clip(item, start, end):
+    """The item within [start, end], with `ns`; None when nothing of it is. A partial item (`ns`) keeps the share of its interval."""
+    t0, t1 = max(item["t0"], start), min(item["t1"], end)
+    if t1 <= t0:
+        return None
+    whole = item["t1"] - item["t0"]
+    return {**item, "t0": t0, "t1": t1, "ns": min(t1 - t0, item.get("ns", whole) * (t1 - t0) // whole)}
+
+
+def item_ns(item):
+    return item.get("ns", item["t1"] - item["t0"])
+
+
+def with_loop_waits(requests, log):
+    """Adds `loop_busy` to the ground truth of requests on an event loop: where another request occupied the loop between sending and reply, and no item
+    of the request's own explains the time. `requests`: {id: (sent_ns, done_ns)}; `log`: {id: line}. Returns {id: truth}."""
+    occupied = sorted((line["t0"], line["t1"], line["tid"], number) for number, line in log.items() if line.get("occupied_loop"))
+    truth = {}
+    for number, (sent, done) in requests.items():
+        line = log[number]
+        own = sorted((i["t0"], i["t1"]) for i in line["truth"])
+        waits = []
+        for t0, t1, tid, other in occupied:
+            if other != number and t0 < done and t1 > sent:
+                waits += [{"cause": "loop_busy", "tid": tid, "t0": a, "t1": b} for a, b in without(max(t0, sent), min(t1, done), own)]
+        truth[number] = line["truth"] + waits
+    return truth
+
+
+def without(t0, t1, intervals):
+    """[t0, t1] less sorted intervals."""
+    left = []
+    for a, b in intervals:
+        if a > t0:
+            left.append((t0, min(a, t1)))
+        t0 = max(t0, b)
+    left.append((t0, t1))
+    return [(a, b) for a, b in left if b > a]
+
+
+def error_of_parts(truth, parts, service_pid):
+    """{cause: named - truth} in ns. A part that is right for several causes is given to the largest first."""
+    totals = Counter()
+    for item in truth:
+        totals[item["cause"]] += item["ns"]
+    left, error = [part["ns"] for part in parts], {}
+    causes = [cause for cause, ns in totals.most_common() if ns >= EDGE_NS]
+    for cause in causes:
+        named = 0
+        for index, part in enumerate(parts):
+            if accepts(cause, part, service_pid):
+                # The rest remains for other causes that accept this part; without one, all of it is named.
+                shared = any(accepts(other, part, service_pid) for other in causes if other != cause)
+                taken = min(left[index], max(totals[cause] - named, 0)) if shared else left[index]
+                named, left[index] = named + taken, left[index] - taken
+        error[cause] = named - totals[cause]
+    return without_steal(error, sum(part["ns"] for part in parts if part["kind"] == "steal"))
+
+
+def without_steal(error, steal_ns):
+    """Ground truth cannot know what the hypervisor took: up to STEAL_NS of it may lie in the component that lacks the most."""
+    worst = min(error, key=lambda cause: error[cause], default="")
+    if worst and error[worst] < 0:
+        error[worst] = min(0, error[worst] + min(steal_ns, STEAL_NS))
+    return error
+
+
+def error_of_segments(truth, segments, start, service_pid):
+    """The same by place: only a segment within an item's interval counts for it."""
+    error = defaultdict(int)
+    for item in truth:
+        if item["ns"] < EDGE_NS:
+            continue
+        named = 0
+        for segment in segments:
+            t0 = start + segment["start_ns"]
+            if accepts(item["cause"], segment, service_pid):
+                named += max(0, min(t0 + segment["ns"], item["t1"]) - max(t0, item["t0"]))
+        error[item["cause"]] += named - item["ns"]
+    return without_steal(dict(error), sum(s["ns"] for s in segments if s["kind"] == "steal"))
+
+
+def top(pieces):
+    """(kind with the most time, its pieces)"""
+    totals = Counter()
+    for piece in pieces:
+        totals[piece["kind"]] += piece["ns"]
+    kind = max(totals, key=lambda k: totals[k])
+    return kind, [piece for piece in pieces if piece["kind"] == kind]
+
+
+def score(number, name, request, start, truth, way="parts", service_pid=None):
+    """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
+    cause, pieces, end = CAUSES[name], request[way], start + request["duration_ns"]
+    within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
+    kind, largest = top(pieces)
+    totals = Counter()
+    for item in truth:
+        totals[item["cause"]] += item_ns(item)
+    expected = totals.most_common(1)[0][0] if totals and totals.most_common(1)[0][1] >= EDGE_NS else ""
+    if expected:
+        right = sum(p["ns"] for p in largest if accepts(expected, p, service_pid)) * 2 >= sum(p["ns"] for p in largest)
+    else:
+        right = kind not in ACCUSING or sum(p["ns"] for p in largest) <= ACCUSED_NS
+    by_kind = Counter()
+    for piece in pieces:
+        by_kind[piece["kind"]] += piece["ns"]
+    return Scored(
+        number, kind, right, request["duration_ns"], by_kind["unattributed"],
+        sum(p["ns"] for p in pieces if cause.truth and accepts(cause.truth, p, service_pid)),
+        sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
+        error_of_segments(within, pieces, start, service_pid) if way == "segments" else error_of_parts(within, pieces, service_pid),
+        any(by_kind[k] > ACCUSED_NS for k in cause.decoy))
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0
+
+
+def counterfactual(attributed_ns, attributed_baseline_ns, latency_ns, latency_baseline_ns):
+    """Attributed milliseconds for each millisecond that the injection cost; 1 is right. None when the injection cost less than EDGE_NS."""
+    cost = latency_ns - latency_baseline_ns
+    return (attributed_ns - attributed_baseline_ns) / cost if cost >= EDGE_NS else None
+
+
+def summarize(scored):
+    """Figures of a list of Scored: shares of 1, milliseconds."""
+    if not scored:
+        return {"requests": 0}
+    return {
+        "requests": len(scored),
+        "right": mean(s.right for s in scored),
+        "unattributed": sum(s.unattributed_ns for s in scored) / sum(s.duration_ns for s in scored),
+        "error_ms": mean(sum(map(abs, s.error_ns.values())) for s in scored) / MS,
+        "outside_ms": mean(s.outside_ns for s in scored) / MS,
+        "decoys": sum(s.decoy for s in scored),
+    }
