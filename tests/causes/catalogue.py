@@ -49,8 +49,8 @@ IN_PYTHON = (*ANY, "lock", "lock_spin", "gil_holder", "faults")
 
 @dataclass(frozen=True)
 class Server:
-    """`command`: PORT LOG FOLDER follow. `packages`: needs the environment of PACKAGES, whose interpreter then replaces PYTHON. `loop`: one thread
-    serves all requests."""
+    """`command`: interpreter (or "go", which builds it) and file; PORT LOG FOLDER follow. `packages`: needs the environment of PACKAGES, whose
+    interpreter then replaces PYTHON. `loop`: one thread serves all requests."""
     command: tuple
     causes: tuple
     packages: bool = False
@@ -64,6 +64,7 @@ SERVERS = {
     "pool": Server((PYTHON, "pool.py"), (*IN_PYTHON, "slow_worker", "decoy_lock")),
     "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), packages=True, loop=True),
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), packages=True, loop=True),
+    "go": Server(("go", "go_server.go"), (*ANY, "lock")),
     "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "blocked_loop", "blocked_read"), loop=True),
 }
 ARGUMENTS = {"asyncio_pool": ("pool",)}  # after FOLDER

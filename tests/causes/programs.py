@@ -49,8 +49,8 @@ class Agent:
         self.sonde, self.log = sonde, folder / "agent"
         ready, write = os.pipe()
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.cpu=100%", *options],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
+            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.cpu=100%", *options]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(ready) as reader:
             if reader.readline() != "ready\n":
@@ -59,8 +59,9 @@ class Agent:
 
     def requests(self, seconds):
         """The requests of the last seconds, slowest first: the largest number that `sonde why` prints."""
-        done = subprocess.run([self.sonde, "why", "--json", "--agent", f"127.0.0.1:{self.port}", "--last", f"{min(300, int(seconds) + 1)}s", "--slowest", "1000"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        period = f"{min(300, int(seconds) + 1)}s"
+        done = subprocess.run([self.sonde, "why", "--json", "--agent", f"127.0.0.1:{self.port}", "--last", period, "--slowest", "1000"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
         if done.returncode:
             raise RuntimeError(f"sonde why: {done.stderr}")
         return json.loads(done.stdout)
@@ -70,21 +71,32 @@ class Agent:
 
 
 def python_with_packages():
-    return packages.environment("causes", catalogue.PACKAGES, ["/usr/bin/python3", sys.executable]) / "python"
+    return packages.environment("causes", catalogue.PACKAGES, [catalogue.PYTHON, sys.executable]) / "python"
+
+
+def command_of(name):
+    """The command of a server, without its arguments. Raises packages.Missing where it cannot run."""
+    program, script = catalogue.SERVERS[name].command
+    if catalogue.SERVERS[name].packages:
+        return [python_with_packages(), script]
+    if not shutil.which(program):
+        raise packages.Missing(f"there is no {program}")
+    if program != "go":
+        return [program, script]
+    built = TOP / "build/causes-go"
+    subprocess.run(["go", "build", "-o", built, script], cwd=SERVERS, check=True, env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
+    return [built]
 
 
 class Server:
     """A running server of catalogue.SERVERS. `log()`: {id: line} of what it has written so far."""
 
     def __init__(self, name, folder, at, cgroup, port):
-        kind = catalogue.SERVERS[name]
-        program, script = kind.command
-        command = python_with_packages() if kind.packages else shutil.which(program)
+        command = [*command_of(name), str(port), at / f"{name}.log", folder, *catalogue.ARGUMENTS.get(name, ())]
         self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, at / f"{name}.log"
         self.said = at / f"{name}.output"
         with open(self.said, "w") as said:
-            self.process = subprocess.Popen([command, SERVERS / script, str(port), self.lines, folder, *catalogue.ARGUMENTS.get(name, ())], cwd=SERVERS,
-                                            stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
+            self.process = subprocess.Popen(command, cwd=SERVERS, stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
                                             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         wait_until(lambda: listens(port) or self.process.poll() is not None, 30, f"{name} does not listen")
         if self.process.poll() is not None:

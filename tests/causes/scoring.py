@@ -16,7 +16,8 @@ STEAL_NS = 20_000_000
 
 @dataclass
 class Scored:
-    """What one request contributes. `named`: the kind with the most time. `error_ns`: {cause of the ground truth: named - truth}."""
+    """What one request contributes. `named`: the kind with the most time. `right`: it is acceptable for the largest component of the ground truth, and
+    has at least half of that component's time. `error_ns`: {cause of the ground truth: named - truth}."""
     id: int
     named: str
     right: bool
@@ -141,7 +142,8 @@ def score(number, name, request, start, truth, way="parts", service_pid=None):
         totals[item["cause"]] += item_ns(item)
     expected = totals.most_common(1)[0][0] if totals and totals.most_common(1)[0][1] >= EDGE_NS else ""
     if expected:
-        right = sum(p["ns"] for p in largest if accepts(expected, p, service_pid)) * 2 >= sum(p["ns"] for p in largest)
+        accepted = sum(p["ns"] for p in largest if accepts(expected, p, service_pid))
+        right = 2 * accepted >= max(sum(p["ns"] for p in largest), totals[expected])
     else:
         right = kind not in ACCUSING or sum(p["ns"] for p in largest) <= ACCUSED_NS
     by_kind = Counter()
@@ -158,6 +160,11 @@ def score(number, name, request, start, truth, way="parts", service_pid=None):
 def mean(values):
     values = list(values)
     return sum(values) / len(values) if values else 0.0
+
+
+def true_share(truth, sent_ns, done_ns):
+    """The share of a request's latency that ground truth explains: a check of the ground truth itself."""
+    return sum(map(item_ns, truth)) / (done_ns - sent_ns)
 
 
 def counterfactual(attributed_ns, attributed_baseline_ns, latency_ns, latency_baseline_ns):

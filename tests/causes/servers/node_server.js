@@ -8,12 +8,12 @@ const now = () => Number(process.hrtime.bigint()) // CLOCK_MONOTONIC; exact up t
 const delay = () => Number(fs.readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[1])
 const item = (cause, t0, t1, ns) => ({ cause, tid: process.pid, t0, t1, ...(ns === undefined ? {} : { ns }) })
 
-// CPU time of the process: its other threads are idle while the loop spins.
+// CPU time of the process: its other threads are nearly idle while the loop spins.
 function spin(ms, runQueue, rest) {
   const delay0 = delay(), cpu0 = process.cpuUsage(), t0 = now()
   let used
   do used = process.cpuUsage(cpu0); while (used.user + used.system < ms * 1000)
-  const t1 = now(), cpu = (used.user + used.system) * 1000, queued = delay() - delay0
+  const t1 = now(), queued = delay() - delay0, cpu = Math.min((used.user + used.system) * 1000, t1 - t0 - queued)
   return [item('cpu', t0, t1, cpu), item(runQueue, t0, t1, queued), ...(rest ? [item(rest, t0, t1, t1 - t0 - cpu - queued)] : [])]
     .filter(({ ns }) => ns > NOTHING)
 }
@@ -62,6 +62,7 @@ http.createServer((request, response) => {
     const t1 = now()
     response.writeHead(200, { 'Content-Length': 2 })
     response.end('ok')
-    setImmediate(() => fs.writeSync(logFile, JSON.stringify({ id: Number(q.id), route, tid: process.pid, t0, t1, truth, occupied_loop: ON_LOOP.includes(route) }) + '\n'))
+    const line = { id: Number(q.id), route, tid: process.pid, t0, t1, truth, occupied_loop: ON_LOOP.includes(route) }
+    setImmediate(() => fs.writeSync(logFile, JSON.stringify(line) + '\n')) // after the reply
   })
 }).listen(Number(port), '127.0.0.1', 1024)

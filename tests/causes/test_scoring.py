@@ -1,0 +1,135 @@
+"""The scoring code on synthetic requests: what is right, what is wrong, and by how much."""
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import scoring  # noqa: E402
+from catalogue import CAUSES, KINDS, SERVERS  # noqa: E402
+
+MS, START = 1_000_000, 5_000_000_000
+
+
+def request(*parts, way="parts", **fields):
+    """A report whose pieces are (kind, ms, detail or fields), one after another."""
+    pieces, at = [], 0
+    for kind, ms, *more in parts:
+        extra = {"detail": more[0]} if more and isinstance(more[0], str) else more[0] if more else {}
+        pieces.append({"kind": kind, "ns": ms * MS, "start_ns": at, "detail": "", **extra})
+        at += ms * MS
+    return {"duration_ns": at, way: pieces, **fields}
+
+
+def item(cause, at_ms, ms, **fields):
+    return {"cause": cause, "tid": 7, "t0": START + at_ms * MS, "t1": START + (at_ms + ms) * MS, **fields}
+
+
+def score(name, report, *truth, **options):
+    return scoring.score(1, name, report, START, list(truth), **options)
+
+
+def test_every_injection_has_acceptable_kinds_and_every_server_known_causes():
+    assert {cause.truth for cause in CAUSES.values()} - {""} <= set(KINDS)
+    assert {name for server in SERVERS.values() for name in server.causes} <= set(CAUSES)
+
+
+def test_the_right_kind_is_right_and_its_missing_time_is_the_error():
+    scored = score("sleep", request(("sleep", 90), ("cpu", 12)), item("sleep", 1, 100))
+    assert (scored.named, scored.right, scored.attributed_ns, scored.error_ns) == ("sleep", True, 90 * MS, {"sleep": -10 * MS})
+
+
+def test_a_wrong_kind_is_wrong_and_all_its_time_is_missing():
+    scored = score("sleep", request(("unattributed", 100), ("cpu", 2)), item("sleep", 1, 100))
+    assert (scored.named, scored.right, scored.unattributed_ns, scored.error_ns) == ("unattributed", False, 100 * MS, {"sleep": -100 * MS})
+
+
+def test_the_right_kind_with_too_little_time_is_wrong():
+    assert score("sleep", request(("sleep", 50), ("cpu", 1)), item("sleep", 0, 100)).right
+    assert not score("sleep", request(("sleep", 49), ("cpu", 1)), item("sleep", 0, 100)).right
+
+
+def test_named_time_above_the_truth_is_an_error_too():
+    assert score("lock", request(("lock", 100), ("cpu", 1)), item("lock", 0, 60)).error_ns == {"lock": 40 * MS}
+
+
+def test_the_largest_component_decides_and_not_the_injection():
+    truth = item("cpu", 0, 100, ns=30 * MS), item("run_queue", 0, 100, ns=70 * MS)
+    assert score("cpu", request(("run_queue", 70), ("cpu", 30)), *truth).right
+    assert not score("cpu", request(("run_queue", 30), ("cpu", 70)), *truth).right
+
+
+def test_a_quota_is_right_as_run_queue_only_if_the_detail_names_it():
+    assert score("quota", request(("run_queue", 90, "its cgroup's CPU quota was used up"), ("cpu", 10)), item("quota", 0, 90)).right
+    assert not score("quota", request(("run_queue", 90), ("cpu", 10)), item("quota", 0, 90)).right
+
+
+def test_ground_truth_outside_of_the_reported_interval_is_counted_apart():
+    scored = score("blocked_read", request(("cpu", 10)), item("loop_busy", -95, 95))
+    assert (scored.right, scored.outside_ns, scored.error_ns) == (False, 95 * MS, {})
+    half = score("sleep", request(("sleep", 10)), item("sleep", -10, 20))
+    assert (half.outside_ns, half.error_ns) == (10 * MS, {"sleep": 0})
+
+
+def test_a_part_that_is_right_for_two_components_is_counted_once():
+    truth = item("queue_behind", 0, 60), item("lock", 60, 40)
+    assert score("slow_worker", request(("lock", 100)), *truth).error_ns == {"queue_behind": 0, "lock": 0}
+    assert score("slow_worker", request(("lock", 70), ("cpu", 30)), *truth).error_ns == {"queue_behind": 0, "lock": -30 * MS}
+
+
+def test_stolen_time_is_no_error_up_to_a_bound():
+    assert score("disk", request(("disk", 90), ("steal", 10)), item("disk", 0, 100)).error_ns == {"disk": 0}
+    assert score("disk", request(("disk", 50), ("steal", 50)), item("disk", 0, 100)).error_ns == {"disk": -30 * MS}
+
+
+def test_a_clean_request_accuses_nothing_above_the_bound():
+    assert score("clean", request(("cpu", 1))).right and score("clean", request(("lock", 4))).right and score("clean", request(("unattributed", 9))).right
+    assert not score("clean", request(("lock", 6), ("cpu", 1))).right
+
+
+def test_a_decoy_is_named_when_its_kind_has_time():
+    report = request(("sleep", 50), ("disk", 6))
+    assert score("decoy_disk", report, item("sleep", 0, 50)).decoy and not score("decoy_lock", report, item("sleep", 0, 50)).decoy
+
+
+def test_segments_count_only_where_the_truth_is():
+    truth = item("sleep", 0, 50), item("loop_busy", 50, 50)
+    right = request(("sleep", 50), ("loop_busy", 50), way="segments")
+    swapped = request(("loop_busy", 50), ("sleep", 50), way="segments")
+    assert score("blocked_loop", right, *truth, way="segments").error_ns == {"sleep": 0, "loop_busy": 0}
+    assert score("blocked_loop", swapped, *truth, way="segments").error_ns == {"sleep": -50 * MS, "loop_busy": -50 * MS}
+
+
+def test_segments_of_the_called_process_and_of_other_requests_are_right():
+    called = request(("sleep", 100, {"pid": 9, "owner": "this"}), way="segments")
+    assert score("downstream", called, item("downstream", 0, 100), way="segments", service_pid=9).right
+    assert not score("downstream", called, item("downstream", 0, 100), way="segments", service_pid=8).right
+    other = request(("cpu", 80, {"owner": "other"}), ("cpu", 20, {"owner": "this"}), way="segments")
+    scored = score("blocked_loop", other, item("loop_busy", 0, 80), way="segments")
+    assert scored.right and scored.error_ns == {"loop_busy": 0}
+
+
+def test_waits_for_an_event_loop_come_from_the_log():
+    def line(t0, t1, occupied, *truth):
+        return {"tid": 7, "t0": t0, "t1": t1, "occupied_loop": occupied, "truth": list(truth)}
+    slept = {"cause": "sleep", "tid": 7, "t0": 10, "t1": 30}
+    log = {1: line(10, 100, False, slept), 2: line(20, 90, True), 3: line(200, 300, True), 4: line(92, 95, False)}
+    waits = scoring.with_loop_waits({1: (5, 110)}, log)[1]
+    assert waits == [slept, {"cause": "loop_busy", "tid": 7, "t0": 30, "t1": 90}]
+    assert scoring.with_loop_waits({2: (15, 95)}, log)[2] == [], "its own work is no wait"
+
+
+def test_counterfactual_compares_with_the_cost_of_the_injection():
+    assert scoring.counterfactual(90, 0, 101 * MS, 1 * MS) == pytest.approx(90 / (100 * MS))
+    assert scoring.counterfactual(100 * MS, 10 * MS, 101 * MS, 11 * MS) == pytest.approx(1)
+    assert scoring.counterfactual(0, 0, 1.5 * MS, 1 * MS) is None
+
+
+def test_partial_items_explain_only_their_part_of_a_latency():
+    assert scoring.true_share([item("cpu", 0, 100, ns=30 * MS), item("run_queue", 0, 100, ns=60 * MS)], START, START + 100 * MS) == pytest.approx(0.9)
+
+
+def test_a_summary_weighs_unattributed_time_by_duration():
+    scored = [score("sleep", request(("sleep", 300)), item("sleep", 0, 300)), score("sleep", request(("unattributed", 100)), item("sleep", 0, 100))]
+    summary = scoring.summarize(scored)
+    assert summary["requests"] == 2 and summary["right"] == 0.5 and summary["unattributed"] == 0.25 and summary["error_ms"] == 50
