@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench kernels python demo install clean
+.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -37,6 +37,10 @@ test-all:               ## all tiers, one after another
 bench: all              ## a table of costs, each row with a peer measured in the same run
 	@tools/install-packages test bench
 	@bench/run $(ROWS)
+
+causes: all             ## does `sonde why` name the true cause of a request's latency? An evaluation on servers with injected causes, not a test
+	@tools/install-packages build test causes
+	@tools/as-root tests/causes/run $(ARGUMENTS)
 
 kernels:                ## the BPF tests in QEMU on Debian's kernels 5.10, 6.1 and 6.12; those of libsonde's probes on arm64
 	@tools/install-packages build test cross kernels
