@@ -1,5 +1,6 @@
 """Sends the requests: each scored one is timed, and others keep the server busy meanwhile."""
 import asyncio
+import contextlib
 import itertools
 import random
 import time
@@ -54,14 +55,13 @@ class Connection:
         self.writer = None
 
 
-async def neighbour(port, period_s):
+async def neighbour(port, period_s, ended):
     connection = Connection(port)
-    try:
-        while True:
-            await asyncio.sleep(random.uniform(0, 2 * period_s))
-            await connection.get("clean")
-    finally:
-        connection.close()
+    while not ended.is_set():
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(ended.wait(), random.uniform(0, 2 * period_s))
+        await connection.get("clean")
+    connection.close()
 
 
 async def scored(port, cause, ms, parameters, left, at_once, companions):
@@ -92,16 +92,13 @@ async def load(port, cause, options, injected, parameters):
     at_once = max(1, min(cause.at_once, options.concurrency // 2))
     connections = options.concurrency - at_once
     period_s = max(0.1, connections / options.neighbours)
-    neighbours = [asyncio.create_task(neighbour(port, period_s)) for _ in range(connections)]
-    left, ms = iter(range(options.requests)), cause.ms if injected else cause.baseline_ms
+    left, ms, ended = iter(range(options.requests)), cause.ms if injected else cause.baseline_ms, asyncio.Event()
+    neighbours = [asyncio.create_task(neighbour(port, period_s, ended)) for _ in range(connections)]
     try:
         done = await asyncio.gather(*(scored(port, cause, ms, parameters, left, at_once, injected) for _ in range(at_once)))
     finally:
-        for task in neighbours:
-            task.cancel()
-        failed = [error for error in await asyncio.gather(*neighbours, return_exceptions=True) if not isinstance(error, asyncio.CancelledError)]
-    if failed:
-        raise failed[0]
+        ended.set()
+        await asyncio.gather(*neighbours)
     return [sent for each in done for sent in each]
 
 

@@ -1,4 +1,5 @@
 """A fixed pool of threads: one thread reads the requests of all connections, the workers take them from a queue and write the replies."""
+import contextlib
 import queue
 import selectors
 import socket
@@ -17,8 +18,17 @@ def work_off(server, requests):
         route, parameters, number = parse(text.split(b" ", 2)[1].decode())
         truth = [item("queue_behind", read_at, t0), *server.work(route, parameters)]
         t1 = now()
-        connection.sendall(REPLY)
+        with contextlib.suppress(OSError):  # the client may have gone
+            connection.sendall(REPLY)
         server.record(number, route, t0, t1, truth)
+
+
+def read(connection):
+    """A request, which is assumed to come in one piece; nothing at the end of the connection."""
+    try:
+        return connection.recv(65536)
+    except OSError:
+        return b""
 
 
 def serve(server):
@@ -33,7 +43,7 @@ def serve(server):
                 connection = listener.accept()[0]
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 selector.register(connection, selectors.EVENT_READ)
-            elif text := key.fileobj.recv(65536):
+            elif text := read(key.fileobj):
                 requests.put((key.fileobj, text, now()))
             else:
                 selector.unregister(key.fileobj)
