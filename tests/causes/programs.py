@@ -89,11 +89,12 @@ def command_of(name):
 
 
 class Server:
-    """A running server of catalogue.SERVERS. `log()`: {id: line} of what it has written so far."""
+    """A running server of catalogue.SERVERS. `folder`: the slow disk; `memory`: a directory for its log, which must not wait for a disk. `log()`: {id: line}
+    of what it has written so far."""
 
-    def __init__(self, name, folder, at, cgroup, port):
-        command = [*command_of(name), str(port), at / f"{name}.log", folder, *catalogue.ARGUMENTS.get(name, ())]
-        self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, at / f"{name}.log"
+    def __init__(self, name, folder, at, memory, cgroup, port):
+        self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, memory / f"{name}.log"
+        command = [*command_of(name), str(port), self.lines, folder, *catalogue.ARGUMENTS.get(name, ())]
         self.said = at / f"{name}.output"
         with open(self.said, "w") as said:
             self.process = subprocess.Popen(command, cwd=SERVERS, stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
