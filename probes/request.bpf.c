@@ -27,9 +27,11 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 {
     __u16 family = sk->__sk_common.skc_family;
-    if (bytes <= 0 || flags & MSG_PEEK)
+    if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     record_socket(sk, RECORDER_RECEIVE, bytes);
+    if (bytes == 0)
+        return 0;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
@@ -43,7 +45,8 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
-    record_socket(sk, RECORDER_SEND, bytes);
+    if (bytes > 0)
+        record_socket(sk, RECORDER_SEND, bytes);
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -57,9 +60,11 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 static __always_inline int inet_received(struct socket *socket, int flags, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
-    if (bytes <= 0 || flags & MSG_PEEK)
+    if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     record_socket(sk, RECORDER_RECEIVE, bytes);
+    if (bytes == 0)
+        return 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
@@ -85,7 +90,8 @@ int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *messag
 static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
-    record_socket(sk, RECORDER_SEND, bytes);
+    if (bytes > 0)
+        record_socket(sk, RECORDER_SEND, bytes);
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -123,7 +129,7 @@ static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes)
     struct request_wait_key k = {};
     identify_file(&k, (struct task_struct *)bpf_get_current_task(), fd);
     struct sock *sk = k.sk;
-    if (sk)
+    if (sk && bytes > 0)
         record_socket(sk, kind, bytes);
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
 }
@@ -187,6 +193,7 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
 {
     __u64 key = (__u64)sk;
     if (after == TCP_SYN_SENT) {
+        record_socket(sk, RECORDER_SEND, 0);
         __u64 pid_tgid = bpf_get_current_pid_tgid();
         struct request_thread *t = thread_find(pid_tgid);
         if (t && t->connection)

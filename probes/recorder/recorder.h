@@ -21,9 +21,10 @@ enum recorder_kind {
                         only the thread that was interrupted, and syscall and object are not set */
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
-    RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half), TCP's write_seq after them (high half) */
-    RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half), TCP's copied_seq after them (high half)
-                       */
+    RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half; 0: it connects), TCP's write_seq after them
+                      (high half) */
+    RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half; 0: the peer has closed), TCP's copied_seq
+                         after them (high half) */
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
                          sent them, if the flags show no interrupt, or a local sender's softirq */
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */

@@ -34,7 +34,7 @@ static __always_inline void set_socket_by_name(struct recorder_record *r, struct
 /* `kind`: RECORDER_SEND or RECORDER_RECEIVE. */
 static __always_inline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
 {
-    if (!has_recorder || bytes <= 0 || asleep)
+    if (!has_recorder || bytes < 0 || asleep)
         return;
     const struct recorder_place place = recorder_place();
     struct recorder_record r;

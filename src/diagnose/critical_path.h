@@ -7,10 +7,12 @@
 #include "model/flight_window.h"
 
 struct critical_path_request {
-    uint64_t socket;   /* cookie of the connection that it came in on */
-    uint64_t start_ns; /* when the server read its first bytes */
-    uint64_t end_ns;   /* when the server sent the last byte of its reply */
-    uint32_t tid;      /* the thread that served it last */
+    uint64_t socket;       /* cookie of the connection that it came in on */
+    uint64_t start_ns;     /* when the server read its first bytes */
+    uint64_t end_ns;       /* when the server sent the last byte of its reply */
+    uint32_t tid;          /* the thread that served it last */
+    bool schedules_itself; /* the program puts its work on threads by a scheduler of its own (Go): a thread's waits are
+                              not the request's */
 };
 
 /* Fills `ret` with segments that cover [arrival, end] exactly; the arrival is `start_ns` where it is not recorded.

@@ -2,6 +2,8 @@
  * flight_index.h. */
 #include "diagnose/flight_index.h"
 
+#include "diagnose/futex_words.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,6 +20,7 @@ struct lists {
 struct flight_index {
     const struct flight_window *window;
     struct lists threads, sockets;
+    struct futex_words *words;
 };
 
 struct entry {
@@ -246,9 +249,20 @@ static void follow_event(struct flight_event *events, uint32_t now, struct follo
         leave_cpu(now, e->record->flags, f);
 }
 
+static uint32_t find_pid(const struct flight_list *thread)
+{
+    for (size_t i = 0; i < thread->count; i++) {
+        const struct flight_event *e = &thread->events[i];
+        if ((e->role == FLIGHT_OUT || e->role == FLIGHT_WAKES) && recorder_high(e->record->value))
+            return recorder_high(e->record->value);
+    }
+    return 0;
+}
+
 static void follow_thread(struct flight_list *thread, struct flight_event *events)
 {
     thread->first_state = state_before_first(thread);
+    thread->pid = find_pid(thread);
     struct follower f = {thread->first_state, FLIGHT_NONE, FLIGHT_NONE, FLIGHT_NONE};
     for (uint32_t i = 0; i < thread->count; i++) {
         follow_event(events, i, &f);
@@ -266,6 +280,7 @@ void flight_index_free(struct flight_index *index)
         return;
     clear_lists(&index->threads);
     clear_lists(&index->sockets);
+    futex_words_free(index->words);
     free(index);
 }
 
@@ -277,6 +292,8 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     index->window = window;
     if (fill_lists(&index->threads, window, thread_entries) < 0 ||
         fill_lists(&index->sockets, window, socket_entries) < 0)
+        return -ENOMEM;
+    if (futex_words_new(window, &index->words) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < index->threads.count; i++) {
         struct flight_list *thread = &index->threads.lists[i];
@@ -343,12 +360,7 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
     return span;
 }
 
-uint32_t flight_thread_pid(const struct flight_list *thread)
+bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word)
 {
-    for (size_t i = 0; i < thread->count; i++)
-        if (thread->events[i].role == FLIGHT_OUT && recorder_high(thread->events[i].record->value))
-            return recorder_high(thread->events[i].record->value);
-        else if (thread->events[i].role == FLIGHT_WAKES && recorder_high(thread->events[i].record->value))
-            return recorder_high(thread->events[i].record->value);
-    return 0;
+    return futex_words_are_lock(index->words, tid, word);
 }

@@ -43,6 +43,7 @@ struct flight_list {
     const struct flight_event *events;
     size_t count;
     enum thread_state first_state; /* of a thread, before its first event */
+    uint32_t pid;                  /* a thread's process, from its records; 0: not known */
 };
 
 struct flight_index;
@@ -72,5 +73,6 @@ struct thread_span {
 /* The state of the thread just before `t`. */
 struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t t_ns);
 
-/* The process of a thread, from its switches; 0: unknown. */
-uint32_t flight_thread_pid(const struct flight_list *thread);
+/* Whether the thread both waited for a futex word and woke others by it, or by words close to it: the parts of a
+ * condition variable. */
+bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);

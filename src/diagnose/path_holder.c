@@ -26,7 +26,7 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
                                                     "the holder was waiting for a CPU", "the holder slept"};
     struct path_segment s = {.kind = REQUEST_PART_CPU,
                              .tid = (uint32_t)thread->key,
-                             .pid = flight_thread_pid(thread),
+                             .pid = thread->pid,
                              .for_tid = walk->waiter,
                              .syscall = RECORDER_NO_SYSCALL,
                              .reason = "",

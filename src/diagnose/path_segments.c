@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENTS_MAX 4096
+#define SEGMENTS_MAX 2048
 
 void path_segments_start(struct path_segments *s, uint64_t begin_ns, uint64_t end_ns)
 {
@@ -30,7 +30,7 @@ static bool make_room(struct path_segments *s)
     if (s->count < s->room)
         return true;
     const size_t room = s->room ? 2 * s->room : 32;
-    struct path_segment *grown = room <= SEGMENTS_MAX ? reallocarray(s->items, room, sizeof(*grown)) : NULL;
+    struct path_segment *grown = reallocarray(s->items, room, sizeof(*grown));
     if (!grown) {
         s->is_failed = true;
         return false;
@@ -48,6 +48,15 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
     added.reason = segment->reason ? segment->reason : "";
     if (added.start_ns >= added.end_ns)
         return;
+    if (s->count == SEGMENTS_MAX - 1) { /* this one is the last, and stands for all before it */
+        s->is_full = true;
+        added = (struct path_segment){.start_ns = s->begin_ns,
+                                      .end_ns = added.end_ns,
+                                      .kind = REQUEST_PART_UNATTRIBUTED,
+                                      .owner = REQUEST_OWNER_UNKNOWN,
+                                      .syscall = -1,
+                                      .reason = "too many steps"};
+    }
     s->next_end_ns = added.start_ns;
     if (s->count && is_alike(&s->items[s->count - 1], &added))
         s->items[s->count - 1].start_ns = added.start_ns;

@@ -26,6 +26,7 @@ struct path_segments {
     struct path_segment *items; /* latest first while they are added; path_segments_finish reverses them */
     size_t count, room;
     uint64_t begin_ns, next_end_ns; /* of the request; where the next segment ends */
+    bool is_full;                   /* nothing more can be added: what comes before is unattributed */
     bool is_failed;                 /* no memory */
 };
 

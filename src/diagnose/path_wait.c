@@ -32,7 +32,7 @@ bool path_wait_is_for_events(const struct recorder_record *left)
 
 bool path_wait_is_for_lock(const struct recorder_record *left)
 {
-    return left && left->syscall == SYS_futex;
+    return left && syscall_reason(left->syscall) == SYSCALL_REASON_LOCK;
 }
 
 bool path_wait_is_creation(const struct recorder_record *woken)
@@ -124,7 +124,7 @@ struct path_segment path_run_queue_segment(const struct flight_list *thread, con
     const bool is_throttled = span->left && !span->woken && span->left->flags & RECORDER_THROTTLED;
     return (struct path_segment){.kind = REQUEST_PART_RUN_QUEUE,
                                  .tid = (uint32_t)thread->key,
-                                 .pid = flight_thread_pid(thread),
+                                 .pid = thread->pid,
                                  .owner = REQUEST_OWNER_THIS,
                                  .syscall = RECORDER_NO_SYSCALL,
                                  .reason = is_throttled ? "its cgroup's CPU quota was used up" : ""};

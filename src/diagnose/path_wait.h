@@ -16,7 +16,7 @@ enum wait_source path_wait_source(const struct recorder_record *left, const stru
 
 /* Whether the thread waited for whatever comes next (epoll and its kin), as event loops and idle workers do. */
 bool path_wait_is_for_events(const struct recorder_record *left);
-/* Whether it waited for a futex. */
+/* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */
 bool path_wait_is_for_lock(const struct recorder_record *left);
 
 /* Whether this wake-up is the creation of a thread. */

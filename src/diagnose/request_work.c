@@ -1,15 +1,16 @@
 /* Rules of ownership (docs/why.md); see request_work.h. */
 #include "diagnose/request_work.h"
 
+#include "diagnose/futex_words.h"
 #include "diagnose/syscalls.h"
 
 #include <sys/syscall.h>
 
-#define LOCK_BYTES     48
 #define SEND_NS        1000000 /* how long after the arrival at the receiver a local send may end */
-#define HAND_DEPTH     4
-#define WAKEUPS_MAX    64
+#define HAND_DEPTH     3
+#define WAKEUPS_MAX    16
 #define EXTENSIONS_MAX 16
+#define ARRIVALS_MAX   64 /* returned by one read */
 
 /* ---- sockets ---- */
 
@@ -72,7 +73,9 @@ enum work_mark request_work_mark(const struct flight_index *index, const struct 
 {
     if (e->role != FLIGHT_SENDS && e->role != FLIGHT_RECEIVES)
         return WORK_NO_MARK;
-    const bool reads = e->role == FLIGHT_RECEIVES;
+    const bool reads = e->role == FLIGHT_RECEIVES, is_end = reads && recorder_low(e->record->value) == 0;
+    if (is_end && (e->record->object == subject || request_work_is_served(index, e->record->object)))
+        return WORK_NO_MARK; /* a client closes */
     if (e->record->object == subject)
         return reads ? WORK_READ : WORK_END;
     if (request_work_is_served(index, e->record->object))
@@ -202,22 +205,7 @@ bool request_work_previous(const struct flight_index *index, uint64_t subject, u
 
 bool request_work_is_same_lock(uint64_t word, uint64_t other)
 {
-    return word <= other ? other - word <= LOCK_BYTES : word - other <= LOCK_BYTES;
-}
-
-/* Whether the thread both waits for and wakes others by this futex word since `begin`: it takes and releases a lock. */
-static bool takes_and_releases(const struct flight_list *thread, uint64_t word, uint64_t begin_ns)
-{
-    bool takes = false, releases = false;
-    for (size_t i = 0; i < thread->count && !(takes && releases); i++) {
-        const struct flight_event *e = &thread->events[i];
-        if (e->record->time_ns < begin_ns || e->record->syscall != SYS_futex ||
-            !request_work_is_same_lock(e->record->object, word))
-            continue;
-        takes |= e->role == FLIGHT_OUT;
-        releases |= e->role == FLIGHT_WAKES;
-    }
-    return takes && releases;
+    return word <= other ? other - word <= FUTEX_WORDS_NEAR : word - other <= FUTEX_WORDS_NEAR;
 }
 
 /* The last request that the thread touched is this one. */
@@ -233,6 +221,23 @@ static bool works_for(const struct flight_index *index, const struct flight_list
             return mark != WORK_FOREIGN;
     }
     return false;
+}
+
+/* Whether the thread had nothing to do when it began the wait that its event `woken` ended: the last thing before,
+ * apart from waits for locks, was to finish a piece of work, or nothing is known. */
+static bool was_idle(const struct flight_index *index, const struct flight_list *thread, size_t woken)
+{
+    for (size_t i = woken, seen = 0; i-- > 0 && seen < WAKEUPS_MAX; seen++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->role == FLIGHT_PRODUCES || e->role == FLIGHT_SENDS)
+            return true;
+        if (e->role == FLIGHT_WAKES && !(e->record->syscall == SYS_futex &&
+                                         flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)))
+            return true;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && e->record->syscall != SYS_futex)
+            return false;
+    }
+    return true;
 }
 
 /* The first wake-up of the thread in [begin, t) by a thread that worked for the request, other than by releasing a
@@ -257,8 +262,10 @@ static const struct recorder_record *find_handing(const struct flight_index *ind
         const struct flight_list *waker = flight_index_thread(index, waker_tid);
         if (!waker || waker_tid == tid)
             continue;
-        if (r->syscall == SYS_futex &&
-            (takes_and_releases(thread, r->object, begin_ns) || takes_and_releases(waker, r->object, begin_ns)))
+        if (r->syscall == SYS_futex && (flight_thread_is_locking(index, (uint32_t)thread->key, r->object) ||
+                                        flight_thread_is_locking(index, (uint32_t)waker->key, r->object)))
+            continue;
+        if (r->syscall == SYS_futex && !was_idle(index, thread, i))
             continue;
         if (works_for(index, waker, subject, begin_ns, r->time_ns) ||
             find_handing(index, waker_tid, subject, begin_ns, r->time_ns, depth + 1))
@@ -272,8 +279,8 @@ bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid,
 {
     const struct flight_list *waiter = flight_index_thread(index, waiter_tid),
                              *waker = flight_index_thread(index, recorder_low(woken->value));
-    if ((waiter && takes_and_releases(waiter, woken->object, begin_ns)) ||
-        (waker && takes_and_releases(waker, woken->object, begin_ns)))
+    if ((waiter && flight_thread_is_locking(index, (uint32_t)waiter->key, woken->object)) ||
+        (waker && flight_thread_is_locking(index, (uint32_t)waker->key, woken->object)))
         return true;
     const struct recorder_record *first = find_handing(index, waiter_tid, subject, begin_ns, woken->time_ns, 0);
     return first && !(first->syscall == woken->syscall && request_work_is_same_lock(first->object, woken->object));
@@ -320,7 +327,8 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
         if (e->record->time_ns < slice->start_ns)
             break;
         const struct flight_list *woken = e->role == FLIGHT_WAKES ? flight_index_thread(index, e->record->tid) : NULL;
-        if (!woken || e->record->syscall != SYS_futex || takes_and_releases(woken, e->record->object, slice->start_ns))
+        if (!woken || e->record->syscall != SYS_futex ||
+            flight_thread_is_locking(index, (uint32_t)woken->key, e->record->object))
             continue;
         if ((tid && tid != e->record->tid) || !find_done(woken, e->record, t_ns, ret_done_ns))
             return false;
@@ -328,4 +336,125 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
     }
     *ret_tid = tid;
     return tid != 0;
+}
+
+bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)
+{
+    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--)
+        if (request_work_mark(index, &thread->events[i], 0) == WORK_FOREIGN)
+            return thread->events[i].role == FLIGHT_RECEIVES;
+    return false;
+}
+
+uint64_t request_work_unanswered(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
+                                 uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, slice->tid);
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < slice->start_ns)
+            break;
+        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record->object))
+            continue;
+        const struct flight_event *last = last_operation(index, e->record->object, slice->start_ns, t_ns);
+        if (last && last->role == FLIGHT_SENDS)
+            return e->record->object;
+    }
+    return 0;
+}
+
+bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice)
+{
+    const struct flight_list *thread = flight_index_thread(index, slice->tid);
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < slice->start_ns)
+            break;
+        if (e->role == FLIGHT_WAKES && !(e->record->syscall == SYS_futex &&
+                                         flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)))
+            return true;
+    }
+    return false;
+}
+
+uint64_t request_work_item_start(const struct flight_index *index, uint32_t tid, uint32_t consumer, uint64_t end_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    for (uint32_t i = thread ? flight_list_before(thread, end_ns) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+        const struct recorder_record *r = thread->events[i].record;
+        if (thread->events[i].role == FLIGHT_WAKES && r->tid == consumer)
+            return r->time_ns;
+        if (thread->events[i].role == FLIGHT_WOKEN && thread->events[i].state == THREAD_RUNNABLE &&
+            r->syscall == SYS_futex && !(r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)) &&
+            !flight_thread_is_locking(index, (uint32_t)thread->key, r->object))
+            return r->time_ns;
+    }
+    return 0;
+}
+
+/* How many requests the thread answered in [from, to), other than on `except`: consecutive sends on one socket are one
+ * answer. */
+static size_t count_answers(const struct flight_index *index, const struct flight_list *thread, uint64_t except,
+                            uint64_t from_ns, uint64_t to_ns)
+{
+    const uint32_t before = flight_list_before(thread, from_ns);
+    uint64_t last = 0;
+    size_t count = 0;
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+        const struct recorder_record *r = thread->events[i].record;
+        if (r->time_ns >= to_ns)
+            break;
+        if (r->time_ns < from_ns || thread->events[i].role != FLIGHT_SENDS || r->object == last ||
+            r->object == except || !request_work_is_served(index, r->object))
+            continue;
+        last = r->object;
+        count++;
+    }
+    return count;
+}
+
+/* When the socket was next read after `t`; UINT64_MAX: it was not. */
+static uint64_t next_read(const struct flight_list *socket, uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(socket, t_ns + 1);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < socket->count; i++)
+        if (socket->events[i].role == FLIGHT_RECEIVES)
+            return socket->events[i].record->time_ns;
+    return UINT64_MAX;
+}
+
+const struct recorder_record *request_work_arrival_in_order(const struct flight_index *index,
+                                                            const struct flight_list *thread, uint64_t cookie,
+                                                            uint64_t subject, uint64_t read_ns, uint64_t answer_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const struct recorder_record *arrivals[ARRIVALS_MAX];
+    size_t count = 0;
+    for (uint32_t i = flight_list_before(socket, read_ns); i != FLIGHT_NONE; i--) {
+        if (socket->events[i].role == FLIGHT_RECEIVES)
+            break;
+        if (socket->events[i].role != FLIGHT_PRODUCES)
+            continue;
+        if (count == ARRIVALS_MAX)
+            return NULL;
+        arrivals[count++] = socket->events[i].record; /* latest first */
+    }
+    const size_t place = count_answers(index, thread, subject, read_ns, answer_ns);
+    if (place >= count || count_answers(index, thread, 0, read_ns, next_read(socket, read_ns)) != count)
+        return NULL;
+    return arrivals[count - 1 - place];
+}
+
+bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint64_t subject, uint64_t begin_ns,
+                        uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const struct recorder_record *asked = NULL;
+    for (uint32_t i = socket ? flight_list_before(socket, t_ns) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+        if (socket->events[i].role == FLIGHT_RECEIVES && asked)
+            break;
+        if (socket->events[i].role == FLIGHT_SENDS)
+            asked = socket->events[i].record;
+    }
+    return asked && request_work_is_for(index, asked->tid, subject, begin_ns, asked->time_ns);
 }

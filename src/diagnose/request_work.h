@@ -33,6 +33,12 @@ struct work_arrivals {
 };
 struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
 
+/* Of the arrivals that `thread` read at `read`, the one whose request, that of `subject`, it answered at `answer`, if
+ * it answered as many requests as had arrived, until its next read: then in the same order. NULL: not so. */
+const struct recorder_record *request_work_arrival_in_order(const struct flight_index *index,
+                                                            const struct flight_list *thread, uint64_t cookie,
+                                                            uint64_t subject, uint64_t read_ns, uint64_t answer_ns);
+
 /* The local send that caused an arrival; NULL: it came from elsewhere, or the sender is not known. Over TCP, sender and
  * receiver must agree on the sequence number. */
 const struct recorder_record *request_work_sender(const struct flight_index *index,
@@ -55,6 +61,11 @@ bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_
 bool request_work_is_handed(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
                             uint64_t t_ns);
 
+/* Whether what was read from this socket at `t` answers what the request of `subject` asked: the first send or connect
+ * on it since the read before was made by a thread that worked for the request. */
+bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint64_t subject, uint64_t begin_ns,
+                        uint64_t t_ns);
+
 /* The thread to which this slice gave work by waking it, and when that thread was done: when it next waited for work
  * again, before `t`. False: none, or several, or it was not done by then. */
 bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
@@ -65,6 +76,19 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
  * before, by another word. */
 bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid, const struct recorder_record *woken,
                           uint64_t subject, uint64_t begin_ns);
+
+/* Whether the thread was in the middle of a request at `t`: it had read one and not answered it. */
+bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns);
+
+/* A socket on which this slice sent something, other than `subject`, and nothing was read until `t`; 0: none. */
+uint64_t request_work_unanswered(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
+                                 uint64_t t_ns);
+/* Whether this slice woke any other thread, itself. */
+bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice);
+
+/* When thread `tid`, which wakes `consumer` at `end`, began what it then finished: when it last woke the consumer
+ * before, or was woken from a wait for work. 0: not known. */
+uint64_t request_work_item_start(const struct flight_index *index, uint32_t tid, uint32_t consumer, uint64_t end_ns);
 
 /* Whether two futex words may be of one lock: the parts of a condition variable lie close to each other. */
 bool request_work_is_same_lock(uint64_t word, uint64_t other);

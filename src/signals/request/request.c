@@ -2,6 +2,7 @@
 #include "diagnose/request.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "resolve/process/process_go.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "resolve/sample/wait_stacks.h"
@@ -78,6 +79,12 @@ static bool check_request(const struct record_header *header)
     return memchr(r->comm, 0, sizeof(r->comm));
 }
 
+static bool is_go_program(const struct request_signal *q, const struct request_record *record)
+{
+    const struct process *process = processes_find(q->services->processes, record->h.pid, record->cgroup_id);
+    return process && process_go_file(process);
+}
+
 static void take_request(void *self, const struct record_header *header)
 {
     const struct request_signal *q = self;
@@ -90,7 +97,7 @@ static void take_request(void *self, const struct record_header *header)
         return;
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
     struct path_segments path;
-    const bool has_path = request_paths_find(q->paths, record, &path) == 0;
+    const bool has_path = request_paths_find(q->paths, record, is_go_program(q, record), &path) == 0;
     int r = diagnose_request(record, has_path ? &path : NULL, &names, &request);
     path_segments_clear(&path);
     if (r == 0)

@@ -7,6 +7,7 @@
 
 #include <linux/types.h>
 
+#include "probes/recorder/recorder.h"
 #include "probes/request.h"
 
 #include <errno.h>
@@ -14,12 +15,13 @@
 #include <time.h>
 
 /* What a second may cost on average, and what may be saved up. */
-#define BUDGET_NS_PER_SECOND 5000000
-#define BUDGET_MAX_NS        25000000
+#define BUDGET_NS_PER_SECOND 10000000
+#define BUDGET_MAX_NS        50000000
 #define RECORDS_MAX          65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
-#define BEFORE_NS 50000000
-#define AFTER_NS  1000000
+#define BEFORE_NS     50000000
+#define AFTER_NS      1000000
+#define BEFORE_MAX_NS 2000000000 /* where the request had arrived long before it was read */
 
 enum outcome { FOUND, NO_RECORDS, OVER_BUDGET, OUTCOMES };
 
@@ -67,17 +69,42 @@ static bool has_budget(struct request_paths *p, uint64_t now_ns)
     return p->budget_ns > 0;
 }
 
-static int find_path(struct request_paths *p, const struct request_record *record, struct path_segments *ret)
+static int read_window(struct request_paths *p, const struct critical_path_request *request, uint64_t before_ns,
+                       struct flight_window *ret)
+{
+    const uint64_t from_ns = request->start_ns > before_ns ? request->start_ns - before_ns : 0;
+    return flight_recorder_window(p->recorder, from_ns, request->end_ns + AFTER_NS, RECORDS_MAX, ret);
+}
+
+/* Whether the window shows when the request's first bytes arrived, or the kernel shows no arrivals at all. */
+static bool has_arrival(const struct flight_window *window, const struct critical_path_request *request)
+{
+    bool shows_any = false;
+    for (size_t i = 0; i < window->count && window->records[i].time_ns <= request->start_ns; i++)
+        if (window->records[i].kind == RECORDER_READY) {
+            if (window->records[i].object == request->socket)
+                return true;
+            shows_any = true;
+        }
+    return !shows_any;
+}
+
+static int find_path(struct request_paths *p, const struct request_record *record, bool schedules_itself,
+                     struct path_segments *ret)
 {
     const struct critical_path_request request = {
         .socket = record->socket,
         .start_ns = record->start_ns,
         .end_ns = record->start_ns + record->duration_ns,
         .tid = record->h.tid,
+        .schedules_itself = schedules_itself,
     };
-    const uint64_t from_ns = request.start_ns > BEFORE_NS ? request.start_ns - BEFORE_NS : 0;
     struct flight_window window;
-    int r = flight_recorder_window(p->recorder, from_ns, request.end_ns + AFTER_NS, RECORDS_MAX, &window);
+    int r = read_window(p, &request, BEFORE_NS, &window);
+    if (r == 0 && !has_arrival(&window, &request)) {
+        flight_recorder_window_free(&window);
+        r = read_window(p, &request, BEFORE_MAX_NS, &window);
+    }
     if (r < 0)
         return r;
     r = window.count ? critical_path_find(&window, &request, ret) : -ENODATA;
@@ -85,7 +112,8 @@ static int find_path(struct request_paths *p, const struct request_record *recor
     return r;
 }
 
-int request_paths_find(struct request_paths *p, const struct request_record *record, struct path_segments *ret)
+int request_paths_find(struct request_paths *p, const struct request_record *record, bool schedules_itself,
+                       struct path_segments *ret)
 {
     *ret = (struct path_segments){0};
     if (!p->recorder)
@@ -95,7 +123,7 @@ int request_paths_find(struct request_paths *p, const struct request_record *rec
         return -EBUSY;
     }
     const uint64_t start_ns = thread_cpu_ns();
-    const int r = find_path(p, record, ret);
+    const int r = find_path(p, record, schedules_itself, ret);
     const uint64_t spent_ns = thread_cpu_ns() - start_ns;
     p->budget_ns -= (int64_t)spent_ns;
     p->cpu_ns += spent_ns;

@@ -17,8 +17,10 @@ int request_paths_new(struct flight_recorder *recorder, struct request_paths **r
 void request_paths_free(struct request_paths *p);
 DEFINE_FREEP(request_paths)
 
-/* Finds the critical path of a request that has just ended; clear it with path_segments_clear, also on failure.
+/* Finds the critical path of a request that has just ended, of a program that schedules its work on threads itself, or
+ * not; clear it with path_segments_clear, also on failure.
  * -ENODATA: the recorder has nothing of it, or there is none; -EBUSY: the budget is spent; -ENOMEM. */
-int request_paths_find(struct request_paths *p, const struct request_record *record, struct path_segments *ret);
+int request_paths_find(struct request_paths *p, const struct request_record *record, bool schedules_itself,
+                       struct path_segments *ret);
 
 void request_paths_metrics(const struct request_paths *p, struct metric_set *set);

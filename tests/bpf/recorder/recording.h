@@ -44,4 +44,5 @@ void test_sockets_of_one_thread(void **state);
 void test_datagrams(void **state);
 void test_peeking_is_no_receive(void **state);
 void test_tcp_sequence_numbers(void **state);
+void test_connect_and_close(void **state);
 void test_every_attach_method(void **state);

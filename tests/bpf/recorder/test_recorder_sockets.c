@@ -155,6 +155,36 @@ void test_tcp_sequence_numbers(void **state)
     recording_end(&r);
 }
 
+static size_t count_empty(const struct flight_window *window, int kind, uint64_t cookie)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < window->count; i++)
+        found += window->records[i].kind == kind && window->records[i].object == cookie &&
+                 recorder_low(window->records[i].value) == 0;
+    return found;
+}
+
+/* A connect is a send of no bytes, the end of the peer's bytes a receive of none. */
+void test_connect_and_close(void **state)
+{
+    struct recording r;
+    char data[8];
+    int ends[2];
+    (void)state;
+    begin_or_skip(&r);
+    connect_pair(ends);
+    const uint64_t client = cookie_of(ends[0]), server = cookie_of(ends[1]);
+    close(ends[0]);
+    assert_int_equal(recv(ends[1], data, sizeof(data), 0), 0);
+    struct flight_window w = recording_window(&r);
+    assert_int_equal(count_empty(&w, RECORDER_SEND, client), 1);
+    assert_int_equal(count_empty(&w, RECORDER_SEND, server), 0);
+    assert_int_equal(count_empty(&w, RECORDER_RECEIVE, server), 1);
+    flight_recorder_window_free(&w);
+    close(ends[1]);
+    recording_end(&r);
+}
+
 /* The last record of this kind by this thread about a TCP socket with this many bytes. */
 static const struct recorder_record *find_bytes(const struct flight_window *window, int kind, uint32_t bytes)
 {

@@ -1,0 +1,19 @@
+/* Which futex words a thread waited for and woke others by, in a window of the flight recorder: a word of both kinds is
+ * that of a lock, which the thread takes and releases. */
+#pragma once
+
+#include "model/flight_window.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FUTEX_WORDS_NEAR 48 /* the words of one lock or condition variable are at most this far from each other */
+
+struct futex_words;
+
+/* The window is not used afterwards. The caller frees `*ret`. -ENOMEM. */
+int futex_words_new(const struct flight_window *window, struct futex_words **ret);
+void futex_words_free(struct futex_words *words);
+
+/* Whether the thread both waited for and woke others by this word or words near it. */
+bool futex_words_are_lock(const struct futex_words *words, uint32_t tid, uint64_t word);

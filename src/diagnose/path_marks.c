@@ -1,0 +1,249 @@
+/* Readiness of a request at the marks of its threads; see path_marks.h. */
+#include "diagnose/path_marks.h"
+
+#include "diagnose/path_wait.h"
+
+#define WAKE_UP_NS 50000 /* from an arrival to the wake-up of the thread that waits for it */
+
+/* ---- time in which the request was ready ---- */
+
+/* Accounts [from, w->t) by what the thread did although the request was ready: `busy` while it ran for others. At w->t
+ * it turned to the request; `reads`: by reading something, so that running without touching another request was on the
+ * way there. */
+static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy, bool reads,
+                           const char *reason)
+{
+    const uint64_t subject = path_walk_subject(w);
+    while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
+        const struct thread_span span = flight_thread_span(w->thread, w->t_ns);
+        uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
+        struct path_segment s = path_walk_segment(w->thread, busy);
+        s.reason = reason;
+        if (span.state == THREAD_RUNNABLE) {
+            s = path_run_queue_segment(w->thread, &span);
+        } else if (span.state == THREAD_RUNNING) {
+            enum work_mark mark;
+            const struct flight_event *e =
+                request_work_last_mark(w->index, w->thread, subject, start_ns, w->t_ns, &mark);
+            if (e && e->record->time_ns > start_ns)
+                start_ns = e->record->time_ns;
+            s.owner = REQUEST_OWNER_OTHER;
+            s.owner_id = e && mark == WORK_FOREIGN ? e->record->object : 0;
+            if (reads && !request_work_is_foreign_between(w->index, w->thread, subject, from_ns, w->t_ns + 1))
+                s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
+        } else if (span.state == THREAD_BLOCKED && w->t_ns - start_ns < WAKE_UP_NS) {
+            s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */
+        } else if (span.state == THREAD_BLOCKED) {
+            s.owner = REQUEST_OWNER_OTHER;
+            s.syscall = span.left ? span.left->syscall : RECORDER_NO_SYSCALL;
+            s.object = span.left ? span.left->object : 0;
+        } else {
+            s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
+            s.owner = REQUEST_OWNER_UNKNOWN;
+            s.reason = "a switch that was not recorded";
+        }
+        path_walk_add(w, start_ns, s);
+    }
+}
+
+/* ---- marks ---- */
+
+void path_mark_read(struct path_walk *w)
+{
+    const uint64_t subject = path_walk_subject(w);
+    const struct work_arrivals arrivals = request_work_arrivals(w->index, subject, w->t_ns);
+    const uint64_t ready_ns = arrivals.first ? arrivals.first->time_ns : w->t_ns;
+    add_ready_time(w, ready_ns, REQUEST_PART_UNREAD, true, "the bytes waited in the socket");
+    if (w->t_ns <= w->floor_ns)
+        return;
+    if (w->depth > 0 && arrivals.first) { /* it came from a thread of this node that the walk left before */
+        w->depth--;
+        path_walk_go_to(w, arrivals.first->tid, ready_ns);
+        return;
+    }
+    struct work_slice slice;
+    if (!path_walk_previous(w, w->t_ns, &slice)) {
+        path_walk_stop(w, "what came before the first read is not known");
+        return;
+    }
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
+    s.object = subject;
+    s.reason = "the client sent the rest of the request";
+    path_walk_add(w, slice.end_ns, s);
+    path_walk_go_to(w, slice.tid, slice.end_ns);
+}
+
+/* The answer of a service elsewhere arrived at `arrival`: the request waited since it asked. */
+static void at_remote_answer(struct path_walk *w, const struct recorder_record *arrival)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, arrival->object);
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_DOWNSTREAM);
+    s.object = arrival->object;
+    for (uint32_t i = flight_list_before(socket, arrival->time_ns); i != FLIGHT_NONE; i--)
+        if (socket->events[i].role == FLIGHT_SENDS) {
+            path_walk_add(w, socket->events[i].record->time_ns, s);
+            path_walk_go_to(w, socket->events[i].record->tid, socket->events[i].record->time_ns);
+            return;
+        }
+    struct work_slice slice;
+    if (!path_walk_previous(w, arrival->time_ns, &slice)) {
+        path_walk_stop(w, "bytes for which nothing was asked");
+        return;
+    }
+    s.is_inferred = true;
+    path_walk_add(w, slice.end_ns, s);
+    path_walk_go_to(w, slice.tid, slice.end_ns);
+}
+
+/* Goes on with whoever caused this arrival: a thread of this node, or a service elsewhere. */
+static void follow_arrival(struct path_walk *w, const struct recorder_record *arrival)
+{
+    const struct recorder_record *sent = request_work_sender(w->index, arrival);
+    if (sent)
+        path_walk_go_to_peer(w, sent->tid, arrival->time_ns, sent->object);
+    else
+        at_remote_answer(w, arrival);
+}
+
+/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that works for
+ * it, or by the order in which they were answered. */
+static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t cookie, uint64_t t_ns,
+                                                 uint64_t answer_ns)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, cookie);
+    const struct work_arrivals arrivals = request_work_arrivals(w->index, cookie, t_ns);
+    if (arrivals.last && request_work_asked(w->index, cookie, path_walk_subject(w), w->out->begin_ns, t_ns))
+        return arrivals.last;
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        if (e->role == FLIGHT_PRODUCES &&
+            request_work_is_handed(w->index, e->record->tid, w->peers[0].subject, w->out->begin_ns, e->record->time_ns))
+            return e->record;
+    }
+    const struct recorder_record *in_order =
+        request_work_arrival_in_order(w->index, w->thread, cookie, path_walk_subject(w), t_ns, answer_ns);
+    const struct recorder_record *found = in_order || !arrivals.is_one_producer ? in_order : arrivals.last;
+    w->is_inferred |= found != NULL;
+    return found;
+}
+
+void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns)
+{
+    const struct work_arrivals arrivals = request_work_arrivals(w->index, cookie, w->t_ns);
+    if (!arrivals.last)
+        return; /* not recorded: the thread's own waits show the rest */
+    const struct recorder_record *arrival =
+        arrivals.is_one_producer ? arrivals.last : own_arrival(w, cookie, w->t_ns, answer_ns);
+    if (!arrival) {
+        struct work_slice slice;
+        const uint64_t from_ns = path_walk_previous(w, w->t_ns, &slice) ? slice.end_ns : w->out->begin_ns;
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
+        s.owner = REQUEST_OWNER_SEVERAL;
+        s.reason = "several threads finished work, and which of it was this request's is not known";
+        path_walk_add(w, from_ns, s);
+        if (from_ns > w->out->begin_ns)
+            path_walk_go_to(w, slice.tid, from_ns);
+        return;
+    }
+    add_ready_time(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
+    follow_arrival(w, arrival);
+}
+
+/* Whether the thread waited for its next piece of work, and not in the middle of one. */
+static bool is_idle_wait(struct path_walk *w, const struct recorder_record *left, const struct recorder_record *woken)
+{
+    if (path_wait_is_for_events(left))
+        return true;
+    if (!path_wait_is_for_lock(left) || woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ) ||
+        request_work_is_busy(w->index, w->thread, left->time_ns))
+        return false;
+    return !request_work_is_lock(w->index, (uint32_t)w->thread->key, woken, w->peers[0].subject, w->out->begin_ns);
+}
+
+/* The wake-up that ended the thread's last wait for work in (from, t), and the switch to it; NULL: none. */
+static const struct recorder_record *find_last_idle(struct path_walk *w, uint64_t from_ns, uint64_t t_ns,
+                                                    const struct recorder_record **ret_left)
+{
+    for (uint32_t i = flight_list_before(w->thread, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &w->thread->events[i];
+        if (e->record->time_ns <= from_ns)
+            break;
+        if (e->role != FLIGHT_WOKEN || e->state != THREAD_RUNNABLE || e->woken != i)
+            continue;
+        *ret_left = flight_thread_span(w->thread, e->record->time_ns + 1).left;
+        if (*ret_left && is_idle_wait(w, *ret_left, e->record))
+            return e->record;
+    }
+    return NULL;
+}
+
+/* What the thread read for this request, other than its own socket, in (from, t). */
+static const struct recorder_record *find_own_arrival(struct path_walk *w, uint64_t from_ns, uint64_t t_ns,
+                                                      uint64_t answer_ns)
+{
+    for (uint32_t i = flight_list_before(w->thread, t_ns); i != FLIGHT_NONE; i--) {
+        const struct flight_event *e = &w->thread->events[i];
+        if (e->record->time_ns <= from_ns)
+            break;
+        if (request_work_mark(w->index, e, path_walk_subject(w)) != WORK_CONSUMED)
+            continue;
+        const struct recorder_record *arrival = own_arrival(w, e->record->object, e->record->time_ns, answer_ns);
+        if (arrival)
+            return arrival;
+    }
+    return NULL;
+}
+
+/* The thread waited for work until w->t, when it was woken. The request was not in its queue before that: it was handed
+ * on later than its handler was last seen, if by the thread that woke this one. */
+static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *woken)
+{
+    if (recorder_low(woken->value) == slice->tid) {
+        path_walk_go_to(w, slice->tid, woken->time_ns);
+        return;
+    }
+    path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+    path_walk_go_to(w, slice->tid, slice->end_ns);
+}
+
+void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
+{
+    struct work_slice slice;
+    if (is_end && w->depth > 0)
+        w->depth--;
+    const unsigned depth = w->depth;
+    if (!path_walk_previous(w, w->t_ns, &slice)) {
+        path_walk_stop(w, "nothing shows when this request was handed to the thread");
+        return;
+    }
+    const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
+    const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
+    const struct recorder_record *arrival = find_own_arrival(w, slice.end_ns, w->t_ns, answer_ns);
+    const bool was_inferred = w->is_inferred;
+    const struct recorder_record *left, *woken;
+    if (arrival) {
+        add_ready_time(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
+        follow_arrival(w, arrival);
+        return;
+    }
+    w->is_inferred = true;
+    uint32_t worker;
+    uint64_t done_ns;
+    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns)) {
+        add_ready_time(w, done_ns, busy, false, "the event loop served others");
+        path_walk_go_to_peer(w, worker, done_ns, 0);
+    } else if ((woken = find_last_idle(w, slice.end_ns, w->t_ns, &left))) {
+        add_ready_time(w, woken->time_ns, busy, false,
+                       is_loop ? "the event loop served others" : "its thread had other work");
+        /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */
+        if (!path_wait_is_for_events(left))
+            at_idle_worker(w, &slice, woken);
+    } else {
+        add_ready_time(w, slice.end_ns, busy, false,
+                       is_loop ? "the event loop served others" : "its thread had other work");
+        path_walk_go_to(w, slice.tid, slice.end_ns);
+    }
+    w->is_inferred = was_inferred;
+}

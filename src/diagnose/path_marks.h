@@ -1,0 +1,13 @@
+/* What a walk does where the thread read something, or turned to the request from other work: from when had the request
+ * been ready, and where does the walk go on? Private to critical_path.c. */
+#pragma once
+
+#include "diagnose/path_walk.h"
+
+/* The request was read at w->t: until then its bytes waited in the socket. */
+void path_mark_read(struct path_walk *w);
+/* Something else was read from socket `cookie` at w->t, for which the request had waited. What the thread then did for
+ * the request ended at `answer`. */
+void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns);
+/* At w->t the thread turned from another request or, `is_end`, an earlier piece of work to this request. */
+void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns);

@@ -1,0 +1,48 @@
+/* The state of a walk along a critical path, and its elementary steps: adding a segment, going on in another thread.
+ * Private to critical_path.c and path_marks.c. */
+#pragma once
+
+#include "diagnose/flight_index.h"
+#include "diagnose/path_segments.h"
+#include "diagnose/request_work.h"
+
+#define PATH_PEERS_MAX 16
+
+/* Whose request a thread works for, as far as its sockets show. */
+struct peer {
+    uint64_t subject; /* the socket on which it answers; 0: none */
+};
+
+struct path_walk {
+    const struct flight_index *index;
+    struct path_segments *out;
+    const struct flight_list *thread;
+    uint64_t t_ns;
+    uint64_t floor_ns; /* the request's begin, or from where the records are complete: the walk goes no further back */
+    struct peer peers[PATH_PEERS_MAX]; /* [0]: the request itself */
+    unsigned depth;                    /* of the current one */
+    unsigned hops;
+    bool schedules_itself;
+    const char *end_reason; /* why the walk stops early; NULL: it goes on */
+    bool is_inferred;       /* since the last hop: what follows rests on it */
+};
+
+/* The socket on which the current thread answers; 0: none. */
+uint64_t path_walk_subject(const struct path_walk *w);
+/* Ends the walk: what is not explained yet is unattributed, for this reason. */
+void path_walk_stop(struct path_walk *w, const char *reason);
+
+/* A segment without times in which this thread worked for this request. */
+struct path_segment path_walk_segment(const struct flight_list *thread, enum request_part_kind kind);
+/* Adds `segment` as [start, w->t), and goes back to its start. */
+void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment segment);
+void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const char *reason);
+
+/* Goes on in thread `tid` as it was at `t`. */
+void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* The same, for a thread that works for this request and answers on `subject`; 0: on no socket. */
+void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject);
+/* The same, if that thread worked for this request then. */
+bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Where the request itself was last worked on before `t`. False: nowhere. */
+bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);
