@@ -14,9 +14,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define MEMORY_BYTES  (64 << 20)
-#define PATH_SHORTEST 200 /* segments shorter than this part of the request are not printed */
+#define REQUESTS_MAX  1000 /* that an agent returns */
+#define PATH_SHORTEST 200  /* segments shorter than this part of the request are not printed */
 
 /* ---- without an agent ---- */
 
@@ -60,6 +62,36 @@ static int observe_requests(uint64_t duration_ns, struct requests *requests)
              units_format_duration(duration_ns, duration, sizeof(duration)));
     struct loop_end end;
     return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
+}
+
+/* ---- which requests ---- */
+
+struct wanted_requests {
+    const char *service, *route, *trace_id; /* NULL: any */
+};
+
+static bool is_any_wanted(const struct wanted_requests *w)
+{
+    return !w->service && !w->route && !w->trace_id;
+}
+
+static bool is_wanted(const struct wanted_requests *w, const struct request *r)
+{
+    return (!w->service || strcmp(w->service, r->service) == 0) && (!w->route || strcmp(w->route, r->route) == 0) &&
+           (!w->trace_id ||
+            (trace_link_is_set(&r->link) && strcasecmp(w->trace_id, trace_link_text(&r->link).trace_id) == 0));
+}
+
+/* Keeps at most `max` of the wanted requests, in their order, and frees the others. Returns how many are kept. */
+static size_t keep_wanted(struct request **requests, size_t count, const struct wanted_requests *w, size_t max)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (kept < max && is_wanted(w, requests[i]))
+            requests[kept++] = requests[i];
+        else
+            request_free(requests[i]);
+    return kept;
 }
 
 /* ---- output ---- */
@@ -186,29 +218,45 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
     return r < 0 ? r : requests_slowest(requests, 0, slowest, ret, ret_count);
 }
 
+static bool is_trace_id(const char *text)
+{
+    return strlen(text) == 32 && strspn(text, "0123456789abcdefABCDEF") == 32;
+}
+
 static int run_why(int argc, char **argv)
 {
     int64_t slowest = 10;
     uint64_t last_ns = 60 * 1000000000ull;
     bool json = false, stacks = false;
     const char *address = NULL;
+    struct wanted_requests wanted = {0};
+    int operands = 0;
     const struct option_spec specs[] = {
-        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "number of requests, up to 1000 (default 10)", 1, 1000},
+        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "number of requests, up to 1000 (default 10)", 1, REQUESTS_MAX},
         {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)", 1000000000,
          REQUESTS_KEPT_SECONDS * 1000000000ll},
+        {0, "service", OPTION_TEXT, &wanted.service, "NAME", "only requests of this service", 0, 0},
+        {0, "route", OPTION_TEXT, &wanted.route, "ROUTE", "only requests of this route (\"/users/{id}\")", 0, 0},
         {0, "stacks", OPTION_FLAG, &stacks, NULL, "also print the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &json, NULL, "as a JSON array (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
-    int r = options_parse(&subcommand_why, specs, argc, argv, NULL);
+    int r = options_parse(&subcommand_why, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
+    if (operands > 1 || (operands == 1 && !is_trace_id(argv[1]))) {
+        log_error("why: '%s' is no trace ID (32 hexadecimal digits)", argv[operands > 1 ? 2 : 1]);
+        return -EINVAL;
+    }
+    wanted.trace_id = operands ? argv[1] : NULL;
     struct request **requests = NULL;
     size_t count = 0;
-    r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
+    r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns,
+                         is_any_wanted(&wanted) ? (size_t)slowest : REQUESTS_MAX, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
+    count = keep_wanted(requests, count, &wanted, (size_t)slowest);
     r = print_requests(requests, count, json, stacks, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
@@ -218,10 +266,13 @@ static int run_why(int argc, char **argv)
 
 const struct subcommand subcommand_why = {
     .name = "why",
-    .synopsis = "[--slowest N] [--last 60s] [--stacks | --json] [--agent ADDRESS:PORT]",
+    .synopsis = "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json] "
+                "[--agent ADDRESS:PORT]",
     .summary = "Show why the slowest requests were slow",
     .details =
         "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"
+        "Its critical path shows where the time went, step by step, over all threads that it waited for.\n"
         "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.",
+    .flags_anywhere = true,
     .run = run_why,
 };

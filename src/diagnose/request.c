@@ -16,7 +16,7 @@
 /* One tick of the slowest clock (100 Hz): the maximum lag of the scheduler's accounting. */
 #define RUNTIME_SLACK_NS 10000000
 
-#define CAUSE_MAX        (WAIT_DETAIL_MAX + 192)
+#define CAUSE_MAX        (WAIT_DETAIL_MAX + 384)
 
 struct diagnosis {
     const struct request_record *record;
@@ -185,6 +185,17 @@ static void sort_parts(struct request *r)
     }
 }
 
+/* The longest time that another thread held a lock, in words: "held by thread 7 pool: the holder slept"; "": none. */
+static const char *longest_holder(const struct request *r)
+{
+    const struct request_segment *longest = NULL;
+    for (size_t i = 0; i < r->segment_count; i++)
+        if (r->segments[i].kind == REQUEST_PART_LOCK && strstr(r->segments[i].detail, "held by") &&
+            (!longest || r->segments[i].duration_ns > longest->duration_ns))
+            longest = &r->segments[i];
+    return longest ? strstr(longest->detail, "held by") : "";
+}
+
 /* The cause is the kind of component with the largest sum, described by its longest component. */
 static void set_cause(struct diagnosis *d)
 {
@@ -205,8 +216,10 @@ static void set_cause(struct diagnosis *d)
     char in_part[32], in_all[32];
     units_format_duration(sums[part->kind], in_part, sizeof(in_part));
     units_format_duration(r->duration_ns, in_all, sizeof(in_all));
-    snprintf(d->cause, sizeof(d->cause), "%s%s of %s: %s%s%s%s", start, in_part, in_all, request_part_help(part->kind),
-             part->detail[0] ? " (" : "", part->detail, part->detail[0] ? ")" : "");
+    const char *holder = part->kind == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
+    snprintf(d->cause, sizeof(d->cause), "%s%s of %s: %s%s%s%s%s%s", start, in_part, in_all,
+             request_part_help(part->kind), part->detail[0] ? " (" : "", part->detail, part->detail[0] ? ")" : "",
+             holder[0] ? ", " : "", holder);
 }
 
 static void set_service(struct diagnosis *d, const struct request_names *names)

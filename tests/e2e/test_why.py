@@ -70,6 +70,22 @@ def test_text_output_adds_up(sonde, synthetic_agent):
     assert len(requests_in(first.stdout)) == 1 and first.stdout.startswith("The slowest request of the last 60.0 s:\n"), first
 
 
+def test_service_and_route_select(sonde, synthetic_agent):
+    address = synthetic_agent("normal")
+    by_route = run_why(sonde, "--route", "/cart", "--agent", address)
+    assert [r[0][2] for r in requests_in(by_route.stdout)] == ["/cart"], by_route
+    everything = {r[0][5]: r[0][2] for r in requests_in(run_why(sonde, "--agent", address).stdout)}
+    by_service = run_why(sonde, "--service", "nginx", "--agent", address)
+    assert "nginx" in everything and {r[0][5] for r in requests_in(by_service.stdout)} == {"nginx"}, by_service
+    assert run_why(sonde, "--service", "unknown", "--agent", address).stdout.startswith("No request"), "nothing else is printed"
+
+
+def test_wrong_trace_id_is_an_error(sonde):
+    for operands in (["0af7651916cd43dd8448eb211c80319"], ["x" * 32], ["0af7651916cd43dd8448eb211c80319c", "other"]):
+        done = run_why(sonde, *operands)
+        assert done.returncode == 2 and f"'{operands[-1]}' is no trace ID" in done.stderr, done
+
+
 def test_stacks_follow_their_component(sonde, synthetic_agent):
     done = run_why(sonde, "--stacks", "--agent", synthetic_agent("normal"))
     lines = [line.strip() for line in done.stdout.splitlines()]
