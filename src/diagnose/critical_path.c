@@ -107,6 +107,14 @@ static void add_self_scheduled(struct path_walk *w, const struct work_slice *sli
         path_walk_go_to(w, slice->tid, slice->end_ns);
 }
 
+/* A futex by which a thread of another process wakes lies in memory that they share: it carries messages, not a lock.
+ */
+static bool is_message(const struct path_walk *w, const struct recorder_record *left, uint32_t waker)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, waker);
+    return left->syscall == SYS_futex && thread && thread->pid && w->thread->pid && thread->pid != w->thread->pid;
+}
+
 /* Whether the thread got work for this request when it was woken: it began to exist then, or had waited since before
  * the request. */
 static bool was_given_work(const struct path_walk *w, const struct thread_span *wait, bool is_lock)
@@ -139,7 +147,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     }
     if (source == WAIT_ENDED_BY_THREAD) {
         const uint32_t waker = recorder_low(woken->value);
-        const bool is_lock = path_wait_is_for_lock(wait->left);
+        const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
         const bool is_released = is_lock && request_work_is_lock(w->index, (uint32_t)w->thread->key, woken,
                                                                  w->peers[0].subject, w->out->begin_ns);
         if (!is_released && path_walk_go_to_own(w, waker, end_ns))

@@ -135,28 +135,41 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 
+/* How much of the components is not known, or others' work in general. */
+static uint64_t unexplained_ns(const struct request_part *parts, size_t count)
+{
+    uint64_t sum_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].kind == REQUEST_PART_UNATTRIBUTED || parts[i].kind == REQUEST_PART_OTHER_REQUESTS)
+            sum_ns += parts[i].duration_ns;
+    return sum_ns;
+}
+
 /* Whether the waits of the thread that served the request explain it: it did little else, and gave it to no other. */
 static bool is_explained_by_thread(const struct diagnosis *d)
 {
-    uint64_t other_ns = 0;
-    for (size_t i = 0; i < d->request.part_count; i++)
-        if (d->request.parts[i].kind == REQUEST_PART_UNATTRIBUTED ||
-            d->request.parts[i].kind == REQUEST_PART_OTHER_REQUESTS)
-            other_ns += d->request.parts[i].duration_ns;
-    return !(d->record->flags & REQUEST_HANDED_OVER) && other_ns <= d->record->duration_ns / 50;
+    return !(d->record->flags & REQUEST_HANDED_OVER) &&
+           unexplained_ns(d->request.parts, d->request.part_count) <= d->record->duration_ns / 50;
 }
 
-/* Replaces the components by those of the path, or adds what came before the server read the request, which the path
- * alone shows. */
+/* Replaces the components by those of the path where these explain more, or adds what came before the server read the
+ * request, which the path alone shows. */
 static int add_path_parts(struct diagnosis *d)
 {
     struct request *r = &d->request;
     const uint64_t read_ns = d->record->start_ns, end_ns = read_ns + d->record->duration_ns;
-    if (!is_explained_by_thread(d))
-        return path_text_parts(d->path, r->start_ns, end_ns, REQUEST_PARTS_MAX, r->parts, &r->part_count);
+    struct request_part whole[REQUEST_PARTS_MAX];
     size_t count = 0;
-    int error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count,
-                                &r->parts[r->part_count], &count);
+    int error = path_text_parts(d->path, r->start_ns, end_ns, REQUEST_PARTS_MAX, whole, &count);
+    if (error < 0)
+        return error;
+    if (!is_explained_by_thread(d) && unexplained_ns(whole, count) <= unexplained_ns(r->parts, r->part_count)) {
+        memcpy(r->parts, whole, count * sizeof(whole[0]));
+        r->part_count = count;
+        return 0;
+    }
+    error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count, &r->parts[r->part_count],
+                            &count);
     r->part_count += count;
     return error;
 }

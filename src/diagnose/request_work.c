@@ -240,6 +240,13 @@ static bool was_idle(const struct flight_index *index, const struct flight_list 
     return true;
 }
 
+/* Threads of two processes share no words that the recorder could compare: what one wakes the other for is a message.
+ */
+static bool is_same_process(const struct flight_list *a, const struct flight_list *b)
+{
+    return !a->pid || !b->pid || a->pid == b->pid;
+}
+
 /* The first wake-up of the thread in [begin, t) by a thread that worked for the request, other than by releasing a
  * lock; NULL: none. */
 static const struct recorder_record *find_handing(const struct flight_index *index, uint32_t tid, uint64_t subject,
@@ -262,8 +269,9 @@ static const struct recorder_record *find_handing(const struct flight_index *ind
         const struct flight_list *waker = flight_index_thread(index, waker_tid);
         if (!waker || waker_tid == tid)
             continue;
-        if (r->syscall == SYS_futex && (flight_thread_is_locking(index, (uint32_t)thread->key, r->object) ||
-                                        flight_thread_is_locking(index, (uint32_t)waker->key, r->object)))
+        if (r->syscall == SYS_futex && is_same_process(thread, waker) &&
+            (flight_thread_is_locking(index, (uint32_t)thread->key, r->object) ||
+             flight_thread_is_locking(index, (uint32_t)waker->key, r->object)))
             continue;
         if (r->syscall == SYS_futex && !was_idle(index, thread, i))
             continue;
@@ -279,6 +287,8 @@ bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid,
 {
     const struct flight_list *waiter = flight_index_thread(index, waiter_tid),
                              *waker = flight_index_thread(index, recorder_low(woken->value));
+    if (waiter && waker && !is_same_process(waiter, waker))
+        return false;
     if ((waiter && flight_thread_is_locking(index, (uint32_t)waiter->key, woken->object)) ||
         (waker && flight_thread_is_locking(index, (uint32_t)waker->key, woken->object)))
         return true;

@@ -44,9 +44,15 @@ static inline void put(uint64_t us, unsigned kind, unsigned flags, int syscall, 
                                                 .value = value};
 }
 
+/* Threads below 100 are of one process. */
+static inline uint32_t process_of(uint32_t tid)
+{
+    return tid < 100 ? 1 : tid;
+}
+
 static inline void put_switch(uint64_t us, uint32_t from, uint32_t to, unsigned flags, int syscall, uint64_t object)
 {
-    put(us, RECORDER_SWITCH, flags, syscall, from, object, (uint64_t)(from / 10) << 32 | to);
+    put(us, RECORDER_SWITCH, flags, syscall, from, object, (uint64_t)process_of(from) << 32 | to);
 }
 
 static inline void put_sleep(uint64_t us, uint32_t tid, int syscall, uint64_t object)
@@ -61,7 +67,7 @@ static inline void put_run(uint64_t us, uint32_t tid)
 
 static inline void put_waking(uint64_t us, uint32_t tid, uint32_t waker, int syscall, uint64_t object)
 {
-    put(us, RECORDER_WAKING, 0, syscall, tid, object, (uint64_t)(waker / 10) << 32 | waker);
+    put(us, RECORDER_WAKING, 0, syscall, tid, object, (uint64_t)process_of(waker) << 32 | waker);
 }
 
 static inline void put_interrupt_waking(uint64_t us, uint32_t tid, unsigned flags)

@@ -134,6 +134,35 @@ static void test_file_lock(void **state)
                 "cpu 11 610-700\n");
 }
 
+/* A worker process that answers by a futex in shared memory, which both also wait for: messages, no lock. */
+static void test_worker_process_behind_shared_memory(void **state)
+{
+    (void)state;
+    put_sleep(10, 210, SYS_futex, 0x7000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 210, 11, SYS_futex, 0x5000);
+    put_run(130, 210);
+    put_sleep(140, 11, SYS_futex, 0x5008);
+    put_switch(300, 210, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
+    put_interrupt_waking(700, 210, RECORDER_IN_SOFTIRQ);
+    put_run(710, 210);
+    put_waking(800, 11, 210, SYS_futex, 0x7008);
+    put_sleep(810, 210, SYS_futex, 0x7000);
+    put_run(820, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120\n"
+                "run_queue 210 120-130\n"
+                "cpu 210 130-300\n"
+                "disk 210 300-700\n"
+                "run_queue 210 700-710\n"
+                "cpu 210 710-800\n"
+                "run_queue 11 800-820\n"
+                "cpu 11 820-900\n");
+}
+
 /* The loop read A after R, and ran R's handler then: the thread that it woke had slept since before the request. */
 static void test_work_for_a_thread_that_slept_before(void **state)
 {
@@ -215,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup(test_busy_worker_wakes_the_loop, start_trace),
         cmocka_unit_test_setup(test_second_word_of_the_gil, start_trace),
         cmocka_unit_test_setup(test_file_lock, start_trace),
+        cmocka_unit_test_setup(test_worker_process_behind_shared_memory, start_trace),
         cmocka_unit_test_setup(test_work_for_a_thread_that_slept_before, start_trace),
         cmocka_unit_test_setup(test_program_with_its_own_scheduler, start_trace),
         cmocka_unit_test_setup(test_futex_words, start_trace),
