@@ -1,7 +1,8 @@
 /* The cost of the request programs to a busy server: they are attached and detached many times per second while it
  * serves, and each slice with them is compared with the slices without before and after it. Other load on the machine
  * mostly lasts longer than a slice, or is so short that it affects many slices, and so cancels out. Measured in the
- * same way: nothing at all (the control), and an empty pair of raw system call tracepoints.
+ * same way: nothing at all (the control), the flight recorder as well, and an empty pair of raw system call
+ * tracepoints.
  *
  * Measures only the BPF side, with the attach method of kernels 6.16 and later: this program reads the ring buffer, no
  * unwind tables are loaded, and the agent's own CPU time is not included. `request_toggle PID SLICE_MS ROUNDS`; a
@@ -10,7 +11,9 @@
 #include <linux/types.h>
 
 #include "bench.h"
+#include "probes/recorder/recorder.h"
 #include "probes/request.h"
+#include "recorder.skel.h"
 #include "request.skel.h"
 
 #include <bpf/bpf.h>
@@ -20,6 +23,7 @@
 #include <unistd.h>
 
 #define LINKS_MAX  16
+#define RECORDS    65536 /* of each of a CPU's two rings: 8 MiB on two CPUs, as by default */
 #define ROUNDS_MAX 5000
 #define SETTLE_US  50000
 
@@ -28,6 +32,7 @@ struct slice {
 };
 
 static struct request_bpf *requests;
+static struct recorder_bpf *recorder;
 static int empty_program;
 
 /* ---- the cases: each attaches and returns the number of descriptors used ---- */
@@ -62,11 +67,50 @@ static size_t request_programs(int *fds)
     return count;
 }
 
+static void enable_recorder(bool is_enabled)
+{
+    const struct recorder_cpu cpu = {.scheduler_mask = is_enabled ? RECORDS - 1 : 0,
+                                     .object_mask = is_enabled ? RECORDS - 1 : 0};
+    for (int i = 0; i < libbpf_num_possible_cpus(); i++)
+        must(bpf_map_update_elem(bpf_map__fd(recorder->maps.recorder_cpus), &i, &cpu, BPF_ANY) == 0, "recorder_cpus");
+}
+
+/* The flight recorder as well: its own programs, and the records that the programs of requests write to it. */
+static size_t request_and_recorder_programs(int *fds)
+{
+    size_t count = request_programs(fds);
+    struct bpf_program *program;
+    bpf_object__for_each_program(program, recorder->obj)
+    {
+        must((fds[count] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(program))) >= 0, bpf_program__name(program));
+        count++;
+    }
+    enable_recorder(true);
+    return count;
+}
+
 static const struct {
     const char *name;
     size_t (*attach)(int *fds);
-} ways[] = {{"nothing", nothing}, {"requests", request_programs}, {"empty pair", empty_pair}};
+} ways[] = {{"nothing", nothing},
+            {"requests", request_programs},
+            {"requests and recorder", request_and_recorder_programs},
+            {"empty pair", empty_pair}};
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static void load_recorder(void)
+{
+    const int cpus = libbpf_num_possible_cpus();
+    must((recorder = recorder_bpf__open()) != NULL, "recorder.bpf.o");
+    must(bpf_map__set_max_entries(recorder->maps.recorder_records, (unsigned)cpus * 2 * RECORDS) == 0 &&
+             bpf_map__set_max_entries(recorder->maps.recorder_cpus, (unsigned)cpus) == 0,
+         "the recorder's maps");
+    must(recorder_bpf__load(recorder) == 0, "the recorder's programs (Linux 6.3 and later)");
+    must(bpf_map__reuse_fd(requests->maps.recorder_records, bpf_map__fd(recorder->maps.recorder_records)) == 0 &&
+             bpf_map__reuse_fd(requests->maps.recorder_cpus, bpf_map__fd(recorder->maps.recorder_cpus)) == 0,
+         "the recorder's maps");
+    requests->rodata->has_recorder = true;
+}
 
 static void load(void)
 {
@@ -85,6 +129,7 @@ static void load(void)
     struct bpf_map *map;
     bpf_object__for_each_map(map, requests->obj) if (bpf_map__max_entries(map) == 0)
         must(bpf_map__set_max_entries(map, 1) == 0, "set_max_entries");
+    load_recorder();
     requests->rodata->ring_bytes = bpf_map__max_entries(requests->maps.request_ring);
     requests->rodata->skip_pid = (unsigned)getpid();
     requests->rodata->walks = REQUEST_WALKS_AT_RETURN;
@@ -159,6 +204,7 @@ int main(int argc, char **argv)
             struct slice during = take(argv[1], slice_ms);
             while (count)
                 close(fds[--count]);
+            enable_recorder(false);
             ring_buffer__consume(ring);
             struct slice after = take(argv[1], slice_ms);
             rates[way][round] = 2 * during.rate / (before.rate + after.rate) - 1;

@@ -410,15 +410,16 @@ class Bench:
 
     def nginx(self):
         """Requests per second of one nginx worker at saturation, and its CPU per request, with the request programs attached for a fraction of a
-        second and without (request_toggle.c), because machines drift. In the same slices, for comparison: nothing attached, and an empty pair of raw
-        system call tracepoints."""
+        second and without (request_toggle.c), because machines drift. In the same slices: with the flight recorder as well and, for comparison,
+        nothing attached, and an empty pair of raw system call tracepoints."""
         with measure.bpf_statistics(False), nginx.saturated(self.folder / "nginx") as load:
             found = nginx.toggled(load, self.folder, 20 * self.options.rounds, self.sonde.parent)
         for at, what in enumerate(("requests a second", "worker's CPU a request")):
             cost = {way: nginx.format_change(changes[at]) for way, changes in found.items()}
             self.row(f"nginx, {what}, nothing attached", cost["nothing"])
-            self.row(f"nginx, {what}, requests attached", cost["requests"], "", "", f"{cost['empty pair']} empty pair",
-                     ratio=found["requests"][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found["requests"][at][0] >= -5} if at == 0 else {}))
+            for way in ("requests", "requests and recorder"):
+                self.row(f"nginx, {what}, {way} attached", cost[way], "", "", f"{cost['empty pair']} empty pair",
+                         ratio=found[way][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found[way][at][0] >= -5} if at == 0 else {}))
 
     def probes(self):
         """libsonde's USDT probes compared with a function with a single nop, as libstapsdt generates it (probe_cost.c); getppid shows the current
