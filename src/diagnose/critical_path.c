@@ -149,7 +149,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         const uint32_t waker = recorder_low(woken->value);
         const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
         const bool is_released = is_lock && request_work_is_lock(w->index, (uint32_t)w->thread->key, woken,
-                                                                 w->peers[0].subject, w->out->begin_ns);
+                                                                 w->subjects[0], w->out->begin_ns);
         if (!is_released && path_walk_go_to_own(w, waker, end_ns))
             return;
         if (!is_released && was_given_work(w, wait, is_lock)) {
@@ -281,7 +281,7 @@ int critical_path_find(const struct flight_window *window, const struct critical
     path_segments_start(ret, arrival_ns < request->start_ns ? arrival_ns : request->start_ns, request->end_ns);
     w.t_ns = ret->next_end_ns;
     w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
-    w.peers[0].subject = request->socket;
+    w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     return path_segments_finish(ret, walk_back(&w));
 }

@@ -119,7 +119,7 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
         if (e->role == FLIGHT_RECEIVES)
             break;
         if (e->role == FLIGHT_PRODUCES &&
-            request_work_is_handed(w->index, e->record->tid, w->peers[0].subject, w->out->begin_ns, e->record->time_ns))
+            request_work_is_handed(w->index, e->record->tid, w->subjects[0], w->out->begin_ns, e->record->time_ns))
             return e->record;
     }
     const struct recorder_record *in_order =
@@ -159,7 +159,7 @@ static bool is_idle_wait(struct path_walk *w, const struct recorder_record *left
     if (!path_wait_is_for_lock(left) || woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ) ||
         request_work_is_busy(w->index, w->thread, left->time_ns))
         return false;
-    return !request_work_is_lock(w->index, (uint32_t)w->thread->key, woken, w->peers[0].subject, w->out->begin_ns);
+    return !request_work_is_lock(w->index, (uint32_t)w->thread->key, woken, w->subjects[0], w->out->begin_ns);
 }
 
 /* The wake-up that ended the thread's last wait for work in (from, t), and the switch to it; NULL: none. */

@@ -5,7 +5,7 @@
 
 uint64_t path_walk_subject(const struct path_walk *w)
 {
-    return w->peers[w->depth].subject;
+    return w->subjects[w->depth];
 }
 
 void path_walk_stop(struct path_walk *w, const char *reason)
@@ -59,20 +59,19 @@ void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint
         path_walk_stop(w, "too many threads and processes one behind the other");
         return;
     }
-    w->peers[++w->depth] = (struct peer){subject};
+    w->subjects[++w->depth] = subject;
     path_walk_go_to(w, tid, t_ns);
 }
 
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
 {
     for (unsigned depth = w->depth + 1; depth-- > 0;)
-        if (w->peers[depth].subject &&
-            request_work_is_for(w->index, tid, w->peers[depth].subject, w->out->begin_ns, t_ns)) {
+        if (w->subjects[depth] && request_work_is_for(w->index, tid, w->subjects[depth], w->out->begin_ns, t_ns)) {
             w->depth = depth;
             path_walk_go_to(w, tid, t_ns);
             return true;
         }
-    if (!request_work_is_handed(w->index, tid, w->peers[0].subject, w->out->begin_ns, t_ns))
+    if (!request_work_is_handed(w->index, tid, w->subjects[0], w->out->begin_ns, t_ns))
         return false;
     path_walk_go_to_peer(w, tid, t_ns, 0);
     return true;
@@ -81,8 +80,7 @@ bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret)
 {
     for (unsigned depth = w->depth + 1; depth-- > 0;) {
-        if (w->peers[depth].subject &&
-            request_work_previous(w->index, w->peers[depth].subject, w->out->begin_ns, t_ns, ret)) {
+        if (w->subjects[depth] && request_work_previous(w->index, w->subjects[depth], w->out->begin_ns, t_ns, ret)) {
             w->depth = depth;
             return true;
         }

@@ -8,19 +8,15 @@
 
 #define PATH_PEERS_MAX 16
 
-/* Whose request a thread works for, as far as its sockets show. */
-struct peer {
-    uint64_t subject; /* the socket on which it answers; 0: none */
-};
-
 struct path_walk {
     const struct flight_index *index;
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;
     uint64_t floor_ns; /* the request's begin, or from where the records are complete: the walk goes no further back */
-    struct peer peers[PATH_PEERS_MAX]; /* [0]: the request itself */
-    unsigned depth;                    /* of the current one */
+    uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
+                                          request's own */
+    unsigned depth;                    /* of the current thread's */
     unsigned hops;
     bool schedules_itself;
     const char *end_reason; /* why the walk stops early; NULL: it goes on */

@@ -4,6 +4,7 @@
 
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/run_timers.h"
 #include "sources/tables/flight_recorder.h"
 
 #include "base/cleanup.h"
@@ -170,23 +171,10 @@ static void recorder_losses(void *self, struct losses *losses)
     losses->count[LOSS_MISSED] += missed_runs(((const struct recorder_source *)self)->bpf->obj);
 }
 
-static struct run_timer read_timer(const struct recorder_source *s, int timer)
-{
-    struct run_timer sum = {0};
-    for (int cpu = 0; cpu < RUN_TIMER_CPUS; cpu++) {
-        const volatile struct run_timer *t = &s->bpf->bss->run_timers[cpu][timer];
-        sum.runs += t->runs;
-        sum.sampled_ns += t->sampled_ns;
-    }
-    return sum;
-}
-
 static uint64_t recorder_run_time_ns(void *self)
 {
-    uint64_t sum = 0;
-    for (int timer = 0; timer < RECORDER_TIMERS; timer++)
-        sum += read_timer(self, timer).sampled_ns * RUN_TIMER_EVERY;
-    return sum;
+    const struct recorder_source *s = self;
+    return run_timers_ns(s->bpf->bss->run_timers, RECORDER_TIMERS);
 }
 
 static void recorder_metrics(void *self, struct metric_set *set)
@@ -207,10 +195,7 @@ static void recorder_metrics(void *self, struct metric_set *set)
                (double)stats.windows, METRIC_NO_LABELS);
     metric_add(set, "sonde_recorder_windows_overwritten", METRIC_COUNTER, "",
                "Intervals whose beginning had been overwritten.", (double)stats.windows_overwritten, METRIC_NO_LABELS);
-    for (int timer = 0; timer < RECORDER_TIMERS; timer++) {
-        const struct run_timer sum = read_timer(s, timer);
-        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * RUN_TIMER_EVERY);
-    }
+    run_timers_put(s->bpf->bss->run_timers, names, RECORDER_TIMERS, set);
 }
 
 /* Without the rings, which are the shared tables'. */

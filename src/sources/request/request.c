@@ -10,6 +10,7 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
 #include "sources/request/request_attach.h"
+#include "sources/run_timers.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -118,34 +119,18 @@ static void request_losses(void *self, struct losses *losses)
     record_ring_losses(&s->ring, losses);
 }
 
-static struct run_timer read_timer(struct request_source *s, int timer)
-{
-    struct run_timer sum = {0};
-    for (int cpu = 0; cpu < RUN_TIMER_CPUS; cpu++) {
-        const volatile struct run_timer *t = &s->bpf->bss->run_timers[cpu][timer];
-        sum.runs += t->runs;
-        sum.sampled_ns += t->sampled_ns;
-    }
-    return sum;
-}
-
 static uint64_t request_run_time_ns(void *self)
 {
-    uint64_t sum = 0;
-    for (int timer = 0; timer < REQUEST_TIMERS; timer++)
-        sum += read_timer(self, timer).sampled_ns * RUN_TIMER_EVERY;
-    return sum;
+    const struct request_source *s = self;
+    return run_timers_ns(s->bpf->bss->run_timers, REQUEST_TIMERS);
 }
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
     static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",  "request_switch",
                                                       "request_waking",  "request_stack", "request_record"};
-    struct request_source *s = self;
-    for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
-        struct run_timer sum = read_timer(s, timer);
-        source_put_runs(set, names[timer], sum.runs, sum.sampled_ns * RUN_TIMER_EVERY);
-    }
+    const struct request_source *s = self;
+    run_timers_put(s->bpf->bss->run_timers, names, REQUEST_TIMERS, set);
 }
 
 /* For maps that grow with use: the maximum size. */
