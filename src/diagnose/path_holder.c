@@ -8,7 +8,7 @@
 
 #define STEPS_MAX  512
 #define ROUNDS_MAX 1024
-#define ROUND_NS   200000 /* a thread that runs for less between two waits only looked at the lock again */
+#define ROUND_NS   200000 /* a thread that runs for less between two waits only tried the lock again */
 
 /* The request that the thread worked for at `t`, by the last one that it touched; 0: none. */
 static uint64_t request_of(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)

@@ -95,7 +95,7 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
     path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
-/* Goes on with whoever caused this arrival: a thread of this node, or a service elsewhere. */
+/* Goes on where this arrival came from: a thread of this node, or a service elsewhere. */
 static void follow_arrival(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct recorder_record *sent = request_work_sender(w->index, arrival);

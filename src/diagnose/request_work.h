@@ -1,5 +1,5 @@
 /* Whose work a thread does: which of its socket operations belong to other requests, when the data that it read had
- * arrived and from whom, and what it did for a request before. Pure: reads only the indexed window. */
+ * arrived and which thread sent it, and what it did for a request before. Pure: reads only the indexed window. */
 #pragma once
 
 #include "diagnose/flight_index.h"

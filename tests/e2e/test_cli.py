@@ -83,7 +83,7 @@ def test_missing_and_unknown_subcommand(run_sonde):
     (["up", "--frobnicate"], "unknown option --frobnicate"),
     (["doctor", "--json=yes"], "takes no value"),
     (["doctor", "now"], "what is 'now'?"),
-    (["why", "--json", "nginx"], "what is 'nginx'?"),
+    (["why", "--json", "nginx"], "'nginx' is no trace ID"),
 ])
 @pytest.mark.sanitized
 def test_invalid_arguments_are_explained(run_sonde, arguments, expected):

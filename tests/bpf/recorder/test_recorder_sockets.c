@@ -112,7 +112,7 @@ static void connect_pair(int ends[2])
     close(listening);
 }
 
-/* Whoever's softirq it was: the packet may be processed by another thread. */
+/* In the softirq of any thread: the packet may be processed by another one. */
 static const struct recorder_record *find_ready(const struct flight_window *window, uint64_t cookie)
 {
     const struct recorder_record *found = NULL;
