@@ -1,5 +1,5 @@
-/* The walk over any records: it ends, its segments cover the request exactly and in order, and what is made of them
- * sums to the duration. Each 6 bytes of input are a record: step of time, kind, flags, two threads, object. */
+/* Any window of the flight recorder and any request: the walk ends, its segments cover the request exactly, and so do
+ * the segments and components shown of it, within their limits. */
 #include "diagnose/critical_path.h"
 #include "diagnose/path_text.h"
 
@@ -7,96 +7,158 @@
 
 #include "probes/recorder/recorder.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 
-#define RECORD_BYTES 6
-#define RECORDS_MAX  4096
 #define BASE_NS      1000000000ull
+#define RECORDS_MAX  4096
+#define HEADER_BYTES 8
+#define RECORD_BYTES 8
 
-static const int syscalls[] = {RECORDER_NO_SYSCALL, SYS_futex,   SYS_epoll_pwait, SYS_nanosleep, SYS_recvfrom,
-                               SYS_sendto,          SYS_pread64, SYS_clone,       SYS_accept4};
+static const int syscalls[] = {RECORDER_NO_SYSCALL, SYS_futex,  SYS_epoll_pwait, SYS_recvfrom,
+                               SYS_sendto,          SYS_clone,  SYS_pread64,     SYS_clock_nanosleep,
+                               SYS_read,            SYS_fsync,  SYS_connect,     SYS_ppoll,
+                               SYS_write,           SYS_wait4,  SYS_accept4,     9999};
 
-static struct recorder_record record_of(const uint8_t *in, uint64_t time_ns)
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                                    \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static uint32_t tid_of(unsigned bits)
 {
-    const uint32_t tid = 10 + in[3] % 6, other = 10 + in[4] % 6;
-    struct recorder_record r = {.time_ns = time_ns,
-                                .kind = (uint8_t)(in[1] % (RECORDER_EXIT + 2)),
-                                .flags = in[2],
-                                .syscall = (int16_t)syscalls[in[1] / 8 % array_size(syscalls)],
-                                .tid = tid,
-                                .object = in[5] % 6,
-                                .value = (uint64_t)(in[5] / 8) << 32 | other};
-    if (r.kind >= RECORDER_SEND)
-        r.object = 1000 + in[5] % 6;
-    return r;
+    return bits % 8 ? 10 + bits % 8 : 0; /* 0: the idle thread */
 }
 
-static void check(bool holds)
+/* A socket, a descriptor, or a futex word near or far from others. */
+static uint64_t object_of(unsigned bits)
 {
-    if (!holds)
-        abort();
+    return bits < 128 ? bits % 8 : 0x4000 + (bits % 8) * 4 + (bits & 64) * 16;
+}
+
+static uint64_t take_time(const uint8_t *data)
+{
+    return (uint64_t)data[0] << data[1] % 20;
+}
+
+static size_t take_records(const uint8_t *data, size_t size, struct recorder_record *out)
+{
+    size_t count = 0;
+    uint64_t t_ns = BASE_NS;
+    for (; size >= RECORD_BYTES && count < RECORDS_MAX; size -= RECORD_BYTES, data += RECORD_BYTES) {
+        t_ns += take_time(data + 6);
+        const uint64_t high = data[0] & 8 ? data[5] : tid_of(data[3] >> 3) / 4;
+        out[count++] = (struct recorder_record){.time_ns = t_ns,
+                                                .kind = data[0] % 8,
+                                                .flags = data[1],
+                                                .syscall = (int16_t)syscalls[data[2] % 16],
+                                                .tid = tid_of(data[3]),
+                                                .object = object_of(data[4]),
+                                                .value = high << 32 | tid_of(data[3] >> 3)};
+    }
+    return count;
+}
+
+static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_THREAD_BYTES, "%s", tid % 2 ? "pool-thread-name" : "");
+}
+
+static void name_descriptor(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
+{
+    (void)context;
+    (void)pid;
+    memset(out, fd % 2 ? 'x' : 0, PATH_DESCRIPTOR_BYTES - 1);
+    out[PATH_DESCRIPTOR_BYTES - 1] = '\0';
 }
 
 static void check_segments(const struct path_segments *path, const struct critical_path_request *request)
 {
-    check(path->count > 0 && path->items[0].start_ns <= request->start_ns);
-    check(path->items[path->count - 1].end_ns == request->end_ns);
+    CHECK(path->begin_ns <= request->start_ns);
+    uint64_t t_ns = path->begin_ns;
     for (size_t i = 0; i < path->count; i++) {
-        check(path->items[i].start_ns < path->items[i].end_ns);
-        check(i == 0 || path->items[i].start_ns == path->items[i - 1].end_ns);
+        const struct path_segment *s = &path->items[i];
+        CHECK(s->start_ns == t_ns && s->end_ns > s->start_ns);
+        CHECK(s->kind < REQUEST_PART_COUNT && s->owner < REQUEST_OWNER_COUNT && s->reason);
+        CHECK(s->kind != REQUEST_PART_UNATTRIBUTED || s->reason[0]);
+        t_ns = s->end_ns;
     }
+    CHECK(t_ns == request->end_ns);
 }
 
-static void check_text(const struct path_segments *path)
+static void check_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max)
 {
-    const struct path_names no_names = {0};
-    const uint64_t start_ns = path->items[0].start_ns, duration_ns = path->items[path->count - 1].end_ns - start_ns;
-    struct path_text *text;
     struct request_part parts[REQUEST_PARTS_MAX];
-    size_t count;
-    uint64_t sum_ns = 0;
-    if (path_text_new(path, 1, 10, &no_names, &text) < 0)
+    size_t count = 0;
+    if (path_text_parts(text, from_ns, to_ns, max, parts, &count) < 0)
         return;
-    const struct request_segment *segments = path_text_segments(text, &count);
-    check(count <= REQUEST_SEGMENTS_MAX);
+    CHECK(count <= max);
+    uint64_t sum_ns = 0;
     for (size_t i = 0; i < count; i++) {
-        check(segments[i].start_ns == sum_ns);
-        sum_ns += segments[i].duration_ns;
+        CHECK(parts[i].duration_ns > 0 && parts[i].detail && parts[i].stack);
+        CHECK(i == 0 || parts[i].duration_ns <= parts[i - 1].duration_ns);
+        sum_ns += parts[i].duration_ns;
     }
-    check(sum_ns == duration_ns);
-    if (path_text_parts(text, 0, UINT64_MAX, REQUEST_PARTS_MAX, parts, &count) == 0) {
-        check(count <= REQUEST_PARTS_MAX);
-        for (size_t i = 0; i < count; i++)
-            sum_ns -= parts[i].duration_ns;
-        check(sum_ns == 0);
+    CHECK(sum_ns == to_ns - from_ns);
+}
+
+static void check_text(const struct path_segments *path, const struct critical_path_request *request)
+{
+    const struct path_names names = {.thread = name_thread, .descriptor = name_descriptor};
+    struct path_text *text = NULL;
+    if (path_text_new(path, 3, request->tid, &names, &text) < 0)
+        return;
+    size_t count;
+    const struct request_segment *segments = path_text_segments(text, &count);
+    CHECK(count <= REQUEST_SEGMENTS_MAX);
+    uint64_t t_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        CHECK(segments[i].start_ns == t_ns && segments[i].duration_ns > 0 && segments[i].detail && segments[i].thread);
+        t_ns += segments[i].duration_ns;
     }
+    CHECK(t_ns == request->end_ns - path->begin_ns);
+    check_parts(text, path->begin_ns, request->end_ns, REQUEST_PARTS_MAX);
+    check_parts(text, request->start_ns, request->end_ns, REQUEST_PART_COUNT);
     path_text_free(text);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct recorder_record records[RECORDS_MAX];
-    size_t count = 0;
-    uint64_t time_ns = BASE_NS;
-    if (size < 4)
+    if (size < HEADER_BYTES)
         return 0;
-    for (size_t at = 4; at + RECORD_BYTES <= size && count < RECORDS_MAX; at += RECORD_BYTES) {
-        time_ns += (uint64_t)data[at] * data[at];
-        records[count++] = record_of(&data[at], time_ns);
-    }
-    const uint64_t all_ns = time_ns - BASE_NS;
+    const size_t count = take_records(data + HEADER_BYTES, size - HEADER_BYTES, records);
+    const struct recorder_record *start = count ? &records[(data[0] | data[1] << 8) % count] : NULL,
+                                 *end = count ? &records[count - 1 - data[2] % count] : NULL;
     const struct flight_window window = {
-        .records = records, .count = count, .complete_from_ns = data[0] ? BASE_NS + all_ns * data[0] / 256 : 0};
-    const struct critical_path_request request = {.socket = 1000 + data[3] % 6,
-                                                  .start_ns = BASE_NS + all_ns * data[1] / 256,
-                                                  .end_ns = time_ns + 1 + data[2],
-                                                  .tid = 10 + data[3] / 8 % 6,
-                                                  .schedules_itself = data[3] & 128};
+        .records = records,
+        .count = count,
+        .complete_from_ns = data[3] & 1 ? BASE_NS + take_time(data + 4) : 0,
+    };
+    struct critical_path_request request = {
+        .socket = object_of(data[6]),
+        .start_ns = start ? start->time_ns : BASE_NS,
+        .end_ns = end ? end->time_ns : BASE_NS + 1000,
+        .tid = tid_of(data[7]),
+        .schedules_itself = (data[3] & 6) == 6,
+    };
+    if (request.end_ns < request.start_ns) /* the BPF side never reports that */
+        request.end_ns = request.start_ns;
     struct path_segments path;
-    if (critical_path_find(&window, &request, &path) == 0) {
+    const int r = critical_path_find(&window, &request, &path);
+    CHECK(r == 0 || r == -ENODATA || r == -ENOMEM);
+    CHECK(r != -ENOMEM);
+    if (r == 0) {
         check_segments(&path, &request);
-        check_text(&path);
+        check_text(&path, &request);
     }
     path_segments_clear(&path);
     return 0;

@@ -318,8 +318,35 @@ def pods():
         yield name, struct.pack("<H", len(sandboxes)) + sandboxes + containers
 
 
+def flight_windows():
+    """Windows of the flight recorder, as fuzz_critical_path.c reads them: threads 11 (loop), 12 (worker), 13 (other), sockets 1 (the request's), 2 and 3."""
+    switch, waking, send, receive, ready = 1, 2, 3, 4, 5
+    futex, epoll, recv, sendto, pread, sleep = 1, 2, 3, 4, 6, 7
+
+    def record(kind, tid, other=0, call=0, thing=0, flags=0, after=10):
+        return bytes([kind, flags, call, tid | other << 3, thing, 0, after, 10])
+
+    def window(*records, start=1, complete=0):
+        return bytes([start, 0, 0, complete, 100, 8, 1, 1]) + b"".join(records)
+    run, read = record(switch, 0, 1), record(ready, 5, thing=1, flags=1) + record(receive, 1, thing=1, flags=32)
+    reply = record(send, 1, thing=1, flags=32)
+    lock = [record(switch, 1, call=futex, thing=128) + record(waking, 1, 3, futex, 128, after=200) + record(switch, 0, 1) for _ in range(3)]
+    work = record(waking, 2, 1, futex, 130) + record(switch, 0, 2) + record(switch, 1, call=epoll)
+    done = record(ready, 2, thing=2, flags=64) + record(send, 2, thing=3, flags=64) + record(waking, 1, 2, sendto) + run + record(receive, 1, thing=2)
+    others = b"".join(record(ready, 5, thing=4, flags=1) + record(receive, 1, thing=4, flags=32) + record(send, 1, thing=4, flags=32) for _ in range(8))
+    yield "disk", window(run, read, record(switch, 1, call=pread, thing=5, flags=12), record(waking, 1, 5, flags=1, after=200), run, reply)
+    yield "sleep", window(run, read, record(switch, 1, call=sleep), record(waking, 1, 5, flags=2, after=200), run, reply)
+    yield "lock", window(run, record(switch, 0, 3), read, *lock, reply, start=2)
+    yield "pool", window(run, read, work, others, done, others, reply)
+    yield "peer", window(run, read, record(ready, 1, thing=3, flags=129) + record(send, 1, thing=2, flags=128), record(switch, 1, call=recv), record(waking, 2, 5, flags=1),
+                         record(switch, 0, 2), record(receive, 2, thing=3), record(ready, 2, thing=2, flags=129) + record(send, 2, thing=3, flags=128),
+                         record(waking, 1, 5, flags=1), run, record(receive, 1, thing=2), reply)
+    yield "long", window(run, read, *([work, others, *lock, done] * 40), reply)
+    yield "incomplete", window(run, read, others, work, done, reply, complete=1)
+
+
 # The first word that occurs in the fuzzer's name selects.
-KINDS = [("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+KINDS = [("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
