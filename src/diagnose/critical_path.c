@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#define STEPS_MAX      2048
+#define STEPS_MAX      32768
 #define START_SLACK_NS 200000 /* between the records of one system call by two programs */
 
 /* ---- states ---- */
@@ -55,7 +55,8 @@ static bool waited_since_slice(struct path_walk *w, const struct thread_span *wa
     if (ret->end_ns >= wait->left->time_ns)
         return false;
     return ret->tid != w->thread->key ||
-           request_work_is_foreign_between(w->index, w->thread, path_walk_subject(w), ret->end_ns, wait->left->time_ns);
+           request_work_first_foreign(w->index, w->thread, path_walk_subject(w), ret->end_ns, wait->left->time_ns) !=
+               UINT64_MAX;
 }
 
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
@@ -148,8 +149,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     if (source == WAIT_ENDED_BY_THREAD) {
         const uint32_t waker = recorder_low(woken->value);
         const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
-        const bool is_released = is_lock && request_work_is_lock(w->index, (uint32_t)w->thread->key, woken,
-                                                                 w->subjects[0], w->out->begin_ns);
+        const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, woken);
         if (!is_released && path_walk_go_to_own(w, waker, end_ns))
             return;
         if (!is_released && was_given_work(w, wait, is_lock)) {
@@ -222,43 +222,62 @@ static void step(struct path_walk *w)
 
 /* ---- the whole ---- */
 
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* The read or send on the request's socket that is nearest to `t`: two programs recorded it, at about the same time.
+ * NULL: none. */
+static const struct recorder_record *find_nearest(const struct flight_index *index, uint64_t cookie,
+                                                  enum flight_role role, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const struct recorder_record *nearest = NULL;
+    for (uint32_t i = flight_operation_before(socket, t_ns + START_SLACK_NS);
+         i != FLIGHT_NONE && flight_index_spend(index); i = flight_previous_operation(socket, i)) {
+        const struct recorder_record *r = socket->events[i].record;
+        if (r->time_ns + START_SLACK_NS < t_ns)
+            break;
+        if (socket->events[i].role == role &&
+            (!nearest || distance(r->time_ns, t_ns) < distance(nearest->time_ns, t_ns)))
+            nearest = r;
+    }
+    return nearest;
+}
+
 /* When the first byte of the request arrived; it was read at about `start`. */
 static uint64_t find_arrival(const struct flight_index *index, const struct critical_path_request *request)
 {
-    const struct flight_list *socket = flight_index_socket(index, request->socket);
-    if (!socket)
+    const struct recorder_record *read = find_nearest(index, request->socket, FLIGHT_RECEIVES, request->start_ns);
+    if (!read)
         return request->start_ns;
-    for (uint32_t i = flight_list_before(socket, request->start_ns + START_SLACK_NS); i != FLIGHT_NONE; i--) {
-        if (socket->events[i].role != FLIGHT_RECEIVES)
-            continue;
-        const struct recorder_record *read = socket->events[i].record;
-        if (read->time_ns + START_SLACK_NS < request->start_ns)
-            break;
-        const struct work_arrivals arrivals = request_work_arrivals(index, request->socket, read->time_ns);
-        return arrivals.first ? arrivals.first->time_ns : read->time_ns;
-    }
-    return request->start_ns;
+    const struct work_arrivals arrivals = request_work_arrivals(index, request->socket, read->time_ns);
+    return arrivals.first ? arrivals.first->time_ns : read->time_ns;
 }
 
 /* The thread that sent the last byte of the reply. */
 static uint32_t find_sender(const struct flight_index *index, const struct critical_path_request *request)
 {
     const struct flight_list *socket = flight_index_socket(index, request->socket);
-    for (uint32_t i = socket ? flight_list_before(socket, request->end_ns + START_SLACK_NS) : FLIGHT_NONE;
-         i != FLIGHT_NONE; i--)
-        if (socket->events[i].role == FLIGHT_SENDS && socket->events[i].record->time_ns > request->start_ns)
-            return socket->events[i].record->tid;
-    return request->tid;
+    const struct recorder_record *sent = find_nearest(index, request->socket, FLIGHT_SENDS, request->end_ns);
+    if (!sent) {
+        const uint32_t before = flight_list_before(socket, request->end_ns);
+        const uint32_t last = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
+        sent = last == FLIGHT_NONE ? NULL : socket->events[last].record;
+    }
+    return sent && sent->time_ns > request->start_ns ? sent->tid : request->tid;
 }
 
 static const char *walk_back(struct path_walk *w)
 {
     for (unsigned steps = 0; w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full; steps++) {
-        if (steps == STEPS_MAX)
-            return "too many steps";
+        if (steps == STEPS_MAX || flight_index_is_spent(w->index))
+            return "too much happened to follow it further back";
         const uint64_t before_ns = w->t_ns;
         const struct flight_list *thread = w->thread;
         step(w);
+        w->hops = w->t_ns < before_ns ? 0 : w->hops;
         if (w->t_ns == before_ns && w->thread == thread)
             return "nothing shows what came before";
     }
@@ -269,6 +288,7 @@ int critical_path_find(const struct flight_window *window, const struct critical
                        struct path_segments *ret)
 {
     _cleanup_(flight_index_freep) struct flight_index *index = NULL;
+    _cleanup_(request_hands_freep) struct request_hands *hands = NULL;
     *ret = (struct path_segments){0};
     int r = flight_index_new(window, &index);
     if (r < 0)
@@ -279,6 +299,12 @@ int critical_path_find(const struct flight_window *window, const struct critical
         return -ENODATA;
     const uint64_t arrival_ns = find_arrival(index, request);
     path_segments_start(ret, arrival_ns < request->start_ns ? arrival_ns : request->start_ns, request->end_ns);
+    if (ret->begin_ns == ret->next_end_ns)
+        return -ENODATA;
+    r = request_hands_new(index, request->socket, ret->begin_ns, &hands);
+    if (r < 0)
+        return r;
+    w.hands = hands;
     w.t_ns = ret->next_end_ns;
     w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
     w.subjects[0] = request->socket;

@@ -16,6 +16,7 @@ struct critical_path_request {
 };
 
 /* Fills `ret` with segments that cover [arrival, end] exactly; the arrival is `start_ns` where it is not recorded.
- * Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request; -ENOMEM. */
+ * Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request, or it took
+ * no time; -ENOMEM. */
 int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
                        struct path_segments *ret);

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ENTRIES_MAX 3 /* of one record */
+#define ENTRIES_MAX 3       /* of one record */
+#define SEARCH_MAX  1000000 /* events, in all searches: some 10 ms */
 
 struct lists {
     struct flight_list *lists;
@@ -15,12 +16,15 @@ struct lists {
     uint32_t *slots; /* hash table: 1 + index of a list; 0: free */
     size_t slot_count;
     struct flight_event *events;
+    uint32_t *hints; /* of each list */
 };
 
 struct flight_index {
     const struct flight_window *window;
     struct lists threads, sockets;
     struct futex_words *words;
+    uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
+    uint32_t *searches_left; /* its own allocation, as searching does not change the index */
 };
 
 struct entry {
@@ -114,7 +118,7 @@ static int count_event(struct lists *l, uint64_t key)
         return -ENOMEM;
     const size_t slot = slot_of(l, key);
     if (!l->slots[slot]) {
-        l->lists[l->count] = (struct flight_list){.key = key};
+        l->lists[l->count] = (struct flight_list){.key = key, .number = (uint32_t)l->count};
         l->slots[slot] = (uint32_t)++l->count;
     }
     l->lists[l->slots[slot] - 1].count++;
@@ -125,11 +129,13 @@ static int count_event(struct lists *l, uint64_t key)
 static int allocate_events(struct lists *l, size_t total)
 {
     l->events = calloc(total + 1, sizeof(*l->events));
-    if (!l->events)
+    l->hints = calloc(l->count + 1, sizeof(*l->hints));
+    if (!l->events || !l->hints)
         return -ENOMEM;
     struct flight_event *at = l->events;
     for (size_t i = 0; i < l->count; i++) {
         l->lists[i].events = at;
+        l->lists[i].hint = &l->hints[i];
         at += l->lists[i].count;
         l->lists[i].count = 0;
     }
@@ -173,6 +179,7 @@ static void clear_lists(struct lists *l)
     free(l->lists);
     free(l->slots);
     free(l->events);
+    free(l->hints);
 }
 
 static const struct flight_list *find_list(const struct lists *l, uint64_t key)
@@ -249,26 +256,52 @@ static void follow_event(struct flight_event *events, uint32_t now, struct follo
         leave_cpu(now, e->record->flags, f);
 }
 
-static uint32_t find_pid(const struct flight_list *thread)
-{
-    for (size_t i = 0; i < thread->count; i++) {
-        const struct flight_event *e = &thread->events[i];
-        if ((e->role == FLIGHT_OUT || e->role == FLIGHT_WAKES) && recorder_high(e->record->value))
-            return recorder_high(e->record->value);
-    }
-    return 0;
-}
-
 static void follow_thread(struct flight_list *thread, struct flight_event *events)
 {
     thread->first_state = state_before_first(thread);
-    thread->pid = find_pid(thread);
     struct follower f = {thread->first_state, FLIGHT_NONE, FLIGHT_NONE, FLIGHT_NONE};
     for (uint32_t i = 0; i < thread->count; i++) {
         follow_event(events, i, &f);
         events[i].state = f.state;
         events[i].since = f.since;
         events[i].woken = f.woken;
+    }
+}
+
+/* From its switches and wake-ups; 0: unknown. */
+static uint32_t find_pid(const struct flight_list *thread)
+{
+    for (size_t i = 0; i < thread->count; i++)
+        if ((thread->events[i].role == FLIGHT_OUT || thread->events[i].role == FLIGHT_WAKES) &&
+            recorder_high(thread->events[i].record->value))
+            return recorder_high(thread->events[i].record->value);
+    return 0;
+}
+
+/* ---- sends and receives ---- */
+
+static bool is_operation(enum flight_role role)
+{
+    return role == FLIGHT_SENDS || role == FLIGHT_RECEIVES;
+}
+
+static void link_operations(const struct flight_list *list, struct flight_event *events)
+{
+    uint32_t last = FLIGHT_NONE;
+    for (uint32_t i = 0; i < list->count; i++) {
+        last = is_operation(events[i].role) ? i : last;
+        events[i].operation = last;
+    }
+}
+
+static void link_sends(struct flight_list *socket, struct flight_event *events)
+{
+    uint32_t last = FLIGHT_NONE;
+    for (uint32_t i = 0; i < socket->count; i++) {
+        last = events[i].role == FLIGHT_SENDS ? i : last;
+        events[i].send = last;
+        socket->is_served |= (events[i].record->flags & RECORDER_REQUESTS) != 0;
+        socket->is_read |= events[i].role == FLIGHT_RECEIVES;
     }
 }
 
@@ -281,6 +314,8 @@ void flight_index_free(struct flight_index *index)
     clear_lists(&index->threads);
     clear_lists(&index->sockets);
     futex_words_free(index->words);
+    free(index->searches_left);
+    free(index->record_sockets);
     free(index);
 }
 
@@ -290,6 +325,11 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     if (!index)
         return -ENOMEM;
     index->window = window;
+    index->searches_left = malloc(sizeof(*index->searches_left));
+    index->record_sockets = calloc(window->count + 1, sizeof(*index->record_sockets));
+    if (!index->searches_left || !index->record_sockets)
+        return -ENOMEM;
+    *index->searches_left = SEARCH_MAX;
     if (fill_lists(&index->threads, window, thread_entries) < 0 ||
         fill_lists(&index->sockets, window, socket_entries) < 0)
         return -ENOMEM;
@@ -297,7 +337,18 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
         return -ENOMEM;
     for (size_t i = 0; i < index->threads.count; i++) {
         struct flight_list *thread = &index->threads.lists[i];
-        follow_thread(thread, index->threads.events + (thread->events - index->threads.events));
+        struct flight_event *events = index->threads.events + (thread->events - index->threads.events);
+        follow_thread(thread, events);
+        link_operations(thread, events);
+        thread->pid = find_pid(thread);
+    }
+    for (size_t i = 0; i < index->sockets.count; i++) {
+        struct flight_list *socket = &index->sockets.lists[i];
+        struct flight_event *events = index->sockets.events + (socket->events - index->sockets.events);
+        link_operations(socket, events);
+        link_sends(socket, events);
+        for (size_t k = 0; k < socket->count; k++)
+            index->record_sockets[events[k].record - window->records] = socket->number + 1;
     }
     *ret = take_ptr(index);
     return 0;
@@ -318,9 +369,64 @@ const struct flight_list *flight_index_socket(const struct flight_index *index, 
     return find_list(&index->sockets, cookie);
 }
 
+const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record)
+{
+    const uint32_t number = index->record_sockets[record - index->window->records];
+    return number ? &index->sockets.lists[number - 1] : NULL;
+}
+
+size_t flight_index_thread_count(const struct flight_index *index)
+{
+    return index->threads.count;
+}
+
+bool flight_index_spend(const struct flight_index *index)
+{
+    if (!*index->searches_left)
+        return false;
+    --*index->searches_left;
+    return true;
+}
+
+bool flight_index_is_spent(const struct flight_index *index)
+{
+    return !*index->searches_left;
+}
+
+uint32_t flight_operation_before(const struct flight_list *list, uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(list, t_ns);
+    return before == FLIGHT_NONE ? FLIGHT_NONE : list->events[before].operation;
+}
+
+uint32_t flight_previous_operation(const struct flight_list *list, uint32_t i)
+{
+    return i ? list->events[i - 1].operation : FLIGHT_NONE;
+}
+
+/* Narrows [low, high], between which a search for `t` ends, from the last search's end outwards. */
+static void narrow_search(const struct flight_list *list, uint64_t t_ns, size_t *low, size_t *high)
+{
+    const size_t from = *list->hint;
+    size_t step = 1;
+    if (from < list->count && list->events[from].record->time_ns < t_ns) {
+        for (; from + step < list->count && list->events[from + step].record->time_ns < t_ns; step *= 2)
+            *low = from + step + 1;
+        *high = from + step < list->count ? from + step : list->count;
+        return;
+    }
+    *high = from;
+    for (; step <= from && list->events[from - step].record->time_ns >= t_ns; step *= 2)
+        *high = from - step;
+    *low = step <= from ? from - step + 1 : 0;
+}
+
 uint32_t flight_list_before(const struct flight_list *list, uint64_t t_ns)
 {
+    if (!list)
+        return FLIGHT_NONE;
     size_t low = 0, high = list->count; /* events below `low` are before t, those from `high` on are not */
+    narrow_search(list, t_ns, &low, &high);
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (list->events[middle].record->time_ns < t_ns)
@@ -328,6 +434,7 @@ uint32_t flight_list_before(const struct flight_list *list, uint64_t t_ns)
         else
             high = middle;
     }
+    *list->hint = (uint32_t)low;
     return low ? (uint32_t)low - 1 : FLIGHT_NONE;
 }
 

@@ -29,10 +29,16 @@ enum flight_role {
 
 struct flight_event {
     const struct recorder_record *record;
-    enum flight_role role;
-    enum thread_state state; /* of the thread after it; unused for sockets */
-    uint32_t since;          /* index among the thread's events of the one that began this state */
-    uint32_t woken;          /* a runnable thread: its FLIGHT_WOKEN; FLIGHT_NONE: preempted, or it began runnable */
+    enum flight_role role : 8;
+    enum thread_state state : 8; /* of the thread after it; unused for sockets */
+    uint32_t operation;          /* index in the list of the last send or receive up to this one; FLIGHT_NONE */
+    union {
+        struct {            /* of a thread */
+            uint32_t since; /* index of the event that began this state */
+            uint32_t woken; /* runnable: its FLIGHT_WOKEN; FLIGHT_NONE: preempted, or it began runnable */
+        };
+        uint32_t send; /* of a socket: index of the last send up to this event; FLIGHT_NONE */
+    };
 };
 
 #define FLIGHT_NONE UINT32_MAX
@@ -42,8 +48,12 @@ struct flight_list {
     uint64_t key; /* tid, or cookie */
     const struct flight_event *events;
     size_t count;
+    uint32_t *hint;                /* where the last search ended, as the next is mostly for a moment close to it */
+    uint32_t number;               /* below flight_index_thread_count, for a thread */
+    uint32_t pid;                  /* of a thread, from its switches and wake-ups; 0: unknown */
     enum thread_state first_state; /* of a thread, before its first event */
-    uint32_t pid;                  /* a thread's process, from its records; 0: not known */
+    bool is_served;                /* a socket: marked as one on which requests are served */
+    bool is_read;                  /* a socket: something is received from it */
 };
 
 struct flight_index;
@@ -57,8 +67,16 @@ const struct flight_window *flight_index_window(const struct flight_index *index
 /* NULL: there is no record of it. */
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid);
 const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie);
+/* The socket of a record of the window that is about one; NULL: it has no cookie. */
+const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
+size_t flight_index_thread_count(const struct flight_index *index);
 
-/* The index of the last event before `t`; FLIGHT_NONE: none. */
+/* Searches in long lists call this for each event that they look at. False, from then on: the window is too large to
+ * be searched further, and the search ends as if nothing had been found. Bounds the time that any window can take. */
+bool flight_index_spend(const struct flight_index *index);
+bool flight_index_is_spent(const struct flight_index *index);
+
+/* The index of the last event before `t`; FLIGHT_NONE: none, as in a list that is NULL. */
 uint32_t flight_list_before(const struct flight_list *list, uint64_t t_ns);
 
 /* What a thread did until `t`. */
@@ -76,3 +94,7 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
 /* Whether the thread both waited for a futex word and woke others by it, or by words close to it: the parts of a
  * condition variable. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
+
+/* The last send or receive before `t`, and the one before event `i`; FLIGHT_NONE: none. */
+uint32_t flight_operation_before(const struct flight_list *list, uint64_t t_ns);
+uint32_t flight_previous_operation(const struct flight_list *list, uint32_t i);

@@ -13,7 +13,8 @@
 /* The request that the thread worked for at `t`, by the last one that it touched; 0: none. */
 static uint64_t request_of(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)
 {
-    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--)
+    for (uint32_t i = flight_operation_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(thread, i))
         if (request_work_mark(index, &thread->events[i], 0) == WORK_FOREIGN)
             return thread->events[i].role == FLIGHT_RECEIVES ? thread->events[i].record->object : 0;
     return 0;
@@ -29,10 +30,10 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
                              .pid = thread->pid,
                              .for_tid = walk->waiter,
                              .syscall = RECORDER_NO_SYSCALL,
-                             .reason = "",
-                             .is_inferred = walk->is_inferred || !walk->is_lock};
+                             .reason = ""};
     if (span->state == THREAD_RUNNABLE)
         s = path_run_queue_segment(thread, span);
+    s.is_inferred = walk->is_inferred || !walk->is_lock;
     if (span->state == THREAD_BLOCKED && span->left) {
         s.syscall = span->left->syscall;
         s.object = span->left->object;
@@ -41,6 +42,8 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
     }
     if (span->state == THREAD_UNKNOWN || (span->state == THREAD_BLOCKED && !span->left))
         s.kind = REQUEST_PART_UNATTRIBUTED;
+    if (s.kind == REQUEST_PART_UNATTRIBUTED && !s.reason[0])
+        s.reason = "what this thread did is not known";
     if (walk->is_lock) {
         s.reason = s.kind == REQUEST_PART_DISK ? "the holder waited for a disk" : held[span->state];
         s.kind = REQUEST_PART_LOCK;

@@ -3,9 +3,21 @@
 
 #include "diagnose/path_wait.h"
 
-#define WAKE_UP_NS 50000 /* from an arrival to the wake-up of the thread that waits for it */
+#define WAKE_UP_NS   50000 /* from an arrival to the wake-up of the thread that waits for it */
+#define NAMED_MAX    256   /* segments of ready time whose owners are named */
+#define SEPARATE_MAX 1024  /* segments of ready time; the rest is one */
 
 /* ---- time in which the request was ready ---- */
+
+/* So many segments of ready time would say nothing more. */
+static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy)
+{
+    struct path_segment s = path_walk_segment(w->thread, busy);
+    s.owner = REQUEST_OWNER_UNKNOWN;
+    s.is_inferred = true;
+    s.reason = "its thread ran and waited, in more steps than are listed";
+    path_walk_add(w, from_ns, s);
+}
 
 /* Accounts [from, w->t) by what the thread did although the request was ready: `busy` while it ran for others. At w->t
  * it turned to the request; `reads`: by reading something, so that running without touching another request was on the
@@ -14,7 +26,14 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
                            const char *reason)
 {
     const uint64_t subject = path_walk_subject(w);
+    const size_t before = w->out->count;
+    const uint64_t foreign_ns =
+        reads ? request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) : UINT64_MAX;
     while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
+        if (w->out->count - before >= SEPARATE_MAX || flight_index_is_spent(w->index)) {
+            add_rest_of_ready_time(w, from_ns, busy);
+            break;
+        }
         const struct thread_span span = flight_thread_span(w->thread, w->t_ns);
         uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
         struct path_segment s = path_walk_segment(w->thread, busy);
@@ -28,10 +47,11 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
             if (e && e->record->time_ns > start_ns)
                 start_ns = e->record->time_ns;
             s.owner = REQUEST_OWNER_OTHER;
-            s.owner_id = e && mark == WORK_FOREIGN ? e->record->object : 0;
-            if (reads && !request_work_is_foreign_between(w->index, w->thread, subject, from_ns, w->t_ns + 1))
+            if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
+                s.owner_id = e->record->object;
+            if (reads && foreign_ns > w->t_ns)
                 s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
-        } else if (span.state == THREAD_BLOCKED && w->t_ns - start_ns < WAKE_UP_NS) {
+        } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
             s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */
         } else if (span.state == THREAD_BLOCKED) {
             s.owner = REQUEST_OWNER_OTHER;
@@ -48,6 +68,25 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
 
 /* ---- marks ---- */
 
+/* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
+static void leave_peer(struct path_walk *w, const struct recorder_record *first)
+{
+    struct work_slice slice;
+    w->depth--;
+    if (!(first->flags & RECORDER_IN_SOFTIRQ) || request_work_sender(w->index, first)) {
+        path_walk_go_to(w, first->tid, first->time_ns);
+    } else if (path_walk_previous(w, first->time_ns, &slice)) { /* delivered later, in an interrupt of another thread */
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
+        s.object = first->object;
+        s.is_inferred = true;
+        s.reason = "on the way from another process of this node";
+        path_walk_add(w, slice.end_ns, s);
+        path_walk_go_to(w, slice.tid, slice.end_ns);
+    } else {
+        path_walk_stop(w, "which thread sent what it read is not known");
+    }
+}
+
 void path_mark_read(struct path_walk *w)
 {
     const uint64_t subject = path_walk_subject(w);
@@ -57,8 +96,7 @@ void path_mark_read(struct path_walk *w)
     if (w->t_ns <= w->floor_ns)
         return;
     if (w->depth > 0 && arrivals.first) { /* it came from a thread of this node that the walk left before */
-        w->depth--;
-        path_walk_go_to(w, arrivals.first->tid, ready_ns);
+        leave_peer(w, arrivals.first);
         return;
     }
     struct work_slice slice;
@@ -73,18 +111,38 @@ void path_mark_read(struct path_walk *w)
     path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
+static bool is_by_own_thread(const struct path_walk *w, const struct recorder_record *sent)
+{
+    return request_work_is_for(w->index, sent->tid, path_walk_subject(w), w->out->begin_ns, sent->time_ns) ||
+           request_hands_find(w->hands, sent->tid, sent->time_ns);
+}
+
+/* Whether this send on the socket of a service was the request's: by a thread that worked for it, or on a connection
+ * that one made for it. On one that requests share, the last question need not be this one's. */
+static bool is_own_question(const struct path_walk *w, const struct flight_list *socket, uint32_t send)
+{
+    const uint32_t before = flight_previous_operation(socket, send);
+    const struct flight_event *connect = before == FLIGHT_NONE ? NULL : &socket->events[before];
+    return is_by_own_thread(w, socket->events[send].record) ||
+           (connect && connect->role == FLIGHT_SENDS && recorder_low(connect->record->value) == 0 &&
+            is_by_own_thread(w, connect->record));
+}
+
 /* The answer of a service elsewhere arrived at `arrival`: the request waited since it asked. */
 static void at_remote_answer(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct flight_list *socket = flight_index_socket(w->index, arrival->object);
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_DOWNSTREAM);
     s.object = arrival->object;
-    for (uint32_t i = flight_list_before(socket, arrival->time_ns); i != FLIGHT_NONE; i--)
-        if (socket->events[i].role == FLIGHT_SENDS) {
-            path_walk_add(w, socket->events[i].record->time_ns, s);
-            path_walk_go_to(w, socket->events[i].record->tid, socket->events[i].record->time_ns);
-            return;
-        }
+    const uint32_t before = flight_list_before(socket, arrival->time_ns);
+    const uint32_t asked = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
+    if (asked != FLIGHT_NONE) {
+        const struct recorder_record *sent = socket->events[asked].record;
+        s.is_inferred = !is_own_question(w, socket, asked);
+        path_walk_add(w, sent->time_ns, s);
+        path_walk_go_to(w, sent->tid, sent->time_ns);
+        return;
+    }
     struct work_slice slice;
     if (!path_walk_previous(w, arrival->time_ns, &slice)) {
         path_walk_stop(w, "bytes for which nothing was asked");
@@ -114,12 +172,11 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
     const struct work_arrivals arrivals = request_work_arrivals(w->index, cookie, t_ns);
     if (arrivals.last && request_work_asked(w->index, cookie, path_walk_subject(w), w->out->begin_ns, t_ns))
         return arrivals.last;
-    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role == FLIGHT_PRODUCES &&
-            request_work_is_handed(w->index, e->record->tid, w->subjects[0], w->out->begin_ns, e->record->time_ns))
+        if (e->role == FLIGHT_PRODUCES && request_hands_find(w->hands, e->record->tid, e->record->time_ns))
             return e->record;
     }
     const struct recorder_record *in_order =
@@ -159,14 +216,14 @@ static bool is_idle_wait(struct path_walk *w, const struct recorder_record *left
     if (!path_wait_is_for_lock(left) || woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ) ||
         request_work_is_busy(w->index, w->thread, left->time_ns))
         return false;
-    return !request_work_is_lock(w->index, (uint32_t)w->thread->key, woken, w->subjects[0], w->out->begin_ns);
+    return !request_hands_is_release(w->hands, (uint32_t)w->thread->key, woken);
 }
 
 /* The wake-up that ended the thread's last wait for work in (from, t), and the switch to it; NULL: none. */
 static const struct recorder_record *find_last_idle(struct path_walk *w, uint64_t from_ns, uint64_t t_ns,
                                                     const struct recorder_record **ret_left)
 {
-    for (uint32_t i = flight_list_before(w->thread, t_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_list_before(w->thread, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
         const struct flight_event *e = &w->thread->events[i];
         if (e->record->time_ns <= from_ns)
             break;
@@ -183,7 +240,8 @@ static const struct recorder_record *find_last_idle(struct path_walk *w, uint64_
 static const struct recorder_record *find_own_arrival(struct path_walk *w, uint64_t from_ns, uint64_t t_ns,
                                                       uint64_t answer_ns)
 {
-    for (uint32_t i = flight_list_before(w->thread, t_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_operation_before(w->thread, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
+         i = flight_previous_operation(w->thread, i)) {
         const struct flight_event *e = &w->thread->events[i];
         if (e->record->time_ns <= from_ns)
             break;

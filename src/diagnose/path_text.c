@@ -7,9 +7,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DETAIL_BYTES 192
+#define NAMES_KEPT   16
 #define SHORT_SHARE  500 /* a segment of less than this part of the request is not shown alone */
 
 struct described {
@@ -73,12 +75,23 @@ static void name_place(const struct described *d, uint32_t pid, uint32_t tid, ch
     snprintf(out, size, "thread %u%s%s%s", s->tid, d->thread[0] ? " " : "", d->thread, process);
 }
 
+/* Names are read from /proc, and segments alternate between few threads. */
+static void name_thread(const struct path_text *text, size_t i, const struct path_names *names)
+{
+    struct described *d = &text->items[i];
+    for (size_t k = i; k-- > 0 && i - k <= NAMES_KEPT;)
+        if (text->items[k].segment.tid == d->segment.tid) {
+            memcpy(d->thread, text->items[k].thread, sizeof(d->thread));
+            return;
+        }
+    if (d->segment.tid && names->thread)
+        names->thread(names->context, d->segment.tid, d->thread);
+}
+
 static void describe(struct described *d, uint32_t pid, uint32_t tid, const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
     char place[96], where[112] = "";
-    if (s->tid && names->thread)
-        names->thread(names->context, s->tid, d->thread);
     describe_call(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
@@ -99,18 +112,26 @@ static bool continues(const struct path_segment *a, const struct path_segment *b
     return a->kind == b->kind && a->tid == b->tid && a->owner == b->owner && strcmp(a->reason, b->reason) == 0;
 }
 
-/* Where the stretch that begins with segment `i` ends: segments of one kind and thread, and whatever is shorter than
- * this in between. */
+/* Where the stretch that begins with segment `i` ends. It has long segments of one kind and thread, and short ones in
+ * between, as long as these are not long together; or short ones only. */
 static size_t stretch_end(const struct path_text *text, size_t i, uint64_t shortest_ns)
 {
-    const struct path_segment *first = NULL;
+    const struct path_segment *first = NULL; /* long one */
+    uint64_t short_ns = 0;                   /* of the short ones since the last long one, */
+    size_t short_start = i;                  /* from this on */
     for (; i < text->count; i++) {
         const struct path_segment *s = &text->items[i].segment;
-        if (length_of(s) < shortest_ns)
+        if (length_of(s) >= shortest_ns) {
+            if (first ? !continues(first, s) : short_ns >= shortest_ns && short_ns > 0)
+                break;
+            first = s;
+            short_ns = 0;
             continue;
-        if (first && !continues(first, s))
-            break;
-        first = s;
+        }
+        short_start = short_ns ? short_start : i;
+        short_ns += length_of(s);
+        if (first && short_ns >= shortest_ns)
+            return short_start;
     }
     return i;
 }
@@ -171,8 +192,10 @@ static void put_stretch(struct path_text *text, size_t i, size_t end)
 
 static void make_segments(struct path_text *text)
 {
+    if (!text->count)
+        return;
     const struct path_segment *first = &text->items[0].segment, *last = &text->items[text->count - 1].segment;
-    uint64_t shortest_ns = text->count ? (last->end_ns - first->start_ns) / SHORT_SHARE : 0;
+    uint64_t shortest_ns = (last->end_ns - first->start_ns) / SHORT_SHARE;
     while (count_stretches(text, shortest_ns) > REQUEST_SEGMENTS_MAX)
         shortest_ns = 2 * shortest_ns + 1;
     for (size_t i = 0, end; i < text->count; i = end) {
@@ -183,39 +206,39 @@ static void make_segments(struct path_text *text)
 
 /* ---- components ---- */
 
-static size_t find_part(const struct request_part *parts, size_t count, enum request_part_kind kind, const char *detail)
+static int compare_names(const void *a, const void *b)
 {
-    for (size_t i = 0; i < count; i++)
-        if (parts[i].kind == kind && strcmp(parts[i].detail, detail) == 0)
-            return i;
-    return count;
+    const struct request_part *x = a, *y = b;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->detail, y->detail);
 }
 
-static void add_part(struct request_part *parts, size_t *count, enum request_part_kind kind, uint64_t ns,
-                     const char *detail)
+static int compare_durations(const void *a, const void *b)
 {
-    const size_t at = find_part(parts, *count, kind, detail);
-    if (at == *count)
-        parts[(*count)++] = (struct request_part){.kind = kind, .detail = detail, .stack = ""};
-    parts[at].duration_ns += ns;
+    const struct request_part *x = a, *y = b;
+    if (x->duration_ns != y->duration_ns)
+        return x->duration_ns > y->duration_ns ? -1 : 1;
+    return compare_names(a, b);
 }
 
-static void sort_parts(struct request_part *parts, size_t count)
+/* Adds up those of one name, and puts the longest first. */
+static void add_up_parts(struct request_part *parts, size_t *count)
 {
-    for (size_t i = 1; i < count; i++) {
-        const struct request_part part = parts[i];
-        size_t at = i;
-        for (; at > 0 && parts[at - 1].duration_ns < part.duration_ns; at--)
-            parts[at] = parts[at - 1];
-        parts[at] = part;
-    }
+    size_t kept = 0;
+    qsort(parts, *count, sizeof(parts[0]), compare_names);
+    for (size_t i = 0; i < *count; i++)
+        if (kept && compare_names(&parts[kept - 1], &parts[i]) == 0)
+            parts[kept - 1].duration_ns += parts[i].duration_ns;
+        else
+            parts[kept++] = parts[i];
+    qsort(parts, kept, sizeof(parts[0]), compare_durations);
+    *count = kept;
 }
 
 int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max,
                     struct request_part *ret, size_t *ret_count)
 {
     _cleanup_free_ struct request_part *all = calloc(text->count + 1, sizeof(*all));
-    size_t count = 0, kept = 0;
+    size_t count = 0;
     assert(max >= REQUEST_PART_COUNT);
     if (!all)
         return -ENOMEM;
@@ -224,14 +247,17 @@ int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_
         const uint64_t start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
                        end_ns = s->end_ns < to_ns ? s->end_ns : to_ns;
         if (start_ns < end_ns)
-            add_part(all, &count, s->kind, end_ns - start_ns, text->items[i].detail);
+            all[count++] = (struct request_part){
+                .kind = s->kind, .duration_ns = end_ns - start_ns, .detail = text->items[i].detail, .stack = ""};
     }
-    sort_parts(all, count);
-    for (size_t i = 0; i < count; i++)
-        add_part(ret, &kept, all[i].kind, all[i].duration_ns,
-                 kept + REQUEST_PART_COUNT < max || count <= max ? all[i].detail : "");
-    sort_parts(ret, kept);
-    *ret_count = kept;
+    add_up_parts(all, &count);
+    if (count > max) {
+        for (size_t i = max - REQUEST_PART_COUNT; i < count; i++)
+            all[i].detail = "";
+        add_up_parts(all, &count);
+    }
+    memcpy(ret, all, count * sizeof(*ret));
+    *ret_count = count;
     return 0;
 }
 
@@ -248,6 +274,7 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
         return -ENOMEM;
     for (size_t i = 0; i < path->count; i++) {
         text->items[i].segment = path->items[i];
+        name_thread(text, i, names);
         describe(&text->items[i], pid, tid, names);
     }
     text->count = path->count;

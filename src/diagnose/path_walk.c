@@ -46,8 +46,7 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
         path_walk_stop(w, "a thread of which nothing was recorded");
         return;
     }
-    w->hops = t_ns < w->t_ns ? 0 : w->hops + 1;
-    if (w->hops > HOPS_MAX)
+    if (++w->hops > HOPS_MAX)
         path_walk_stop(w, "threads that wake each other without end");
     w->thread = thread;
     w->t_ns = t_ns < w->t_ns ? t_ns : w->t_ns;
@@ -71,7 +70,7 @@ bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
             path_walk_go_to(w, tid, t_ns);
             return true;
         }
-    if (!request_work_is_handed(w->index, tid, w->subjects[0], w->out->begin_ns, t_ns))
+    if (!request_hands_find(w->hands, tid, t_ns))
         return false;
     path_walk_go_to_peer(w, tid, t_ns, 0);
     return true;

@@ -10,6 +10,7 @@
 
 struct path_walk {
     const struct flight_index *index;
+    const struct request_hands *hands; /* of the request itself */
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;

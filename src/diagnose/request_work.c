@@ -7,22 +7,24 @@
 #include <sys/syscall.h>
 
 #define SEND_NS        1000000 /* how long after the arrival at the receiver a local send may end */
-#define HAND_DEPTH     3
-#define WAKEUPS_MAX    16
 #define EXTENSIONS_MAX 16
 #define ARRIVALS_MAX   64 /* returned by one read */
 
 /* ---- sockets ---- */
 
-bool request_work_is_served(const struct flight_index *index, uint64_t cookie)
+/* From the recorder's flag or, without it, from what was seen first: a server receives first. */
+static bool is_served(const struct flight_list *socket)
 {
-    const struct flight_list *socket = flight_index_socket(index, cookie);
     if (!socket)
         return false;
-    for (size_t i = 0; i < socket->count && i < 4; i++)
-        if (socket->events[i].record->flags & RECORDER_REQUESTS)
-            return true;
+    if (socket->is_served)
+        return true;
     return !(socket->events[0].record->flags & RECORDER_UNIX) && socket->events[0].role != FLIGHT_SENDS;
+}
+
+bool request_work_is_served(const struct flight_index *index, const struct recorder_record *record)
+{
+    return is_served(flight_record_socket(index, record));
 }
 
 struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
@@ -31,7 +33,7 @@ struct work_arrivals request_work_arrivals(const struct flight_index *index, uin
     struct work_arrivals a = {.is_one_producer = true};
     if (!socket)
         return a;
-    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
@@ -39,7 +41,8 @@ struct work_arrivals request_work_arrivals(const struct flight_index *index, uin
             continue;
         a.first = e->record;
         a.last = a.last ? a.last : e->record;
-        a.is_one_producer &= e->record->tid == a.last->tid;
+        /* Of packets from elsewhere the thread is only the one that was interrupted. */
+        a.is_one_producer &= e->record->tid == a.last->tid || e->record->flags & RECORDER_TCP;
     }
     return a;
 }
@@ -52,7 +55,7 @@ const struct recorder_record *request_work_sender(const struct flight_index *ind
     if (!thread)
         return NULL;
     const uint32_t before = flight_list_before(thread, arrival->time_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && flight_index_spend(index); i++) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns > arrival->time_ns + SEND_NS)
             break;
@@ -74,11 +77,11 @@ enum work_mark request_work_mark(const struct flight_index *index, const struct 
     if (e->role != FLIGHT_SENDS && e->role != FLIGHT_RECEIVES)
         return WORK_NO_MARK;
     const bool reads = e->role == FLIGHT_RECEIVES, is_end = reads && recorder_low(e->record->value) == 0;
-    if (is_end && (e->record->object == subject || request_work_is_served(index, e->record->object)))
+    if (is_end && (e->record->object == subject || request_work_is_served(index, e->record)))
         return WORK_NO_MARK; /* a client closes */
     if (e->record->object == subject)
         return reads ? WORK_READ : WORK_END;
-    if (request_work_is_served(index, e->record->object))
+    if (request_work_is_served(index, e->record))
         return WORK_FOREIGN;
     return reads ? WORK_CONSUMED : WORK_NO_MARK;
 }
@@ -87,22 +90,21 @@ enum work_mark request_work_mark(const struct flight_index *index, const struct 
 static bool is_read(const struct flight_index *index, uint64_t cookie)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);
-    for (size_t i = 0; socket && i < socket->count; i++)
-        if (socket->events[i].role == FLIGHT_RECEIVES)
-            return true;
-    return false;
+    return socket && socket->is_read;
 }
 
 const struct flight_event *request_work_last_mark(const struct flight_index *index, const struct flight_list *thread,
                                                   uint64_t subject, uint64_t floor_ns, uint64_t t_ns,
                                                   enum work_mark *ret)
 {
-    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--) {
+    const bool is_answered = is_read(index, subject);
+    for (uint32_t i = flight_operation_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(thread, i)) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < floor_ns)
             break;
         const enum work_mark mark = request_work_mark(index, e, subject);
-        if (mark == WORK_NO_MARK || (mark == WORK_END && is_read(index, subject)))
+        if (mark == WORK_NO_MARK || (mark == WORK_END && is_answered))
             continue;
         *ret = mark;
         return e;
@@ -110,16 +112,18 @@ const struct flight_event *request_work_last_mark(const struct flight_index *ind
     return NULL;
 }
 
-bool request_work_is_foreign_between(const struct flight_index *index, const struct flight_list *thread,
-                                     uint64_t subject, uint64_t from_ns, uint64_t to_ns)
+uint64_t request_work_first_foreign(const struct flight_index *index, const struct flight_list *thread,
+                                    uint64_t subject, uint64_t from_ns, uint64_t to_ns)
 {
-    for (uint32_t i = flight_list_before(thread, to_ns); i != FLIGHT_NONE; i--) {
+    uint64_t first_ns = UINT64_MAX;
+    for (uint32_t i = flight_operation_before(thread, to_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(thread, i)) {
         if (thread->events[i].record->time_ns < from_ns)
             break;
         if (request_work_mark(index, &thread->events[i], subject) == WORK_FOREIGN)
-            return true;
+            first_ns = thread->events[i].record->time_ns;
     }
-    return false;
+    return first_ns;
 }
 
 /* ---- the work before ---- */
@@ -129,7 +133,7 @@ static uint64_t slice_end(const struct flight_index *index, const struct flight_
                           uint64_t m_ns, uint64_t t_ns)
 {
     const uint32_t before = flight_list_before(thread, m_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && flight_index_spend(index); i++) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns <= m_ns)
             continue;
@@ -149,24 +153,20 @@ static const struct flight_event *last_operation(const struct flight_index *inde
     const struct flight_list *socket = flight_index_socket(index, cookie);
     if (!socket)
         return NULL;
-    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE; i--) {
-        if (socket->events[i].record->time_ns < begin_ns)
-            break;
-        if (socket->events[i].role != FLIGHT_PRODUCES)
-            return &socket->events[i];
-    }
-    return NULL;
+    const uint32_t i = flight_operation_before(socket, t_ns);
+    return i != FLIGHT_NONE && socket->events[i].record->time_ns >= begin_ns ? &socket->events[i] : NULL;
 }
 
 /* A later slice of the same request: one that read the answer to what this slice asked another service. */
 static bool find_answer_slice(const struct flight_index *index, uint64_t subject, const struct flight_list *thread,
                               uint64_t from_ns, uint64_t t_ns, struct work_slice *slice)
 {
-    for (uint32_t i = flight_list_before(thread, slice->end_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_operation_before(thread, slice->end_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(thread, i)) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < from_ns)
             break;
-        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record->object))
+        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record))
             continue;
         const struct flight_event *answer = last_operation(index, e->record->object, slice->end_ns, t_ns);
         if (!answer || answer->role != FLIGHT_RECEIVES)
@@ -212,7 +212,8 @@ bool request_work_is_same_lock(uint64_t word, uint64_t other)
 static bool works_for(const struct flight_index *index, const struct flight_list *waker, uint64_t subject,
                       uint64_t begin_ns, uint64_t t_ns)
 {
-    for (uint32_t i = flight_list_before(waker, t_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_operation_before(waker, t_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(waker, i)) {
         const struct flight_event *e = &waker->events[i];
         if (e->record->time_ns < begin_ns)
             break;
@@ -223,79 +224,6 @@ static bool works_for(const struct flight_index *index, const struct flight_list
     return false;
 }
 
-/* Whether the thread had nothing to do when it began the wait that its event `woken` ended: the last thing before,
- * apart from waits for locks, was to finish a piece of work, or nothing is known. */
-static bool was_idle(const struct flight_index *index, const struct flight_list *thread, size_t woken)
-{
-    for (size_t i = woken, seen = 0; i-- > 0 && seen < WAKEUPS_MAX; seen++) {
-        const struct flight_event *e = &thread->events[i];
-        if (e->role == FLIGHT_PRODUCES || e->role == FLIGHT_SENDS)
-            return true;
-        if (e->role == FLIGHT_WAKES && !(e->record->syscall == SYS_futex &&
-                                         flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)))
-            return true;
-        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && e->record->syscall != SYS_futex)
-            return false;
-    }
-    return true;
-}
-
-/* Threads of two processes share no words that the recorder could compare: what one wakes the other for is a message.
- */
-static bool is_same_process(const struct flight_list *a, const struct flight_list *b)
-{
-    return !a->pid || !b->pid || a->pid == b->pid;
-}
-
-/* The first wake-up of the thread in [begin, t) by a thread that worked for the request, other than by releasing a
- * lock; NULL: none. */
-static const struct recorder_record *find_handing(const struct flight_index *index, uint32_t tid, uint64_t subject,
-                                                  uint64_t begin_ns, uint64_t t_ns, unsigned depth)
-{
-    const struct flight_list *thread = flight_index_thread(index, tid);
-    unsigned wakeups = 0;
-    if (!thread || depth > HAND_DEPTH)
-        return NULL;
-    const uint32_t before = flight_list_before(thread, begin_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && wakeups < WAKEUPS_MAX; i++) {
-        const struct recorder_record *r = thread->events[i].record;
-        if (r->time_ns >= t_ns)
-            break;
-        if (r->time_ns < begin_ns || thread->events[i].role != FLIGHT_WOKEN ||
-            r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ))
-            continue;
-        wakeups++;
-        const uint32_t waker_tid = recorder_low(r->value);
-        const struct flight_list *waker = flight_index_thread(index, waker_tid);
-        if (!waker || waker_tid == tid)
-            continue;
-        if (r->syscall == SYS_futex && is_same_process(thread, waker) &&
-            (flight_thread_is_locking(index, (uint32_t)thread->key, r->object) ||
-             flight_thread_is_locking(index, (uint32_t)waker->key, r->object)))
-            continue;
-        if (r->syscall == SYS_futex && !was_idle(index, thread, i))
-            continue;
-        if (works_for(index, waker, subject, begin_ns, r->time_ns) ||
-            find_handing(index, waker_tid, subject, begin_ns, r->time_ns, depth + 1))
-            return r;
-    }
-    return NULL;
-}
-
-bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid, const struct recorder_record *woken,
-                          uint64_t subject, uint64_t begin_ns)
-{
-    const struct flight_list *waiter = flight_index_thread(index, waiter_tid),
-                             *waker = flight_index_thread(index, recorder_low(woken->value));
-    if (waiter && waker && !is_same_process(waiter, waker))
-        return false;
-    if ((waiter && flight_thread_is_locking(index, (uint32_t)waiter->key, woken->object)) ||
-        (waker && flight_thread_is_locking(index, (uint32_t)waker->key, woken->object)))
-        return true;
-    const struct recorder_record *first = find_handing(index, waiter_tid, subject, begin_ns, woken->time_ns, 0);
-    return first && !(first->syscall == woken->syscall && request_work_is_same_lock(first->object, woken->object));
-}
-
 bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
                          uint64_t t_ns)
 {
@@ -303,18 +231,12 @@ bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_
     return thread && works_for(index, thread, subject, begin_ns, t_ns);
 }
 
-bool request_work_is_handed(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
-                            uint64_t t_ns)
-{
-    return find_handing(index, tid, subject, begin_ns, t_ns, 0) != NULL;
-}
-
 /* When the thread, woken by `wakeup`, waited for the same thing again. False: not before `t`. */
-static bool find_done(const struct flight_list *thread, const struct recorder_record *wakeup, uint64_t t_ns,
-                      uint64_t *ret_done_ns)
+static bool find_done(const struct flight_index *index, const struct flight_list *thread,
+                      const struct recorder_record *wakeup, uint64_t t_ns, uint64_t *ret_done_ns)
 {
     const uint32_t before = flight_list_before(thread, wakeup->time_ns + 1);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && flight_index_spend(index); i++) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns >= t_ns)
             break;
@@ -332,7 +254,8 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
 {
     const struct flight_list *thread = flight_index_thread(index, slice->tid);
     uint32_t tid = 0;
-    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE;
+         i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < slice->start_ns)
             break;
@@ -340,7 +263,7 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
         if (!woken || e->record->syscall != SYS_futex ||
             flight_thread_is_locking(index, (uint32_t)woken->key, e->record->object))
             continue;
-        if ((tid && tid != e->record->tid) || !find_done(woken, e->record, t_ns, ret_done_ns))
+        if ((tid && tid != e->record->tid) || !find_done(index, woken, e->record, t_ns, ret_done_ns))
             return false;
         tid = e->record->tid;
     }
@@ -350,7 +273,8 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
 
 bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)
 {
-    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE; i--)
+    for (uint32_t i = flight_operation_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(thread, i))
         if (request_work_mark(index, &thread->events[i], 0) == WORK_FOREIGN)
             return thread->events[i].role == FLIGHT_RECEIVES;
     return false;
@@ -360,11 +284,12 @@ uint64_t request_work_unanswered(const struct flight_index *index, const struct 
                                  uint64_t t_ns)
 {
     const struct flight_list *thread = flight_index_thread(index, slice->tid);
-    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE;
+         i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < slice->start_ns)
             break;
-        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record->object))
+        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record))
             continue;
         const struct flight_event *last = last_operation(index, e->record->object, slice->start_ns, t_ns);
         if (last && last->role == FLIGHT_SENDS)
@@ -376,7 +301,8 @@ uint64_t request_work_unanswered(const struct flight_index *index, const struct 
 bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice)
 {
     const struct flight_list *thread = flight_index_thread(index, slice->tid);
-    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+    for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE;
+         i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < slice->start_ns)
             break;
@@ -390,7 +316,8 @@ bool request_work_hands_on(const struct flight_index *index, const struct work_s
 uint64_t request_work_item_start(const struct flight_index *index, uint32_t tid, uint32_t consumer, uint64_t end_ns)
 {
     const struct flight_list *thread = flight_index_thread(index, tid);
-    for (uint32_t i = thread ? flight_list_before(thread, end_ns) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+    for (uint32_t i = thread ? flight_list_before(thread, end_ns) : FLIGHT_NONE;
+         i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct recorder_record *r = thread->events[i].record;
         if (thread->events[i].role == FLIGHT_WAKES && r->tid == consumer)
             return r->time_ns;
@@ -410,12 +337,12 @@ static size_t count_answers(const struct flight_index *index, const struct fligh
     const uint32_t before = flight_list_before(thread, from_ns);
     uint64_t last = 0;
     size_t count = 0;
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count; i++) {
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && flight_index_spend(index); i++) {
         const struct recorder_record *r = thread->events[i].record;
         if (r->time_ns >= to_ns)
             break;
         if (r->time_ns < from_ns || thread->events[i].role != FLIGHT_SENDS || r->object == last ||
-            r->object == except || !request_work_is_served(index, r->object))
+            r->object == except || !request_work_is_served(index, r))
             continue;
         last = r->object;
         count++;
@@ -424,10 +351,10 @@ static size_t count_answers(const struct flight_index *index, const struct fligh
 }
 
 /* When the socket was next read after `t`; UINT64_MAX: it was not. */
-static uint64_t next_read(const struct flight_list *socket, uint64_t t_ns)
+static uint64_t next_read(const struct flight_index *index, const struct flight_list *socket, uint64_t t_ns)
 {
     const uint32_t before = flight_list_before(socket, t_ns + 1);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < socket->count; i++)
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < socket->count && flight_index_spend(index); i++)
         if (socket->events[i].role == FLIGHT_RECEIVES)
             return socket->events[i].record->time_ns;
     return UINT64_MAX;
@@ -440,7 +367,7 @@ const struct recorder_record *request_work_arrival_in_order(const struct flight_
     const struct flight_list *socket = flight_index_socket(index, cookie);
     const struct recorder_record *arrivals[ARRIVALS_MAX];
     size_t count = 0;
-    for (uint32_t i = flight_list_before(socket, read_ns); i != FLIGHT_NONE; i--) {
+    for (uint32_t i = flight_list_before(socket, read_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
         if (socket->events[i].role == FLIGHT_RECEIVES)
             break;
         if (socket->events[i].role != FLIGHT_PRODUCES)
@@ -450,7 +377,7 @@ const struct recorder_record *request_work_arrival_in_order(const struct flight_
         arrivals[count++] = socket->events[i].record; /* latest first */
     }
     const size_t place = count_answers(index, thread, subject, read_ns, answer_ns);
-    if (place >= count || count_answers(index, thread, 0, read_ns, next_read(socket, read_ns)) != count)
+    if (place >= count || count_answers(index, thread, 0, read_ns, next_read(index, socket, read_ns)) != count)
         return NULL;
     return arrivals[count - 1 - place];
 }
@@ -460,7 +387,8 @@ bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint6
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);
     const struct recorder_record *asked = NULL;
-    for (uint32_t i = socket ? flight_list_before(socket, t_ns) : FLIGHT_NONE; i != FLIGHT_NONE; i--) {
+    for (uint32_t i = socket ? flight_list_before(socket, t_ns) : FLIGHT_NONE;
+         i != FLIGHT_NONE && flight_index_spend(index); i--) {
         if (socket->events[i].role == FLIGHT_RECEIVES && asked)
             break;
         if (socket->events[i].role == FLIGHT_SENDS)

@@ -2,11 +2,10 @@
  * arrived and which thread sent it, and what it did for a request before. Pure: reads only the indexed window. */
 #pragma once
 
-#include "diagnose/flight_index.h"
+#include "diagnose/request_hands.h"
 
-/* Whether requests are served on this socket, or it calls another service. From the recorder's flag or, without it,
- * from what was seen first: a server receives first. */
-bool request_work_is_served(const struct flight_index *index, uint64_t cookie);
+/* Whether requests are served on the socket of this record, rather than that it calls another service. */
+bool request_work_is_served(const struct flight_index *index, const struct recorder_record *record);
 
 /* How an operation of a thread bounds the work for the request of socket `subject`; 0: the thread works for a request
  * whose socket it does not touch itself. */
@@ -22,14 +21,14 @@ enum work_mark request_work_mark(const struct flight_index *index, const struct 
 const struct flight_event *request_work_last_mark(const struct flight_index *index, const struct flight_list *thread,
                                                   uint64_t subject, uint64_t floor_ns, uint64_t t_ns,
                                                   enum work_mark *ret);
-/* Whether the thread touched other requests in [from, to). */
-bool request_work_is_foreign_between(const struct flight_index *index, const struct flight_list *thread,
-                                     uint64_t subject, uint64_t from_ns, uint64_t to_ns);
+/* When the thread first touched another request in [from, to); UINT64_MAX: it did not. */
+uint64_t request_work_first_foreign(const struct flight_index *index, const struct flight_list *thread,
+                                    uint64_t subject, uint64_t from_ns, uint64_t to_ns);
 
 /* The arrivals at a socket that a read at `t` returned: those since the read before. */
 struct work_arrivals {
     const struct recorder_record *first, *last; /* NULL: none was recorded */
-    bool is_one_producer;                       /* all by the thread of `last` */
+    bool is_one_producer;                       /* all by the thread of `last`, or from one peer */
 };
 struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
 
@@ -56,11 +55,6 @@ bool request_work_previous(const struct flight_index *index, uint64_t subject, u
 /* Whether thread `tid` works for the request of `subject` at `t`: the last request that it touched since `begin`. */
 bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
                          uint64_t t_ns);
-/* Whether thread `tid`, which acts at `t`, was given its work by the request of `subject` since `begin`: a thread that
- * worked for the request woke it, and not by releasing a lock. */
-bool request_work_is_handed(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
-                            uint64_t t_ns);
-
 /* Whether what was read from this socket at `t` answers what the request of `subject` asked: the first send or connect
  * on it since the read before was made by a thread that worked for the request. */
 bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint64_t subject, uint64_t begin_ns,
@@ -70,12 +64,6 @@ bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint6
  * again, before `t`. False: none, or several, or it was not done by then. */
 bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
                             uint32_t *ret_tid, uint64_t *ret_done_ns);
-
-/* Whether a wake-up by futex released a lock, and did not hand on work of the request of `subject`: one of the two
- * threads, since `begin`, both waited for the word and woke others by it; or the woken thread had been given its work
- * before, by another word. */
-bool request_work_is_lock(const struct flight_index *index, uint32_t waiter_tid, const struct recorder_record *woken,
-                          uint64_t subject, uint64_t begin_ns);
 
 /* Whether the thread was in the middle of a request at `t`: it had read one and not answered it. */
 bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns);

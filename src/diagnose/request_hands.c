@@ -1,0 +1,231 @@
+/* Follows a request's work from thread to thread, forwards in time; see request_hands.h. */
+#include "diagnose/request_hands.h"
+
+#include "diagnose/request_work.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#define DEPTH_MAX   4     /* hand-overs one after another */
+#define TOOK_NS     50000 /* a sleep this soon after the wake-up is for the queue's mutex, not for more work */
+#define IDLE_EVENTS 16    /* looked at, to find out whether a thread had nothing to do */
+
+/* From `time_ns` on, a thread has this work. */
+struct hand {
+    uint64_t time_ns;
+    const struct recorder_record *wakeup; /* NULL: it is done */
+    uint32_t previous;                    /* of the same thread; FLIGHT_NONE */
+    uint8_t depth;
+};
+
+struct thread_work {
+    uint32_t hand; /* the latest; FLIGHT_NONE */
+    enum { WORKS_FOR_NONE, WORKS_FOR_THIS, WORKS_FOR_OTHER } works_for; /* by the request that it last touched */
+};
+
+struct request_hands {
+    const struct flight_index *index;
+    uint64_t subject;
+    struct thread_work *threads; /* by flight_list.number */
+    struct hand *hands;
+    size_t hand_count;
+};
+
+/* ---- hand-overs ---- */
+
+static struct thread_work *work_of(struct request_hands *h, uint32_t tid)
+{
+    const struct flight_list *thread = tid ? flight_index_thread(h->index, tid) : NULL;
+    return thread ? &h->threads[thread->number] : NULL;
+}
+
+static const struct hand *current_hand(const struct request_hands *h, const struct thread_work *work)
+{
+    const struct hand *hand = work->hand == FLIGHT_NONE ? NULL : &h->hands[work->hand];
+    return hand && hand->wakeup ? hand : NULL;
+}
+
+static void put_hand(struct request_hands *h, struct thread_work *work, uint64_t time_ns,
+                     const struct recorder_record *wakeup, unsigned depth)
+{
+    h->hands[h->hand_count] = (struct hand){
+        .time_ns = time_ns, .wakeup = wakeup, .previous = work->hand, .depth = (uint8_t)depth};
+    work->hand = (uint32_t)h->hand_count++;
+}
+
+static void note_operation(struct request_hands *h, const struct recorder_record *r)
+{
+    struct thread_work *work = work_of(h, r->tid);
+    if (!work)
+        return;
+    if (r->object == h->subject)
+        work->works_for = WORKS_FOR_THIS;
+    else if (request_work_is_served(h->index, r))
+        work->works_for = WORKS_FOR_OTHER;
+}
+
+/* A thread goes to sleep: if for what its work had come by, it is done with that. */
+static void note_sleep(struct request_hands *h, const struct recorder_record *r)
+{
+    struct thread_work *work = r->syscall == SYS_futex ? work_of(h, r->tid) : NULL;
+    const struct hand *hand = work ? current_hand(h, work) : NULL;
+    if (hand && !(r->flags & RECORDER_PREEMPTED) && hand->wakeup->syscall == SYS_futex &&
+        request_work_is_same_lock(r->object, hand->wakeup->object) && r->time_ns - hand->time_ns > TOOK_NS)
+        put_hand(h, work, r->time_ns, NULL, 0);
+}
+
+/* The event of `thread` that is this wake-up of it. */
+static uint32_t find_event(const struct flight_list *thread, const struct recorder_record *woken)
+{
+    uint32_t i = flight_list_before(thread, woken->time_ns + 1);
+    while (i != FLIGHT_NONE && thread->events[i].record != woken)
+        i--;
+    return i;
+}
+
+/* Whether the thread had nothing to do when it began the wait that `woken` ended: the last thing before, apart from
+ * waits for locks, was to finish a piece of work, or nothing is known. */
+static bool was_idle(const struct flight_index *index, const struct flight_list *thread,
+                     const struct recorder_record *woken)
+{
+    const uint32_t at = find_event(thread, woken);
+    for (uint32_t i = at == FLIGHT_NONE ? 0 : at, seen = 0; i-- > 0 && seen < IDLE_EVENTS; seen++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->role == FLIGHT_PRODUCES || e->role == FLIGHT_SENDS)
+            return true;
+        if (e->role == FLIGHT_WAKES && !(e->record->syscall == SYS_futex &&
+                                         flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)))
+            return true;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && e->record->syscall != SYS_futex)
+            return false;
+    }
+    return true;
+}
+
+/* Threads of two processes share no words that the recorder could compare: what one wakes the other for is a message.
+ */
+static bool is_same_process(const struct flight_list *a, const struct flight_list *b)
+{
+    return !a->pid || !b->pid || a->pid == b->pid;
+}
+
+static bool is_locking(const struct flight_index *index, const struct flight_list *a, const struct flight_list *b,
+                       uint64_t word)
+{
+    return flight_thread_is_locking(index, (uint32_t)a->key, word) ||
+           flight_thread_is_locking(index, (uint32_t)b->key, word);
+}
+
+/* Whether the wake-up of `thread`, which has work of this request, shows that it has been given another's since. */
+static bool is_for_other(const struct thread_work *waker, const struct hand *has, const struct recorder_record *r)
+{
+    return waker->works_for == WORKS_FOR_OTHER && has->wakeup->syscall == SYS_futex && r->syscall == SYS_futex &&
+           request_work_is_same_lock(r->object, has->wakeup->object);
+}
+
+static void note_wakeup(struct request_hands *h, const struct recorder_record *r)
+{
+    const struct flight_list *thread = flight_index_thread(h->index, r->tid),
+                             *waker_thread = flight_index_thread(h->index, recorder_low(r->value));
+    if (!thread || !waker_thread || thread == waker_thread || r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ))
+        return;
+    struct thread_work *work = &h->threads[thread->number], *waker = &h->threads[waker_thread->number];
+    const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
+    if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
+        return;
+    if (r->syscall == SYS_futex && is_same_process(thread, waker_thread) &&
+        is_locking(h->index, thread, waker_thread, r->object))
+        return;
+    if (has)
+        put_hand(h, work, r->time_ns, NULL, 0);
+    else if (r->syscall == SYS_futex && !was_idle(h->index, thread, r))
+        return;
+    else if (waker->works_for == WORKS_FOR_THIS)
+        put_hand(h, work, r->time_ns, r, 1);
+    else if (gives->depth < DEPTH_MAX)
+        put_hand(h, work, r->time_ns, r, gives->depth + 1u);
+}
+
+static void follow_hands(struct request_hands *h, const struct recorder_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        switch (records[i].kind) {
+        case RECORDER_SEND:
+        case RECORDER_RECEIVE:
+            note_operation(h, &records[i]);
+            break;
+        case RECORDER_SWITCH:
+            note_sleep(h, &records[i]);
+            break;
+        case RECORDER_WAKING:
+            note_wakeup(h, &records[i]);
+            break;
+        }
+}
+
+const struct recorder_record *request_hands_find(const struct request_hands *h, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(h->index, tid);
+    uint32_t at = thread ? h->threads[thread->number].hand : FLIGHT_NONE;
+    while (at != FLIGHT_NONE && h->hands[at].time_ns >= t_ns && flight_index_spend(h->index))
+        at = h->hands[at].previous;
+    return at != FLIGHT_NONE && h->hands[at].time_ns < t_ns ? h->hands[at].wakeup : NULL;
+}
+
+bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid, const struct recorder_record *woken)
+{
+    const struct flight_list *waiter = flight_index_thread(h->index, waiter_tid),
+                             *waker = flight_index_thread(h->index, recorder_low(woken->value));
+    if (waiter && waker && !is_same_process(waiter, waker))
+        return false;
+    if (flight_thread_is_locking(h->index, waiter_tid, woken->object) ||
+        flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
+        return true;
+    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns);
+    return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
+}
+
+/* ---- the whole ---- */
+
+static size_t first_since(const struct flight_window *window, uint64_t begin_ns)
+{
+    size_t low = 0, high = window->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (window->records[middle].time_ns < begin_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void request_hands_free(struct request_hands *h)
+{
+    if (!h)
+        return;
+    free(h->threads);
+    free(h->hands);
+    free(h);
+}
+
+int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, struct request_hands **ret)
+{
+    _cleanup_(request_hands_freep) struct request_hands *h = calloc(1, sizeof(*h));
+    if (!h)
+        return -ENOMEM;
+    const struct flight_window *window = flight_index_window(index);
+    const size_t from = first_since(window, begin_ns), threads = flight_index_thread_count(index);
+    h->index = index;
+    h->subject = subject;
+    h->threads = calloc(threads + 1, sizeof(*h->threads));
+    h->hands = calloc(window->count - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
+    if (!h->threads || !h->hands)
+        return -ENOMEM;
+    for (size_t i = 0; i < threads; i++)
+        h->threads[i].hand = FLIGHT_NONE;
+    follow_hands(h, window->records + from, window->count - from);
+    *ret = take_ptr(h);
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* Which threads a request gave work to: from one pass over the window, so that the walk need not search for each
+ * wake-up again. Pure: reads only the indexed window. */
+#pragma once
+
+#include "diagnose/flight_index.h"
+
+struct request_hands;
+
+/* For the request of socket `subject`, which began at `begin`. `index` is borrowed until request_hands_free. -ENOMEM.
+ */
+int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns,
+                      struct request_hands **ret);
+void request_hands_free(struct request_hands *hands);
+DEFINE_FREEP(request_hands)
+
+/* The wake-up by which the request gave thread `tid` the work that it does at `t`: by a thread that worked for the
+ * request, and not by releasing a lock. The work ends when the thread waits by the same futex word again. NULL: none.
+ */
+const struct recorder_record *request_hands_find(const struct request_hands *hands, uint32_t tid, uint64_t t_ns);
+
+/* Whether a wake-up by futex released a lock, and did not hand on work of the request: one of the two threads takes and
+ * releases it; or the woken thread had been given its work before, by another word. */
+bool request_hands_is_release(const struct request_hands *hands, uint32_t waiter_tid,
+                              const struct recorder_record *woken);

@@ -1,0 +1,343 @@
+/* Words for critical paths, and what is shown of long ones. */
+#include "diagnose/path_text.h"
+
+#include "base/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#define PID   4700
+#define TID   4701
+#define BASE  1000000000ull
+
+static struct path_segment items[4096];
+static struct path_segments path;
+static unsigned names_read;
+
+/* ---- paths ---- */
+
+static struct path_segment segment(enum request_part_kind kind, uint32_t tid)
+{
+    return (struct path_segment){
+        .kind = kind, .tid = tid, .pid = tid / 100 * 100, .owner = REQUEST_OWNER_THIS, .syscall = -1, .reason = ""};
+}
+
+static void put(uint64_t duration_ns, struct path_segment s)
+{
+    assert_true(path.count < array_size(items));
+    s.start_ns = path.next_end_ns;
+    s.end_ns = path.next_end_ns += duration_ns;
+    items[path.count++] = s;
+}
+
+static void put_wait(uint64_t duration_ns, enum request_part_kind kind, int syscall, uint64_t object)
+{
+    struct path_segment s = segment(kind, TID);
+    s.syscall = syscall;
+    s.object = object;
+    put(duration_ns, s);
+}
+
+static int start_path(void **state)
+{
+    (void)state;
+    path = (struct path_segments){.items = items, .begin_ns = BASE, .next_end_ns = BASE};
+    names_read = 0;
+    return 0;
+}
+
+static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
+{
+    (void)context;
+    names_read++;
+    snprintf(out, PATH_THREAD_BYTES, "%s", tid == 4711 ? "pool-1" : tid == 5801 ? "backend" : "");
+}
+
+static void name_descriptor(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", pid == PID && fd == 7 ? "weights.bin" : "");
+}
+
+static struct path_text *make_text(void)
+{
+    const struct path_names names = {.thread = name_thread, .descriptor = name_descriptor};
+    struct path_text *text = NULL;
+    assert_int_equal(path_text_new(&path, PID, TID, &names, &text), 0);
+    return text;
+}
+
+static void expect_detail(struct path_segment s, const char *expected)
+{
+    size_t count;
+    start_path(NULL);
+    put(1000, s);
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = path_text_segments(text, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(segments[0].detail, expected);
+}
+
+/* ---- words ---- */
+
+static void test_own_thread_needs_no_words(void **state)
+{
+    (void)state;
+    expect_detail(segment(REQUEST_PART_CPU, TID), "");
+    expect_detail(segment(REQUEST_PART_RUN_QUEUE, TID), "");
+    expect_detail(segment(REQUEST_PART_UNATTRIBUTED, 0), "");
+}
+
+static void test_other_threads_are_named(void **state)
+{
+    (void)state;
+    expect_detail(segment(REQUEST_PART_CPU, 4711), "in thread 4711 pool-1");
+    expect_detail(segment(REQUEST_PART_CPU, 4712), "in thread 4712");
+    expect_detail(segment(REQUEST_PART_CPU, 5801), "in thread 5801 backend of process 5800");
+}
+
+static void test_holder_of_a_lock(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_LOCK, 4711);
+    (void)state;
+    s.for_tid = TID;
+    s.syscall = SYS_futex; /* of the holder's wait */
+    s.reason = "the holder slept";
+    expect_detail(s, "held by thread 4711 pool-1: the holder slept");
+}
+
+static void test_system_calls_and_descriptors(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_DISK, TID);
+    (void)state;
+    expect_detail(s, "page fault");
+    s.syscall = SYS_pread64;
+    s.object = 7;
+    expect_detail(s, "pread64 of weights.bin");
+    s.object = 8;
+    expect_detail(s, "pread64");
+    s.tid = 5801;
+    s.pid = 5800;
+    expect_detail(s, "pread64 in thread 5801 backend of process 5800");
+    s = segment(REQUEST_PART_SLEEP, TID);
+    s.syscall = SYS_clock_nanosleep;
+    s.object = 7; /* no descriptor */
+    expect_detail(s, "clock_nanosleep");
+}
+
+static void test_reasons(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_UNATTRIBUTED, TID);
+    (void)state;
+    s.reason = "its wake-up was not recorded";
+    expect_detail(s, "its wake-up was not recorded");
+    s.tid = 4711;
+    expect_detail(s, "in thread 4711 pool-1: its wake-up was not recorded");
+    s = segment(REQUEST_PART_SLEEP, TID);
+    s.syscall = SYS_epoll_pwait;
+    s.reason = "until a timer expired";
+    expect_detail(s, "epoll_pwait: until a timer expired");
+}
+
+static void test_without_names(void **state)
+{
+    const struct path_names none = {0};
+    size_t count;
+    (void)state;
+    put_wait(1000, REQUEST_PART_DISK, SYS_pread64, 7);
+    put(1000, segment(REQUEST_PART_CPU, 5801));
+    _cleanup_(path_text_freep) struct path_text *text = NULL;
+    assert_int_equal(path_text_new(&path, PID, TID, &none, &text), 0);
+    const struct request_segment *segments = path_text_segments(text, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(segments[0].detail, "pread64");
+    assert_string_equal(segments[1].detail, "in thread 5801 of process 5800");
+    assert_string_equal(segments[1].thread, "");
+}
+
+static void test_thread_names_are_read_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        put(1000, segment(i % 3 ? REQUEST_PART_CPU : REQUEST_PART_RUN_QUEUE, i % 2 ? 4711 : TID));
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(names_read, 2);
+}
+
+/* ---- stretches ---- */
+
+/* Checks that at most REQUEST_SEGMENTS_MAX segments, each where the last one ended, sum to the whole path. */
+static const struct request_segment *check_segments(const struct path_text *text, size_t *ret_count)
+{
+    const struct request_segment *segments = path_text_segments(text, ret_count);
+    uint64_t t_ns = 0;
+    assert_in_range(*ret_count, 1, REQUEST_SEGMENTS_MAX);
+    for (size_t i = 0; i < *ret_count; i++) {
+        assert_int_equal(segments[i].start_ns, t_ns);
+        assert_true(segments[i].duration_ns > 0);
+        t_ns += segments[i].duration_ns;
+    }
+    assert_int_equal(t_ns, path.next_end_ns - path.begin_ns);
+    return segments;
+}
+
+static void test_few_segments_stay_as_they_are(void **state)
+{
+    size_t count;
+    (void)state;
+    put(10000, segment(REQUEST_PART_CPU, TID));
+    put_wait(50000, REQUEST_PART_DISK, SYS_pread64, 7);
+    put(10000, segment(REQUEST_PART_CPU, TID));
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = check_segments(text, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(segments[1].kind, REQUEST_PART_DISK);
+    assert_int_equal(segments[1].start_ns, 10000);
+    assert_int_equal(segments[1].duration_ns, 50000);
+    assert_int_equal(segments[1].tid, TID);
+}
+
+static void test_many_segments_become_stretches(void **state)
+{
+    size_t count;
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        put(1000, segment(REQUEST_PART_CPU, TID));
+        put_wait(3000, REQUEST_PART_DISK, SYS_pread64, 7);
+    }
+    put_wait(5000000, REQUEST_PART_SLEEP, SYS_clock_nanosleep, 0);
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = check_segments(text, &count);
+    const struct request_segment *last = &segments[count - 1];
+    assert_int_equal(last->kind, REQUEST_PART_SLEEP);
+    assert_int_equal(segments[0].kind, REQUEST_PART_DISK);
+    assert_non_null(strstr(segments[0].detail, "of disk in"));
+    assert_non_null(strstr(segments[0].detail, "steps: pread64 of weights.bin"));
+}
+
+static void test_equal_segments_of_any_number(void **state)
+{
+    (void)state;
+    for (int n = REQUEST_SEGMENTS_MAX - 1; n < 4000; n = n * 5 / 4) {
+        size_t count;
+        start_path(NULL);
+        for (int i = 0; i < n; i++)
+            put(1, segment(i % 2 ? REQUEST_PART_CPU : REQUEST_PART_RUN_QUEUE, TID));
+        _cleanup_(path_text_freep) struct path_text *text = make_text();
+        check_segments(text, &count);
+        if (n <= REQUEST_SEGMENTS_MAX)
+            assert_int_equal(count, n);
+    }
+}
+
+static void test_one_inferred_step_makes_the_stretch_inferred(void **state)
+{
+    size_t count, inferred = 0;
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        struct path_segment s = segment(i % 2 ? REQUEST_PART_CPU : REQUEST_PART_RUN_QUEUE, TID);
+        s.is_inferred = i == 500;
+        put(1000, s);
+    }
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = check_segments(text, &count);
+    for (size_t i = 0; i < count; i++)
+        inferred += segments[i].is_inferred;
+    assert_int_equal(inferred, 1);
+}
+
+/* ---- components ---- */
+
+static uint64_t sum_of(const struct request_part *parts, size_t count)
+{
+    uint64_t sum_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        sum_ns += parts[i].duration_ns;
+    return sum_ns;
+}
+
+static void test_parts_add_up_alike_segments(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t count;
+    (void)state;
+    put(1000, segment(REQUEST_PART_CPU, TID));
+    put_wait(3000, REQUEST_PART_DISK, SYS_pread64, 7);
+    put(1000, segment(REQUEST_PART_CPU, TID));
+    put_wait(4000, REQUEST_PART_DISK, SYS_pread64, 8);
+    put_wait(3000, REQUEST_PART_DISK, SYS_pread64, 7);
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(path_text_parts(text, BASE, BASE + 12000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(count, 3);
+    assert_string_equal(parts[0].detail, "pread64 of weights.bin");
+    assert_int_equal(parts[0].duration_ns, 6000);
+    assert_string_equal(parts[1].detail, "pread64");
+    assert_int_equal(parts[2].kind, REQUEST_PART_CPU);
+    assert_int_equal(parts[2].duration_ns, 2000);
+}
+
+static void test_parts_of_an_interval(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t count;
+    (void)state;
+    put(1000, segment(REQUEST_PART_UNREAD, TID));
+    put(1000, segment(REQUEST_PART_CPU, TID));
+    put(1000, segment(REQUEST_PART_RUN_QUEUE, TID));
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(path_text_parts(text, BASE + 600, BASE + 1500, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(parts[0].kind, REQUEST_PART_CPU);
+    assert_int_equal(parts[0].duration_ns, 500);
+    assert_int_equal(parts[1].duration_ns, 400);
+    assert_int_equal(path_text_parts(text, BASE, BASE, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(count, 0);
+}
+
+/* Beyond the maximum, the shortest become one of their kind. */
+static void test_more_parts_than_the_maximum(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    (void)state;
+    for (uint32_t i = 0; i < 200; i++) {
+        put(1000 + i, segment(REQUEST_PART_CPU, 10000 + i));
+        put(2000 + i, segment(REQUEST_PART_LOCK, 10000 + i));
+    }
+    const uint64_t total_ns = path.next_end_ns - BASE;
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    for (size_t max = REQUEST_PART_COUNT; max <= REQUEST_PARTS_MAX; max++) {
+        size_t count;
+        assert_int_equal(path_text_parts(text, BASE, BASE + total_ns, max, parts, &count), 0);
+        assert_true(count <= max);
+        assert_int_equal(count, max - REQUEST_PART_COUNT + 2);
+        assert_int_equal(sum_of(parts, count), total_ns);
+        assert_string_equal(parts[0].detail, "");
+        assert_string_equal(parts[1].detail, "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_own_thread_needs_no_words, start_path),
+        cmocka_unit_test_setup(test_other_threads_are_named, start_path),
+        cmocka_unit_test_setup(test_holder_of_a_lock, start_path),
+        cmocka_unit_test_setup(test_system_calls_and_descriptors, start_path),
+        cmocka_unit_test_setup(test_reasons, start_path),
+        cmocka_unit_test_setup(test_without_names, start_path),
+        cmocka_unit_test_setup(test_thread_names_are_read_once, start_path),
+        cmocka_unit_test_setup(test_few_segments_stay_as_they_are, start_path),
+        cmocka_unit_test_setup(test_many_segments_become_stretches, start_path),
+        cmocka_unit_test_setup(test_equal_segments_of_any_number, start_path),
+        cmocka_unit_test_setup(test_one_inferred_step_makes_the_stretch_inferred, start_path),
+        cmocka_unit_test_setup(test_parts_add_up_alike_segments, start_path),
+        cmocka_unit_test_setup(test_parts_of_an_interval, start_path),
+        cmocka_unit_test_setup(test_more_parts_than_the_maximum, start_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
