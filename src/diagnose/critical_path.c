@@ -54,9 +54,8 @@ static bool waited_since_slice(struct path_walk *w, const struct thread_span *wa
         return false;
     if (ret->end_ns >= wait->left->time_ns)
         return false;
-    return ret->tid != w->thread->key ||
-           request_work_first_foreign(w->index, w->thread, path_walk_subject(w), ret->end_ns, wait->left->time_ns) !=
-               UINT64_MAX;
+    return ret->tid != w->thread->key || request_work_first_foreign(w->index, w->thread, path_walk_subject(w),
+                                                                    ret->end_ns, wait->left->time_ns) != UINT64_MAX;
 }
 
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */

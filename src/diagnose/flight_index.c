@@ -24,7 +24,7 @@ struct flight_index {
     struct lists threads, sockets;
     struct futex_words *words;
     uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
-    uint32_t *searches_left; /* its own allocation, as searching does not change the index */
+    uint32_t *searches_left;  /* its own allocation, as searching does not change the index */
 };
 
 struct entry {

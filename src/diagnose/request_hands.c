@@ -20,7 +20,7 @@ struct hand {
 };
 
 struct thread_work {
-    uint32_t hand; /* the latest; FLIGHT_NONE */
+    uint32_t hand;                                                      /* the latest; FLIGHT_NONE */
     enum { WORKS_FOR_NONE, WORKS_FOR_THIS, WORKS_FOR_OTHER } works_for; /* by the request that it last touched */
 };
 
@@ -49,8 +49,8 @@ static const struct hand *current_hand(const struct request_hands *h, const stru
 static void put_hand(struct request_hands *h, struct thread_work *work, uint64_t time_ns,
                      const struct recorder_record *wakeup, unsigned depth)
 {
-    h->hands[h->hand_count] = (struct hand){
-        .time_ns = time_ns, .wakeup = wakeup, .previous = work->hand, .depth = (uint8_t)depth};
+    h->hands[h->hand_count] =
+        (struct hand){.time_ns = time_ns, .wakeup = wakeup, .previous = work->hand, .depth = (uint8_t)depth};
     work->hand = (uint32_t)h->hand_count++;
 }
 

@@ -18,10 +18,10 @@
 #define HEADER_BYTES 8
 #define RECORD_BYTES 8
 
-static const int syscalls[] = {RECORDER_NO_SYSCALL, SYS_futex,  SYS_epoll_pwait, SYS_recvfrom,
-                               SYS_sendto,          SYS_clone,  SYS_pread64,     SYS_clock_nanosleep,
-                               SYS_read,            SYS_fsync,  SYS_connect,     SYS_ppoll,
-                               SYS_write,           SYS_wait4,  SYS_accept4,     9999};
+static const int syscalls[] = {
+    RECORDER_NO_SYSCALL, SYS_futex,           SYS_epoll_pwait, SYS_recvfrom, SYS_sendto,  SYS_clone,
+    SYS_pread64,         SYS_clock_nanosleep, SYS_read,        SYS_fsync,    SYS_connect, SYS_ppoll,
+    SYS_write,           SYS_wait4,           SYS_accept4,     9999};
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \

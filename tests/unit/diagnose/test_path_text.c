@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#define PID   4700
-#define TID   4701
-#define BASE  1000000000ull
+#define PID  4700
+#define TID  4701
+#define BASE 1000000000ull
 
 static struct path_segment items[4096];
 static struct path_segments path;
