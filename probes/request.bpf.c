@@ -192,6 +192,8 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
 {
     __u64 key = (__u64)sk;
+    if (!has_socket_cookies) /* its address, as a number */
+        bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     if (after == TCP_SYN_SENT) {
         record_socket(sk, RECORDER_SEND, 0);
         __u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -202,8 +204,6 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     }
     if (after != TCP_FIN_WAIT1 && after != TCP_LAST_ACK && after != TCP_CLOSE)
         return 0;
-    if (!has_socket_cookies) /* its address, as a number */
-        bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     struct request_connection *c = connection_of(sk);
     if (!c)
         return 0;
