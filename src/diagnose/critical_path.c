@@ -77,13 +77,19 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
     s->is_inferred = true;
 }
 
+/* Back to `from`, up to which path_holder_add has accounted the time. */
+static void go_back_to(struct path_walk *w, uint64_t from_ns)
+{
+    w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
+}
+
 /* A thread that worked for the request or another one woke the event loop: the last piece of work of `tid` was this
  * request's, if no other is known to be, and before that the request waited for it. */
-static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint64_t end_ns, bool is_inferred)
+static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
     const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, end_ns);
     const struct holder_walk worker = {
-        .index = w->index, .out = w->out, .waiter = (uint32_t)w->thread->key, .is_inferred = is_inferred};
+        .index = w->index, .out = w->out, .waiter = (uint32_t)w->thread->key, .is_inferred = true};
     path_holder_add(&worker, tid, began_ns > from_ns ? began_ns : from_ns, end_ns);
     if (began_ns > from_ns) {
         struct path_segment s = {.kind = REQUEST_PART_QUEUE_BEHIND,
@@ -95,7 +101,7 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
                                  .reason = "its thread had other work"};
         path_walk_add(w, from_ns, s);
     }
-    w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
+    go_back_to(w, from_ns);
 }
 
 /* A thread of a program with a scheduler of its own waited: for what the program next puts on it, which says nothing of
@@ -112,7 +118,7 @@ static void add_self_scheduled(struct path_walk *w, const struct work_slice *sli
 static bool is_message(const struct path_walk *w, const struct recorder_record *left, uint32_t waker)
 {
     const struct flight_list *thread = flight_index_thread(w->index, waker);
-    return left->syscall == SYS_futex && thread && thread->pid && w->thread->pid && thread->pid != w->thread->pid;
+    return left->syscall == SYS_futex && thread && !flight_threads_share_process(thread, w->thread);
 }
 
 /* Whether the thread got work for this request when it was woken: it began to exist then, or had waited since before
@@ -124,69 +130,78 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
     return is_lock && wait->left->time_ns < w->out->begin_ns;
 }
 
+/* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
+ * since `from` is added. */
+static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
+                            bool is_inferred)
+{
+    const uint32_t waker = recorder_low(wait->woken->value);
+    const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
+    const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, wait->woken);
+    if (!is_released && path_walk_go_to_own(w, waker, end_ns))
+        return true;
+    if (!is_released && was_given_work(w, wait, is_lock)) {
+        w->depth = 0;
+        w->is_inferred = true;
+        path_walk_go_to(w, waker, end_ns);
+        return true;
+    }
+    if (!wait->left) {
+        path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
+        return true;
+    }
+    if (path_wait_is_for_events(wait->left)) {
+        add_worker(w, waker, from_ns, end_ns);
+        return false;
+    }
+    if (is_lock)
+        from_ns = path_holder_wait_start(w->thread, from_ns, wait->left->object);
+    const struct holder_walk holder = {.index = w->index,
+                                       .out = w->out,
+                                       .waiter = (uint32_t)w->thread->key,
+                                       .is_lock = is_lock,
+                                       .is_inferred = w->is_inferred || is_inferred};
+    path_holder_add(&holder, waker, from_ns, end_ns);
+    go_back_to(w, from_ns);
+    return false;
+}
+
+/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. */
+static void add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
+                           uint64_t from_ns, uint64_t end_ns, struct path_segment s)
+{
+    if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
+        flight_thread_is_locking(w->index, (uint32_t)w->thread->key, s.object)) {
+        s.kind = REQUEST_PART_LOCK; /* it asked for the lock again, and got it */
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "the holder is not known";
+    }
+    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid)
+        set_event_of_loop(w, slice, end_ns, &s);
+    path_walk_add(w, from_ns, s);
+}
+
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
 static void step_wait(struct path_walk *w, const struct thread_span *wait, uint64_t end_ns)
 {
     const uint64_t start_ns = wait->left ? wait->left->time_ns : 0;
-    const struct recorder_record *woken = wait->woken;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_OTHER);
     s.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL;
     s.object = wait->left ? wait->left->object : 0;
-    const enum wait_source source = path_wait_source(wait->left, woken, &s);
+    const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
     struct work_slice slice = {0};
-    uint64_t from_ns = start_ns;
     const bool is_longer = waited_since_slice(w, wait, &slice);
+    const uint64_t from_ns = is_longer ? slice.end_ns : start_ns;
     if (w->schedules_itself &&
         (is_longer || path_wait_is_for_events(wait->left) || path_wait_is_for_lock(wait->left))) {
         add_self_scheduled(w, is_longer ? &slice : NULL, start_ns);
         return;
     }
-    if (is_longer) {
-        from_ns = slice.end_ns;
-        s.is_inferred = true;
-    }
-    if (source == WAIT_ENDED_BY_THREAD) {
-        const uint32_t waker = recorder_low(woken->value);
-        const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
-        const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, woken);
-        if (!is_released && path_walk_go_to_own(w, waker, end_ns))
-            return;
-        if (!is_released && was_given_work(w, wait, is_lock)) {
-            w->depth = 0;
-            w->is_inferred = true;
-            path_walk_go_to(w, waker, end_ns);
-            return;
-        }
-        if (!wait->left) {
-            path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
-            return;
-        }
-        if (path_wait_is_for_events(wait->left)) {
-            add_worker(w, waker, from_ns, end_ns, true);
-            if (is_longer)
-                path_walk_go_to(w, slice.tid, slice.end_ns);
-            return;
-        }
-        if (is_lock)
-            from_ns = path_holder_wait_start(w->thread, from_ns, s.object);
-        const struct holder_walk holder = {.index = w->index,
-                                           .out = w->out,
-                                           .waiter = (uint32_t)w->thread->key,
-                                           .is_lock = is_lock,
-                                           .is_inferred = w->is_inferred || s.is_inferred};
-        path_holder_add(&holder, waker, from_ns, end_ns);
-        w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
-    } else {
-        if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
-            flight_thread_is_locking(w->index, (uint32_t)w->thread->key, s.object)) {
-            s.kind = REQUEST_PART_LOCK; /* it asked for the lock again, and got it */
-            s.owner = REQUEST_OWNER_UNKNOWN;
-            s.reason = "the holder is not known";
-        }
-        if (s.kind == REQUEST_PART_UNATTRIBUTED && woken && path_wait_is_for_events(wait->left) && slice.tid)
-            set_event_of_loop(w, &slice, end_ns, &s);
-        path_walk_add(w, from_ns, s);
-    }
+    s.is_inferred |= is_longer;
+    if (source != WAIT_ENDED_BY_THREAD)
+        add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    else if (wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred))
+        return;
     if (is_longer)
         path_walk_go_to(w, slice.tid, slice.end_ns);
 }

@@ -467,6 +467,11 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
     return span;
 }
 
+bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b)
+{
+    return !a->pid || !b->pid || a->pid == b->pid;
+}
+
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word)
 {
     return futex_words_are_lock(index->words, tid, word);

@@ -71,7 +71,7 @@ const struct flight_list *flight_index_socket(const struct flight_index *index, 
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
 size_t flight_index_thread_count(const struct flight_index *index);
 
-/* Searches in long lists call this for each event that they look at. False, from then on: the window is too large to
+/* Searches in long lists call this for each event that they examine. False, from then on: the window is too large to
  * be searched further, and the search ends as if nothing had been found. Bounds the time that any window can take. */
 bool flight_index_spend(const struct flight_index *index);
 bool flight_index_is_spent(const struct flight_index *index);
@@ -90,6 +90,9 @@ struct thread_span {
 
 /* The state of the thread just before `t`. */
 struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t t_ns);
+
+/* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
+bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);
 
 /* Whether the thread both waited for a futex word and woke others by it, or by words close to it: the parts of a
  * condition variable. */

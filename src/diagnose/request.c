@@ -160,13 +160,16 @@ static int add_path_parts(struct diagnosis *d)
     const uint64_t read_ns = d->record->start_ns, end_ns = read_ns + d->record->duration_ns;
     struct request_part whole[REQUEST_PARTS_MAX];
     size_t count = 0;
-    int error = path_text_parts(d->path, r->start_ns, end_ns, REQUEST_PARTS_MAX, whole, &count);
-    if (error < 0)
-        return error;
-    if (!is_explained_by_thread(d) && unexplained_ns(whole, count) <= unexplained_ns(r->parts, r->part_count)) {
-        memcpy(r->parts, whole, count * sizeof(whole[0]));
-        r->part_count = count;
-        return 0;
+    int error;
+    if (!is_explained_by_thread(d)) {
+        error = path_text_parts(d->path, r->start_ns, end_ns, REQUEST_PARTS_MAX, whole, &count);
+        if (error < 0)
+            return error;
+        if (unexplained_ns(whole, count) <= unexplained_ns(r->parts, r->part_count)) {
+            memcpy(r->parts, whole, count * sizeof(whole[0]));
+            r->part_count = count;
+            return 0;
+        }
     }
     error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count, &r->parts[r->part_count],
                             &count);

@@ -9,7 +9,7 @@
 
 #define DEPTH_MAX   4     /* hand-overs one after another */
 #define TOOK_NS     50000 /* a sleep this soon after the wake-up is for the queue's mutex, not for more work */
-#define IDLE_EVENTS 16    /* looked at, to find out whether a thread had nothing to do */
+#define IDLE_EVENTS 16    /* searched for what shows whether a thread had nothing to do */
 
 /* From `time_ns` on, a thread has this work. */
 struct hand {
@@ -103,13 +103,6 @@ static bool was_idle(const struct flight_index *index, const struct flight_list 
     return true;
 }
 
-/* Threads of two processes share no words that the recorder could compare: what one wakes the other for is a message.
- */
-static bool is_same_process(const struct flight_list *a, const struct flight_list *b)
-{
-    return !a->pid || !b->pid || a->pid == b->pid;
-}
-
 static bool is_locking(const struct flight_index *index, const struct flight_list *a, const struct flight_list *b,
                        uint64_t word)
 {
@@ -134,7 +127,7 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
         return;
-    if (r->syscall == SYS_futex && is_same_process(thread, waker_thread) &&
+    if (r->syscall == SYS_futex && flight_threads_share_process(thread, waker_thread) &&
         is_locking(h->index, thread, waker_thread, r->object))
         return;
     if (has)
@@ -177,7 +170,7 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
 {
     const struct flight_list *waiter = flight_index_thread(h->index, waiter_tid),
                              *waker = flight_index_thread(h->index, recorder_low(woken->value));
-    if (waiter && waker && !is_same_process(waiter, waker))
+    if (waiter && waker && !flight_threads_share_process(waiter, waker))
         return false;
     if (flight_thread_is_locking(h->index, waiter_tid, woken->object) ||
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
