@@ -1,15 +1,14 @@
-/* The flight recorder's own programs: context switches, wake-ups, ends of threads, and arrivals at sockets. What
- * programs send and receive is recorded by request.bpf.c, which is at those hooks anyway. Records go to rings that
- * overwrite their oldest ones (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
+/* The flight recorder's own programs: context switches, wake-ups and ends of threads. What sockets do is recorded by
+ * request.bpf.c, which is at those hooks anyway. Records go to rings that overwrite their oldest ones
+ * (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
  *
  * Losses: runs that the kernel skips because the program is already running on that CPU. */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_tracing.h>
 
-#include "probes/common/context.bpf.h"
 #include "probes/common/run_timer.bpf.h"
-#include "probes/recorder/recorder_socket.bpf.h"
+#include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
 
@@ -36,25 +35,6 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     return 0;
 }
 
-/* Of the current thread, and of the context in which it runs: its own, or an interrupt's. */
-static __always_inline __u8 current_flags(void)
-{
-    __u32 count, task_flags;
-    if (has_task_registers) {
-        struct task_struct *current = bpf_get_current_task_btf();
-        count = context_count_direct(current);
-        task_flags = current->flags;
-    } else {
-        struct task_struct *current = (struct task_struct *)bpf_get_current_task();
-        count = context_count(current);
-        task_flags = BPF_CORE_READ(current, flags);
-    }
-    __u8 flags = task_flags & PF_KTHREAD ? RECORDER_KERNEL_THREAD : 0;
-    if (count == CONTEXT_UNKNOWN)
-        return flags;
-    return flags | (count & CONTEXT_HARDIRQ ? RECORDER_IN_HARDIRQ : count & CONTEXT_SOFTIRQ ? RECORDER_IN_SOFTIRQ : 0);
-}
-
 static __always_inline void set_current_syscall(struct recorder_record *r)
 {
     if (has_task_registers)
@@ -73,7 +53,7 @@ static __always_inline void record_waking(struct task_struct *task)
     __u64 start_ns = timer_start(RECORDER_TIMER_WAKING);
     r.time_ns = bpf_ktime_get_ns();
     r.kind = RECORDER_WAKING;
-    r.flags = current_flags();
+    r.flags = recorder_context(has_task_registers);
     r.tid = task->pid;
     r.value = waker;
     set_no_syscall(&r);
@@ -96,24 +76,6 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(recorder_born, struct task_struct *task)
 {
     record_waking(task);
-    return 0;
-}
-
-/* From 6.3 on. */
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(recorder_ready, struct sock *sk)
-{
-    const struct recorder_place place = recorder_place();
-    struct recorder_record r;
-    if (!place.cpu)
-        return 0;
-    __u64 start_ns = timer_start(RECORDER_TIMER_READY);
-    r.time_ns = bpf_ktime_get_ns();
-    r.flags = current_flags();
-    r.tid = bpf_get_current_pid_tgid();
-    recorder_set_socket(&r, sk, RECORDER_READY, 0);
-    recorder_put_object(&place, &r);
-    timer_stop(RECORDER_TIMER_READY, start_ns);
     return 0;
 }
 

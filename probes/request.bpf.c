@@ -8,6 +8,7 @@
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/run_timer.bpf.h"
+#include "probes/request/request_arrivals.bpf.h"
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
 #include "probes/request/request_sched.bpf.h"
@@ -30,6 +31,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     record_socket(sk, RECORDER_RECEIVE, bytes);
+    __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes);
     if (bytes == 0)
         return 0;
     if (sk->sk_type != SOCK_STREAM)
@@ -37,8 +39,21 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    received(sk, bytes, NULL);
+    received(sk, bytes, arrival_ns, NULL);
     timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
+    return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(request_ready, struct sock *sk)
+{
+    if (asleep)
+        return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_READY), now = bpf_ktime_get_ns();
+    if (has_recorder)
+        record_ready(sk, now);
+    arrived(sk, now);
+    timer_stop(REQUEST_TIMER_READY, start_ns);
     return 0;
 }
 
@@ -68,7 +83,7 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    received(sk, bytes, NULL);
+    received(sk, bytes, 0, NULL);
     timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
@@ -152,7 +167,7 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
         __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
         sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result);
         if (sk)
-            received(sk, result, &call);
+            received(sk, result, 0, &call);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
         __u64 start_ns = timer_start(REQUEST_TIMER_SEND);

@@ -12,7 +12,7 @@
 #include "probes/common/run_timer.h"
 #include "probes/link.h"
 
-enum { RECORD_REQUEST = 34 }; /* struct request_record; 32: until it had `socket` */
+enum { RECORD_REQUEST = 35 }; /* struct request_record; 34: until it had `unread_ns` */
 
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384
@@ -104,8 +104,9 @@ struct request_record {
     __u64 id;
     __u64 socket; /* it came in on: the socket's cookie, as in the flight recorder's records (recorder/recorder.h); its
                      address where programs have no cookies */
-    __u64 start_ns;
+    __u64 start_ns;    /* its first byte arrived; where that is not known: it was read */
     __u64 duration_ns;
+    __u64 unread_ns; /* from start_ns until the server read it */
     __u64 bytes_in, bytes_out;
     __u64 cgroup_id;
     __u64 run_queue_ns;
@@ -129,7 +130,7 @@ struct request_record {
     char line[REQUEST_LINE_BYTES];            /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 136 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
+_Static_assert(sizeof(struct request_record) == 24 + 144 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
                "record format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct stack_record has them. */
@@ -207,6 +208,7 @@ enum {
     REQUEST_TIMER_WAKING,
     REQUEST_TIMER_STACK,
     REQUEST_TIMER_RECORD, /* for the flight recorder, of sends and receives */
+    REQUEST_TIMER_READY,
     REQUEST_TIMERS
 };
 _Static_assert(REQUEST_TIMERS <= RUN_TIMER_PLACES, "a place a timer");

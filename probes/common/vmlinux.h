@@ -225,6 +225,7 @@ typedef struct {
 
 struct sock_common {
     unsigned short skc_family;
+    volatile unsigned char skc_state;
     __be32 skc_daddr;
     __be16 skc_dport;
     struct in6_addr skc_v6_daddr;

@@ -143,7 +143,7 @@ static __noinline int link_record(struct request_record *r)
     const struct link_ids none = {0};
     bool alone = !(r->flags & REQUEST_HANDED_OVER) && r->other_requests_ns == 0;
 
-    if (!alone || link_of_span(r->h.pid, r->h.tid, r->start_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
+    if (!alone || link_of_span(r->h.pid, r->h.tid, r->start_ns + r->unread_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
         r->link = none;
     return 0;
 }

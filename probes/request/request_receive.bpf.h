@@ -77,7 +77,9 @@ static __always_inline struct request_connection *first_contact(struct request_t
     return c;
 }
 
-static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *known)
+/* `arrival_ns`: of the first of these bytes; 0: not known. */
+static __always_inline void received(struct sock *sk, __s32 bytes, __u64 arrival_ns,
+                                     const struct request_syscall *known)
 {
     struct request_syscall call_made;
     __u64 pid_tgid = current_pid_tgid();
@@ -115,7 +117,7 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
         turn_away(t, tid, now);
     if (!c->active) /* what was sent before was no reply */
         c->sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
-    begin(t, c, pid_tgid, call->argument[0], now);
+    begin(t, c, pid_tgid, call->argument[0], arrival_ns ?: now, now);
     c->partial = match == METHOD_PART;
     c->r.bytes_in = bytes;
 }

@@ -1,8 +1,9 @@
-/* Writes what is sent and received to the flight recorder: here, because these programs are at those hooks anyway. Part
- * of request.bpf.c. */
+/* Writes what arrives at sockets, is sent and received to the flight recorder: here, because these programs are at those
+ * hooks anyway. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/run_timer.bpf.h"
+#include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_socket.bpf.h"
 #include "probes/request/request_state.bpf.h"
 
@@ -31,8 +32,9 @@ static __always_inline void set_socket_by_name(struct recorder_record *r, struct
     }
 }
 
-/* `kind`: RECORDER_SEND or RECORDER_RECEIVE. */
-static __always_inline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
+/* `kind`: RECORDER_SEND or RECORDER_RECEIVE. A function, so that its record is not on the stack while other functions
+ * run: 512 bytes are all that they and their callers have. */
+static __noinline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
 {
     if (!has_recorder || bytes < 0 || asleep)
         return;
@@ -52,4 +54,18 @@ static __always_inline void record_socket(struct sock *sk, __u8 kind, __s32 byte
         r.flags |= RECORDER_REQUESTS;
     recorder_put_object(&place, &r);
     timer_stop(REQUEST_TIMER_RECORD, start_ns);
+}
+
+/* Bytes have arrived. */
+static __always_inline void record_ready(struct sock *sk, __u64 now)
+{
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r;
+    if (!place.cpu)
+        return;
+    r.time_ns = now;
+    r.flags = recorder_context(true);
+    r.tid = bpf_get_current_pid_tgid();
+    recorder_set_socket(&r, sk, RECORDER_READY, 0);
+    recorder_put_object(&place, &r);
 }

@@ -94,7 +94,7 @@ static __always_inline void begin_pipelined(struct request_thread *t, struct req
 {
     __u64 start = c->r.start_ns + c->r.duration_ns;
     publish(c->number, now, true);
-    begin(t, c, pid_tgid, c->fd, start);
+    begin(t, c, pid_tgid, c->fd, start, start);
     c->r.line_bytes = 0;
     c->r.flags = REQUEST_PIPELINED;
 }

@@ -34,7 +34,7 @@ static __always_inline void turn_away(struct request_thread *t, __u32 tid, __u64
 static __always_inline __u64 unexplained(struct request_connection *c, __u64 now)
 {
     struct request_record *r = &c->r;
-    __u64 known = r->run_queue_ns + r->other_requests_ns + r->unattributed_ns + r->more_waits_ns +
+    __u64 known = r->unread_ns + r->run_queue_ns + r->other_requests_ns + r->unattributed_ns + r->more_waits_ns +
                   c->tail_run_queue_ns + c->tail_other_requests_ns + c->tail_unattributed_ns + c->tail_more_waits_ns;
     for (int i = 0; i < REQUEST_WAITS; i++)
         if (i < r->wait_count)
@@ -80,8 +80,9 @@ static __always_inline void resume(struct request_thread *t, struct request_conn
     }
 }
 
+/* `start`: its first byte arrived; `now`: it was read. */
 static __always_inline void begin(struct request_thread *t, struct request_connection *c, __u64 pid_tgid, __s32 fd,
-                                  __u64 now)
+                                  __u64 start, __u64 now)
 {
     struct request_record *r = &c->r;
     if (request_name_pid(t->process) !=
@@ -91,7 +92,8 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->h.pid = pid_tgid >> 32;
     r->h.tid = c->tid = (__u32)pid_tgid;
     r->id = now ^ pid_tgid << 40;
-    r->start_ns = now;
+    r->start_ns = start;
+    r->unread_ns = now - start;
     r->duration_ns = 0;
     r->bytes_in = r->bytes_out = 0;
     r->run_queue_ns = r->throttled_ns = r->other_requests_ns = r->unattributed_ns = r->more_waits_ns = 0;

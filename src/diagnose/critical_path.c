@@ -241,10 +241,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* The read or send on the request's socket that is nearest to `t`: two programs recorded it, at about the same time.
- * NULL: none. */
-static const struct recorder_record *find_nearest(const struct flight_index *index, uint64_t cookie,
-                                                  enum flight_role role, uint64_t t_ns)
+/* The send on the request's socket that is nearest to `t`: it was recorded twice, at about the same time. NULL: none. */
+static const struct recorder_record *find_nearest_send(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);
     const struct recorder_record *nearest = NULL;
@@ -253,34 +251,24 @@ static const struct recorder_record *find_nearest(const struct flight_index *ind
         const struct recorder_record *r = socket->events[i].record;
         if (r->time_ns + START_SLACK_NS < t_ns)
             break;
-        if (socket->events[i].role == role &&
+        if (socket->events[i].role == FLIGHT_SENDS &&
             (!nearest || distance(r->time_ns, t_ns) < distance(nearest->time_ns, t_ns)))
             nearest = r;
     }
     return nearest;
 }
 
-/* When the first byte of the request arrived; it was read at about `start`. */
-static uint64_t find_arrival(const struct flight_index *index, const struct critical_path_request *request)
-{
-    const struct recorder_record *read = find_nearest(index, request->socket, FLIGHT_RECEIVES, request->start_ns);
-    if (!read)
-        return request->start_ns;
-    const struct work_arrivals arrivals = request_work_arrivals(index, request->socket, read->time_ns);
-    return arrivals.first ? arrivals.first->time_ns : read->time_ns;
-}
-
 /* The thread that sent the last byte of the reply. */
 static uint32_t find_sender(const struct flight_index *index, const struct critical_path_request *request)
 {
     const struct flight_list *socket = flight_index_socket(index, request->socket);
-    const struct recorder_record *sent = find_nearest(index, request->socket, FLIGHT_SENDS, request->end_ns);
+    const struct recorder_record *sent = find_nearest_send(index, request->socket, request->end_ns);
     if (!sent) {
         const uint32_t before = flight_list_before(socket, request->end_ns);
         const uint32_t last = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
         sent = last == FLIGHT_NONE ? NULL : socket->events[last].record;
     }
-    return sent && sent->time_ns > request->start_ns ? sent->tid : request->tid;
+    return sent && sent->time_ns > request->read_ns ? sent->tid : request->tid;
 }
 
 static const char *walk_back(struct path_walk *w)
@@ -311,8 +299,7 @@ int critical_path_find(const struct flight_window *window, const struct critical
     struct path_walk w = {.index = index, .out = ret, .thread = flight_index_thread(index, sender)};
     if (!w.thread)
         return -ENODATA;
-    const uint64_t arrival_ns = find_arrival(index, request);
-    path_segments_start(ret, arrival_ns < request->start_ns ? arrival_ns : request->start_ns, request->end_ns);
+    path_segments_start(ret, request->start_ns, request->end_ns);
     if (ret->begin_ns == ret->next_end_ns)
         return -ENODATA;
     r = request_hands_new(index, request->socket, ret->begin_ns, &hands);

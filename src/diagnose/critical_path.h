@@ -8,15 +8,15 @@
 
 struct critical_path_request {
     uint64_t socket;       /* cookie of the connection that it came in on */
-    uint64_t start_ns;     /* when the server read its first bytes */
+    uint64_t start_ns;     /* when its first byte arrived */
+    uint64_t read_ns;      /* when the server read that; start_ns: the arrival is not known */
     uint64_t end_ns;       /* when the server sent the last byte of its reply */
     uint32_t tid;          /* the thread that served it last */
     bool schedules_itself; /* the program puts its work on threads by a scheduler of its own (Go): a thread's waits are
                               not the request's */
 };
 
-/* Fills `ret` with segments that cover [arrival, end] exactly; the arrival is `start_ns` where it is not recorded.
- * Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request, or it took
+/* Fills `ret` with segments that cover [start, end] exactly. Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request, or it took
  * no time; -ENOMEM. */
 int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
                        struct path_segments *ret);

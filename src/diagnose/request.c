@@ -118,10 +118,14 @@ static void subtract_unaccounted_time(struct diagnosis *d)
                  "not on a CPU by the scheduler's accounts: interrupts, or a switch that was not seen");
 }
 
+/* With a path, that shows what there was before the server read the request (add_path_parts). */
 static void add_parts(struct diagnosis *d, const struct request_names *names)
 {
     const struct request_record *record = d->record;
-    d->left_ns = record->duration_ns;
+    const uint64_t unread_ns = record->unread_ns < record->duration_ns ? record->unread_ns : record->duration_ns;
+    d->left_ns = record->duration_ns - (d->path ? unread_ns : 0);
+    if (!d->path)
+        add_part(d, REQUEST_PART_UNREAD, unread_ns, "");
     add_waits(d, names);
     uint64_t throttled_ns = record->throttled_ns < record->run_queue_ns ? record->throttled_ns : record->run_queue_ns;
     add_part(d, REQUEST_PART_RUN_QUEUE, throttled_ns, "its cgroup's CPU quota was used up");
@@ -153,11 +157,11 @@ static bool is_explained_by_thread(const struct diagnosis *d)
 }
 
 /* Replaces the components by those of the path where these explain more, or adds what came before the server read the
- * request, which the path alone shows. */
+ * request, as the path shows it. */
 static int add_path_parts(struct diagnosis *d)
 {
     struct request *r = &d->request;
-    const uint64_t read_ns = d->record->start_ns, end_ns = read_ns + d->record->duration_ns;
+    const uint64_t read_ns = r->start_ns + d->record->unread_ns, end_ns = r->start_ns + r->duration_ns;
     struct request_part whole[REQUEST_PARTS_MAX];
     size_t count = 0;
     int error;
@@ -183,8 +187,6 @@ static int add_path(struct diagnosis *d, const struct path_segments *path, const
     int error = path_text_new(path, r->pid, r->tid, &names->path, &d->path);
     if (error < 0)
         return error;
-    r->start_ns = path->items[0].start_ns;
-    r->duration_ns = d->record->start_ns + d->record->duration_ns - r->start_ns;
     r->segments = path_text_segments(d->path, &r->segment_count);
     return 0;
 }

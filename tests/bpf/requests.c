@@ -297,6 +297,7 @@ int watch_begin(void **state)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
         else
             assert_int_equal(request_metrics_new(watch.self, NULL, &watch.metrics), 0);
+        snprintf(watch.limitation, sizeof(watch.limitation), "%s", report.entries[0].limitation);
         watch.has_stacks = report.entries[1].attached;
         snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].fallback_reason);
     }
@@ -375,6 +376,12 @@ void need_stacks(void)
     need_method();
     if (!watch.has_stacks)
         skip_method(watch.why_no_stacks);
+}
+
+void need_arrivals(void)
+{
+    if (strstr(watch.limitation, "begin when they are read"))
+        skip_method(watch.limitation);
 }
 
 void assert_nothing_lost(void)

@@ -37,6 +37,7 @@ struct watch {
     uint64_t began_ns;
     struct losses before;
     char why_not[512];
+    char limitation[512]; /* of the method */
     bool has_stacks; /* else why_no_stacks says why */
     char why_no_stacks[512];
 };
@@ -81,4 +82,6 @@ void await_counted(const char *service, uint64_t count);
 /* Skips the case where the kernel lacks the method, or this way to walk stacks. */
 void need_method(void);
 void need_stacks(void);
+/* Skips the case where requests begin when they are read. */
+void need_arrivals(void);
 void assert_nothing_lost(void);

@@ -214,10 +214,40 @@ static void test_fast_requests_have_no_false_cause(void **state)
         const struct request *r = watch.requests[i];
         for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
             if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE && kind != REQUEST_PART_STEAL &&
-                kind != REQUEST_PART_DISK && kind != REQUEST_PART_UNATTRIBUTED && total(r, kind) > 0)
+                kind != REQUEST_PART_DISK && kind != REQUEST_PART_UNREAD && kind != REQUEST_PART_UNATTRIBUTED &&
+                total(r, kind) > 0)
                 fail_msg("%s: %llu of %llu ns are %s; cause: %s", r->route, (unsigned long long)total(r, kind),
                          (unsigned long long)r->duration_ns, request_part_name(kind), r->cause);
     }
+    assert_nothing_lost();
+}
+
+/* Sends a request to a server that cannot run for a while. */
+static void expect_unread(int server, int fd)
+{
+    kill(servers[server], SIGSTOP);
+    threads_await_stopped(servers[server]);
+    assert_int_equal(write(fd, "GET /late HTTP/1.1\r\n\r\n", 22), 22);
+    poll(NULL, 0, 2 * CAUSE_MS);
+    kill(servers[server], SIGCONT);
+    expect_text(fd, "\r\n\r\n", 1);
+    close(fd);
+    const struct request *r = await_requests(servers[server], "/late", 1);
+    assert_true(total(r, REQUEST_PART_UNREAD) >= CAUSE_MS * 1000000ull);
+    assert_true(r->duration_ns >= total(r, REQUEST_PART_UNREAD));
+}
+
+/* On a connection that had a request before, and on one that the server has not even accepted. */
+static void test_time_until_the_read_is_unread(void **state)
+{
+    (void)state;
+    need_method();
+    need_arrivals();
+    int fd = connect_to(EPOLL);
+    assert_int_equal(write(fd, "GET /ok HTTP/1.1\r\n\r\n", 20), 20);
+    expect_text(fd, "ok\n", 1);
+    expect_unread(EPOLL, fd);
+    expect_unread(THREADS, connect_to(THREADS));
     assert_nothing_lost();
 }
 
@@ -511,6 +541,7 @@ static void test_shed_counts_only(void **state)
         ON(method, aborted_reply, test_aborted_reply),                                                                 \
         ON(method, close_during_send_by_another_thread, test_close_during_send_by_another_thread),                     \
         ON(method, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                         \
+        ON(method, time_until_the_read_is_unread, test_time_until_the_read_is_unread),                                 \
         ON(method, keep_alive_idle_time_is_not_counted, test_keep_alive_idle_time_is_not_counted),                     \
         ON(method, slow_client_is_network, test_slow_client_is_network),                                               \
         ON(method, late_reading_client_is_network, test_late_reading_client_is_network),                               \

@@ -81,7 +81,7 @@ static void name_descriptor(void *context, uint32_t pid, uint64_t fd, char out[P
 
 static void check_segments(const struct path_segments *path, const struct critical_path_request *request)
 {
-    CHECK(path->begin_ns <= request->start_ns);
+    CHECK(path->begin_ns == request->start_ns);
     uint64_t t_ns = path->begin_ns;
     for (size_t i = 0; i < path->count; i++) {
         const struct path_segment *s = &path->items[i];
@@ -146,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct critical_path_request request = {
         .socket = object_of(data[6]),
         .start_ns = start ? start->time_ns : BASE_NS,
+        .read_ns = start ? start->time_ns : BASE_NS,
         .end_ns = end ? end->time_ns : BASE_NS + 1000,
         .tid = tid_of(data[7]),
         .schedules_itself = (data[3] & 6) == 6,

@@ -19,9 +19,8 @@
 #define BUDGET_MAX_NS        50000000
 #define RECORDS_MAX          65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
-#define BEFORE_NS     50000000
-#define AFTER_NS      1000000
-#define BEFORE_MAX_NS 2000000000 /* where the request had arrived long before it was read */
+#define BEFORE_NS 50000000
+#define AFTER_NS  1000000
 
 enum outcome { FOUND, NO_RECORDS, OVER_BUDGET, OUTCOMES };
 
@@ -69,42 +68,20 @@ static bool has_budget(struct request_paths *p, uint64_t now_ns)
     return p->budget_ns > 0;
 }
 
-static int read_window(struct request_paths *p, const struct critical_path_request *request, uint64_t before_ns,
-                       struct flight_window *ret)
-{
-    const uint64_t from_ns = request->start_ns > before_ns ? request->start_ns - before_ns : 0;
-    return flight_recorder_window(p->recorder, from_ns, request->end_ns + AFTER_NS, RECORDS_MAX, ret);
-}
-
-/* Whether the window shows when the request's first bytes arrived, or the kernel shows no arrivals at all. */
-static bool has_arrival(const struct flight_window *window, const struct critical_path_request *request)
-{
-    bool shows_any = false;
-    for (size_t i = 0; i < window->count && window->records[i].time_ns <= request->start_ns; i++)
-        if (window->records[i].kind == RECORDER_READY) {
-            if (window->records[i].object == request->socket)
-                return true;
-            shows_any = true;
-        }
-    return !shows_any;
-}
-
 static int find_path(struct request_paths *p, const struct request_record *record, bool schedules_itself,
                      struct path_segments *ret)
 {
     const struct critical_path_request request = {
         .socket = record->socket,
         .start_ns = record->start_ns,
+        .read_ns = record->start_ns + record->unread_ns,
         .end_ns = record->start_ns + record->duration_ns,
         .tid = record->h.tid,
         .schedules_itself = schedules_itself,
     };
     struct flight_window window;
-    int r = read_window(p, &request, BEFORE_NS, &window);
-    if (r == 0 && !has_arrival(&window, &request)) {
-        flight_recorder_window_free(&window);
-        r = read_window(p, &request, BEFORE_MAX_NS, &window);
-    }
+    const uint64_t from_ns = request.start_ns > BEFORE_NS ? request.start_ns - BEFORE_NS : 0;
+    int r = flight_recorder_window(p->recorder, from_ns, request.end_ns + AFTER_NS, RECORDS_MAX, &window);
     if (r < 0)
         return r;
     r = window.count ? critical_path_find(&window, &request, ret) : -ENODATA;

@@ -51,8 +51,6 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
     bpf->rodata->preempt_count_distance = preempt_count_distance();
-    const bool has_ready = bpf_program__set_attach_target(bpf->progs.recorder_ready, 0, "sk_data_ready") == 0;
-    bpf_program__set_autoload(bpf->progs.recorder_ready, has_ready);
     int r = shared_tables_use(tables, bpf->obj) ?: recorder_bpf__load(bpf) ?: recorder_bpf__attach(bpf);
     if (r < 0)
         recorder_bpf__destroy(bpf);
@@ -63,12 +61,8 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
 
 static void report_limitations(const struct recorder_bpf *bpf, struct attach_entry *entry)
 {
-    const bool has_ready = bpf_program__fd(bpf->progs.recorder_ready) >= 0;
-    const bool knows_interrupts = bpf->rodata->preempt_count_distance != 0;
-    snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s",
-             has_ready ? "" : "when bytes arrived at a socket is not recorded",
-             has_ready || knows_interrupts ? "" : "; ",
-             knows_interrupts ? "" : "wake-ups by interrupts count as those of the interrupted thread");
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s",
+             bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as those of the interrupted thread");
 }
 
 static int open_programs(struct recorder_source *s, const struct source_services *services, struct attach_entry *entry)
@@ -179,8 +173,7 @@ static uint64_t recorder_run_time_ns(void *self)
 
 static void recorder_metrics(void *self, struct metric_set *set)
 {
-    static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_ready",
-                                                       "recorder_exit"};
+    static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_exit"};
     const struct recorder_source *s = self;
     const struct flight_recorder_stats stats = flight_recorder_stats(s->recorder, clock_monotonic_ns());
     static const char records[] = "Records that the flight recorder wrote, by ring.";

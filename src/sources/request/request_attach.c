@@ -2,6 +2,7 @@
 #include "sources/request/request_attach.h"
 
 #include "base/cleanup.h"
+#include "sources/attach/preempt_count.h"
 #include "sources/sampling/task_filters.h"
 #include "sources/tables/unwind_tables_private.h"
 
@@ -35,6 +36,7 @@ static const struct {
 } programs[] = {
     {"request_socket_receive", BY_SOCKET},
     {"request_socket_send", BY_SOCKET},
+    {"request_ready", BY_SOCKET},
     {"request_inet_receive", BY_FUNCTION},
     {"request_inet6_receive", BY_FUNCTION},
     {"request_inet_send", BY_FUNCTION},
@@ -49,6 +51,8 @@ static const struct {
     {"request_thread_exit", WITH_EVERY_METHOD},
 };
 
+#define BEGIN_WHEN_READ "requests begin when they are read"
+
 static const struct method {
     const char *name;
     unsigned programs;
@@ -58,13 +62,13 @@ static const struct method {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
     {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
     {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true,
-     "services that an event loop calls over Unix sockets are not seen"},
+     "services that an event loop calls over Unix sockets are not seen; " BEGIN_WHEN_READ},
     {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false,
-     "services that an event loop calls over Unix sockets are not seen"},
+     "services that an event loop calls over Unix sockets are not seen; " BEGIN_WHEN_READ},
     {"exit of all system calls", BY_SYSCALL, true,
-     "costs every system call on the node about 60 ns; io_uring is not seen"},
+     "costs every system call on the node about 60 ns; io_uring is not seen; " BEGIN_WHEN_READ},
     {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
-     "costs every system call on the node about 60 ns; io_uring is not seen"},
+     "costs every system call on the node about 60 ns; io_uring is not seen; " BEGIN_WHEN_READ},
 };
 
 static const struct walks {
@@ -126,6 +130,7 @@ static void set_options(struct request_bpf *bpf, const struct method *method, co
 {
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
+    bpf->rodata->preempt_count_distance = preempt_count_distance();
     bpf->rodata->has_task_registers = method->task_registers;
     bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our own page is not a service of the node */

@@ -115,14 +115,14 @@ static inline void describe(const struct path_segments *path, struct buf *out)
     }
 }
 
-/* The request of socket `socket`, read at `start` and answered at `end` by `tid`. */
+/* The request of socket `socket`, whose first byte arrived at `start`, answered at `end` by `tid`. */
 static inline void expect_path(uint64_t socket, uint64_t start_us, uint64_t end_us, uint32_t tid, const char *expected)
 {
     struct path_segments path;
     _cleanup_buf_ struct buf text = {0};
     struct flight_window window = {.records = records, .count = count, .complete_from_ns = US(complete_from_us)};
     const struct critical_path_request request = {
-        .socket = socket, .start_ns = US(start_us), .end_ns = US(end_us), .tid = tid};
+        .socket = socket, .start_ns = US(start_us), .read_ns = US(start_us), .end_ns = US(end_us), .tid = tid};
     qsort(records, count, sizeof(records[0]), compare_times);
     assert_int_equal(critical_path_find(&window, &request, &path), 0);
     describe(&path, &text);

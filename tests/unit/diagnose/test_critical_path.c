@@ -14,7 +14,7 @@ static void test_bytes_wait_until_the_thread_reads_them(void **state)
     put_run(150, 11);
     put_receive(160, 11, R);
     put_send(400, 11, R);
-    expect_path(R, 160, 400, 11,
+    expect_path(R, 100, 400, 11,
                 "run_queue 11 100-150\n"
                 "cpu 11 150-400\n");
 }
@@ -156,7 +156,7 @@ static void test_asyncio_burst_abc(void **state)
     put_send(220, 11, A);
     put_send(320, 11, B);
     put_send(420, 11, C);
-    expect_path(B, 110, 320, 11,
+    expect_path(B, 91, 320, 11,
                 "unread 11 91-100 other\n"
                 "unread 11 100-110 other\n"
                 "cpu 11 110-120\n"
@@ -200,7 +200,7 @@ static void test_unread_while_the_loop_is_blocked(void **state)
     put_send(900, 11, A);
     put_receive(910, 11, R);
     put_send(950, 11, R);
-    expect_path(R, 910, 950, 11,
+    expect_path(R, 100, 950, 11,
                 "unread 11 100-900 other\n"
                 "unread 11 900-910 other\n"
                 "cpu 11 910-950\n");
@@ -461,7 +461,7 @@ static void test_ready_before_the_horizon(void **state)
     put_receive(900, 11, A);
     put_receive(910, 11, R);
     put_send(950, 11, R);
-    expect_path(R, 910, 950, 11,
+    expect_path(R, 100, 950, 11,
                 "unattributed 0 100-500 unknown\n"
                 "unread 11 500-900 other\n"
                 "unread 11 900-910 other\n"

@@ -499,12 +499,28 @@ static struct path_segment make_segment(uint64_t start_ns, uint64_t end_ns, enum
         .start_ns = start_ns, .end_ns = end_ns, .kind = kind, .tid = tid, .syscall = -1, .reason = ""};
 }
 
-/* The request begins when it arrived: what came before the read is added to the thread's own waits. */
-static void test_path_adds_the_time_before_the_read(void **state)
+static void test_time_before_the_read(void **state)
 {
     (void)state;
-    struct request_record r = make_record(1000);
-    r.start_ns = 5000;
+    struct request_record r = make_record(1300);
+    r.unread_ns = 300;
+    r.runtime_ns = 1000;
+    r.flags = REQUEST_ACCOUNTED;
+    struct request *request;
+    assert_int_equal(diagnose_request(&r, NULL, &no_names, &request), 0);
+    assert_int_equal(request->part_count, 2);
+    assert_part(request, 0, REQUEST_PART_CPU, 1000);
+    assert_part(request, 1, REQUEST_PART_UNREAD, 300);
+    request_free(request);
+}
+
+/* The path shows what came before the read, the thread's own waits what came after it. */
+static void test_path_shows_the_time_before_the_read(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(1300);
+    r.start_ns = 4700;
+    r.unread_ns = 300;
     struct path_segment items[] = {make_segment(4700, 5000, REQUEST_PART_UNREAD, 3),
                                    make_segment(5000, 6000, REQUEST_PART_CPU, r.h.tid)};
     const struct path_segments path = {.items = items, .count = 2};
@@ -550,7 +566,8 @@ int main(void)
         cmocka_unit_test(test_component_kinds),
         cmocka_unit_test(test_detail_contains_the_stack),
         cmocka_unit_test(test_captured_records_are_diagnosed),
-        cmocka_unit_test(test_path_adds_the_time_before_the_read),
+        cmocka_unit_test(test_time_before_the_read),
+        cmocka_unit_test(test_path_shows_the_time_before_the_read),
         cmocka_unit_test(test_path_explains_what_the_thread_does_not),
         cmocka_unit_test(test_kernel_lock_is_a_lock),
         cmocka_unit_test(test_cause_is_the_largest_kind),
