@@ -19,16 +19,43 @@ static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum r
     path_walk_add(w, from_ns, s);
 }
 
+/* When the thread was last woken before w->t with nothing else to do: it had waited for events, or was in the middle of
+ * no request. 0: not known. */
+static uint64_t last_free_ns(const struct path_walk *w)
+{
+    for (uint32_t i = flight_list_before(w->thread, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
+        const struct flight_event *e = &w->thread->events[i];
+        if (e->role != FLIGHT_WOKEN || e->state != THREAD_RUNNABLE || e->woken != i)
+            continue;
+        const struct recorder_record *left = flight_thread_span(w->thread, e->record->time_ns + 1).left;
+        if (!left || path_wait_is_for_events(left) || !request_work_is_busy(w->index, w->thread, left->time_ns))
+            return e->record->time_ns;
+    }
+    return 0;
+}
+
+/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was woken
+ * for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
+static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
+{
+    enum work_mark mark = WORK_NO_MARK;
+    const uint64_t free_ns = last_free_ns(w);
+    if (free_ns + WAKE_UP_NS > from_ns)
+        return free_ns;
+    request_work_last_mark(w->index, w->thread, path_walk_subject(w), free_ns, from_ns, &mark);
+    return mark == WORK_READ || mark == WORK_CONSUMED ? from_ns : UINT64_MAX;
+}
+
 /* Accounts [from, w->t) by what the thread did although the request was ready: `busy` while it ran for others. At w->t
- * it turned to the request; `reads`: by reading something, so that running without touching another request was on the
- * way there. */
+ * it turned to the request; `reads`: by reading something, so that some of what it ran was on the way there. */
 static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy, bool reads,
                            const char *reason)
 {
     const uint64_t subject = path_walk_subject(w);
     const size_t before = w->out->count;
+    const uint64_t way_ns = reads ? way_start(w, from_ns) : UINT64_MAX;
     const uint64_t foreign_ns =
-        reads ? request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) : UINT64_MAX;
+        way_ns == UINT64_MAX ? 0 : request_work_first_foreign(w->index, w->thread, subject, way_ns, w->t_ns + 1);
     while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
         if (w->out->count - before >= SEPARATE_MAX || flight_index_is_spent(w->index)) {
             add_rest_of_ready_time(w, from_ns, busy);
@@ -49,7 +76,7 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
             s.owner = REQUEST_OWNER_OTHER;
             if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
                 s.owner_id = e->record->object;
-            if (reads && foreign_ns > w->t_ns)
+            if (start_ns >= way_ns && foreign_ns > w->t_ns)
                 s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
         } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
             s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */

@@ -165,7 +165,8 @@ static void test_body_in_many_reads(void **state)
 {
     struct path_segments path;
     (void)state;
-    put_run(50, 11);
+    put_interrupt_waking(99, 11, RECORDER_IN_SOFTIRQ);
+    put_run(99, 11);
     for (uint64_t i = 0; i < 1000; i++) {
         put_arrival(100 + 10 * i, R);
         put_receive(101 + 10 * i, 11, R);
@@ -313,7 +314,8 @@ static void test_connection_that_requests_share(void **state)
                 "cpu 11 100-160\n"
                 "cpu 11 160-200 inferred\n"
                 "downstream 11 200-500 inferred\n"
-                "cpu 11 500-600\n");
+                "loop_busy 11 500-520 other\n"
+                "cpu 11 520-600\n");
 }
 
 /* The next reply on the connection, by another thread, soon after this one. */
