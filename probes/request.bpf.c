@@ -57,6 +57,14 @@ int BPF_PROG(request_ready, struct sock *sk)
     return 0;
 }
 
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(request_retransmission, struct sock *sk)
+{
+    if (has_recorder && !asleep)
+        record_retransmission(sk);
+    return 0;
+}
+
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {

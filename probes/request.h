@@ -14,7 +14,19 @@
 
 enum { RECORD_REQUEST = 35 }; /* struct request_record; 34: until it had `unread_ns` */
 
+/* The other end of a socket on which something was sent that is no reply to a request: of a service, usually. The
+ * place of one is the low bits of its cookie; another socket may have taken it. */
+struct request_peer {
+    __u64 socket; /* cookie; 0: none */
+    __u16 family; /* AF_INET, AF_INET6 */
+    __u16 port;
+    __u32 reserved;
+    __u8 address[16];
+};
+_Static_assert(sizeof(struct request_peer) == 32, "two a line of cache");
+
 /* How many of each are known at a time. */
+#define REQUEST_PEERS_MAX       4096
 #define REQUEST_THREADS_MAX     16384
 #define REQUEST_CONNECTIONS_MAX 4096
 #define REQUEST_PROCESSES_MAX   1024

@@ -28,6 +28,7 @@ enum recorder_kind {
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
                          sent them, if the flags show no interrupt, or a local sender's softirq */
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
+    RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

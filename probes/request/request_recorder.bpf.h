@@ -13,6 +13,31 @@
 /* Set before loading: the flight recorder's maps exist. */
 const volatile bool has_recorder = false;
 
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, REQUEST_PEERS_MAX);
+    __type(key, __u32);
+    __type(value, struct request_peer);
+} peers SEC(".maps");
+
+/* `sk` is TCP's. */
+static __always_inline void keep_peer(struct sock *sk, __u64 cookie)
+{
+    __u32 place = cookie & (REQUEST_PEERS_MAX - 1);
+    struct request_peer *peer = bpf_map_lookup_elem(&peers, &place);
+    if (!peer || peer->socket == cookie)
+        return;
+    peer->socket = 0;
+    peer->family = sk->__sk_common.skc_family;
+    peer->port = bpf_ntohs(sk->__sk_common.skc_dport);
+    __builtin_memset(peer->address, 0, sizeof(peer->address));
+    if (peer->family == AF_INET6)
+        *(struct in6_addr *)peer->address = sk->__sk_common.skc_v6_daddr;
+    else
+        *(__be32 *)peer->address = sk->__sk_common.skc_daddr;
+    peer->socket = cookie;
+}
+
 /* As recorder_set_socket, where the socket's fields cannot be read directly and programs have no cookies. */
 static __always_inline void set_socket_by_name(struct recorder_record *r, struct sock *sk, __u8 kind, __u32 bytes)
 {
@@ -52,6 +77,8 @@ static __noinline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
         set_socket_by_name(&r, sk, kind, bytes);
     if (r.flags & RECORDER_TCP && connection_of(sk))
         r.flags |= RECORDER_REQUESTS;
+    else if (has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_TCP)
+        keep_peer(sk, r.object);
     recorder_put_object(&place, &r);
     timer_stop(REQUEST_TIMER_RECORD, start_ns);
 }
@@ -67,5 +94,15 @@ static __always_inline void record_ready(struct sock *sk, __u64 now)
     r.flags = recorder_context(true);
     r.tid = bpf_get_current_pid_tgid();
     recorder_set_socket(&r, sk, RECORDER_READY, 0);
+    recorder_put_object(&place, &r);
+}
+
+static __always_inline void record_retransmission(struct sock *sk)
+{
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r = {.time_ns = bpf_ktime_get_ns()};
+    if (!place.cpu)
+        return;
+    recorder_set_socket(&r, sk, RECORDER_RETRANSMIT, 0);
     recorder_put_object(&place, &r);
 }

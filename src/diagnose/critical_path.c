@@ -6,6 +6,7 @@
 
 #include "diagnose/path_holder.h"
 #include "diagnose/path_marks.h"
+#include "diagnose/path_socket.h"
 #include "diagnose/path_wait.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
     const uint64_t service = request_work_unanswered(w->index, slice, path_walk_subject(w), end_ns);
     if (service) {
         s->kind = REQUEST_PART_DOWNSTREAM;
-        s->object = service;
+        s->socket = service;
         s->reason = "for a service that it had called";
     } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice)) {
         s->kind = REQUEST_PART_SLEEP;
@@ -178,6 +179,8 @@ static void add_known_wait(struct path_walk *w, const struct thread_span *wait, 
     }
     if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid)
         set_event_of_loop(w, slice, end_ns, &s);
+    else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK))
+        s.socket = path_socket_of_wait(w->thread, wait->left, end_ns);
     path_walk_add(w, from_ns, s);
 }
 

@@ -78,6 +78,9 @@ static size_t socket_entries(const struct recorder_record *r, struct entry ret[E
     case RECORDER_READY:
         ret[0] = (struct entry){r->object, FLIGHT_PRODUCES};
         return 1;
+    case RECORDER_RETRANSMIT:
+        ret[0] = (struct entry){r->object, FLIGHT_RETRANSMITS};
+        return 1;
     default:
         return 0;
     }

@@ -25,6 +25,7 @@ enum flight_role {
     FLIGHT_RECEIVES, /* from a socket */
     FLIGHT_PRODUCES, /* bytes arrive at a socket while it is current */
     FLIGHT_ENDS,
+    FLIGHT_RETRANSMITS, /* on a socket */
 };
 
 struct flight_event {

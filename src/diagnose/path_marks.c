@@ -104,7 +104,7 @@ static void leave_peer(struct path_walk *w, const struct recorder_record *first)
         path_walk_go_to(w, first->tid, first->time_ns);
     } else if (path_walk_previous(w, first->time_ns, &slice)) { /* delivered later, in an interrupt of another thread */
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
-        s.object = first->object;
+        s.socket = first->object;
         s.is_inferred = true;
         s.reason = "on the way from another process of this node";
         path_walk_add(w, slice.end_ns, s);
@@ -132,7 +132,7 @@ void path_mark_read(struct path_walk *w)
         return;
     }
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
-    s.object = subject;
+    s.socket = subject;
     s.reason = "the client sent the rest of the request";
     path_walk_add(w, slice.end_ns, s);
     path_walk_go_to(w, slice.tid, slice.end_ns);
@@ -160,7 +160,7 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
 {
     const struct flight_list *socket = flight_index_socket(w->index, arrival->object);
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_DOWNSTREAM);
-    s.object = arrival->object;
+    s.socket = arrival->object;
     const uint32_t before = flight_list_before(socket, arrival->time_ns);
     const uint32_t asked = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
     if (asked != FLIGHT_NONE) {

@@ -22,7 +22,7 @@ static bool is_alike(const struct path_segment *a, const struct path_segment *b)
 {
     return a->kind == b->kind && a->tid == b->tid && a->for_tid == b->for_tid && a->owner == b->owner &&
            a->owner_id == b->owner_id && a->is_inferred == b->is_inferred && a->syscall == b->syscall &&
-           a->object == b->object && strcmp(a->reason, b->reason) == 0;
+           a->object == b->object && a->socket == b->socket && strcmp(a->reason, b->reason) == 0;
 }
 
 static bool make_room(struct path_segments *s)
@@ -58,10 +58,12 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
                                       .reason = "too much happened to follow it further back"};
     }
     s->next_end_ns = added.start_ns;
-    if (s->count && is_alike(&s->items[s->count - 1], &added))
+    if (s->count && is_alike(&s->items[s->count - 1], &added)) {
         s->items[s->count - 1].start_ns = added.start_ns;
-    else if (make_room(s))
+        s->items[s->count - 1].retransmissions += added.retransmissions;
+    } else if (make_room(s)) {
         s->items[s->count++] = added;
+    }
 }
 
 int path_segments_finish(struct path_segments *s, const char *reason)

@@ -18,7 +18,9 @@ struct path_segment {
     uint64_t owner_id;  /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
     bool is_inferred;   /* it rests on an inference, which `reason` names; otherwise it is measured */
     int syscall;        /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
-    uint64_t object;    /* first argument of that system call, or cookie of the socket */
+    uint64_t object;    /* first argument of that system call */
+    uint64_t socket;    /* cookie of the one that it waited for; 0: none, or unknown */
+    uint32_t retransmissions; /* by TCP, on that socket meanwhile */
     const char *reason; /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
 

@@ -62,6 +62,18 @@ static void describe_call(const struct path_segment *s, const struct path_names 
     append(out, " of ", descriptor);
 }
 
+/* "to 10.0.0.3:5432, 2 segments sent again" */
+static void describe_socket(const struct path_segment *s, const struct path_names *names, char *out)
+{
+    char peer[PATH_PEER_BYTES] = "", again[48] = "";
+    if (s->socket && names->peer)
+        names->peer(names->context, s->socket, peer);
+    append(out, s->kind == REQUEST_PART_DOWNSTREAM ? " to " : " with ", peer);
+    if (s->retransmissions)
+        snprintf(again, sizeof(again), "%u segment%s sent again", s->retransmissions, s->retransmissions > 1 ? "s" : "");
+    append(out, ", ", again);
+}
+
 /* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said. */
 static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
 {
@@ -93,6 +105,7 @@ static void describe(struct described *d, uint32_t pid, uint32_t tid, const stru
     const struct path_segment *s = &d->segment;
     char place[96], where[112] = "";
     describe_call(s, names, d->detail);
+    describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
         snprintf(where, sizeof(where), "%s %s", s->kind == REQUEST_PART_LOCK ? "held by" : "in", place);

@@ -10,6 +10,7 @@
 
 #define PATH_THREAD_BYTES     17
 #define PATH_DESCRIPTOR_BYTES 64
+#define PATH_PEER_BYTES       64
 
 struct path_names {
     void *context;
@@ -18,6 +19,8 @@ struct path_names {
     /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
     void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
+    /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
+    void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
 };
 
 struct path_text;

@@ -44,13 +44,13 @@ bool path_wait_is_creation(const struct recorder_record *woken)
         ;
 }
 
-static bool is_send(int number)
+bool path_wait_is_send(int number)
 {
     return number == SYS_write || number == SYS_writev || number == SYS_sendto || number == SYS_sendmsg ||
            number == SYS_sendfile;
 }
 
-static bool is_receive(int number)
+bool path_wait_is_receive(int number)
 {
     return number == SYS_read || number == SYS_readv || number == SYS_recvfrom || number == SYS_recvmsg;
 }
@@ -75,11 +75,11 @@ static void set_by_system_call(const struct recorder_record *left, const struct 
         set_unattributed(s, "its wake-up was not recorded");
     } else if (path_wait_is_for_events(left)) {
         set_unattributed(s, "the network woke it, for nothing that it then read");
-    } else if (is_send(left->syscall)) {
+    } else if (path_wait_is_send(left->syscall)) {
         s->kind = REQUEST_PART_NETWORK;
         s->reason = "the receiver's buffer was full";
         s->is_inferred = true;
-    } else if (is_receive(left->syscall) || left->syscall == SYS_connect) {
+    } else if (path_wait_is_receive(left->syscall) || left->syscall == SYS_connect) {
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->is_inferred = true;
     } else {

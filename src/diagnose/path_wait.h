@@ -19,6 +19,10 @@ bool path_wait_is_for_events(const struct recorder_record *left);
 /* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */
 bool path_wait_is_for_lock(const struct recorder_record *left);
 
+/* Whether the system call sends, or receives: on a socket, or not. */
+bool path_wait_is_send(int number);
+bool path_wait_is_receive(int number);
+
 /* Whether this wake-up is the creation of a thread. */
 bool path_wait_is_creation(const struct recorder_record *woken);
 

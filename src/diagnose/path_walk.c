@@ -1,6 +1,8 @@
 /* Elementary steps of a walk; see path_walk.h. */
 #include "diagnose/path_walk.h"
 
+#include "diagnose/path_socket.h"
+
 #define HOPS_MAX 64 /* without going back in time */
 
 uint64_t path_walk_subject(const struct path_walk *w)
@@ -17,6 +19,8 @@ void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment s
 {
     segment.start_ns = start_ns > w->floor_ns ? start_ns : w->floor_ns;
     segment.is_inferred |= w->is_inferred;
+    if (segment.socket)
+        segment.retransmissions = path_socket_retransmissions(w->index, segment.socket, segment.start_ns, w->t_ns);
     path_segments_add(w->out, &segment);
     w->t_ns = segment.start_ns < w->t_ns ? segment.start_ns : w->t_ns;
 }

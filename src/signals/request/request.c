@@ -25,6 +25,7 @@ struct request_signal {
     struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
     struct request_paths *paths;
     struct request_metrics *metrics; /* NULL: a replay */
+    void *source;                    /* NULL: a replay */
 };
 
 static void destroy_request(void *self)
@@ -43,6 +44,7 @@ static int create_request(const struct signal_services *services, const void *se
     if (!q)
         return -ENOMEM;
     q->services = services;
+    q->source = source;
     int r = wait_stacks_new(&q->wait_stacks) ?: request_paths_new(services->recorder, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
@@ -90,7 +92,7 @@ static void take_request(void *self, const struct record_header *header)
     const struct request_signal *q = self;
     const struct request_record *record = (const struct request_record *)header;
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {q->services->processes, q->services->resolver, q->wait_stacks, losses};
+    struct request_namer namer = {q->services->processes, q->services->resolver, q->wait_stacks, losses, q->source};
     const struct request_names names = request_names_by(&namer);
     struct request *request;
     if (!q->services->emit_request)

@@ -1,6 +1,9 @@
 /* Names through the pipeline's resolvers; see request_names.h. */
 #include "signals/request/request_names.h"
 
+#include "diagnose/waits.h"
+#include "sources/request/request.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -86,6 +89,15 @@ static void read_descriptor(void *context, uint32_t pid, uint64_t fd, char out[P
     snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", target[0] == '/' && last ? last + 1 : "");
 }
 
+static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
+{
+    const struct request_namer *n = context;
+    struct request_peer peer;
+    out[0] = '\0';
+    if (n->source && request_source_peer(n->source, cookie, &peer))
+        wait_peer(peer.family, peer.address, peer.port, out, PATH_PEER_BYTES);
+}
+
 struct request_names request_names_by(struct request_namer *n)
 {
     return (struct request_names){
@@ -93,6 +105,6 @@ struct request_names request_names_by(struct request_namer *n)
         .kernel_frames = name_kernel_frames,
         .user_frames = name_user_frames,
         .resource = find_resource,
-        .path = {.context = n, .thread = read_thread_name, .descriptor = read_descriptor},
+        .path = {.context = n, .thread = read_thread_name, .descriptor = read_descriptor, .peer = read_peer},
     };
 }

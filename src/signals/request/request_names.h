@@ -13,6 +13,7 @@ struct request_namer {
     struct sample_resolver *resolver;
     struct wait_stacks *wait_stacks;
     struct losses *losses; /* counts incomplete stacks */
+    void *source;          /* of requests; NULL: a replay */
 };
 
 /* Valid as long as `n`. */

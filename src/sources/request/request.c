@@ -194,6 +194,13 @@ void request_source_forget_process(void *request_source, uint32_t place)
     request_attach_forget_process(((struct request_source *)request_source)->bpf, place);
 }
 
+bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)
+{
+    const struct request_source *s = request_source;
+    const uint32_t place = cookie % REQUEST_PEERS_MAX;
+    return cookie && bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.peers), &place, ret) == 0 && ret->socket == cookie;
+}
+
 const struct source source_request = {
     .name = "request",
     .help = "HTTP/1 requests served, each with a latency breakdown",

@@ -37,6 +37,7 @@ static const struct {
     {"request_socket_receive", BY_SOCKET},
     {"request_socket_send", BY_SOCKET},
     {"request_ready", BY_SOCKET},
+    {"request_retransmission", BY_SOCKET},
     {"request_inet_receive", BY_FUNCTION},
     {"request_inet6_receive", BY_FUNCTION},
     {"request_inet_send", BY_FUNCTION},

@@ -45,4 +45,6 @@ void test_datagrams(void **state);
 void test_peeking_is_no_receive(void **state);
 void test_tcp_sequence_numbers(void **state);
 void test_connect_and_close(void **state);
+void test_retransmissions(void **state);
+void test_peers(void **state);
 void test_every_attach_method(void **state);

@@ -297,6 +297,8 @@ int main(void)
         cmocka_unit_test(test_peeking_is_no_receive),
         cmocka_unit_test(test_tcp_sequence_numbers),
         cmocka_unit_test(test_connect_and_close),
+        cmocka_unit_test(test_retransmissions),
+        cmocka_unit_test(test_peers),
         cmocka_unit_test(test_every_attach_method),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,19 @@
 /* What the flight recorder has of sockets: the cookie, how many bytes, TCP's sequence numbers. */
 #include "recording.h"
 
+#include "sources/request/request.h"
+
+#include "probes/request.h"
+
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECORDS 8192
+#define RECORDS     8192
+#define PATIENCE_NS 60000000000ull
 
 static uint64_t cookie_of(int fd)
 {
@@ -181,6 +187,57 @@ void test_connect_and_close(void **state)
     assert_int_equal(count_empty(&w, RECORDER_SEND, server), 0);
     assert_int_equal(count_empty(&w, RECORDER_RECEIVE, server), 1);
     flight_recorder_window_free(&w);
+    close(ends[1]);
+    recording_end(&r);
+}
+
+/* The receiver drops all packets, so that the sender repeats its own. */
+void test_retransmissions(void **state)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog drop = {1, &nothing};
+    struct recording r;
+    char data[8];
+    int ends[2], unused = 0;
+    size_t again = 0;
+    (void)state;
+    begin_or_skip(&r);
+    connect_pair(ends);
+    assert_int_equal(setsockopt(ends[1], SOL_SOCKET, SO_ATTACH_FILTER, &drop, sizeof(drop)), 0);
+    assert_int_equal(send(ends[0], data, sizeof(data), 0), sizeof(data));
+    for (const uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS; !again && clock_monotonic_ns() < until_ns;) {
+        usleep(50000);
+        struct flight_window w = recording_window(&r);
+        again = count_empty(&w, RECORDER_RETRANSMIT, cookie_of(ends[0]));
+        flight_recorder_window_free(&w);
+    }
+    assert_true(again > 0);
+    assert_int_equal(setsockopt(ends[1], SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)), 0);
+    assert_int_equal(recv(ends[1], data, sizeof(data), MSG_WAITALL), sizeof(data));
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
+
+/* Who is asked is known by the socket, from its connect on. */
+void test_peers(void **state)
+{
+    struct recording r;
+    struct request_peer peer;
+    struct sockaddr_in address;
+    socklen_t size = sizeof(address);
+    int ends[2];
+    (void)state;
+    begin_or_skip(&r);
+    connect_pair(ends);
+    assert_int_equal(getpeername(ends[0], (struct sockaddr *)&address, &size), 0);
+    assert_true(request_source_peer(r.request, cookie_of(ends[0]), &peer));
+    assert_int_equal(peer.family, AF_INET);
+    assert_int_equal(peer.port, ntohs(address.sin_port));
+    assert_memory_equal(peer.address, &address.sin_addr, sizeof(address.sin_addr));
+    assert_false(request_source_peer(r.request, cookie_of(ends[1]), &peer));
+    assert_false(request_source_peer(r.request, 0, &peer));
+    close(ends[0]);
     close(ends[1]);
     recording_end(&r);
 }

@@ -178,6 +178,37 @@ static void test_body_in_many_reads(void **state)
     path_segments_clear(&path);
 }
 
+/* ---- the network ---- */
+
+/* A blocking call of a service elsewhere: its socket is the one that the thread then reads. */
+static void test_socket_of_a_wait(void **state)
+{
+    struct path_segments path;
+    const struct path_segment *asked = NULL;
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(150, 11, SERVICE);
+    put_sleep(160, 11, SYS_recvfrom, 5);
+    put(200, RECORDER_RETRANSMIT, RECORDER_TCP, RECORDER_NO_SYSCALL, 0, SERVICE, 0);
+    put(300, RECORDER_RETRANSMIT, RECORDER_TCP, RECORDER_NO_SYSCALL, 0, SERVICE, 0);
+    put(300, RECORDER_RETRANSMIT, RECORDER_TCP, RECORDER_NO_SYSCALL, 0, B, 0);
+    put_arrival(500, SERVICE);
+    put_interrupt_waking(501, 11, RECORDER_IN_SOFTIRQ);
+    put_run(510, 11);
+    put_receive(511, 11, SERVICE);
+    put_send(600, 11, R);
+    find_path(100, 600, &path);
+    for (size_t i = 0; i < path.count; i++)
+        if (path.items[i].kind == REQUEST_PART_DOWNSTREAM)
+            asked = &path.items[i];
+    assert_non_null(asked);
+    assert_int_equal(asked->socket, SERVICE);
+    assert_int_equal(asked->retransmissions, 2);
+    path_segments_clear(&path);
+}
+
 /* ---- records that lack something ---- */
 
 static void test_socket_without_a_cookie(void **state)
@@ -364,6 +395,7 @@ int main(void)
         cmocka_unit_test_setup(test_many_wakeups_by_one_waker, start_large_trace),
         cmocka_unit_test_setup(test_more_segments_than_are_kept, start_large_trace),
         cmocka_unit_test_setup(test_body_in_many_reads, start_large_trace),
+        cmocka_unit_test_setup(test_socket_of_a_wait, start_large_trace),
         cmocka_unit_test_setup(test_socket_without_a_cookie, start_trace),
         cmocka_unit_test_setup(test_request_that_took_no_time, start_trace),
         cmocka_unit_test_setup(test_worker_that_was_given_other_work_since, start_trace),

@@ -64,9 +64,15 @@ static void name_descriptor(void *context, uint32_t pid, uint64_t fd, char out[P
     snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", pid == PID && fd == 7 ? "weights.bin" : "");
 }
 
+static void name_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_PEER_BYTES, "%s", cookie == 77 ? "10.0.0.3:5432" : "");
+}
+
 static struct path_text *make_text(void)
 {
-    const struct path_names names = {.thread = name_thread, .descriptor = name_descriptor};
+    const struct path_names names = {.thread = name_thread, .descriptor = name_descriptor, .peer = name_peer};
     struct path_text *text = NULL;
     assert_int_equal(path_text_new(&path, PID, TID, &names, &text), 0);
     return text;
@@ -128,6 +134,24 @@ static void test_system_calls_and_descriptors(void **state)
     s.syscall = SYS_clock_nanosleep;
     s.object = 7; /* no descriptor */
     expect_detail(s, "clock_nanosleep");
+}
+
+static void test_peers_and_retransmissions(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_DOWNSTREAM, TID);
+    (void)state;
+    s.socket = 77;
+    expect_detail(s, "10.0.0.3:5432");
+    s.retransmissions = 2;
+    expect_detail(s, "10.0.0.3:5432, 2 segments sent again");
+    s.socket = 78;
+    s.retransmissions = 1;
+    expect_detail(s, "1 segment sent again");
+    s.syscall = SYS_recvfrom;
+    s.socket = 77;
+    expect_detail(s, "recvfrom to 10.0.0.3:5432, 1 segment sent again");
+    s.kind = REQUEST_PART_NETWORK;
+    expect_detail(s, "recvfrom with 10.0.0.3:5432, 1 segment sent again");
 }
 
 static void test_reasons(void **state)
@@ -329,6 +353,7 @@ int main(void)
         cmocka_unit_test_setup(test_holder_of_a_lock, start_path),
         cmocka_unit_test_setup(test_system_calls_and_descriptors, start_path),
         cmocka_unit_test_setup(test_reasons, start_path),
+        cmocka_unit_test_setup(test_peers_and_retransmissions, start_path),
         cmocka_unit_test_setup(test_without_names, start_path),
         cmocka_unit_test_setup(test_thread_names_are_read_once, start_path),
         cmocka_unit_test_setup(test_few_segments_stay_as_they_are, start_path),
