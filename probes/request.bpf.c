@@ -30,8 +30,9 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     __u16 family = sk->__sk_common.skc_family;
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
-    record_socket(sk, RECORDER_RECEIVE, bytes);
-    __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes);
+    connection_expect(sk);
+    struct request_connection *c = connection_of(sk);
+    __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes), now = record_socket(sk, RECORDER_RECEIVE, bytes, c);
     if (bytes == 0)
         return 0;
     if (sk->sk_type != SOCK_STREAM)
@@ -39,7 +40,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    received(sk, bytes, arrival_ns, NULL);
+    received(sk, c, bytes, arrival_ns, NULL, now);
     timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
@@ -50,9 +51,11 @@ int BPF_PROG(request_ready, struct sock *sk)
     if (asleep)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_READY), now = bpf_ktime_get_ns();
+    const struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
     if (has_recorder)
-        record_ready(sk, now);
-    arrived(sk, now);
+        record_ready(sk, tcp, now);
+    if (tcp)
+        arrived(sk, tcp, now);
     timer_stop(REQUEST_TIMER_READY, start_ns);
     return 0;
 }
@@ -68,12 +71,13 @@ int BPF_PROG(request_retransmission, struct sock *sk)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
-    if (bytes > 0)
-        record_socket(sk, RECORDER_SEND, bytes);
+    connection_expect(sk);
+    struct request_connection *c = connection_of(sk);
+    __u64 now = bytes > 0 ? record_socket(sk, RECORDER_SEND, bytes, c) : 0;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-    sent(sk, bytes, NULL);
+    sent(sk, c, bytes, NULL, now);
     timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
@@ -85,13 +89,14 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
     struct sock *sk = BPF_CORE_READ(socket, sk);
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
-    record_socket(sk, RECORDER_RECEIVE, bytes);
+    struct request_connection *c = connection_of(sk);
+    __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, c);
     if (bytes == 0)
         return 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    received(sk, bytes, 0, NULL);
+    received(sk, c, bytes, 0, NULL, now);
     timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
@@ -113,12 +118,12 @@ int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *messag
 static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
-    if (bytes > 0)
-        record_socket(sk, RECORDER_SEND, bytes);
+    struct request_connection *c = connection_of(sk);
+    __u64 now = bytes > 0 ? record_socket(sk, RECORDER_SEND, bytes, c) : 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-    sent(sk, bytes, NULL);
+    sent(sk, c, bytes, NULL, now);
     timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
@@ -153,7 +158,7 @@ static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes)
     identify_file(&k, (struct task_struct *)bpf_get_current_task(), fd);
     struct sock *sk = k.sk;
     if (sk && bytes > 0)
-        record_socket(sk, kind, bytes);
+        record_socket(sk, kind, bytes, connection_of(sk));
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
 }
 
@@ -175,13 +180,13 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
         __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
         sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result);
         if (sk)
-            received(sk, result, 0, &call);
+            received(sk, connection_of(sk), result, 0, &call, 0);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
         __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
         sk = stream_of(send_fd(&call), RECORDER_SEND, result);
         if (sk || unfinished_until_ns)
-            sent(sk, result, &call);
+            sent(sk, connection_of(sk), result, &call, 0);
         timer_stop(REQUEST_TIMER_SEND, start_ns);
     }
     return 0;
@@ -218,7 +223,7 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     if (!has_socket_cookies) /* its address, as a number */
         bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     if (after == TCP_SYN_SENT) {
-        record_socket(sk, RECORDER_SEND, 0);
+        record_socket(sk, RECORDER_SEND, 0, false);
         __u64 pid_tgid = bpf_get_current_pid_tgid();
         struct request_thread *t = thread_find(pid_tgid);
         if (t && t->connection)

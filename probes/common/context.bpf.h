@@ -29,6 +29,10 @@ static __always_inline __u32 context_count(struct task_struct *current)
                                                                                                 : CONTEXT_UNKNOWN;
 }
 
+/* Set before loading: this kernel function exists (6.2 and later). It makes any address one that can be read directly. */
+const volatile bool has_rdonly_cast = false;
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
+
 /* The same where the fields of `current` may be read directly (tp_btf). */
 static __always_inline __u32 context_count_direct(struct task_struct *current)
 {
@@ -36,6 +40,12 @@ static __always_inline __u32 context_count_direct(struct task_struct *current)
     if (!preempt_count_distance || !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
         return CONTEXT_UNKNOWN;
     const char *rq = (const char *)current->se.cfs_rq->rq;
+    if (has_rdonly_cast) {
+        const char *address = bpf_rdonly_cast(rq, 0);
+        const struct refcount_struct *word = bpf_rdonly_cast(
+            address + preempt_count_distance, bpf_core_type_id_kernel(struct refcount_struct)); /* begins with an int */
+        return word->refs.counter;
+    }
     return bpf_probe_read_kernel(&count, sizeof(count), rq + preempt_count_distance) == 0 ? count : CONTEXT_UNKNOWN;
 }
 #elif defined(__TARGET_ARCH_arm64)

@@ -223,6 +223,14 @@ typedef struct {
     __s64 counter;
 } atomic64_t;
 
+typedef struct {
+    int counter;
+} atomic_t;
+
+struct refcount_struct {
+    atomic_t refs;
+};
+
 struct sock_common {
     unsigned short skc_family;
     volatile unsigned char skc_state;

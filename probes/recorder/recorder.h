@@ -26,7 +26,8 @@ enum recorder_kind {
     RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half; 0: the peer has closed), TCP's copied_seq
                          after them (high half) */
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
-                         sent them, if the flags show no interrupt, or a local sender's softirq */
+                         sent them, if the flags show no interrupt, or a local sender's softirq. Over TCP always a
+                         softirq, also where a thread that held the socket has processed them after it */
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
     RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
 };

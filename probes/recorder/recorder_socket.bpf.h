@@ -10,13 +10,13 @@ static __always_inline __u32 recorder_sequence(const struct tcp_sock *tcp, __u8 
     return kind == RECORDER_SEND ? tcp->write_seq : kind == RECORDER_RECEIVE ? tcp->copied_seq : tcp->rcv_nxt;
 }
 
-/* All but the time and the thread. */
-static __always_inline void recorder_set_socket(struct recorder_record *r, struct sock *sk, __u8 kind, __u32 bytes)
+/* All but the time and the thread. `tcp`: bpf_skc_to_tcp_sock(sk). */
+static __always_inline void recorder_set_socket(struct recorder_record *r, struct sock *sk, const struct tcp_sock *tcp,
+                                                __u8 kind, __u32 bytes)
 {
-    const struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
     r->kind = kind;
     r->syscall = RECORDER_NO_SYSCALL;
-    r->object = bpf_get_socket_cookie(sk);
+    r->object = sk->__sk_common.skc_cookie.counter ?: bpf_get_socket_cookie(sk); /* its first time makes it */
     r->value = bytes;
     if (tcp) {
         r->flags |= RECORDER_TCP;

@@ -45,12 +45,11 @@ static __always_inline volatile struct request_arrival *arrival_make(__u32 socke
 }
 
 /* Bytes have arrived. */
-static __always_inline void arrived(struct sock *sk, __u64 now)
+static __always_inline void arrived(struct sock *sk, const struct tcp_sock *tcp, __u64 now)
 {
-    const struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-    if (!tcp || sk->__sk_common.skc_state == TCP_LISTEN)
+    if (sk->__sk_common.skc_state == TCP_LISTEN)
         return;
-    __u32 socket = bpf_get_socket_cookie(sk), end_seq = tcp->rcv_nxt;
+    __u32 socket = sk->__sk_common.skc_cookie.counter ?: bpf_get_socket_cookie(sk), end_seq = tcp->rcv_nxt;
     volatile struct request_arrival *a = arrival_find(socket);
     if (a && (__s32)(a->end_seq - tcp->copied_seq) > 0) /* an earlier byte is still there */
         return;

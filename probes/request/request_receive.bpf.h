@@ -22,8 +22,8 @@ static __always_inline void answered(struct request_thread *t, __u64 key, __u32 
     resume(t, c, tid, &cause, now);
 }
 
-static __always_inline void take_more(struct request_thread *t, struct request_connection *c, __u32 tid, __u32 bytes,
-                                      const struct request_syscall *call, __u64 now)
+static __always_inline void take_more(struct request_thread *t, struct request_connection *c, __u32 tid,
+                                      const void *buffer, __u32 size, __u32 bytes, __u64 now)
 {
     if (t->connection != c->number) {
         struct request_wait_key cause = {.syscall = NR_epoll_wait, .object = REQUEST_OBJECT_CLIENT};
@@ -31,9 +31,7 @@ static __always_inline void take_more(struct request_thread *t, struct request_c
     }
     c->r.bytes_in += bytes;
     if (c->r.line_bytes < REQUEST_LINE_BYTES) {
-        __u32 size;
-        const void *buffer = syscall_buffer(call, &size);
-        append_line(&c->r, buffer, bytes < size ? bytes : size);
+        append_line(&c->r, buffer, size);
         if (c->partial && c->r.line_bytes >= 8) {
             c->partial = false;
             if (match_method(*(__u64 *)c->r.line, 8) != METHOD_WHOLE)
@@ -55,21 +53,25 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     return match;
 }
 
-/* A socket on which no request was seen before: most do not belong to a server, so the first bytes decide. */
-static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk,
-                                                                __u64 pid_tgid, const void *buffer, __u32 size,
-                                                                __u64 now, int *ret_match)
+/* What the first bytes look like on a socket on which this thread has seen no request yet: most do not belong to a
+ * server. */
+static __always_inline int match_buffer(const void *buffer, __u32 size)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);
-    *ret_match = known ? match_method(head, known) : METHOD_NONE;
-    if (*ret_match == METHOD_NONE)
-        return NULL;
+    return known ? match_method(head, known) : METHOD_NONE;
+}
+
+/* These bytes begin a request. `c`: the socket's connection, of another thread; NULL: none yet. */
+static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk,
+                                                                struct request_connection *c, __u64 pid_tgid,
+                                                                const void *buffer, __u32 size, __u64 now,
+                                                                int *ret_match)
+{
     if (!*t)
         *t = thread_make(pid_tgid);
     if (!*t)
         return NULL;
-    struct request_connection *c = connection_of(sk); /* of another thread */
     if (!c)
         c = connection_make(sk, pid_tgid);
     if (c)
@@ -77,34 +79,38 @@ static __always_inline struct request_connection *first_contact(struct request_t
     return c;
 }
 
-/* `arrival_ns`: of the first of these bytes; 0: not known. */
-static __always_inline void received(struct sock *sk, __s32 bytes, __u64 arrival_ns,
-                                     const struct request_syscall *known)
+/* `found`: the socket's connection; NULL: none. `arrival_ns`: of the first of these bytes; 0: not known. `now`: 0: not
+ * known yet. */
+static __always_inline void received(struct sock *sk, struct request_connection *found, __s32 bytes, __u64 arrival_ns,
+                                     const struct request_syscall *known, __u64 now)
 {
     struct request_syscall call_made;
     __u64 pid_tgid = current_pid_tgid();
     __u32 tid = pid_tgid, size;
+    int match = METHOD_NONE;
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    __u64 now = bpf_ktime_get_ns();
-    connection_expect(sk);
     const struct request_syscall *call = syscall_known(known, &call_made);
-    struct request_connection *c = t ? connection_of(sk) : NULL;
-    if (t && t->off_since_ns)
-        catch_up(bpf_get_current_task(), tid, now);
-    if (c && c->active && !c->replied) {
-        take_more(t, c, tid, bytes, call, now);
-        return;
-    }
     const void *buffer = syscall_buffer(call, &size);
     if (bytes < size)
         size = bytes;
-    int match;
+    struct request_connection *c = t ? found : NULL;
+    if (!c)
+        match = match_buffer(buffer, size);
+    if (!t && match == METHOD_NONE)
+        return;
+    now = now ?: bpf_ktime_get_ns();
+    if (t && t->off_since_ns)
+        catch_up(bpf_get_current_task(), tid, now);
+    if (c && c->active && !c->replied) {
+        take_more(t, c, tid, buffer, size, bytes, now);
+        return;
+    }
     if (c)
         match = take_next(c, buffer, size, now);
-    else
-        c = first_contact(&t, sk, pid_tgid, buffer, size, now, &match);
+    else if (match != METHOD_NONE)
+        c = first_contact(&t, sk, found, pid_tgid, buffer, size, now, &match);
     if (!t)
         return;
     if (match == METHOD_NONE) {

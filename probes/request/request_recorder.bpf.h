@@ -57,43 +57,45 @@ static __always_inline void set_socket_by_name(struct recorder_record *r, struct
     }
 }
 
-/* `kind`: RECORDER_SEND or RECORDER_RECEIVE. A function, so that its record is not on the stack while other functions
- * run: 512 bytes are all that they and their callers have. */
-static __noinline void record_socket(struct sock *sk, __u8 kind, __s32 bytes)
+/* `kind`: RECORDER_SEND or RECORDER_RECEIVE; `is_served`: a request came in on it. Returns the time; 0: nothing is
+ * recorded. A function, so that its record is not on the stack while other functions run: 512 bytes are all that they
+ * and their callers have. */
+static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, bool is_served)
 {
     if (!has_recorder || bytes < 0 || asleep)
-        return;
+        return 0;
     const struct recorder_place place = recorder_place();
     struct recorder_record r;
     if (!place.cpu)
-        return;
+        return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECORD);
     r.time_ns = bpf_ktime_get_ns();
     r.flags = 0;
     r.tid = bpf_get_current_pid_tgid();
     if (has_socket_cookies)
-        recorder_set_socket(&r, sk, kind, bytes);
+        recorder_set_socket(&r, sk, bpf_skc_to_tcp_sock(sk), kind, bytes);
     else
         set_socket_by_name(&r, sk, kind, bytes);
-    if (r.flags & RECORDER_TCP && connection_of(sk))
+    if (r.flags & RECORDER_TCP && is_served)
         r.flags |= RECORDER_REQUESTS;
     else if (has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_TCP)
         keep_peer(sk, r.object);
     recorder_put_object(&place, &r);
     timer_stop(REQUEST_TIMER_RECORD, start_ns);
+    return r.time_ns;
 }
 
 /* Bytes have arrived. */
-static __always_inline void record_ready(struct sock *sk, __u64 now)
+static __always_inline void record_ready(struct sock *sk, const struct tcp_sock *tcp, __u64 now)
 {
     const struct recorder_place place = recorder_place();
     struct recorder_record r;
     if (!place.cpu)
         return;
     r.time_ns = now;
-    r.flags = recorder_context(true);
+    r.flags = tcp ? RECORDER_IN_SOFTIRQ : recorder_context(true);
     r.tid = bpf_get_current_pid_tgid();
-    recorder_set_socket(&r, sk, RECORDER_READY, 0);
+    recorder_set_socket(&r, sk, tcp, RECORDER_READY, 0);
     recorder_put_object(&place, &r);
 }
 
@@ -103,6 +105,6 @@ static __always_inline void record_retransmission(struct sock *sk)
     struct recorder_record r = {.time_ns = bpf_ktime_get_ns()};
     if (!place.cpu)
         return;
-    recorder_set_socket(&r, sk, RECORDER_RETRANSMIT, 0);
+    recorder_set_socket(&r, sk, bpf_skc_to_tcp_sock(sk), RECORDER_RETRANSMIT, 0);
     recorder_put_object(&place, &r);
 }

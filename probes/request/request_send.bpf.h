@@ -234,8 +234,10 @@ __noinline int take_rest(__u64 number, __u32 end_seq, __u64 now)
     return complete(number, now);
 }
 
-/* `sk` is NULL where a descriptor was closed before the send on it was over. */
-static __always_inline void sent(struct sock *sk, __s32 bytes, const struct request_syscall *known)
+/* `sk` is NULL where a descriptor was closed before the send on it was over. `c`: its connection; NULL: none. `now`: 0:
+ * not known yet. */
+static __always_inline void sent(struct sock *sk, struct request_connection *c, __s32 bytes,
+                                 const struct request_syscall *known, __u64 now)
 {
     struct request_syscall call_made;
     __u64 pid_tgid = current_pid_tgid();
@@ -243,14 +245,10 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    /* Any thread may send a reply, or the rest of one: the socket's name decides. With the flight recorder, every
-     * socket has one. */
-    if (!t && !unfinished_until_ns && (!socket_name(sk) || (has_recorder && !connection_of(sk))))
+    if (!t && !unfinished_until_ns && !c) /* any thread may send a reply, or the rest of one: the socket decides */
         return;
-    __u64 now = bpf_ktime_get_ns();
-    connection_expect(sk);
+    now = now ?: bpf_ktime_get_ns();
     const struct request_syscall *call = syscall_known(known, &call_made);
-    struct request_connection *c = connection_of(sk);
     if (!c)
         c = unfinished_of(sk, bytes, call);
     if (!c) {

@@ -391,7 +391,7 @@ static bool check_wakers(const struct record_header *header, void *context)
 static void test_waker_is_recorded(void **state)
 {
     (void)state;
-    struct waker_expectation x = {.known = preempt_count_distance() != 0};
+    struct waker_expectation x = {.known = preempt_count_find().distance != 0};
     struct watch_options options = watch_defaults;
     options.off_cpu.wakers = true;
     print_message("interrupts are recognised %s\n", x.known ? "by the kernel's count" : "by names");

@@ -46,7 +46,7 @@ static void take_variable(const struct btf *btf, const struct btf_var_secinfo *v
         p->count = (int64_t)variable->offset + member;
 }
 
-int64_t preempt_count_distance(void)
+struct preempt_count preempt_count_find(void)
 {
     struct btf *btf = btf__load_vmlinux_btf();
     const int id = btf ? btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC) : -1;
@@ -54,6 +54,10 @@ int64_t preempt_count_distance(void)
     struct percpu_offsets p = {-1, -1};
     for (unsigned i = 0; section && i < btf_vlen(section); i++)
         take_variable(btf, &btf_var_secinfos(section)[i], &p);
+    const struct preempt_count found = {
+        .distance = p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue : 0,
+        .has_rdonly_cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0,
+    };
     btf__free(btf);
-    return p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue : 0;
+    return found;
 }

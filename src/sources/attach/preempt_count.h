@@ -2,7 +2,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Distance in bytes from a CPU's run queue to its preempt count, from the running kernel's BTF; 0: unknown. */
-int64_t preempt_count_distance(void);
+struct preempt_count {
+    int64_t distance;     /* in bytes, from a CPU's run queue to its preempt count; 0: unknown */
+    bool has_rdonly_cast; /* programs can read it directly, by that function of the kernel */
+};
+
+/* Of the running kernel, from its BTF. */
+struct preempt_count preempt_count_find(void);

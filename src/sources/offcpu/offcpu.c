@@ -78,7 +78,7 @@ static int configure(struct offcpu_bpf *k, const struct source_services *service
     k->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     k->rodata->no_runtimes = services->no_runtimes;
 #if defined(__x86_64__)
-    k->rodata->preempt_count_distance = options->wakers ? preempt_count_distance() : 0;
+    k->rodata->preempt_count_distance = options->wakers ? preempt_count_find().distance : 0;
 #endif
     k->rodata->spare_scratch = (uint32_t)cpu_count;
     set_up_sampling_rules(k, services, options);

@@ -50,7 +50,9 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
     if (!bpf)
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
-    bpf->rodata->preempt_count_distance = preempt_count_distance();
+    const struct preempt_count count = preempt_count_find();
+    bpf->rodata->preempt_count_distance = count.distance;
+    bpf->rodata->has_rdonly_cast = count.has_rdonly_cast;
     int r = shared_tables_use(tables, bpf->obj) ?: recorder_bpf__load(bpf) ?: recorder_bpf__attach(bpf);
     if (r < 0)
         recorder_bpf__destroy(bpf);
