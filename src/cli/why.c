@@ -9,6 +9,7 @@
 #include "cli/agent_client.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "cli/why_path.h"
 #include "export/requests_json.h"
 
 #include <errno.h>
@@ -113,22 +114,12 @@ static void print_stack(const char *stack)
         printf("                         %s\n", line);
 }
 
-/* The critical path, one line a segment. */
 static void print_path(const struct request *r)
 {
-    static const char *const owners[REQUEST_OWNER_COUNT] = {"", "of another request", "of one of several requests", ""};
-    if (r->segment_count == 0)
-        return;
-    printf("   Path:\n");
-    for (size_t i = 0; i < r->segment_count; i++) {
-        const struct request_segment *s = &r->segments[i];
-        char start[32], duration[32];
-        if (s->duration_ns < r->duration_ns / PATH_SHORTEST)
-            continue;
-        printf("    +%-9s %9s  %-14s %s%s%s%s\n", units_format_duration(s->start_ns, start, sizeof(start)),
-               units_format_duration(s->duration_ns, duration, sizeof(duration)), request_part_name(s->kind), s->detail,
-               s->detail[0] && owners[s->owner][0] ? ", " : "", owners[s->owner], s->is_inferred ? " (inferred)" : "");
-    }
+    _cleanup_buf_ struct buf out = {0};
+    why_path_put(r, &out);
+    if (out.size)
+        fwrite(out.data, 1, out.size, stdout);
 }
 
 static void print_request(size_t number, const struct request *r, bool stacks)
