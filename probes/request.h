@@ -116,7 +116,7 @@ struct request_record {
     __u64 id;
     __u64 socket; /* it came in on: the socket's cookie, as in the flight recorder's records (recorder/recorder.h); its
                      address where programs have no cookies */
-    __u64 start_ns;    /* its first byte arrived; where that is not known: it was read */
+    __u64 start_ns; /* its first byte arrived; where that is not known: it was read */
     __u64 duration_ns;
     __u64 unread_ns; /* from start_ns until the server read it */
     __u64 bytes_in, bytes_out;

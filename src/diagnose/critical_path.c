@@ -244,7 +244,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* The send on the request's socket that is nearest to `t`: it was recorded twice, at about the same time. NULL: none. */
+/* The send on the request's socket that is nearest to `t`: it was recorded twice, at about the same time. NULL: none.
+ */
 static const struct recorder_record *find_nearest_send(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);

@@ -34,8 +34,8 @@ static uint64_t last_free_ns(const struct path_walk *w)
     return 0;
 }
 
-/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was woken
- * for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
+/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was
+ * woken for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
 static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
 {
     enum work_mark mark = WORK_NO_MARK;

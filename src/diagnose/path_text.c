@@ -70,7 +70,8 @@ static void describe_socket(const struct path_segment *s, const struct path_name
         names->peer(names->context, s->socket, peer);
     append(out, s->kind == REQUEST_PART_DOWNSTREAM ? " to " : " with ", peer);
     if (s->retransmissions)
-        snprintf(again, sizeof(again), "%u segment%s sent again", s->retransmissions, s->retransmissions > 1 ? "s" : "");
+        snprintf(again, sizeof(again), "%u segment%s sent again", s->retransmissions,
+                 s->retransmissions > 1 ? "s" : "");
     append(out, ", ", again);
 }
 

@@ -64,7 +64,8 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
 static void report_limitations(const struct recorder_bpf *bpf, struct attach_entry *entry)
 {
     snprintf(entry->limitation, sizeof(entry->limitation), "%s",
-             bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as those of the interrupted thread");
+             bpf->rodata->preempt_count_distance ? ""
+                                                 : "wake-ups by interrupts count as those of the interrupted thread");
 }
 
 static int open_programs(struct recorder_source *s, const struct source_services *services, struct attach_entry *entry)

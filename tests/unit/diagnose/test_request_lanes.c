@@ -19,8 +19,12 @@ static int start_request(void **state)
 
 static void put(uint64_t duration_ns, enum request_part_kind kind, uint32_t tid)
 {
-    segments[request.segment_count++] = (struct request_segment){
-        .start_ns = request.duration_ns, .duration_ns = duration_ns, .kind = kind, .tid = tid, .thread = "", .detail = ""};
+    segments[request.segment_count++] = (struct request_segment){.start_ns = request.duration_ns,
+                                                                 .duration_ns = duration_ns,
+                                                                 .kind = kind,
+                                                                 .tid = tid,
+                                                                 .thread = "",
+                                                                 .detail = ""};
     request.duration_ns += duration_ns;
 }
 
