@@ -454,6 +454,42 @@ static void test_every_request_is_counted(void **state)
     assert_nothing_lost();
 }
 
+/* Some requests have a record whatever they took, and stand for the others: all of a process's first ones, then one of
+ * more and more. By chance alone, the sum is off by a factor of four less than once in a million runs. */
+static void test_sample_stands_for_all_requests(void **state)
+{
+    static int generation;
+    char name[16];
+    (void)state;
+    need_method();
+    enum { MANY = 400, FIRST = 8 };
+    snprintf(name, sizeof(name), "sampled-%d", generation++);
+    if (!replace_server(THREADS, name)) { /* a new process: nothing is known of it */
+        printf("no PID can be chosen here: %s\n", strerror(errno));
+        skip();
+    }
+    int fd = connect_to(THREADS);
+    for (int i = 0; i < MANY; i++) {
+        const char *text = "GET /ok HTTP/1.1\r\n\r\n";
+        assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+        expect_text(fd, "ok\n", 1);
+    }
+    close(fd);
+    await_counted(name, MANY);
+    check();
+    uint64_t sum = 0;
+    for (size_t i = 0; i < watch.count; i++) {
+        const uint32_t weight = watch.requests[i]->weight;
+        assert_int_equal(weight & (weight - 1), 0);
+        if (i < FIRST)
+            assert_int_equal(weight, 1);
+        sum += weight;
+    }
+    assert_in_range(sum, MANY / 4, MANY * 4);
+    assert_int_equal(watch.count + lost(LOSS_REQUEST_NOT_DETAILED), MANY);
+    assert_nothing_lost();
+}
+
 /* A PID does not identify a process: the next process with that PID is another service. */
 static void test_reused_pid_is_another_process(void **state)
 {
@@ -524,6 +560,7 @@ static void test_shed_counts_only(void **state)
         ON(method, non_http_is_ignored, test_non_http_is_ignored),                                                     \
         ON(method, malformed_request_line_with_a_reply, test_malformed_request_line_with_a_reply),                     \
         ON(method, every_request_is_counted, test_every_request_is_counted),                                           \
+        ON(method, sample_stands_for_all_requests, test_sample_stands_for_all_requests),                               \
         ON(method, reused_pid_is_another_process, test_reused_pid_is_another_process),                                 \
         ON(method, shed_counts_only, test_shed_counts_only)
 
