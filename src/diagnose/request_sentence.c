@@ -52,11 +52,12 @@ static int detail_bytes(const struct request_part *part)
     return (int)(end ? (size_t)(end - part->detail) : strlen(part->detail));
 }
 
-static size_t put_usual(const struct request_usual *usual, char *out, size_t size)
+static void put_usual(const struct request_usual *usual, char *out, size_t size)
 {
     char duration[32];
-    return (size_t)snprintf(out, size, "; usually %s (median of %u requests)",
-                            units_format_duration(usual->p50_ns, duration, sizeof(duration)), usual->requests);
+    if (usual->requests)
+        snprintf(out, size, "; usually %s (median of %u requests)",
+                 units_format_duration(usual->p50_ns, duration, sizeof(duration)), usual->requests);
 }
 
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
@@ -68,17 +69,18 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
         kind_ns[kind] = request_kind_ns(r, (enum request_part_kind)kind);
     const enum request_part_kind top = request_top_kind(kind_ns, r->duration_ns, &r->usual);
     const struct request_part *part = longest_part(r, top);
-    const size_t usual_bytes = r->usual.requests ? put_usual(&r->usual, usual, sizeof(usual)) : 0;
+    put_usual(&r->usual, usual, sizeof(usual));
     if (!part) {
         snprintf(out, REQUEST_SENTENCE_BYTES, "%stook no time%s", start, usual);
         return out;
     }
     const char *holder = top == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
-    snprintf(out, REQUEST_SENTENCE_BYTES - usual_bytes, "%s%s: %s %s%s%.*s%s%s", start,
+    snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s", start,
              units_format_duration(r->duration_ns, in_all, sizeof(in_all)),
              units_format_duration(kind_ns[top], in_part, sizeof(in_part)), activities[top],
              part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
-    return strcat(out, usual);
+    memcpy(out + strlen(out), usual, strlen(usual) + 1);
+    return out;
 }
 
 int request_set_sentence(struct request **r)
