@@ -55,7 +55,7 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool has_budget(struct request_paths *p, uint64_t now_ns)
+static bool has_budget(struct request_paths *p, uint64_t now_ns, int64_t reserve_ns)
 {
     const uint64_t passed_ns = p->refilled_ns ? now_ns - p->refilled_ns : 0;
     const int64_t refill_ns = (int64_t)(passed_ns / 1000000000.0 * BUDGET_NS_PER_SECOND);
@@ -65,7 +65,7 @@ static bool has_budget(struct request_paths *p, uint64_t now_ns)
     }
     if (p->budget_ns > BUDGET_MAX_NS)
         p->budget_ns = BUDGET_MAX_NS;
-    return p->budget_ns > 0;
+    return p->budget_ns > reserve_ns;
 }
 
 static int find_path(struct request_paths *p, const struct request_record *record, bool schedules_itself,
@@ -95,7 +95,8 @@ int request_paths_find(struct request_paths *p, const struct request_record *rec
     *ret = (struct path_segments){0};
     if (!p->recorder)
         return -ENODATA;
-    if (!has_budget(p, clock_monotonic_ns())) {
+    /* Of a busy server's requests, the slow ones come before those of the sample. */
+    if (!has_budget(p, clock_monotonic_ns(), record->weight > 1 ? BUDGET_MAX_NS / 2 : 0)) {
         p->outcomes[OVER_BUDGET]++;
         return -EBUSY;
     }

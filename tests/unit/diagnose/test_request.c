@@ -78,7 +78,7 @@ static void test_remainder_is_cpu(void **state)
     assert_string_equal(request->route, "/users/{id}");
     assert_string_equal(request->peer, "127.0.0.1:80");
     assert_string_equal(request->service, "server");
-    assert_string_equal(request->cause, "70 ns of 100 ns: on a CPU, working for this request");
+    assert_string_equal(request->cause, "100 ns: 70 ns on a CPU");
     request_free(request);
 }
 
@@ -95,7 +95,7 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
     assert_string_equal(request->parts[0].detail, "its cgroup's CPU quota was used up");
     assert_part(request, 1, REQUEST_PART_RUN_QUEUE, 30);
     assert_string_equal(request->cause,
-                        "90 ns of 100 ns: ready to run, waiting for a CPU (its cgroup's CPU quota was used up)");
+                        "100 ns: 90 ns waiting for a CPU, its cgroup's CPU quota was used up");
     request_free(request);
     r.throttled_ns = 200;
     request = diagnose(&r);
@@ -314,7 +314,7 @@ static void test_cause_is_the_largest_kind(void **state)
     struct request *request = diagnose(&r);
     assert_int_equal(request->part_count, 3);
     assert_part(request, 0, REQUEST_PART_LOCK, 50);
-    assert_non_null(strstr(request->cause, "50 ns of 100 ns: waiting for a lock or another thread"));
+    assert_non_null(strstr(request->cause, "100 ns: 50 ns waiting for a lock or another thread"));
     request_free(request);
 }
 
@@ -337,7 +337,7 @@ static void test_requests_without_reply_or_handed_over(void **state)
     r.flags = REQUEST_NO_REPLY | REQUEST_HANDED_OVER;
     r.unattributed_ns = 90;
     struct request *request = diagnose(&r);
-    assert_int_equal(strncmp(request->cause, "no reply was sent; ", 19), 0);
+    assert_int_equal(strncmp(request->cause, "no reply was seen; ", 19), 0);
     assert_string_equal(request->parts[0].detail, "in the hands of another thread");
     request_free(request);
 }
