@@ -23,5 +23,5 @@ def free_port():
 (models / "work/model-settings.json").write_text(json.dumps({"name": "work", "implementation": "mlserver_model.Work"}))
 here = str(Path(__file__).resolve().parent)
 os.chdir(models)  # not the directory of this file, which has a common.py and more
-os.execve(sys.executable, [sys.executable, "-m", "mlserver", "start", str(models)],
+os.execve(Path(sys.executable).with_name("mlserver"), ["mlserver", "start", str(models)],
           {**os.environ, "PYTHONPATH": here, "CAUSES_LOG": log, "CAUSES_FOLDER": folder})
