@@ -289,10 +289,13 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     w->is_inferred = true;
     uint32_t worker;
     uint64_t done_ns;
-    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns)) {
+    woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
+    /* A loop that slept since had nothing to do: that worker handed its work on. */
+    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
+        (!woken || done_ns > woken->time_ns)) {
         add_ready_time(w, done_ns, busy, false, "the event loop served others");
         path_walk_go_to_peer(w, worker, done_ns, 0);
-    } else if ((woken = find_last_idle(w, slice.end_ns, w->t_ns, &left))) {
+    } else if (woken) {
         add_ready_time(w, woken->time_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
         /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */

@@ -1,4 +1,5 @@
 """nginx in front of uvicorn in front of PostgreSQL. PORT LOG FOLDER"""
+import contextlib
 import os
 import pwd
 import shutil
@@ -65,7 +66,9 @@ def main():
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGINT if process is started[0] else signal.SIGTERM)  # SIGINT: PostgreSQL does not wait for its clients
-            process.wait(10)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            process.kill()
         shutil.rmtree(at)
 
 

@@ -64,7 +64,8 @@ async def app(scope, receive, send):
         await send({"type": "lifespan.startup.complete"})
         await receive()
         pool.terminate()
-        return await send({"type": "lifespan.shutdown.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
     t0 = now()
     route, parameters, number = parse(f"{scope['path']}?{scope['query_string'].decode()}")
     truth = await ROUTES[route](**parameters) if route in ROUTES else server.work(route, parameters)
