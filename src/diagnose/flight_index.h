@@ -52,7 +52,8 @@ struct flight_list {
     uint32_t number;               /* below flight_index_thread_count, for a thread */
     uint32_t pid;                  /* of a thread, from its switches and wake-ups; 0: unknown */
     enum thread_state first_state; /* of a thread, before its first event */
-    bool is_served;                /* a socket: marked as one on which requests are served */
+    bool is_marking;               /* a thread: what it sends in reply to requests is marked as such */
+    bool is_served;                /* a socket: requests are served on it */
     bool is_read;                  /* a socket: something is received from it */
 };
 
