@@ -162,7 +162,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
         return true;
     }
-    if (path_wait_is_for_events(wait->left)) {
+    const bool is_signal = path_wait_is_signal(wait->woken);
+    if (path_wait_is_for_events(wait->left) && !is_signal) {
         add_worker(w, waker, from_ns, end_ns);
         return false;
     }
@@ -171,8 +172,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
-                                       .is_lock = is_lock,
-                                       .is_inferred = w->is_inferred || is_inferred};
+                                       .is_lock = is_lock || is_signal,
+                                       .is_inferred = w->is_inferred || is_inferred || is_signal};
     path_holder_add(&holder, waker, from_ns, end_ns);
     go_back_to(w, from_ns);
     return false;
@@ -219,9 +220,8 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         return;
     }
     s.is_inferred |= is_longer;
-    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD
-                                  ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
-                                  : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
+                                                             : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
     if (is_elsewhere)
         return;
     if (is_longer)

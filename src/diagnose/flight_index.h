@@ -95,8 +95,7 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
 /* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);
 
-/* Whether the thread both waited for a futex word and woke others by it, or by words close to it: the parts of a
- * condition variable. */
+/* Whether the thread both waited for a futex word and woke others by it; see futex_words_are_lock. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
 
 /* The last send or receive before `t`, and the one before event `i`; FLIGHT_NONE: none. */

@@ -254,15 +254,24 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
     return NULL;
 }
 
-/* The thread waited for work until w->t, when it was woken. The request was not in its queue before that: it was handed
- * on later than its handler was last seen, if by the thread that woke this one. */
-static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *woken)
+/* The thread waited from `left` to w->t, when it was woken. If for work, the request was not in its queue before that:
+ * it was handed on later than its handler was last seen, if by the thread that woke this one. A thread that was waiting
+ * for work when the handler was last seen would have been woken by that one: it had other work. */
+static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *left,
+                           const struct recorder_record *woken)
 {
     if (recorder_low(woken->value) == slice->tid) {
         path_walk_go_to(w, slice->tid, woken->time_ns);
         return;
     }
-    path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+    if (left->time_ns < slice->end_ns) {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
+        s.owner = REQUEST_OWNER_OTHER;
+        s.reason = "its thread had other work";
+        path_walk_add(w, slice->end_ns, s);
+    } else {
+        path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+    }
     path_walk_go_to(w, slice->tid, slice->end_ns);
 }
 
@@ -300,7 +309,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
                        is_loop ? "the event loop served others" : "its thread had other work");
         /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
-            at_idle_worker(w, &slice, woken);
+            at_idle_worker(w, &slice, left, woken);
     } else {
         add_ready_time(w, slice.end_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");

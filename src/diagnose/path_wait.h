@@ -19,6 +19,10 @@ bool path_wait_is_for_events(const struct recorder_record *left);
 /* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */
 bool path_wait_is_for_lock(const struct recorder_record *left);
 
+/* Whether this wake-up is a signal that a thread sent, as databases do when one process releases what another one
+ * needs.
+ */
+bool path_wait_is_signal(const struct recorder_record *woken);
 /* Whether this wake-up is the creation of a thread. */
 bool path_wait_is_creation(const struct recorder_record *woken);
 

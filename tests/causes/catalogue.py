@@ -41,7 +41,6 @@ CAUSES = {
     "blocked_loop": Cause("loop_busy", "sleep", 20, 20, after=BLOCKER),
     "blocked_read": Cause("loop_busy", "clean", before=BLOCKER),
     "slow_worker": Cause("queue_behind", "clean", before=FILLERS),
-    "gc": Cause("gc", "gc", 100),
     "lock_disk": Cause("disk", "lock_disk", 60, pair=True),
     "gil_downstream": Cause("downstream", "gil_downstream", 60, pair=True),
     "cpu_downstream": Cause("downstream", "cpu_downstream", 60, pair=True),
@@ -86,7 +85,7 @@ SERVERS = {
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
     "go": Server(("go", "go_server.go"), (*ANY, "lock")),
     "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "blocked_loop", "blocked_read"), busy="loop_busy"),
-    "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "slow_worker", "decoy_lock", "gc", "cpu_downstream"), programs=("javac",)),
+    "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
     "chain": Server((PYTHON, "chain.py"), CHAIN, WEB, programs=("nginx", "setpriv"), busy="loop_busy"),
     "mlserver": Server((PYTHON, "mlserver_start.py"), INFERENCE, MLSERVER, busy="queue_behind", model="work"),
     "triton": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="work", option="tritonserver"),
@@ -105,7 +104,6 @@ KINDS = {
     "downstream": {"downstream"},  # and segments in the called process
     "loop_busy": {"loop_busy", "other_requests", "unread"},  # and segments of the loop that belong to another request
     "queue_behind": {"queue_behind", "lock", "loop_busy"},  # and segments that belong to another request
-    "gc": {"gc", "lock", "cpu"},  # the collector's threads work, and the request's waits for them
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
 ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "loop_busy", "other_requests", "queue_behind", "unread"}

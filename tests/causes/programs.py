@@ -30,7 +30,7 @@ def wait_until(condition, timeout_s, what):
 
 
 def listens(port):
-    return f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
+    return f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text() or f"0100007F:{port:04X} 00000000000000000000000000000000:0000 0A" in Path("/proc/net/tcp6").read_text()
 
 
 def stop(process):
