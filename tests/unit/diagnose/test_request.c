@@ -540,10 +540,31 @@ static void test_path_explains_what_the_thread_does_not(void **state)
     request_free(request);
 }
 
+/* The service that it called is a process of this node: the cause continues there. */
+static void test_cause_continues_in_the_called_process(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(1000);
+    r.start_ns = 5000;
+    add_wait(&r, SYS_recvfrom, REQUEST_OBJECT_SOCKET, 0, 900);
+    struct path_segment items[] = {make_segment(5000, 5100, REQUEST_PART_CPU, r.h.tid),
+                                   make_segment(5100, 6000, REQUEST_PART_LOCK, 77)};
+    items[0].pid = r.h.pid;
+    items[1].pid = 70;
+    const struct path_segments path = {.items = items, .count = 2};
+    struct request *request;
+    assert_int_equal(diagnose_request(&r, &path, &no_names, &request), 0);
+    assert_part(request, 0, REQUEST_PART_DOWNSTREAM, 900);
+    assert_non_null(strstr(request->cause,
+                           "; there, 900 ns: waiting for a lock or another thread (held by thread 77 of process 70)"));
+    request_free(request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_remainder_is_cpu),
+        cmocka_unit_test(test_cause_continues_in_the_called_process),
         cmocka_unit_test(test_throttling_is_part_of_the_run_queue),
         cmocka_unit_test(test_remainder_beyond_the_scheduler_runtime_is_unattributed),
         cmocka_unit_test(test_stolen_time_is_a_component),
