@@ -103,7 +103,7 @@ KINDS = {
     "disk": {"disk"},
     "downstream": {"downstream"},  # and segments in the called process
     "loop_busy": {"loop_busy", "other_requests", "unread"},  # and segments of the loop that belong to another request
-    "queue_behind": {"queue_behind", "lock", "loop_busy"},  # and segments that belong to another request
+    "queue_behind": {"queue_behind", "lock", "loop_busy", "unread"},  # and segments that belong to another request
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
 ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "loop_busy", "other_requests", "queue_behind", "unread"}
