@@ -222,16 +222,16 @@ static void test_futex_words(void **state)
     struct futex_words *words;
     (void)state;
     put_sleep(10, 11, SYS_futex, 0x4000);
-    put_waking(20, 12, 11, SYS_futex, 0x4004); /* its other group of waiters */
+    put_waking(20, 12, 11, SYS_futex, 0x4028); /* near it: one condition variable */
     put_sleep(25, 11, SYS_futex, 0x6028);
-    put_waking(26, 12, 11, SYS_futex, 0x6014); /* another word of that condition variable */
+    put_waking(26, 12, 11, SYS_futex, 0x6014); /* at which who signals it waits */
     put_sleep(30, 12, SYS_futex, 0x8000);
     put_waking(40, 11, 12, SYS_futex, 0x9000);
     put(50, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, SYS_futex, 11, 0x8000, 12); /* an interrupt, not thread 12 */
     const struct flight_window window = {.records = records, .count = count};
     assert_int_equal(futex_words_new(&window, &words), 0);
     assert_true(futex_words_are_lock(words, 11, 0x4000));
-    assert_true(futex_words_are_lock(words, 11, 0x4004));
+    assert_true(futex_words_are_lock(words, 11, 0x4028));
     assert_false(futex_words_are_lock(words, 11, 0x6028));
     assert_false(futex_words_are_lock(words, 12, 0x8000));
     assert_false(futex_words_are_lock(words, 12, 0x9000));
