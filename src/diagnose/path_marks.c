@@ -19,6 +19,15 @@ static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum r
     path_walk_add(w, from_ns, s);
 }
 
+/* Whether the thread was in the middle of another request at `t`, and not idle. */
+static bool is_at_work(const struct path_walk *w, uint64_t t_ns)
+{
+    const struct thread_span at = flight_thread_span(w->thread, t_ns + 1);
+    const bool was_idle = at.state == THREAD_BLOCKED || at.woken;
+    return !(was_idle && path_wait_is_for_events(at.left)) && request_work_is_busy(w->index, w->thread, t_ns) &&
+           !request_work_is_for(w->index, (uint32_t)w->thread->key, path_walk_subject(w), w->out->begin_ns, t_ns);
+}
+
 /* Accounts [from, w->t) by what the thread did although the request was ready: `busy` while it ran for others. At w->t
  * it turned to the request; `reads`: by reading something, so that running without touching another request was on the
  * way there. */
@@ -27,8 +36,10 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
 {
     const uint64_t subject = path_walk_subject(w);
     const size_t before = w->out->count;
-    const uint64_t foreign_ns =
-        reads ? request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) : UINT64_MAX;
+    const uint64_t touched_ns =
+        reads ? request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) : 0;
+    /* Until then, what the thread does leads to the request. */
+    const uint64_t foreign_ns = reads && is_at_work(w, from_ns) ? 0 : touched_ns;
     while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
         if (w->out->count - before >= SEPARATE_MAX || flight_index_is_spent(w->index)) {
             add_rest_of_ready_time(w, from_ns, busy);
@@ -40,6 +51,8 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
         s.reason = reason;
         if (span.state == THREAD_RUNNABLE) {
             s = path_run_queue_segment(w->thread, &span);
+            if (foreign_ns <= w->t_ns && !(span.woken && path_wait_is_for_events(span.left)))
+                s.owner = REQUEST_OWNER_OTHER; /* it was in the middle of that work */
         } else if (span.state == THREAD_RUNNING) {
             enum work_mark mark;
             const struct flight_event *e =
@@ -47,9 +60,10 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
             if (e && e->record->time_ns > start_ns)
                 start_ns = e->record->time_ns;
             s.owner = REQUEST_OWNER_OTHER;
+            s.is_inferred = touched_ns == UINT64_MAX; /* the other request may be waiting, too */
             if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
                 s.owner_id = e->record->object;
-            if (reads && foreign_ns > w->t_ns)
+            if (foreign_ns > w->t_ns)
                 s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
         } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
             s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */

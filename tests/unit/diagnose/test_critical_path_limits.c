@@ -237,7 +237,7 @@ static void test_worker_that_was_given_other_work_since(void **state)
                 "loop_busy 11 300-350 other inferred\n"
                 "loop_busy 11 350-450 other inferred\n"
                 "loop_busy 11 450-900 other inferred\n"
-                "run_queue 11 900-910 inferred\n"
+                "run_queue 11 900-910 other inferred\n"
                 "loop_busy 11 910-920 other inferred\n"
                 "cpu 11 920-950\n");
 }
@@ -313,7 +313,8 @@ static void test_connection_that_requests_share(void **state)
                 "cpu 11 100-160\n"
                 "cpu 11 160-200 inferred\n"
                 "downstream 11 200-500 inferred\n"
-                "cpu 11 500-600\n");
+                "loop_busy 11 500-520 other inferred\n"
+                "cpu 11 520-600\n");
 }
 
 /* The next reply on the connection, by another thread, soon after this one. */

@@ -239,6 +239,26 @@ static void test_futex_words(void **state)
     futex_words_free(words);
 }
 
+/* A's handler computes when R arrives, and loses its CPU meanwhile: all of that is A's. */
+static void test_loop_that_is_preempted_while_it_serves_others(void **state)
+{
+    (void)state;
+    put_run(40, 11);
+    put_receive(50, 11, A);
+    put_arrival(100, R);
+    put_switch(200, 11, 0, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_run(500, 11);
+    put_send(700, 11, A);
+    put_receive(720, 11, R);
+    put_send(900, 11, R);
+    expect_path(R, 720, 900, 11,
+                "unread 11 100-200 other\n"
+                "run_queue 11 200-500 other\n"
+                "unread 11 500-700 other\n"
+                "unread 11 700-720 other\n"
+                "cpu 11 720-900\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup(test_worker_process_behind_shared_memory, start_trace),
         cmocka_unit_test_setup(test_work_for_a_thread_that_slept_before, start_trace),
         cmocka_unit_test_setup(test_program_with_its_own_scheduler, start_trace),
+        cmocka_unit_test_setup(test_loop_that_is_preempted_while_it_serves_others, start_trace),
         cmocka_unit_test_setup(test_futex_words, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
