@@ -59,6 +59,18 @@ static bool waited_since_slice(struct path_walk *w, const struct thread_span *wa
                                                                     ret->end_ns, wait->left->time_ns) != UINT64_MAX;
 }
 
+/* The request was handed on, and came back by a thread that did not wake the loop, as it was running: the thread that
+ * had the request when the loop was woken. 0: none. */
+static uint32_t find_returning_thread(const struct path_walk *w, const struct work_slice *slice, uint64_t woken_ns)
+{
+    const uint32_t loop = (uint32_t)w->thread->key;
+    const uint64_t reply_ns = w->out->count ? w->out->items[0].end_ns : w->t_ns;
+    if (w->depth > 0)
+        return 0;
+    const uint32_t last = request_hands_last(w->hands, w->thread->pid, loop, slice->start_ns, reply_ns);
+    return last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
+}
+
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
@@ -151,7 +163,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
         return true;
     }
-    if (path_wait_is_for_events(wait->left)) {
+    const bool is_signal = path_wait_is_signal(wait->woken);
+    if (path_wait_is_for_events(wait->left) && !is_signal) {
         add_worker(w, waker, from_ns, end_ns);
         return false;
     }
@@ -160,15 +173,16 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
-                                       .is_lock = is_lock,
-                                       .is_inferred = w->is_inferred || is_inferred};
+                                       .is_lock = is_lock || is_signal,
+                                       .is_inferred = w->is_inferred || is_inferred || is_signal};
     path_holder_add(&holder, waker, from_ns, end_ns);
     go_back_to(w, from_ns);
     return false;
 }
 
-/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. */
-static void add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
+/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. True: the walk goes on
+ * elsewhere, in [from, end). */
+static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
                            uint64_t from_ns, uint64_t end_ns, struct path_segment s)
 {
     if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
@@ -177,11 +191,19 @@ static void add_known_wait(struct path_walk *w, const struct thread_span *wait, 
         s.owner = REQUEST_OWNER_UNKNOWN;
         s.reason = "the holder is not known";
     }
-    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid)
+    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid) {
+        const uint32_t tid = find_returning_thread(w, slice, end_ns);
+        if (tid) {
+            w->is_inferred = true;
+            path_walk_go_to_peer(w, tid, end_ns, 0);
+            return true;
+        }
         set_event_of_loop(w, slice, end_ns, &s);
-    else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK))
+    } else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK)) {
         s.socket = path_socket_of_wait(w->thread, wait->left, end_ns);
+    }
     path_walk_add(w, from_ns, s);
+    return false;
 }
 
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
@@ -201,19 +223,20 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         return;
     }
     s.is_inferred |= is_longer;
-    if (source != WAIT_ENDED_BY_THREAD)
-        add_known_wait(w, wait, &slice, from_ns, end_ns, s);
-    else if (wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred))
+    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
+                                                             : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    if (is_elsewhere)
         return;
     if (is_longer)
         path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
-static const struct recorder_record *wake_up_at(const struct flight_list *thread, uint64_t t_ns)
+/* The wake-up that ended the wait in which the thread was at `t`. NULL: not recorded. */
+static const struct recorder_record *find_wake_up(const struct flight_list *thread, uint64_t t_ns)
 {
-    const uint32_t at = flight_list_before(thread, t_ns + 1);
-    const struct flight_event *e = at == FLIGHT_NONE ? NULL : &thread->events[at];
-    return e && e->role == FLIGHT_WOKEN && e->record->time_ns == t_ns ? e->record : NULL;
+    const uint32_t before = flight_list_before(thread, t_ns);
+    const size_t at = before == FLIGHT_NONE ? 0 : (size_t)before + 1;
+    return at < thread->count && thread->events[at].role == FLIGHT_WOKEN ? thread->events[at].record : NULL;
 }
 
 static void step(struct path_walk *w)
@@ -229,7 +252,7 @@ static void step(struct path_walk *w)
             step_wait(w, &span, span.start_ns);
         break;
     case THREAD_BLOCKED:
-        span.woken = wake_up_at(w->thread, w->t_ns);
+        span.woken = find_wake_up(w->thread, w->t_ns);
         step_wait(w, &span, w->t_ns);
         break;
     default:

@@ -76,6 +76,7 @@ bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
         }
     if (!request_hands_find(w->hands, tid, t_ns))
         return false;
+    w->is_inferred |= request_hands_is_shared(w->hands, tid, t_ns);
     path_walk_go_to_peer(w, tid, t_ns, 0);
     return true;
 }

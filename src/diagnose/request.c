@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 /* One tick of the slowest clock (100 Hz): the maximum lag of the scheduler's accounting. */
 #define RUNTIME_SLACK_NS 10000000
@@ -155,9 +156,30 @@ static bool is_explained_by_thread(const struct diagnosis *d)
            unexplained_ns(d->request.parts, d->request.part_count) <= d->record->duration_ns / 50;
 }
 
+/* A thread that sleeps by waiting for a futex with a timeout (Java, Ruby, Python's waits with one) is not distinguished
+ * from one that waits for a lock, until the path shows that a timer ended the wait. */
+static void name_timed_waits(struct diagnosis *d, const struct path_segments *path)
+{
+    struct request *r = &d->request;
+    uint64_t timed_ns = 0;
+    for (size_t i = 0; i < path->count; i++)
+        if (path->items[i].kind == REQUEST_PART_SLEEP && path->items[i].tid == r->tid &&
+            path->items[i].syscall == SYS_futex)
+            timed_ns += path->items[i].end_ns - path->items[i].start_ns;
+    for (size_t i = 0; i < r->part_count; i++) {
+        struct request_part *part = &r->parts[i];
+        const uint64_t slack_ns = part->duration_ns / 50;
+        if (part->kind != REQUEST_PART_LOCK || strncmp(part->detail, "futex", strlen("futex")) != 0 ||
+            part->duration_ns > timed_ns + slack_ns)
+            continue;
+        part->kind = REQUEST_PART_SLEEP;
+        timed_ns -= part->duration_ns < timed_ns ? part->duration_ns : timed_ns;
+    }
+}
+
 /* Replaces the components by those of the path where these explain more, or adds what came before the server read the
  * request, as the path shows it. */
-static int add_path_parts(struct diagnosis *d)
+static int add_path_parts(struct diagnosis *d, const struct path_segments *path)
 {
     struct request *r = &d->request;
     const uint64_t read_ns = r->start_ns + d->record->unread_ns, end_ns = r->start_ns + r->duration_ns;
@@ -174,6 +196,7 @@ static int add_path_parts(struct diagnosis *d)
             return 0;
         }
     }
+    name_timed_waits(d, path);
     error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count, &r->parts[r->part_count],
                             &count);
     r->part_count += count;
@@ -215,10 +238,9 @@ static void set_upstream(struct diagnosis *d)
         r->upstream_ns += w->duration_ns;
         if (w->duration_ns > longest_ns) {
             longest_ns = w->duration_ns;
-            r->upstream = w->object == REQUEST_OBJECT_UNIX
-                              ? "unix"
-                              : wait_peer(w->peer_family, w->peer_address, w->peer_port, d->upstream,
-                                          sizeof(d->upstream));
+            r->upstream = w->object == REQUEST_OBJECT_UNIX ? "unix"
+                                                           : wait_peer(w->peer_family, w->peer_address, w->peer_port,
+                                                                       d->upstream, sizeof(d->upstream));
         }
     }
     if (r->upstream_ns > r->duration_ns || !r->upstream_ns)
@@ -269,7 +291,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         return r;
     d->request.start_unix_ns = clock_unix_from_monotonic(d->request.start_ns);
     add_parts(d, names);
-    if (d->path && (r = add_path_parts(d)) < 0)
+    if (d->path && (r = add_path_parts(d, path)) < 0)
         return r;
     sort_parts(&d->request);
     set_upstream(d);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ELSEWHERE_BYTES 320
+
 /* After a duration: "180 ms waiting for disk". */
 static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_CPU] = "on a CPU",
@@ -52,6 +54,29 @@ static int detail_bytes(const struct request_part *part)
     return (int)(end ? (size_t)(end - part->detail) : strlen(part->detail));
 }
 
+/* What the request mostly waited for in the other processes of this node that its path leads through, for at least half
+ * of `part_ns`: "; there, 91 ms waiting for a lock or another thread, held by thread 7 of process 7". "": nothing. */
+static void put_elsewhere(const struct request *r, uint64_t part_ns, char *out, size_t size)
+{
+    const struct request_segment *longest = NULL;
+    uint64_t sums[REQUEST_PART_COUNT] = {0};
+    size_t top = 0;
+    char text[32];
+    for (size_t i = 0; i < r->segment_count; i++)
+        if (r->segments[i].pid && r->segments[i].pid != r->pid)
+            sums[r->segments[i].kind] += r->segments[i].duration_ns;
+    for (size_t kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        if (sums[kind] > sums[top])
+            top = kind;
+    for (size_t i = 0; i < r->segment_count; i++)
+        if (r->segments[i].kind == top && r->segments[i].pid && r->segments[i].pid != r->pid &&
+            (!longest || r->segments[i].duration_ns > longest->duration_ns))
+            longest = &r->segments[i];
+    if (longest && 2 * sums[top] >= part_ns)
+        snprintf(out, size, "; there, %s %s%s%s", units_format_duration(sums[top], text, sizeof(text)), activities[top],
+                 longest->detail[0] ? ", " : "", longest->detail);
+}
+
 static void put_usual(const struct request_usual *usual, char *out, size_t size)
 {
     char duration[32];
@@ -63,7 +88,7 @@ static void put_usual(const struct request_usual *usual, char *out, size_t size)
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     uint64_t kind_ns[REQUEST_PART_COUNT];
-    char in_all[32], in_part[32], usual[80] = "";
+    char in_all[32], in_part[32], usual[80] = "", elsewhere[ELSEWHERE_BYTES] = "";
     const char *start = r->status ? "" : "no reply was seen; ";
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         kind_ns[kind] = request_kind_ns(r, (enum request_part_kind)kind);
@@ -75,10 +100,12 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
         return out;
     }
     const char *holder = top == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
-    snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s", start,
+    if (top == REQUEST_PART_DOWNSTREAM)
+        put_elsewhere(r, kind_ns[top], elsewhere, sizeof(elsewhere));
+    snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s%s", start,
              units_format_duration(r->duration_ns, in_all, sizeof(in_all)),
              units_format_duration(kind_ns[top], in_part, sizeof(in_part)), activities[top],
-             part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
+             part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder, elsewhere);
     memcpy(out + strlen(out), usual, strlen(usual) + 1);
     return out;
 }

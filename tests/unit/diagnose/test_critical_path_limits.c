@@ -269,7 +269,7 @@ static void test_worker_that_was_given_other_work_since(void **state)
                 "loop_busy 11 300-350 other inferred\n"
                 "loop_busy 11 350-450 other inferred\n"
                 "loop_busy 11 450-900 other inferred\n"
-                "run_queue 11 900-910 inferred\n"
+                "run_queue 11 900-910 other inferred\n"
                 "loop_busy 11 910-920 other inferred\n"
                 "cpu 11 920-950\n");
 }
@@ -289,7 +289,7 @@ static void test_unread_while_a_handler_is_preempted(void **state)
     put_send(950, 11, R);
     expect_path(R, 200, 950, 11,
                 "unread 11 200-400 other\n"
-                "run_queue 11 400-450\n"
+                "run_queue 11 400-450 other\n"
                 "unread 11 450-900 other\n"
                 "unread 11 900-910 other\n"
                 "cpu 11 910-950\n");
@@ -366,7 +366,7 @@ static void test_connection_that_requests_share(void **state)
                 "cpu 11 100-160\n"
                 "cpu 11 160-200 inferred\n"
                 "downstream 11 200-500 inferred\n"
-                "loop_busy 11 500-520 other\n"
+                "loop_busy 11 500-520 other inferred\n"
                 "cpu 11 520-600\n");
 }
 
