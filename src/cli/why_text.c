@@ -6,6 +6,8 @@
 #include "cli/table_cell.h"
 #include "cli/why_path.h"
 
+#define SMALL_SHARE 100 /* a component of less than this part of the request has no line of its own */
+
 static void put_component(const struct request_part *part, uint64_t duration_ns, struct buf *out)
 {
     static const char blocks[] = "##############################";
@@ -16,6 +18,19 @@ static void put_component(const struct request_part *part, uint64_t duration_ns,
                (int)(share * 30 + 0.5), blocks);
     table_cell_put(out, part->detail, 0);
     buf_putc(out, '\n');
+}
+
+/* The components that are too short for a line of their own. */
+static void put_small_components(const struct request *r, size_t first, struct buf *out)
+{
+    uint64_t sum_ns = 0;
+    char duration[32];
+    for (size_t i = first; i < r->part_count; i++)
+        sum_ns += r->parts[i].duration_ns;
+    if (sum_ns)
+        buf_printf(out, "    %5.1f%%  %9s  in %zu smaller ones\n",
+                   r->duration_ns ? (double)sum_ns / (double)r->duration_ns * 100 : 0,
+                   units_format_duration(sum_ns, duration, sizeof(duration)), r->part_count - first);
 }
 
 static void put_stack(const char *stack, struct buf *out)
@@ -75,11 +90,13 @@ static void put_request(size_t number, const struct request *r, bool stacks, str
         const struct trace_link_text text = trace_link_text(&r->link);
         buf_printf(out, "   Trace: %s%s%s\n", text.trace_id, text.span_id[0] ? ", span " : "", text.span_id);
     }
-    for (size_t i = 0; i < r->part_count; i++) {
+    size_t i = 0;
+    for (; i < r->part_count && r->parts[i].duration_ns >= r->duration_ns / SMALL_SHARE; i++) {
         put_component(&r->parts[i], r->duration_ns, out);
         if (stacks)
             put_stack(r->parts[i].stack, out);
     }
+    put_small_components(r, i, out);
     why_path_put(r, out);
     buf_putc(out, '\n');
 }
