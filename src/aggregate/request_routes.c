@@ -259,12 +259,26 @@ static double weight_of(const struct entry *e)
     return e->weight ? e->weight : 1;
 }
 
+/* The times of a kind in the entries that are explained; returns how many. */
+static size_t select_kind(const struct selection *s, int kind, struct value *values, bool *ret_has_any)
+{
+    size_t count = 0;
+    *ret_has_any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct entry *e = s->entries[i];
+        if (!e->is_explained)
+            continue;
+        values[count++] = (struct value){e->kind_us[kind] * 1000ull, weight_of(e)};
+        *ret_has_any |= e->kind_us[kind] != 0;
+    }
+    return count;
+}
+
 /* `min`: of fewer, nothing is said. */
 static struct request_usual summarize(const struct selection *s, double min)
 {
     struct value values[REQUEST_ROUTES_SAMPLE + REQUEST_ROUTES_SLOW];
     struct request_usual usual = {0};
-    size_t explained = 0;
     for (size_t i = 0; i < s->count; i++)
         values[i] = (struct value){s->entries[i]->duration_ns, weight_of(s->entries[i])};
     if (s->count == 0 || effective_size(values, s->count) < min)
@@ -272,15 +286,14 @@ static struct request_usual summarize(const struct selection *s, double min)
     usual.requests = (uint32_t)s->count;
     put_percentiles(values, s->count, &usual.p50_ns, &usual.p99_ns);
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
-        explained = 0;
-        for (size_t i = 0; i < s->count; i++)
-            if (s->entries[i]->is_explained)
-                values[explained++] = (struct value){s->entries[i]->kind_us[kind] * 1000ull, weight_of(s->entries[i])};
+        bool has_any;
+        const size_t explained = select_kind(s, kind, values, &has_any);
         if (explained == 0 || explained * 2 < s->count || effective_size(values, explained) < min)
             return usual;
-        put_percentiles(values, explained, &usual.part_p50_ns[kind], &usual.part_p99_ns[kind]);
+        usual.explained = (uint32_t)explained;
+        if (has_any)
+            put_percentiles(values, explained, &usual.part_p50_ns[kind], &usual.part_p99_ns[kind]);
     }
-    usual.explained = (uint32_t)explained;
     return usual;
 }
 

@@ -5,9 +5,11 @@
 #include "cli/agent_client.h"
 #include "cli/agent_limits.h"
 #include "cli/observe.h"
+#include "cli/output.h"
 #include "cli/subcommands.h"
 #include "cli/why_text.h"
 #include "diagnose/request_sentence.h"
+#include "export/requests_html.h"
 #include "export/requests_json.h"
 
 #include <errno.h>
@@ -74,7 +76,15 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
 
 struct why_format {
     bool json, stacks;
+    const char *html; /* file; NULL: none */
 };
+
+static int write_html(const struct output *output, struct request *const *requests, size_t count)
+{
+    _cleanup_buf_ struct buf out = {0};
+    int r = requests_html_write(requests, count, &out);
+    return r < 0 ? r : output_write(output, ".html", out.data, out.size);
+}
 
 static int write_standard_output(const struct buf *out)
 {
@@ -106,6 +116,7 @@ static int run_why(int argc, char **argv)
     int64_t slowest = 10;
     uint64_t last_ns = 60 * 1000000000ull;
     struct why_format format = {.json = false};
+    struct output output;
     const char *address = NULL;
     struct wanted_requests wanted = {0};
     int operands = 0;
@@ -117,6 +128,8 @@ static int run_why(int argc, char **argv)
         {0, "route", OPTION_TEXT, &wanted.route, "ROUTE", "only requests of this route (\"/users/{id}\")", 0, 0},
         {0, "stacks", OPTION_FLAG, &format.stacks, NULL, "also print the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &format.json, NULL, "as a JSON array (docs/why.md)", 0, 0},
+        {0, "html", OPTION_TEXT, &format.html, "FILE",
+         "write one self-contained HTML file instead (-: standard output)", 0, 0},
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
@@ -128,6 +141,13 @@ static int run_why(int argc, char **argv)
         return -EINVAL;
     }
     wanted.trace_id = operands ? argv[1] : NULL;
+    if (format.html && (format.json || format.stacks)) {
+        log_error("why: --html cannot be combined with --json or --stacks (it has the stacks)");
+        return -EINVAL;
+    }
+    r = format.html ? output_check("why", format.html, &output) : 0;
+    if (r < 0)
+        return r == -EINVAL ? -EIO : r;
     struct request **requests = NULL;
     size_t count = 0;
     r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns,
@@ -135,7 +155,7 @@ static int run_why(int argc, char **argv)
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
     count = keep_wanted(requests, count, &wanted, (size_t)slowest);
-    r = print_requests(requests, count, &format, last_ns);
+    r = format.html ? write_html(&output, requests, count) : print_requests(requests, count, &format, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
     free(requests);
@@ -144,8 +164,9 @@ static int run_why(int argc, char **argv)
 
 const struct subcommand subcommand_why = {
     .name = "why",
-    .synopsis = "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json] "
-                "[--agent ADDRESS:PORT]",
+    .synopsis =
+        "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json | --html FILE] "
+        "[--agent ADDRESS:PORT]",
     .summary = "Show why the slowest requests were slow",
     .details =
         "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"

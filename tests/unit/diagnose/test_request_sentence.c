@@ -44,6 +44,20 @@ static void test_most_time_without_knowledge(void **state)
     expect(&r, "took no time");
 }
 
+static void test_every_kind_has_words(void **state)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    (void)state;
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
+        const struct request r = {
+            .status = 200, .duration_ns = 9, .part_count = 1, .parts = {{(enum request_part_kind)kind, 9, "", ""}}};
+        request_sentence(&r, sentence);
+        assert_int_equal(strncmp(sentence, "9 ns: 9 ns ", 11), 0);
+        assert_true(strlen(sentence) > 11);
+        assert_null(strstr(sentence, "null"));
+    }
+}
+
 static void test_what_differs_most_comes_first(void **state)
 {
     (void)state;
@@ -110,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_most_time_without_knowledge),
+        cmocka_unit_test(test_every_kind_has_words),
         cmocka_unit_test(test_what_differs_most_comes_first),
         cmocka_unit_test(test_slow_needs_a_factor_and_a_millisecond),
         cmocka_unit_test(test_holder_of_a_lock),
