@@ -353,11 +353,12 @@ static void count_requests(const struct selection *s, struct request_route *ret)
     ret->sampled = (uint32_t)s->count;
 }
 
+/* Where nothing is usual, those that were recorded because they are slow for their process. */
 static void keep_slow(struct selection *s, const struct request_usual *usual)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (request_is_slow(s->entries[i]->duration_ns, usual))
+        if (usual->requests ? request_is_slow(s->entries[i]->duration_ns, usual) : s->entries[i]->weight == 0)
             s->entries[kept++] = s->entries[i];
     s->count = kept;
 }
@@ -366,7 +367,7 @@ static void set_top_kind(const struct selection *slow, const struct request_usua
 {
     uint32_t counts[REQUEST_PART_COUNT] = {0};
     uint64_t kind_ns[REQUEST_PART_COUNT];
-    if (usual->explained)
+    if (usual->explained || !usual->requests)
         for (size_t i = 0; i < slow->count; i++) {
             const struct entry *e = slow->entries[i];
             for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
