@@ -199,7 +199,7 @@ uint32_t request_hands_last(const struct request_hands *h, uint32_t pid, uint32_
     for (size_t i = h->hand_count; i-- > 0 && h->hands[i].time_ns > from_ns && flight_index_spend(h->index);) {
         const struct recorder_record *wakeup = h->hands[i].wakeup;
         const struct flight_list *thread = wakeup ? flight_index_thread(h->index, wakeup->tid) : NULL;
-        if (thread && wakeup->time_ns < to_ns && thread->pid == pid && wakeup->tid != except_tid &&
+        if (thread && wakeup->time_ns < to_ns && (!pid || thread->pid == pid) && wakeup->tid != except_tid &&
             request_hands_find(h, wakeup->tid, to_ns) == wakeup)
             return wakeup->tid;
     }

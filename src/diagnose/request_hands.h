@@ -20,7 +20,7 @@ const struct recorder_record *request_hands_find(const struct request_hands *han
 
 /* Whether the work that thread `tid` has at `t` may be another request's: its handler had read several at once. */
 bool request_hands_is_shared(const struct request_hands *hands, uint32_t tid, uint64_t t_ns);
-/* The thread of process `pid`, other than `except`, to which work of the request came last in (from, to), and which was
+/* The thread of process `pid` (0: any), other than `except`, to which work of the request came last in (from, to), and which was
  * not done with it by then; 0: none. */
 uint32_t request_hands_last(const struct request_hands *hands, uint32_t pid, uint32_t except_tid, uint64_t from_ns,
                             uint64_t to_ns);
