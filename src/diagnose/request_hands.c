@@ -226,6 +226,8 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
         return true;
     const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns);
+    if (request_hands_find(h, recorder_low(woken->value), woken->time_ns))
+        return false; /* it finished what it had been given */
     return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
 }
 

@@ -272,6 +272,44 @@ static void test_signaller_of_a_condition_variable_waits_for_its_waiters(void **
                 "cpu 11 840-900\n");
 }
 
+/* A thread of the pool gives work to another one and waits for its result, by words of their own. */
+static void test_result_of_a_thread_that_was_given_work(void **state)
+{
+    (void)state;
+    put_sleep(10, 12, SYS_futex, 0x5000);
+    put_sleep(20, 13, SYS_futex, 0x6000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 12, 11, SYS_futex, 0x5000);
+    put_run(130, 12);
+    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_waking(150, 13, 12, SYS_futex, 0x6000);
+    put_run(160, 13);
+    put_sleep(200, 12, SYS_futex, 0x7000);
+    put_switch(300, 13, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
+    put_interrupt_waking(700, 13, RECORDER_IN_HARDIRQ);
+    put_run(710, 13);
+    put_waking(750, 12, 13, SYS_futex, 0x7000);
+    put_run(760, 12);
+    put_waking(800, 11, 12, SYS_write, 5);
+    put_run(810, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120\n"
+                "run_queue 12 120-130\n"
+                "cpu 12 130-150\n"
+                "run_queue 13 150-160\n"
+                "cpu 13 160-300\n"
+                "disk 13 300-700\n"
+                "run_queue 13 700-710\n"
+                "cpu 13 710-750\n"
+                "run_queue 12 750-760\n"
+                "cpu 12 760-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
 /* The thread of a pool waits for a worker process when the request is queued, finishes that work, and takes R next. */
 static void test_queue_behind_work_of_another_process(void **state)
 {
@@ -342,6 +380,7 @@ int main(void)
         cmocka_unit_test_setup(test_burst_handed_to_worker_processes, start_trace),
         cmocka_unit_test_setup(test_many_hand_overs, start_trace),
         cmocka_unit_test_setup(test_signaller_of_a_condition_variable_waits_for_its_waiters, start_trace),
+        cmocka_unit_test_setup(test_result_of_a_thread_that_was_given_work, start_trace),
         cmocka_unit_test_setup(test_queue_behind_work_of_another_process, start_trace),
         cmocka_unit_test_setup(test_reader_that_slept_since_before_the_window, start_trace),
     };
