@@ -272,6 +272,39 @@ static void test_signaller_of_a_condition_variable_waits_for_its_waiters(void **
                 "cpu 11 840-900\n");
 }
 
+/* Threads of a pool wake each other by the queue that they wait for, as they would by a lock. The one that slept since
+ * before the request did not sleep for a lock. */
+static void test_pool_whose_threads_wake_each_other(void **state)
+{
+    (void)state;
+    put_run(2, 12);
+    put_sleep(3, 13, SYS_futex, 0x5000);
+    put_waking(5, 13, 12, SYS_futex, 0x5000);
+    put_run(6, 13);
+    put_sleep(10, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 12, 11, SYS_futex, 0x5000);
+    put_run(130, 12);
+    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_switch(300, 12, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
+    put_interrupt_waking(700, 12, RECORDER_IN_HARDIRQ);
+    put_run(710, 12);
+    put_waking(800, 11, 12, SYS_write, 5);
+    put_run(810, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120\n"
+                "run_queue 12 120-130\n"
+                "cpu 12 130-300\n"
+                "disk 12 300-700\n"
+                "run_queue 12 700-710\n"
+                "cpu 12 710-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
 /* A thread of the pool gives work to another one and waits for its result, by words of their own. */
 static void test_result_of_a_thread_that_was_given_work(void **state)
 {
@@ -380,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup(test_burst_handed_to_worker_processes, start_trace),
         cmocka_unit_test_setup(test_many_hand_overs, start_trace),
         cmocka_unit_test_setup(test_signaller_of_a_condition_variable_waits_for_its_waiters, start_trace),
+        cmocka_unit_test_setup(test_pool_whose_threads_wake_each_other, start_trace),
         cmocka_unit_test_setup(test_result_of_a_thread_that_was_given_work, start_trace),
         cmocka_unit_test_setup(test_queue_behind_work_of_another_process, start_trace),
         cmocka_unit_test_setup(test_reader_that_slept_since_before_the_window, start_trace),
