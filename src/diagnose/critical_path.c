@@ -163,6 +163,15 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
     return is_lock && wait->left->time_ns < w->out->begin_ns;
 }
 
+/* Whether the wake-up released a lock. A thread that did not work for the request before it waited got the request by
+ * the wake-up, if from a thread that had been given it. */
+static bool is_release(const struct path_walk *w, const struct thread_span *wait, uint32_t waker, uint64_t end_ns)
+{
+    const uint32_t waiter = (uint32_t)w->thread->key;
+    return request_hands_is_release(w->hands, waiter, wait->woken) &&
+           (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -170,7 +179,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
 {
     const uint32_t waker = recorder_low(wait->woken->value);
     const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
-    const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, wait->woken);
+    const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (!is_released && path_walk_go_to_own(w, waker, end_ns))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
