@@ -296,6 +296,8 @@ static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, 
         path_walk_go_to(w, slice->tid, woken->time_ns);
         return;
     }
+    if (path_walk_go_to_own(w, recorder_low(woken->value), woken->time_ns))
+        return;
     if (left->time_ns < slice->end_ns) {
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
         s.owner = REQUEST_OWNER_OTHER;

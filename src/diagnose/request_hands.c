@@ -29,7 +29,7 @@ struct thread_work {
 
 struct request_hands {
     const struct flight_index *index;
-    uint64_t subject;
+    uint64_t subject, begin_ns;
     struct thread_work *threads; /* by flight_list.number */
     struct hand *hands;
     size_t hand_count;
@@ -124,6 +124,15 @@ static bool is_locking(const struct flight_index *index, const struct flight_lis
            flight_thread_is_locking(index, (uint32_t)b->key, word);
 }
 
+/* A thread that has waited since before the request began does not wait for a lock in the course of it. Threads of a
+ * pool that give work to the pool themselves both wait for its queue and wake others by it. */
+static bool has_waited_since_before(const struct request_hands *h, const struct flight_list *thread,
+                                    const struct recorder_record *woken)
+{
+    const struct thread_span wait = flight_thread_span(thread, woken->time_ns);
+    return wait.state == THREAD_BLOCKED && wait.start_ns < h->begin_ns && was_idle(h->index, thread, woken);
+}
+
 /* Whether the wake-up of `thread`, which has work of this request, shows that it has been given another's since. */
 static bool is_for_other(const struct thread_work *waker, const struct hand *has, const struct recorder_record *r)
 {
@@ -143,7 +152,7 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
         return;
     if (r->syscall == SYS_futex && flight_threads_share_process(thread, waker_thread) &&
-        is_locking(h->index, thread, waker_thread, r->object))
+        is_locking(h->index, thread, waker_thread, r->object) && !has_waited_since_before(h, thread, r))
         return;
     if (has)
         put_hand(h, work, r->time_ns, NULL, 0, false);
@@ -199,7 +208,7 @@ uint32_t request_hands_last(const struct request_hands *h, uint32_t pid, uint32_
     for (size_t i = h->hand_count; i-- > 0 && h->hands[i].time_ns > from_ns && flight_index_spend(h->index);) {
         const struct recorder_record *wakeup = h->hands[i].wakeup;
         const struct flight_list *thread = wakeup ? flight_index_thread(h->index, wakeup->tid) : NULL;
-        if (thread && wakeup->time_ns < to_ns && thread->pid == pid && wakeup->tid != except_tid &&
+        if (thread && wakeup->time_ns < to_ns && (!pid || thread->pid == pid) && wakeup->tid != except_tid &&
             request_hands_find(h, wakeup->tid, to_ns) == wakeup)
             return wakeup->tid;
     }
@@ -222,10 +231,14 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
                              *waker = flight_index_thread(h->index, recorder_low(woken->value));
     if (waiter && waker && !flight_threads_share_process(waiter, waker))
         return false;
+    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns + 1);
+    if (given == woken)
+        return false;
     if (flight_thread_is_locking(h->index, waiter_tid, woken->object) ||
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
         return true;
-    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns);
+    if (request_hands_find(h, recorder_low(woken->value), woken->time_ns))
+        return false; /* it finished what it had been given */
     return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
 }
 
@@ -262,6 +275,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     const size_t from = first_since(window, begin_ns), threads = flight_index_thread_count(index);
     h->index = index;
     h->subject = subject;
+    h->begin_ns = begin_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
     h->hands = calloc(window->count - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)
