@@ -49,14 +49,16 @@ enum recorder_kind {
 #define RECORDER_KERNEL_THREAD 4 /* the current thread is one */
 
 /* Flags of socket records, also of RECORDER_READY. */
-#define RECORDER_REQUESTS   32 /* a request is served on it. Its absence shows nothing: the first records may lack it */
-#define RECORDER_UNIX       64 /* AF_UNIX */
-#define RECORDER_TCP        128
+#define RECORDER_REQUESTS 32 /* a request is served on it. Its absence shows nothing: the first records may lack it */
+#define RECORDER_UNIX     64 /* AF_UNIX */
+#define RECORDER_TCP      128
 
-/* Flag of RECORDER_FILE. Not set: the range is what the system call asks for, of the file that it is about. */
+/* Flags of RECORDER_FILE. Without the first, the range is what the system call asks for, of the file that it is about.
+ */
 #define RECORDER_ADDED_PAGES 1 /* it is what the thread has last added to the page cache since it last slept */
+#define RECORDER_DIRECT      2 /* the system call bypasses the page cache */
 
-#define RECORDER_NO_SYSCALL (-1)
+#define RECORDER_NO_SYSCALL  (-1)
 
 struct recorder_record {
     __u64 time_ns; /* CLOCK_MONOTONIC */

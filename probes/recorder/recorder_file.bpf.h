@@ -10,6 +10,11 @@
 #include "probes/recorder/recorder_task.bpf.h"
 
 #define O_APPEND 02000
+#if defined(__TARGET_ARCH_arm64)
+#define O_DIRECT 0200000
+#else
+#define O_DIRECT 040000
+#endif
 
 /* Adjacent pages of one file, which one thread has added without sleeping in between. */
 struct added_pages {
@@ -132,7 +137,7 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     const __u16 type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
     if (type != S_IFREG && type != S_IFDIR && type != S_IFBLK)
         return;
-    r->flags = 0;
+    r->flags = BPF_CORE_READ(file, f_flags) & O_DIRECT ? RECORDER_DIRECT : 0;
     r->object = file_key(inode, BPF_CORE_READ(file, f_path.dentry));
     r->value = asked_pages(&registers, file);
     recorder_put_object(place, r);

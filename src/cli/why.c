@@ -113,7 +113,14 @@ static void print_stack(const char *stack)
         printf("                         %s\n", line);
 }
 
-/* The critical path, one line a segment. */
+static void print_notes(const char *notes)
+{
+    char line[REQUEST_FRAME_BYTES];
+    for (const char *at = notes; request_next_frame(&at, line);)
+        printf("                                          %s\n", line);
+}
+
+/* The critical path, one line a segment, and its evidence. */
 static void print_path(const struct request *r)
 {
     static const char *const owners[REQUEST_OWNER_COUNT] = {"", "of another request", "of one of several requests", ""};
@@ -128,6 +135,7 @@ static void print_path(const struct request *r)
         printf("    +%-9s %9s  %-14s %s%s%s%s\n", units_format_duration(s->start_ns, start, sizeof(start)),
                units_format_duration(s->duration_ns, duration, sizeof(duration)), request_part_name(s->kind), s->detail,
                s->detail[0] && owners[s->owner][0] ? ", " : "", owners[s->owner], s->is_inferred ? " (inferred)" : "");
+        print_notes(s->notes);
     }
 }
 

@@ -2,6 +2,7 @@
  * Each has an activity (what the time was spent on) and an owner (whose work it was). */
 #pragma once
 
+#include "diagnose/path_evidence.h"
 #include "model/request.h"
 
 #include <stdbool.h>
@@ -15,13 +16,13 @@ struct path_segment {
         pid; /* whose activity it is: the thread that ran, waited or held the lock; 0: no thread of this node */
     uint32_t for_tid; /* the thread that waited for it meanwhile; 0: none, or itself */
     enum request_owner owner;
-    uint64_t owner_id;  /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
-    bool is_inferred;   /* it rests on an inference, which `reason` names; otherwise it is measured */
-    int syscall;        /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
-    uint64_t object;    /* first argument of that system call */
-    uint64_t socket;    /* cookie of the one that it waited for; 0: none, or unknown */
+    uint64_t owner_id;        /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
+    bool is_inferred;         /* it rests on an inference, which `reason` names; otherwise it is measured */
+    int syscall;              /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
+    uint64_t object;          /* first argument of that system call */
+    uint64_t socket;          /* cookie of the one that it waited for; 0: none, or unknown */
     uint32_t retransmissions; /* by TCP, on that socket meanwhile */
-    const char *reason; /* static string: why it is unattributed or inferred, or what the thread did; "" */
+    const char *reason;       /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
 
 struct path_segments {
@@ -30,6 +31,7 @@ struct path_segments {
     uint64_t begin_ns, next_end_ns; /* of the request; where the next segment ends */
     bool is_full;                   /* nothing more can be added: what comes before is unattributed */
     bool is_failed;                 /* no memory */
+    struct path_evidence evidence;  /* of the finished segments; empty until it is looked for */
 };
 
 /* [begin, end) is to be covered. */
