@@ -369,5 +369,6 @@ int critical_path_find(const struct flight_window *window, const struct critical
     w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
-    return path_segments_finish(ret, walk_back(&w));
+    r = path_segments_finish(ret, walk_back(&w));
+    return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }
