@@ -145,9 +145,8 @@ static void test_waits_add_up(void **state)
         put_run(at + 156, 11);
     }
     put_send(10100, 11, R);
-    expect_notes(
-        REQUEST_PART_DISK, NULL,
-        "weights.bin (ext4): 128 KiB at offset 0, 12.5 MiB/s\nindex (ext4): 8.00 KiB in 2 places, 800 KiB/s");
+    expect_notes(REQUEST_PART_DISK, NULL,
+                 "weights.bin (ext4): 128 KiB at offset 0, 12.5 MiB/s\nindex (ext4): 8.00 KiB in 2 places, 800 KiB/s");
 }
 
 /* Thread 11 is woken at 1,100 and gets its CPU at 9,100. */
