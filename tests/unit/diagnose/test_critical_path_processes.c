@@ -376,6 +376,38 @@ static void test_queue_behind_work_of_another_process(void **state)
                 "cpu 11 810-900\n");
 }
 
+static void test_queue_behind_work_that_went_to_another_process_later(void **state)
+{
+    (void)state;
+    put_run(5, 12);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 12, SYS_futex, 0x6000);
+    put_waking(500, 12, WORKER, SYS_futex, 0x8000);
+    put_run(510, 12);
+    put_local_send(520, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(520, 11, 12, SYS_sendto, 9);
+    put_run(525, 11);
+    put_receive(526, 11, PIPE);
+    put_send(530, 11, A);
+    put_sleep(540, 11, SYS_epoll_wait, 4);
+    put_local_send(800, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(800, 11, 12, SYS_sendto, 9);
+    put_run(810, 11);
+    put_receive(811, 11, PIPE);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-130\n"
+                "queue_behind 12 130-500 other inferred\n"
+                "run_queue 12 500-510 other inferred\n"
+                "queue_behind 12 510-521 other inferred\n"
+                "cpu 12 521-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
 /* A thread that slept since before the window is woken by another process: what that one did is known. */
 static void test_reader_that_slept_since_before_the_window(void **state)
 {
@@ -416,6 +448,7 @@ int main(void)
         cmocka_unit_test_setup(test_pool_whose_threads_wake_each_other, start_trace),
         cmocka_unit_test_setup(test_result_of_a_thread_that_was_given_work, start_trace),
         cmocka_unit_test_setup(test_queue_behind_work_of_another_process, start_trace),
+        cmocka_unit_test_setup(test_queue_behind_work_that_went_to_another_process_later, start_trace),
         cmocka_unit_test_setup(test_reader_that_slept_since_before_the_window, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
