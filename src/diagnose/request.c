@@ -213,10 +213,9 @@ static void set_upstream(struct diagnosis *d)
         r->upstream_ns += w->duration_ns;
         if (w->duration_ns > longest_ns) {
             longest_ns = w->duration_ns;
-            r->upstream = w->object == REQUEST_OBJECT_UNIX
-                              ? "unix"
-                              : wait_peer(w->peer_family, w->peer_address, w->peer_port, d->upstream,
-                                          sizeof(d->upstream));
+            r->upstream = w->object == REQUEST_OBJECT_UNIX ? "unix"
+                                                           : wait_peer(w->peer_family, w->peer_address, w->peer_port,
+                                                                       d->upstream, sizeof(d->upstream));
         }
     }
     if (r->upstream_ns > r->duration_ns || !r->upstream_ns)

@@ -79,9 +79,9 @@ struct request_segment {
 
 /* What requests took, as medians and 99th percentiles. Those of the components need not add up. */
 struct request_usual {
-    uint32_t requests;        /* that the durations rest on; 0: too few, and nothing is known */
-    uint64_t p50_ns, p99_ns;  /* p99_ns, also of the components: 0 where there are too few for it */
-    uint32_t explained;       /* of these: that the components rest on; 0: too few */
+    uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
+    uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
+    uint32_t explained;      /* of these: that the components rest on; 0: too few */
     uint64_t part_p50_ns[REQUEST_PART_COUNT], part_p99_ns[REQUEST_PART_COUNT];
 };
 
@@ -98,10 +98,10 @@ struct request {
     const char *peer;   /* "127.0.0.1:4711" or "" */
     uint16_t status;    /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
-    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
-    uint32_t weight;        /* of a random sample: how many requests of its process it stands for; 0: not in it */
-    const char *upstream;   /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
-    uint64_t upstream_ns;   /* how long it waited for others in all */
+    struct trace_link link;     /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
+    uint32_t weight;            /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    const char *upstream;       /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
+    uint64_t upstream_ns;       /* how long it waited for others in all */
     struct request_usual usual; /* of its service, method and route, when it was queried */
     const char *cause;          /* one sentence: what differs most from the usual, or else took most, in words */
     struct request_part parts[REQUEST_PARTS_MAX];

@@ -70,8 +70,7 @@ static const struct captured_request captured_requests[] = {
         .parts = {{REQUEST_PART_SLEEP, 50122347, "clock_nanosleep, 2 times: hrtimer_nanosleep < common_nsleep", ""},
                   {REQUEST_PART_RUN_QUEUE, 6814271, "", ""},
                   {REQUEST_PART_CPU, 230523, "", ""}},
-        .cause =
-            "57.2 ms: 50.1 ms asleep, clock_nanosleep, 2 times",
+        .cause = "57.2 ms: 50.1 ms asleep, clock_nanosleep, 2 times",
     },
     {
         .line = "GET /mutex?/tmp/lock HTTP/1.1\r\n",
@@ -85,8 +84,7 @@ static const struct captured_request captured_requests[] = {
         .parts = {{REQUEST_PART_LOCK, 175854108, "futex: futex_do_wait < __futex_wait < futex_wait < do_futex", ""},
                   {REQUEST_PART_CPU, 705348, "", ""},
                   {REQUEST_PART_RUN_QUEUE, 36003, "", ""}},
-        .cause =
-            "177 ms: 176 ms waiting for a lock or another thread, futex",
+        .cause = "177 ms: 176 ms waiting for a lock or another thread, futex",
     },
     {
         .line = "GET /flock?/tmp/lock HTTP/1.1\r\n",
@@ -106,8 +104,7 @@ static const struct captured_request captured_requests[] = {
         .parts = {{REQUEST_PART_LOCK, 164572771, "flock of lock (ext4): locks_lock_inode_wait < __do_sys_flock", ""},
                   {REQUEST_PART_RUN_QUEUE, 3038874, "", ""},
                   {REQUEST_PART_CPU, 678658, "", ""}},
-        .cause =
-            "168 ms: 165 ms waiting for a lock or another thread, flock of lock (ext4)",
+        .cause = "168 ms: 165 ms waiting for a lock or another thread, flock of lock (ext4)",
     },
     {
         .line = "GET /file HTTP/1.1\r\n",
@@ -132,8 +129,7 @@ static const struct captured_request captured_requests[] = {
               ""},
              {REQUEST_PART_RUN_QUEUE, 1322294, "", ""},
              {REQUEST_PART_CPU, 812547, "", ""}},
-        .cause =
-            "253 ms: 251 ms waiting for disk, pread64 of file (ext4), 3 times",
+        .cause = "253 ms: 251 ms waiting for disk, pread64 of file (ext4), 3 times",
     },
     {
         .line = "GET /file HTTP/1.1\r\n",
@@ -177,8 +173,7 @@ static const struct captured_request captured_requests[] = {
                    "page fault: folio_wait_bit_common < filemap_fault < __do_fault < do_fault", ""},
                   {REQUEST_PART_CPU, 1749799, "", ""},
                   {REQUEST_PART_RUN_QUEUE, 41692, "", ""}},
-        .cause =
-            "254 ms: 252 ms waiting for disk, page fault",
+        .cause = "254 ms: 252 ms waiting for disk, page fault",
     },
     {
         .line = "GET /synced?/tmp/disk/file HTTP/1.1\r\n",
@@ -204,8 +199,7 @@ static const struct captured_request captured_requests[] = {
                    ""},
                   {REQUEST_PART_RUN_QUEUE, 43759988, "", ""},
                   {REQUEST_PART_CPU, 4962570, "", ""}},
-        .cause =
-            "360 ms: 312 ms waiting for disk, fsync of file (ext4), 3 times",
+        .cause = "360 ms: 312 ms waiting for disk, fsync of file (ext4), 3 times",
     },
     {
         .line = "GET /downstream?46165 HTTP/1.1\r\n",
@@ -230,8 +224,7 @@ static const struct captured_request captured_requests[] = {
               ""},
              {REQUEST_PART_CPU, 1295554, "", ""},
              {REQUEST_PART_RUN_QUEUE, 169422, "", ""}},
-        .cause =
-            "161 ms: 159 ms waiting for another service, recvfrom on the connection to 127.0.0.1:46165",
+        .cause = "161 ms: 159 ms waiting for another service, recvfrom on the connection to 127.0.0.1:46165",
     },
     {
         .line = "GET /ok HTTP/1.1\r\n", /* through nginx: epoll_wait then, which not every machine has */
@@ -253,8 +246,7 @@ static const struct captured_request captured_requests[] = {
                   {REQUEST_PART_CPU, 258023, "", ""},
                   {REQUEST_PART_RUN_QUEUE, 214809, "", ""},
                   {REQUEST_PART_OTHER_REQUESTS, 32057, "the same thread served others meanwhile", ""}},
-        .cause =
-            "159 ms: 159 ms waiting for another service, epoll_pwait on the connection to 127.0.0.1:34469",
+        .cause = "159 ms: 159 ms waiting for another service, epoll_pwait on the connection to 127.0.0.1:34469",
     },
     {
         .line = "GET /large HTTP/1.1\r\n",
@@ -273,8 +265,7 @@ static const struct captured_request captured_requests[] = {
                   {REQUEST_PART_RUN_QUEUE, 11876251, "", ""},
                   {REQUEST_PART_CPU, 6710162, "", ""},
                   {REQUEST_PART_OTHER_REQUESTS, 387718, "the same thread served others meanwhile", ""}},
-        .cause =
-            "104 ms: 85.3 ms waiting for the client, epoll_pwait on the client's connection, 14 times",
+        .cause = "104 ms: 85.3 ms waiting for the client, epoll_pwait on the client's connection, 14 times",
     },
     {
         .line = "GET /pipe?ms=100 HTTP/1.1\r\n",
@@ -295,8 +286,7 @@ static const struct captured_request captured_requests[] = {
                   {REQUEST_PART_CPU, 337742, "", ""},
                   {REQUEST_PART_LOCK, 44036, "futex: futex_do_wait < __futex_wait < futex_wait < do_futex", ""},
                   {REQUEST_PART_RUN_QUEUE, 31586, "", ""}},
-        .cause =
-            "101 ms: 100 ms in other waits, read on a pipe",
+        .cause = "101 ms: 100 ms in other waits, read on a pipe",
     },
     {
         .line = "GET /sleep?ms=300 HTTP/1.1\r\n", /* its server was stopped and continued */

@@ -94,8 +94,7 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
     assert_part(request, 0, REQUEST_PART_RUN_QUEUE, 60);
     assert_string_equal(request->parts[0].detail, "its cgroup's CPU quota was used up");
     assert_part(request, 1, REQUEST_PART_RUN_QUEUE, 30);
-    assert_string_equal(request->cause,
-                        "100 ns: 90 ns waiting for a CPU, its cgroup's CPU quota was used up");
+    assert_string_equal(request->cause, "100 ns: 90 ns waiting for a CPU, its cgroup's CPU quota was used up");
     request_free(request);
     r.throttled_ns = 200;
     request = diagnose(&r);
