@@ -12,7 +12,7 @@
 #include "probes/common/run_timer.h"
 #include "probes/link.h"
 
-enum { RECORD_REQUEST = 35 }; /* struct request_record; 34: until it had `unread_ns` */
+enum { RECORD_REQUEST = 35 }; /* struct request_record; 34: until it had `unread_ns` and `weight` */
 
 /* The other end of a socket on which something was sent that is no reply to a request: of a service, usually. The
  * place of one is the low bits of its cookie; another socket may have taken it. */
@@ -116,7 +116,7 @@ struct request_record {
     __u64 id;
     __u64 socket; /* it came in on: the socket's cookie, as in the flight recorder's records (recorder/recorder.h); its
                      address where programs have no cookies */
-    __u64 start_ns;    /* its first byte arrived; where that is not known: it was read */
+    __u64 start_ns; /* its first byte arrived; where that is not known: it was read */
     __u64 duration_ns;
     __u64 unread_ns; /* from start_ns until the server read it */
     __u64 bytes_in, bytes_out;
@@ -138,11 +138,13 @@ struct request_record {
     __u8 wait_count;
     __u8 line_bytes;
     __u8 peer_address[16];
+    __u32 weight; /* in the sample, as one of so many requests of its process; 0: not in it: it is slow, or failed */
+    __u32 reserved;
     char comm[16];
     char line[REQUEST_LINE_BYTES];            /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 144 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
+_Static_assert(sizeof(struct request_record) == 24 + 144 + 8 + 32 + 8 + 160 + 8 * sizeof(struct request_wait),
                "record format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct stack_record has them. */
@@ -186,13 +188,15 @@ static inline int request_record_is_sound(const struct request_record *r)
 struct request_process {
     __u64 duration_sum_ns[REQUEST_CLASSES];
     __u64 last_ns;
-    /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower
-     * than all before it in the same second. */
+    /* Which requests get a record: those slower than the threshold, which follows the traffic; whatever is slower than
+     * all before it in the same second; some that failed; and one in 2^sample_shift, at random. */
     __u64 window;
     __u64 threshold_ns;
     __u64 window_longest_ns;
     __u32 window_records;
     __u32 window_candidates;
+    __u32 window_samples;
+    __u32 sample_shift;
     char comm[16];
     __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
 };

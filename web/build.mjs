@@ -1,4 +1,4 @@
-// Builds the two pages into one HTML file each, with script and style inside, and the assembler files that put them into the
+// Builds the pages into one HTML file each, with script and style inside, and the assembler files that put them into the
 // binary: `node build.mjs OUTDIR`. Whatever is not inside the page's own policy (hashes of its script and style) does not run.
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -70,7 +70,7 @@ ${symbol}_policy:
 }
 
 mkdirSync(out, { recursive: true });
-for (const [entry, name, policyInside] of [['index.html', 'web_page', false], ['flame.html', 'web_flame', true]]) {
+for (const [entry, name, policyInside] of [['index.html', 'web_page', false], ['flame.html', 'web_flame', true], ['requests.html', 'web_requests', true]]) {
     const { page, policy } = inline(await bundle(entry), policyInside);
     const file = resolve(out, `${name}.html`);
     writeFileSync(file, page);

@@ -1,5 +1,7 @@
-/* The two pages that web/build.mjs makes, as part of the program: the agent's page, and the flame graph that
- * stands alone, into which the HTML exporter puts a profile. Bytes without a NUL in them, followed by one. */
+/* The pages that web/build.mjs makes, as part of the program: the agent's page, and two that stand alone, into which an
+ * exporter puts its data: the flame graph of a profile, and slow requests. Bytes without a NUL in them, followed by
+ * one.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -7,9 +9,11 @@
 extern const char web_page_html[], web_page_html_end[];
 extern const char web_page_policy[]; /* its Content-Security-Policy */
 extern const char web_flame_html[], web_flame_html_end[];
+extern const char web_requests_html[], web_requests_html_end[];
 
-#define WEB_FLAME_TITLE       "@SONDE_TITLE@"
-#define WEB_FLAME_PLACEHOLDER "@SONDE_PROFILE@" /* behind it */
+/* In the pages that stand alone. */
+#define WEB_TITLE       "@SONDE_TITLE@"
+#define WEB_PLACEHOLDER "@SONDE_DATA@" /* behind it */
 
 static inline size_t web_page_html_size(void)
 {

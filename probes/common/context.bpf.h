@@ -29,7 +29,8 @@ static __always_inline __u32 context_count(struct task_struct *current)
                                                                                                 : CONTEXT_UNKNOWN;
 }
 
-/* Set before loading: this kernel function exists (6.2 and later). It makes any address one that can be read directly. */
+/* Set before loading: this kernel function exists (6.2 and later). It makes any address one that can be read directly.
+ */
 const volatile bool has_rdonly_cast = false;
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 

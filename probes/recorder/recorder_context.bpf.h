@@ -5,7 +5,8 @@
 #include "probes/common/task.bpf.h"
 #include "probes/recorder/recorder.h"
 
-/* The flags of RECORDER_WAKING and RECORDER_READY. `is_direct`: the fields of the current thread can be read directly. */
+/* The flags of RECORDER_WAKING and RECORDER_READY. `is_direct`: the fields of the current thread can be read directly.
+ */
 static __always_inline __u8 recorder_context(bool is_direct)
 {
     __u32 count, task_flags;

@@ -3,14 +3,17 @@
  *
  * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is
  * decided by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same
- * second always gets one, so that the slowest (to within that eighth) are there whatever the threshold was. The others
+ * second always gets one, so that the slowest (to within that eighth) are there whatever the threshold was. So do some
+ * that failed, and a few that are chosen at random, whatever they took: what is usual is known from them. The others
  * are counted. */
 #pragma once
 
+#include "probes/common/sampling.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 #include "probes/request/request_stacks.bpf.h"
 
-#define WINDOW_SHIFT 30 /* 1.07 s */
+#define WINDOW_SHIFT   30 /* 1.07 s */
+#define WINDOW_SAMPLES 8  /* at least half as many, and twice as many in a burst for each doubling of the rate */
 
 /* Without a branch: each would double what the verifier has to look at. */
 static __always_inline __u64 duration_bucket(__u64 ns)
@@ -44,14 +47,19 @@ static __always_inline void turn_window(struct request_process *p, __u64 window)
     if (passed > 8 || threshold < 1024)
         threshold = 0;
     p->threshold_ns = threshold;
+    if (passed > 8)
+        p->sample_shift = 0;
+    else if (p->window_samples < WINDOW_SAMPLES / 2 && p->sample_shift)
+        p->sample_shift--;
     p->window = window;
     p->window_longest_ns = 0;
     p->window_records = 0;
     p->window_candidates = 0;
+    p->window_samples = 0;
 }
 
-/* Does this one get a record? */
-static __always_inline bool is_slow(struct request_process *p, __u64 duration_ns, __u64 now)
+/* Does this one get a record? Those that failed take at most half of the budget. */
+static __always_inline bool is_notable(struct request_process *p, __u64 duration_ns, __u16 status, __u64 now)
 {
     __u64 window = now >> WINDOW_SHIFT;
     if (window != p->window)
@@ -63,10 +71,24 @@ static __always_inline bool is_slow(struct request_process *p, __u64 duration_ns
     }
     if (slow)
         p->window_candidates++;
-    if (!slowest && (!slow || p->window_records >= records_a_window))
+    bool failed = status == 0 || status >= 500;
+    __u32 most = slow ? records_a_window : failed ? records_a_window / 2 : 0;
+    if (!slowest && p->window_records >= most)
         return false;
     p->window_records++;
     return true;
+}
+
+/* Is this one in the sample? Returns how many requests it stands for; 0: it is not. Each is chosen with a probability
+ * that depends on those before it only, and is 1 where they are few, so that sums by weight are right on average. */
+static __always_inline __u32 sample_weight(struct request_process *p, __u64 id)
+{
+    __u32 shift = p->sample_shift & 31, weight = 1U << shift;
+    if (sampling_random(id) & (weight - 1))
+        return 0;
+    if (++p->window_samples % WINDOW_SAMPLES == 0 && shift < 31)
+        p->sample_shift = shift + 1;
+    return weight;
 }
 
 static __always_inline void count(struct request_connection *c, struct request_process *p)
@@ -200,7 +222,12 @@ __noinline int publish(__u64 number, __u64 now, int last)
     if (recorded) { /* it went on after its record */
         if (duration >= recorded + (recorded >> 2) || (last && duration > recorded))
             send_record(number);
-    } else if (is_slow(p, duration, now)) {
+        return 0;
+    }
+    bool notable = is_notable(p, duration, c->r.status, now);
+    if (first)
+        c->r.weight = sample_weight(p, c->r.id);
+    if (notable || c->r.weight) {
         send_record(number);
         if (!first)
             lose_not(REQUEST_LOSS_NOT_DETAILED);

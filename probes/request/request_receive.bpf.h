@@ -123,7 +123,9 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         turn_away(t, tid, now);
     if (!c->active) /* what was sent before was no reply */
         c->sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
-    begin(t, c, pid_tgid, call->argument[0], arrival_ns ?: now, now);
+    if (!arrival_ns || arrival_ns > now) /* another CPU was just at it */
+        arrival_ns = now;
+    begin(t, c, pid_tgid, call->argument[0], arrival_ns, now);
     c->partial = match == METHOD_PART;
     c->r.bytes_in = bytes;
 }

@@ -1,5 +1,5 @@
-/* Writes what arrives at sockets, is sent and received to the flight recorder: here, because these programs are at those
- * hooks anyway. Part of request.bpf.c. */
+/* Writes what arrives at sockets, is sent and received to the flight recorder: here, because these programs are at
+ * those hooks anyway. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/run_timer.bpf.h"

@@ -99,6 +99,7 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->run_queue_ns = r->throttled_ns = r->other_requests_ns = r->unattributed_ns = r->more_waits_ns = 0;
     r->link.trace_id_high = r->link.trace_id_low = r->link.span_id = 0;
     r->status = 0;
+    r->weight = 0;
     r->flags = 0;
     r->wait_count = 0;
     c->parked_ns = 0;

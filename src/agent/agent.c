@@ -112,6 +112,7 @@ static void update_monitored(struct agent *a, uint64_t now_ns)
     const size_t count = sampled_types(&a->config, types);
     for (size_t i = 0; i < count; i++)
         windows_observe(a->windows, types[i].type, pipeline_monitors(a->pipeline, types[i].type), now_ns);
+    requests_observe(a->requests, a->budget.detail < SOURCE_DETAIL_COUNTS, now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)

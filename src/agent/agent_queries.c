@@ -8,6 +8,7 @@
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "diagnose/request_sentence.h"
 #include "export/node_event_json.h"
 
 #include <errno.h>
@@ -55,11 +56,21 @@ int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct p
     return r;
 }
 
-int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+int agent_requests(void *agent, uint64_t seconds, size_t max, bool abnormal, struct request ***ret, size_t *ret_count)
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, ret, ret_count);
+    int r = requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, abnormal, ret, ret_count);
+    for (size_t i = 0; r == 0 && i < *ret_count; i++)
+        (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without what is usual remains */
+    return r;
+}
+
+int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count)
+{
+    struct agent *a = agent;
+    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    return requests_routes(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, ret, ret_count);
 }
 
 static struct budget copy_budget(struct agent *a)

@@ -1,8 +1,11 @@
 /* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot keeps its slowest requests within
  * its share of the memory and is dropped as a whole when it expires. See requests.h.
  *
- * Only slow requests arrive here: all requests are counted in the kernel (http_server_request_duration_seconds). */
+ * Only slow and failed requests and a sample of the others arrive here: all requests are counted in the kernel
+ * (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
+
+#include "aggregate/request_routes.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,6 +38,8 @@ struct requests {
     uint64_t taken, replaced, dropped;
     struct counter counters[COUNTERS_MAX];
     size_t counter_count;
+    struct request_routes *routes;
+    struct observed_spans observed;
 };
 
 int requests_new(size_t max_bytes, struct requests **ret)
@@ -43,6 +48,10 @@ int requests_new(size_t max_bytes, struct requests **ret)
     if (!r)
         return -ENOMEM;
     r->max_bytes = max_bytes;
+    if (request_routes_new(&r->routes) < 0) {
+        free(r);
+        return -ENOMEM;
+    }
     pthread_mutex_init(&r->lock, NULL);
     *ret = r;
     return 0;
@@ -62,6 +71,7 @@ void requests_free(struct requests *r)
         return;
     for (size_t i = 0; i < SLOTS; i++)
         clear_slot(&r->slots[i]);
+    request_routes_free(r->routes);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
@@ -192,6 +202,7 @@ int requests_add(struct requests *r, struct request *request)
         r->taken++;
         count_request(r, request);
     }
+    request_routes_add(r->routes, request);
     int result = insert_request(r, request);
     pthread_mutex_unlock(&r->lock);
     if (result < 0)
@@ -223,18 +234,32 @@ static int copy_all(struct request *const *from, size_t count, struct request **
     return 0;
 }
 
-static int slowest_locked(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count)
+/* Adds to `list` what ended in the period and is wanted; sets what is usual. */
+static size_t select_requests(struct requests *r, uint64_t since_ns, bool abnormal, struct request **list)
 {
-    size_t all = 0, found = 0;
+    size_t found = 0;
+    for (size_t s = 0; s < SLOTS; s++)
+        for (size_t i = 0; i < r->slots[s].count; i++) {
+            struct request *request = r->slots[s].requests[i];
+            if (end_of(request) < since_ns)
+                continue;
+            request->usual = request_routes_usual(r->routes, request);
+            if (!abnormal || request_is_abnormal(request))
+                list[found++] = request;
+        }
+    return found;
+}
+
+static int slowest_locked(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
+                          size_t *ret_count)
+{
+    size_t all = 0;
     for (size_t s = 0; s < SLOTS; s++)
         all += r->slots[s].count;
     _cleanup_free_ struct request **list = calloc(all ? all : 1, sizeof(list[0]));
     if (!list)
         return -ENOMEM;
-    for (size_t s = 0; s < SLOTS; s++)
-        for (size_t i = 0; i < r->slots[s].count; i++)
-            if (end_of(r->slots[s].requests[i]) >= since_ns)
-                list[found++] = r->slots[s].requests[i];
+    const size_t found = select_requests(r, since_ns, abnormal, list);
     qsort(list, found, sizeof(list[0]), slower_first);
     size_t n = found < max ? found : max;
     int result = copy_all(list, n, ret);
@@ -243,10 +268,28 @@ static int slowest_locked(struct requests *r, uint64_t since_ns, size_t max, str
     return result;
 }
 
-int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count)
+int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
+                     size_t *ret_count)
 {
     pthread_mutex_lock(&r->lock);
-    int result = slowest_locked(r, since_ns, max, ret, ret_count);
+    int result = slowest_locked(r, since_ns, max, abnormal, ret, ret_count);
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns)
+{
+    pthread_mutex_lock(&r->lock);
+    observed_spans_set(&r->observed, is_observed, now_ns);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,
+                    size_t *ret_count)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
+    int result = request_routes_list(r->routes, &period, ret, ret_count);
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -257,7 +300,8 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
     for (size_t i = 0; i < r->counter_count; i++) {
         const struct counter *c = &r->counters[i];
         metric_add(set, "sonde_requests_detailed", METRIC_COUNTER, "",
-                   "Requests recorded in detail: the slow ones (all are in http_server_request_duration_seconds).",
+                   "Requests recorded in detail: slow and failed ones, and a sample (all are in "
+                   "http_server_request_duration_seconds).",
                    (double)c->count,
                    METRIC_LABELS({"service_name", c->service}, {"http_request_method", c->method},
                                  {"http_response_status_class", classes[c->class < 6 ? c->class : 5]}));
@@ -267,7 +311,7 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
 void requests_metrics(struct requests *r, struct metric_set *set)
 {
     pthread_mutex_lock(&r->lock);
-    size_t bytes = sizeof(*r), kept = 0;
+    size_t bytes = sizeof(*r) + request_routes_bytes(r->routes), kept = 0;
     for (size_t s = 0; s < SLOTS; s++) {
         bytes += r->slots[s].bytes + r->slots[s].capacity * sizeof(struct request *);
         kept += r->slots[s].count;
@@ -279,6 +323,11 @@ void requests_metrics(struct requests *r, struct metric_set *set)
         set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
         "Requests recorded in detail but not kept, because slower ones filled the memory or they arrived too late.",
         (double)r->dropped, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_request_routes", METRIC_GAUGE, "", "Routes of which is known what is usual.",
+               (double)request_routes_count(r->routes), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_request_routes_overflowed", METRIC_COUNTER, "",
+               "Requests recorded in detail that count as route 'other', because there were too many routes.",
+               (double)request_routes_overflowed(r->routes), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_bytes", METRIC_GAUGE, "bytes", "Memory held by requests.", (double)bytes,
                METRIC_NO_LABELS);
     pthread_mutex_unlock(&r->lock);

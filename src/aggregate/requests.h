@@ -1,10 +1,11 @@
-/* The requests of the last minutes: the slowest with all their details, and counts of all by service, method and
- * status. Bounded. Thread-safe: the pipeline adds, HTTP threads take snapshots. */
+/* The requests of the last minutes: the slowest with all their details, what is usual for each route, and counts of all
+ * recorded by service, method and status. Bounded. Thread-safe: the pipeline adds, HTTP threads take snapshots. */
 #pragma once
 
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "model/request.h"
+#include "model/request_route.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +24,17 @@ DEFINE_FREEP(requests)
 int requests_add(struct requests *r, struct request *request);
 
 /* Returns copies of at most `max` of the slowest requests that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest
- * first. The caller frees each with request_free, and the array. -ENOMEM. */
-int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count);
+ * first, with what is usual for them; `abnormal`: only those that failed or are slow for their route. The caller frees
+ * each with request_free, and the array. -ENOMEM. */
+int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
+                     size_t *ret_count);
+
+/* Requests are recorded, or not, from `now_ns` on (CLOCK_MONOTONIC, must not decrease from call to call). Without any
+ * call they always are. */
+void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns);
+
+/* The routes with requests that ended in [since, now): see request_routes_list. */
+int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,
+                    size_t *ret_count);
 
 void requests_metrics(struct requests *r, struct metric_set *set);

@@ -167,6 +167,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         .heatmap = agent_heatmap,
         .hotspots = agent_hotspots,
         .requests = agent_requests,
+        .routes = agent_routes,
         .events = agent_events,
         .metrics = agent_metrics,
         .status = agent_status,

@@ -59,6 +59,18 @@ static bool waited_since_slice(struct path_walk *w, const struct thread_span *wa
                                                                     ret->end_ns, wait->left->time_ns) != UINT64_MAX;
 }
 
+/* The request was handed on, and came back by a thread that did not wake the loop, as it was running: the thread that
+ * had the request when the loop was woken. 0: none. */
+static uint32_t find_returning_thread(const struct path_walk *w, const struct work_slice *slice, uint64_t woken_ns)
+{
+    const uint32_t loop = (uint32_t)w->thread->key;
+    const uint64_t reply_ns = w->out->count ? w->out->items[0].end_ns : w->t_ns;
+    if (w->depth > 0)
+        return 0;
+    const uint32_t last = request_hands_last(w->hands, w->thread->pid, loop, slice->start_ns, reply_ns);
+    return last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
+}
+
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
@@ -105,6 +117,27 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
     go_back_to(w, from_ns);
 }
 
+/* A thread that does not work for the request woke the event loop. False: no other thread is known to have had the
+ * request then. True: goes on in the one that got it last, from when that was done with it. */
+static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
+{
+    const uint32_t tid =
+        w->depth > 0 ? 0 : request_hands_last(w->hands, 0, (uint32_t)w->thread->key, w->out->begin_ns, end_ns);
+    const struct flight_list *thread = tid ? flight_index_thread(w->index, tid) : NULL;
+    if (!thread)
+        return false;
+    const struct thread_span span = flight_thread_span(thread, end_ns);
+    w->is_inferred = true;
+    if (span.state == THREAD_BLOCKED && path_wait_is_for_events(span.left)) {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "its answer was passed on by threads that had other work";
+        path_walk_add(w, span.start_ns, s);
+    }
+    path_walk_go_to_peer(w, tid, w->t_ns < end_ns ? w->t_ns : end_ns, 0);
+    return true;
+}
+
 /* A thread of a program with a scheduler of its own waited: for what the program next puts on it, which says nothing of
  * the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns)
@@ -131,6 +164,15 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
     return is_lock && wait->left->time_ns < w->out->begin_ns;
 }
 
+/* Whether the wake-up released a lock. A thread that did not work for the request before it waited got the request by
+ * the wake-up, if from a thread that had been given it. */
+static bool is_release(const struct path_walk *w, const struct thread_span *wait, uint32_t waker, uint64_t end_ns)
+{
+    const uint32_t waiter = (uint32_t)w->thread->key;
+    return request_hands_is_release(w->hands, waiter, wait->woken) &&
+           (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -138,7 +180,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
 {
     const uint32_t waker = recorder_low(wait->woken->value);
     const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
-    const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, wait->woken);
+    const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (!is_released && path_walk_go_to_own(w, waker, end_ns))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
@@ -151,7 +193,10 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
         return true;
     }
-    if (path_wait_is_for_events(wait->left)) {
+    const bool is_signal = path_wait_is_signal(wait->woken);
+    if (path_wait_is_for_events(wait->left) && !is_signal) {
+        if (go_to_last_hand(w, end_ns))
+            return true;
         add_worker(w, waker, from_ns, end_ns);
         return false;
     }
@@ -160,15 +205,16 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
-                                       .is_lock = is_lock,
-                                       .is_inferred = w->is_inferred || is_inferred};
+                                       .is_lock = is_lock || is_signal,
+                                       .is_inferred = w->is_inferred || is_inferred || is_signal};
     path_holder_add(&holder, waker, from_ns, end_ns);
     go_back_to(w, from_ns);
     return false;
 }
 
-/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. */
-static void add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
+/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. True: the walk goes on
+ * elsewhere, in [from, end). */
+static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
                            uint64_t from_ns, uint64_t end_ns, struct path_segment s)
 {
     if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
@@ -177,11 +223,19 @@ static void add_known_wait(struct path_walk *w, const struct thread_span *wait, 
         s.owner = REQUEST_OWNER_UNKNOWN;
         s.reason = "the holder is not known";
     }
-    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid)
+    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid) {
+        const uint32_t tid = find_returning_thread(w, slice, end_ns);
+        if (tid) {
+            w->is_inferred = true;
+            path_walk_go_to_peer(w, tid, end_ns, 0);
+            return true;
+        }
         set_event_of_loop(w, slice, end_ns, &s);
-    else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK))
+    } else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK)) {
         s.socket = path_socket_of_wait(w->thread, wait->left, end_ns);
+    }
     path_walk_add(w, from_ns, s);
+    return false;
 }
 
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
@@ -201,19 +255,20 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         return;
     }
     s.is_inferred |= is_longer;
-    if (source != WAIT_ENDED_BY_THREAD)
-        add_known_wait(w, wait, &slice, from_ns, end_ns, s);
-    else if (wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred))
+    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
+                                                             : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    if (is_elsewhere)
         return;
     if (is_longer)
         path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
-static const struct recorder_record *wake_up_at(const struct flight_list *thread, uint64_t t_ns)
+/* The wake-up that ended the wait in which the thread was at `t`. NULL: not recorded. */
+static const struct recorder_record *find_wake_up(const struct flight_list *thread, uint64_t t_ns)
 {
-    const uint32_t at = flight_list_before(thread, t_ns + 1);
-    const struct flight_event *e = at == FLIGHT_NONE ? NULL : &thread->events[at];
-    return e && e->role == FLIGHT_WOKEN && e->record->time_ns == t_ns ? e->record : NULL;
+    const uint32_t before = flight_list_before(thread, t_ns);
+    const size_t at = before == FLIGHT_NONE ? 0 : (size_t)before + 1;
+    return at < thread->count && thread->events[at].role == FLIGHT_WOKEN ? thread->events[at].record : NULL;
 }
 
 static void step(struct path_walk *w)
@@ -229,7 +284,7 @@ static void step(struct path_walk *w)
             step_wait(w, &span, span.start_ns);
         break;
     case THREAD_BLOCKED:
-        span.woken = wake_up_at(w->thread, w->t_ns);
+        span.woken = find_wake_up(w->thread, w->t_ns);
         step_wait(w, &span, w->t_ns);
         break;
     default:
@@ -244,7 +299,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* The send on the request's socket that is nearest to `t`: it was recorded twice, at about the same time. NULL: none. */
+/* The send on the request's socket that is nearest to `t`: it was recorded twice, at about the same time. NULL: none.
+ */
 static const struct recorder_record *find_nearest_send(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);

@@ -16,7 +16,7 @@ struct critical_path_request {
                               not the request's */
 };
 
-/* Fills `ret` with segments that cover [start, end] exactly. Clear it with path_segments_clear, also on failure. -ENODATA: the window has nothing of this request, or it took
- * no time; -ENOMEM. */
+/* Fills `ret` with segments that cover [start, end] exactly. Clear it with path_segments_clear, also on failure.
+ * -ENODATA: the window has nothing of this request, or it took no time; -ENOMEM. */
 int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
                        struct path_segments *ret);

@@ -303,9 +303,40 @@ static void link_sends(struct flight_list *socket, struct flight_event *events)
     for (uint32_t i = 0; i < socket->count; i++) {
         last = events[i].role == FLIGHT_SENDS ? i : last;
         events[i].send = last;
-        socket->is_served |= (events[i].record->flags & RECORDER_REQUESTS) != 0;
         socket->is_read |= events[i].role == FLIGHT_RECEIVES;
     }
+}
+
+/* Whether replies of the thread are marked as such. */
+static bool has_marked_sends(const struct flight_list *thread)
+{
+    for (size_t i = 0; i < thread->count; i++)
+        if (thread->events[i].role == FLIGHT_SENDS && thread->events[i].record->flags & RECORDER_REQUESTS)
+            return true;
+    return false;
+}
+
+static bool has_marks(const struct flight_list *socket)
+{
+    for (size_t i = 0; i < socket->count; i++)
+        if (socket->events[i].record->flags & RECORDER_REQUESTS)
+            return true;
+    return false;
+}
+
+/* Whether requests are served on the socket: by the recorder's mark or, without it, if it received first, as servers
+ * do. A connection older than the window may begin with an answer: it calls another service if something is sent on it
+ * without the mark, by a thread whose replies have it. */
+static bool is_served(const struct flight_index *index, const struct flight_list *socket)
+{
+    if (has_marks(socket))
+        return true;
+    if (socket->events[0].record->flags & RECORDER_UNIX || socket->events[0].role == FLIGHT_SENDS)
+        return false;
+    const uint32_t sent = socket->events[socket->count - 1].send;
+    const struct flight_list *sender =
+        sent == FLIGHT_NONE ? NULL : find_list(&index->threads, socket->events[sent].record->tid);
+    return !sender || !sender->is_marking;
 }
 
 /* ---- public ---- */
@@ -344,12 +375,14 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
         follow_thread(thread, events);
         link_operations(thread, events);
         thread->pid = find_pid(thread);
+        thread->is_marking = has_marked_sends(thread);
     }
     for (size_t i = 0; i < index->sockets.count; i++) {
         struct flight_list *socket = &index->sockets.lists[i];
         struct flight_event *events = index->sockets.events + (socket->events - index->sockets.events);
         link_operations(socket, events);
         link_sends(socket, events);
+        socket->is_served = is_served(index, socket);
         for (size_t k = 0; k < socket->count; k++)
             index->record_sockets[events[k].record - window->records] = socket->number + 1;
     }

@@ -53,7 +53,8 @@ struct flight_list {
     uint32_t number;               /* below flight_index_thread_count, for a thread */
     uint32_t pid;                  /* of a thread, from its switches and wake-ups; 0: unknown */
     enum thread_state first_state; /* of a thread, before its first event */
-    bool is_served;                /* a socket: marked as one on which requests are served */
+    bool is_marking;               /* a thread: what it sends in reply to requests is marked as such */
+    bool is_served;                /* a socket: requests are served on it */
     bool is_read;                  /* a socket: something is received from it */
 };
 
@@ -95,8 +96,7 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
 /* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);
 
-/* Whether the thread both waited for a futex word and woke others by it, or by words close to it: the parts of a
- * condition variable. */
+/* Whether the thread both waited for a futex word and woke others by it; see futex_words_are_lock. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
 
 /* The last send or receive before `t`, and the one before event `i`; FLIGHT_NONE: none. */

@@ -13,6 +13,9 @@
 
 #define WAITED 1
 #define WOKE   2
+/* glibc's condition variables have pairs of words: one that waiters sleep at, and this far away one at which who
+ * signals sleeps until the signalled have gone. */
+#define SIGNALLED_DISTANCE 24
 
 struct entry {
     uint64_t word;
@@ -83,8 +86,12 @@ int futex_words_new(const struct flight_window *window, struct futex_words **ret
 
 bool futex_words_are_lock(const struct futex_words *words, uint32_t tid, uint64_t word)
 {
+    const uint64_t pair = word & ~(uint64_t)7;
     uint32_t did = 0;
-    for (uint64_t near = word - FUTEX_WORDS_NEAR; near != word + FUTEX_WORDS_NEAR + 4; near += 4)
-        did |= find_entry(words, tid, near)->did;
+    for (uint64_t near = word - FUTEX_WORDS_NEAR; near != word + FUTEX_WORDS_NEAR + 4; near += 4) {
+        const uint64_t other = near & ~(uint64_t)7;
+        if (other - pair != SIGNALLED_DISTANCE && pair - other != SIGNALLED_DISTANCE)
+            did |= find_entry(words, tid, near)->did;
+    }
     return did == (WAITED | WOKE);
 }

@@ -15,5 +15,6 @@ struct futex_words;
 int futex_words_new(const struct flight_window *window, struct futex_words **ret);
 void futex_words_free(struct futex_words *words);
 
-/* Whether the thread both waited for and woke others by this word or words near it. */
+/* Whether the thread both waited for and woke others by this word or words near it, but for those at which who signals
+ * a condition variable waits for the signalled. */
 bool futex_words_are_lock(const struct futex_words *words, uint32_t tid, uint64_t word);

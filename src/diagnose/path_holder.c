@@ -70,7 +70,7 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
     for (unsigned steps = 0; thread && t_ns > from_ns && steps < STEPS_MAX; steps++) {
         struct thread_span span = flight_thread_span(thread, t_ns);
         uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
-        if (span.state == THREAD_RUNNABLE && span.woken && span.left) {
+        if (span.state == THREAD_RUNNABLE && span.woken) {
             struct path_segment s = segment_of(walk, thread, &span, t_ns);
             s.start_ns = start_ns;
             path_segments_add(walk->out, &s);
@@ -83,7 +83,7 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
                 continue;
             }
             span.state = THREAD_BLOCKED;
-            start_ns = span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+            start_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
         }
         struct path_segment s = segment_of(walk, thread, &span, t_ns);
         s.start_ns = start_ns;

@@ -34,8 +34,8 @@ static uint64_t last_free_ns(const struct path_walk *w)
     return 0;
 }
 
-/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was woken
- * for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
+/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was
+ * woken for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
 static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
 {
     enum work_mark mark = WORK_NO_MARK;
@@ -56,6 +56,8 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
     const uint64_t way_ns = reads ? way_start(w, from_ns) : UINT64_MAX;
     const uint64_t foreign_ns =
         way_ns == UINT64_MAX ? 0 : request_work_first_foreign(w->index, w->thread, subject, way_ns, w->t_ns + 1);
+    const bool is_untouched =
+        reads && request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) == UINT64_MAX;
     while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
         if (w->out->count - before >= SEPARATE_MAX || flight_index_is_spent(w->index)) {
             add_rest_of_ready_time(w, from_ns, busy);
@@ -67,6 +69,8 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
         s.reason = reason;
         if (span.state == THREAD_RUNNABLE) {
             s = path_run_queue_segment(w->thread, &span);
+            if (foreign_ns <= w->t_ns && !(span.woken && path_wait_is_for_events(span.left)))
+                s.owner = REQUEST_OWNER_OTHER; /* it was in the middle of that work */
         } else if (span.state == THREAD_RUNNING) {
             enum work_mark mark;
             const struct flight_event *e =
@@ -74,6 +78,7 @@ static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_p
             if (e && e->record->time_ns > start_ns)
                 start_ns = e->record->time_ns;
             s.owner = REQUEST_OWNER_OTHER;
+            s.is_inferred = is_untouched; /* the other request may be waiting, too */
             if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
                 s.owner_id = e->record->object;
             if (start_ns >= way_ns && foreign_ns > w->t_ns)
@@ -281,15 +286,26 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
     return NULL;
 }
 
-/* The thread waited for work until w->t, when it was woken. The request was not in its queue before that: it was handed
- * on later than its handler was last seen, if by the thread that woke this one. */
-static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *woken)
+/* The thread waited from `left` to w->t, when it was woken. If for work, the request was not in its queue before that:
+ * it was handed on later than its handler was last seen, if by the thread that woke this one. A thread that was waiting
+ * for work when the handler was last seen would have been woken by that one: it had other work. */
+static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *left,
+                           const struct recorder_record *woken)
 {
     if (recorder_low(woken->value) == slice->tid) {
         path_walk_go_to(w, slice->tid, woken->time_ns);
         return;
     }
-    path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+    if (path_walk_go_to_own(w, recorder_low(woken->value), woken->time_ns))
+        return;
+    if (left->time_ns < slice->end_ns) {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
+        s.owner = REQUEST_OWNER_OTHER;
+        s.reason = "its thread had other work";
+        path_walk_add(w, slice->end_ns, s);
+    } else {
+        path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+    }
     path_walk_go_to(w, slice->tid, slice->end_ns);
 }
 
@@ -316,15 +332,18 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     w->is_inferred = true;
     uint32_t worker;
     uint64_t done_ns;
-    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns)) {
+    woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
+    /* A loop that slept since had nothing to do: that worker handed its work on. */
+    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
+        (!woken || done_ns > woken->time_ns)) {
         add_ready_time(w, done_ns, busy, false, "the event loop served others");
         path_walk_go_to_peer(w, worker, done_ns, 0);
-    } else if ((woken = find_last_idle(w, slice.end_ns, w->t_ns, &left))) {
+    } else if (woken) {
         add_ready_time(w, woken->time_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
         /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
-            at_idle_worker(w, &slice, woken);
+            at_idle_worker(w, &slice, left, woken);
     } else {
         add_ready_time(w, slice.end_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");

@@ -97,13 +97,20 @@ static void describe_socket(const struct path_segment *s, const struct path_name
     append(out, ", ", again);
 }
 
-/* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said. */
+/* A lock that another thread held, which this segment follows. */
+static bool is_held(const struct path_segment *s)
+{
+    return s->kind == REQUEST_PART_LOCK && s->for_tid && s->for_tid != s->tid;
+}
+
+/* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said, unless
+ * it held a lock. */
 static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
 {
     const struct path_segment *s = &d->segment;
     char process[32] = "";
     out[0] = '\0';
-    if (!s->tid || s->tid == tid)
+    if (!s->tid || (s->tid == tid && !is_held(s)))
         return;
     if (s->pid && s->pid != pid)
         snprintf(process, sizeof(process), " of process %u", s->pid);
@@ -132,7 +139,7 @@ static void describe(const struct path_segments *path, struct described *d, uint
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
-        snprintf(where, sizeof(where), "%s %s", s->kind == REQUEST_PART_LOCK ? "held by" : "in", place);
+        snprintf(where, sizeof(where), "%s %s", is_held(s) ? "held by" : "in", place);
     append(d->detail, " ", where);
     append(d->detail, ": ", s->reason);
 }

@@ -35,6 +35,14 @@ bool path_wait_is_for_lock(const struct recorder_record *left)
     return left && syscall_reason(left->syscall) == SYSCALL_REASON_LOCK;
 }
 
+bool path_wait_is_signal(const struct recorder_record *woken)
+{
+    return !(woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)) &&
+           (woken->syscall == SYS_kill || woken->syscall == SYS_tkill || woken->syscall == SYS_tgkill ||
+            woken->syscall == SYS_rt_sigqueueinfo || woken->syscall == SYS_rt_tgsigqueueinfo ||
+            woken->syscall == SYS_pidfd_send_signal);
+}
+
 bool path_wait_is_creation(const struct recorder_record *woken)
 {
     return woken->syscall == SYS_clone || woken->syscall == SYS_clone3

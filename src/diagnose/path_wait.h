@@ -23,6 +23,10 @@ bool path_wait_is_for_lock(const struct recorder_record *left);
 bool path_wait_is_send(int number);
 bool path_wait_is_receive(int number);
 
+/* Whether this wake-up is a signal that a thread sent, as databases do when one process releases what another one
+ * needs.
+ */
+bool path_wait_is_signal(const struct recorder_record *woken);
 /* Whether this wake-up is the creation of a thread. */
 bool path_wait_is_creation(const struct recorder_record *woken);
 

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/units.h"
+#include "diagnose/request_sentence.h"
 #include "diagnose/route.h"
 #include "diagnose/stack_text.h"
 #include "diagnose/waits.h"
@@ -12,11 +12,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 /* One tick of the slowest clock (100 Hz): the maximum lag of the scheduler's accounting. */
 #define RUNTIME_SLACK_NS 10000000
-
-#define CAUSE_MAX        (WAIT_DETAIL_MAX + 384)
 
 struct diagnosis {
     const struct request_record *record;
@@ -28,7 +27,8 @@ struct diagnosis {
     struct buf stacks[REQUEST_WAITS];
     char peer[64];
     char comm[17];
-    char cause[CAUSE_MAX];
+    char upstream[64];
+    char cause[REQUEST_SENTENCE_BYTES];
 };
 
 static void diagnosis_freep(struct diagnosis **d)
@@ -156,9 +156,30 @@ static bool is_explained_by_thread(const struct diagnosis *d)
            unexplained_ns(d->request.parts, d->request.part_count) <= d->record->duration_ns / 50;
 }
 
+/* A thread that sleeps by waiting for a futex with a timeout (Java, Ruby, Python's waits with one) is not distinguished
+ * from one that waits for a lock, until the path shows that a timer ended the wait. */
+static void name_timed_waits(struct diagnosis *d, const struct path_segments *path)
+{
+    struct request *r = &d->request;
+    uint64_t timed_ns = 0;
+    for (size_t i = 0; i < path->count; i++)
+        if (path->items[i].kind == REQUEST_PART_SLEEP && path->items[i].tid == r->tid &&
+            path->items[i].syscall == SYS_futex)
+            timed_ns += path->items[i].end_ns - path->items[i].start_ns;
+    for (size_t i = 0; i < r->part_count; i++) {
+        struct request_part *part = &r->parts[i];
+        const uint64_t slack_ns = part->duration_ns / 50;
+        if (part->kind != REQUEST_PART_LOCK || strncmp(part->detail, "futex", strlen("futex")) != 0 ||
+            part->duration_ns > timed_ns + slack_ns)
+            continue;
+        part->kind = REQUEST_PART_SLEEP;
+        timed_ns -= part->duration_ns < timed_ns ? part->duration_ns : timed_ns;
+    }
+}
+
 /* Replaces the components by those of the path where these explain more, or adds what came before the server read the
  * request, as the path shows it. */
-static int add_path_parts(struct diagnosis *d)
+static int add_path_parts(struct diagnosis *d, const struct path_segments *path)
 {
     struct request *r = &d->request;
     const uint64_t read_ns = r->start_ns + d->record->unread_ns, end_ns = r->start_ns + r->duration_ns;
@@ -175,6 +196,7 @@ static int add_path_parts(struct diagnosis *d)
             return 0;
         }
     }
+    name_timed_waits(d, path);
     error = path_text_parts(d->path, r->start_ns, read_ns, REQUEST_PARTS_MAX - r->part_count, &r->parts[r->part_count],
                             &count);
     r->part_count += count;
@@ -203,41 +225,26 @@ static void sort_parts(struct request *r)
     }
 }
 
-/* The longest time that another thread held a lock, in words: "held by thread 7 pool: the holder slept"; "": none. */
-static const char *longest_holder(const struct request *r)
-{
-    const struct request_segment *longest = NULL;
-    for (size_t i = 0; i < r->segment_count; i++)
-        if (r->segments[i].kind == REQUEST_PART_LOCK && strstr(r->segments[i].detail, "held by") &&
-            (!longest || r->segments[i].duration_ns > longest->duration_ns))
-            longest = &r->segments[i];
-    return longest ? strstr(longest->detail, "held by") : "";
-}
-
-/* The cause is the kind of component with the largest sum, described by its longest component. */
-static void set_cause(struct diagnosis *d)
+/* The service behind the longest wait for another one, as the request's thread saw it; with a path alone, how long it
+ * was. */
+static void set_upstream(struct diagnosis *d)
 {
     struct request *r = &d->request;
-    uint64_t sums[REQUEST_PART_COUNT] = {0};
-    size_t top = 0;
-    for (size_t i = 0; i < r->part_count; i++)
-        sums[r->parts[i].kind] += r->parts[i].duration_ns;
-    for (size_t i = 0; i < r->part_count; i++)
-        if (sums[r->parts[i].kind] > sums[r->parts[top].kind])
-            top = i;
-    const char *start = d->record->flags & REQUEST_NO_REPLY ? "no reply was sent; " : "";
-    if (r->part_count == 0) {
-        snprintf(d->cause, sizeof(d->cause), "%stook no time", start);
-        return;
+    uint64_t longest_ns = 0;
+    for (size_t i = 0; i < d->record->wait_count; i++) {
+        const struct request_wait *w = &d->record->waits[i];
+        if (w->object != REQUEST_OBJECT_SOCKET && w->object != REQUEST_OBJECT_UNIX)
+            continue;
+        r->upstream_ns += w->duration_ns;
+        if (w->duration_ns > longest_ns) {
+            longest_ns = w->duration_ns;
+            r->upstream = w->object == REQUEST_OBJECT_UNIX ? "unix"
+                                                           : wait_peer(w->peer_family, w->peer_address, w->peer_port,
+                                                                       d->upstream, sizeof(d->upstream));
+        }
     }
-    const struct request_part *part = &r->parts[top];
-    char in_part[32], in_all[32];
-    units_format_duration(sums[part->kind], in_part, sizeof(in_part));
-    units_format_duration(r->duration_ns, in_all, sizeof(in_all));
-    const char *holder = part->kind == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
-    snprintf(d->cause, sizeof(d->cause), "%s%s of %s: %s%s%s%s%s%s", start, in_part, in_all,
-             request_part_help(part->kind), part->detail[0] ? " (" : "", part->detail, part->detail[0] ? ")" : "",
-             holder[0] ? ", " : "", holder);
+    if (r->upstream_ns > r->duration_ns || !r->upstream_ns)
+        r->upstream_ns = request_kind_ns(r, REQUEST_PART_DOWNSTREAM);
 }
 
 static void set_service(struct diagnosis *d, const struct request_names *names)
@@ -276,17 +283,19 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         .bytes_out = record->bytes_out,
         .link = {record->link.trace_id_high, record->link.trace_id_low, record->link.span_id},
         .peer = wait_peer(record->peer_family, record->peer_address, record->peer_port, d->peer, sizeof(d->peer)),
-        .cause = d->cause,
+        .upstream = "",
+        .weight = record->weight,
     };
     int r = path && path->count ? add_path(d, path, names) : 0;
     if (r < 0)
         return r;
     d->request.start_unix_ns = clock_unix_from_monotonic(d->request.start_ns);
     add_parts(d, names);
-    if (d->path && (r = add_path_parts(d)) < 0)
+    if (d->path && (r = add_path_parts(d, path)) < 0)
         return r;
     sort_parts(&d->request);
-    set_cause(d);
+    set_upstream(d);
+    d->request.cause = request_sentence(&d->request, d->cause);
     set_service(d, names);
     return request_copy(&d->request, ret);
 }

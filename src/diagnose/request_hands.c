@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-#define DEPTH_MAX   4     /* hand-overs one after another */
+#define DEPTH_MAX   16    /* hand-overs one after another */
 #define TOOK_NS     50000 /* a sleep this soon after the wake-up is for the queue's mutex, not for more work */
 #define IDLE_EVENTS 16    /* searched for what shows whether a thread had nothing to do */
 
@@ -17,16 +17,19 @@ struct hand {
     const struct recorder_record *wakeup; /* NULL: it is done */
     uint32_t previous;                    /* of the same thread; FLIGHT_NONE */
     uint8_t depth;
+    bool is_shared; /* the handler had read other requests, too: the work may be one of theirs */
 };
 
 struct thread_work {
     uint32_t hand;                                                      /* the latest; FLIGHT_NONE */
     enum { WORKS_FOR_NONE, WORKS_FOR_THIS, WORKS_FOR_OTHER } works_for; /* by the request that it last touched */
+    bool has_only_read; /* WORKS_FOR_THIS: an event loop that reads several requests handles them afterwards */
+    bool is_shared;     /* it has read others since */
 };
 
 struct request_hands {
     const struct flight_index *index;
-    uint64_t subject;
+    uint64_t subject, begin_ns;
     struct thread_work *threads; /* by flight_list.number */
     struct hand *hands;
     size_t hand_count;
@@ -47,10 +50,10 @@ static const struct hand *current_hand(const struct request_hands *h, const stru
 }
 
 static void put_hand(struct request_hands *h, struct thread_work *work, uint64_t time_ns,
-                     const struct recorder_record *wakeup, unsigned depth)
+                     const struct recorder_record *wakeup, unsigned depth, bool is_shared)
 {
-    h->hands[h->hand_count] =
-        (struct hand){.time_ns = time_ns, .wakeup = wakeup, .previous = work->hand, .depth = (uint8_t)depth};
+    h->hands[h->hand_count] = (struct hand){
+        .time_ns = time_ns, .wakeup = wakeup, .previous = work->hand, .depth = (uint8_t)depth, .is_shared = is_shared};
     work->hand = (uint32_t)h->hand_count++;
 }
 
@@ -59,20 +62,31 @@ static void note_operation(struct request_hands *h, const struct recorder_record
     struct thread_work *work = work_of(h, r->tid);
     if (!work)
         return;
-    if (r->object == h->subject)
+    const bool reads = r->kind == RECORDER_RECEIVE;
+    if (r->object == h->subject) {
         work->works_for = WORKS_FOR_THIS;
-    else if (request_work_is_served(h->index, r))
+        work->has_only_read = reads;
+        work->is_shared = false;
+    } else if (!request_work_is_served(h->index, r)) {
+        return;
+    } else if (reads && work->has_only_read) {
+        work->is_shared = true;
+    } else {
         work->works_for = WORKS_FOR_OTHER;
+        work->has_only_read = false;
+    }
 }
 
 /* A thread goes to sleep: if for what its work had come by, it is done with that. */
 static void note_sleep(struct request_hands *h, const struct recorder_record *r)
 {
-    struct thread_work *work = r->syscall == SYS_futex ? work_of(h, r->tid) : NULL;
+    struct thread_work *work = r->flags & RECORDER_PREEMPTED ? NULL : work_of(h, r->tid);
     const struct hand *hand = work ? current_hand(h, work) : NULL;
-    if (hand && !(r->flags & RECORDER_PREEMPTED) && hand->wakeup->syscall == SYS_futex &&
+    if (work)
+        work->has_only_read = false;
+    if (hand && r->syscall == SYS_futex && hand->wakeup->syscall == SYS_futex &&
         request_work_is_same_lock(r->object, hand->wakeup->object) && r->time_ns - hand->time_ns > TOOK_NS)
-        put_hand(h, work, r->time_ns, NULL, 0);
+        put_hand(h, work, r->time_ns, NULL, 0, false);
 }
 
 /* The event of `thread` that is this wake-up of it. */
@@ -110,6 +124,15 @@ static bool is_locking(const struct flight_index *index, const struct flight_lis
            flight_thread_is_locking(index, (uint32_t)b->key, word);
 }
 
+/* A thread that has waited since before the request began does not wait for a lock in the course of it. Threads of a
+ * pool that give work to the pool themselves both wait for its queue and wake others by it. */
+static bool has_waited_since_before(const struct request_hands *h, const struct flight_list *thread,
+                                    const struct recorder_record *woken)
+{
+    const struct thread_span wait = flight_thread_span(thread, woken->time_ns);
+    return wait.state == THREAD_BLOCKED && wait.start_ns < h->begin_ns && was_idle(h->index, thread, woken);
+}
+
 /* Whether the wake-up of `thread`, which has work of this request, shows that it has been given another's since. */
 static bool is_for_other(const struct thread_work *waker, const struct hand *has, const struct recorder_record *r)
 {
@@ -124,20 +147,21 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     if (!thread || !waker_thread || thread == waker_thread || r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ))
         return;
     struct thread_work *work = &h->threads[thread->number], *waker = &h->threads[waker_thread->number];
+    waker->has_only_read = false;
     const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
         return;
     if (r->syscall == SYS_futex && flight_threads_share_process(thread, waker_thread) &&
-        is_locking(h->index, thread, waker_thread, r->object))
+        is_locking(h->index, thread, waker_thread, r->object) && !has_waited_since_before(h, thread, r))
         return;
     if (has)
-        put_hand(h, work, r->time_ns, NULL, 0);
+        put_hand(h, work, r->time_ns, NULL, 0, false);
     else if (r->syscall == SYS_futex && !was_idle(h->index, thread, r))
         return;
     else if (waker->works_for == WORKS_FOR_THIS)
-        put_hand(h, work, r->time_ns, r, 1);
+        put_hand(h, work, r->time_ns, r, 1, waker->is_shared);
     else if (gives->depth < DEPTH_MAX)
-        put_hand(h, work, r->time_ns, r, gives->depth + 1u);
+        put_hand(h, work, r->time_ns, r, gives->depth + 1u, gives->is_shared);
 }
 
 static void follow_hands(struct request_hands *h, const struct recorder_record *records, size_t count)
@@ -157,13 +181,48 @@ static void follow_hands(struct request_hands *h, const struct recorder_record *
         }
 }
 
-const struct recorder_record *request_hands_find(const struct request_hands *h, uint32_t tid, uint64_t t_ns)
+static const struct hand *find_hand(const struct request_hands *h, uint32_t tid, uint64_t t_ns)
 {
     const struct flight_list *thread = flight_index_thread(h->index, tid);
     uint32_t at = thread ? h->threads[thread->number].hand : FLIGHT_NONE;
     while (at != FLIGHT_NONE && h->hands[at].time_ns >= t_ns && flight_index_spend(h->index))
         at = h->hands[at].previous;
-    return at != FLIGHT_NONE && h->hands[at].time_ns < t_ns ? h->hands[at].wakeup : NULL;
+    return at != FLIGHT_NONE && h->hands[at].time_ns < t_ns && h->hands[at].wakeup ? &h->hands[at] : NULL;
+}
+
+const struct recorder_record *request_hands_find(const struct request_hands *h, uint32_t tid, uint64_t t_ns)
+{
+    const struct hand *hand = find_hand(h, tid, t_ns);
+    return hand ? hand->wakeup : NULL;
+}
+
+bool request_hands_is_shared(const struct request_hands *h, uint32_t tid, uint64_t t_ns)
+{
+    const struct hand *hand = find_hand(h, tid, t_ns);
+    return hand && hand->is_shared;
+}
+
+uint32_t request_hands_last(const struct request_hands *h, uint32_t pid, uint32_t except_tid, uint64_t from_ns,
+                            uint64_t to_ns)
+{
+    for (size_t i = h->hand_count; i-- > 0 && h->hands[i].time_ns > from_ns && flight_index_spend(h->index);) {
+        const struct recorder_record *wakeup = h->hands[i].wakeup;
+        const struct flight_list *thread = wakeup ? flight_index_thread(h->index, wakeup->tid) : NULL;
+        if (thread && wakeup->time_ns < to_ns && (!pid || thread->pid == pid) && wakeup->tid != except_tid &&
+            request_hands_find(h, wakeup->tid, to_ns) == wakeup)
+            return wakeup->tid;
+    }
+    return 0;
+}
+
+uint32_t request_hands_had(const struct request_hands *h, uint32_t tid, uint64_t t_ns, uint64_t to_ns)
+{
+    const struct recorder_record *wakeup = request_hands_find(h, tid, to_ns);
+    while (wakeup && wakeup->time_ns >= t_ns) {
+        tid = recorder_low(wakeup->value);
+        wakeup = request_hands_find(h, tid, wakeup->time_ns);
+    }
+    return wakeup ? tid : 0;
 }
 
 bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid, const struct recorder_record *woken)
@@ -172,10 +231,14 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
                              *waker = flight_index_thread(h->index, recorder_low(woken->value));
     if (waiter && waker && !flight_threads_share_process(waiter, waker))
         return false;
+    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns + 1);
+    if (given == woken)
+        return false;
     if (flight_thread_is_locking(h->index, waiter_tid, woken->object) ||
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
         return true;
-    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns);
+    if (request_hands_find(h, recorder_low(woken->value), woken->time_ns))
+        return false; /* it finished what it had been given */
     return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
 }
 
@@ -212,6 +275,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     const size_t from = first_since(window, begin_ns), threads = flight_index_thread_count(index);
     h->index = index;
     h->subject = subject;
+    h->begin_ns = begin_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
     h->hands = calloc(window->count - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)

@@ -12,19 +12,10 @@
 
 /* ---- sockets ---- */
 
-/* From the recorder's flag or, without it, from what was seen first: a server receives first. */
-static bool is_served(const struct flight_list *socket)
-{
-    if (!socket)
-        return false;
-    if (socket->is_served)
-        return true;
-    return !(socket->events[0].record->flags & RECORDER_UNIX) && socket->events[0].role != FLIGHT_SENDS;
-}
-
 bool request_work_is_served(const struct flight_index *index, const struct recorder_record *record)
 {
-    return is_served(flight_record_socket(index, record));
+    const struct flight_list *socket = flight_record_socket(index, record);
+    return socket && socket->is_served;
 }
 
 struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)

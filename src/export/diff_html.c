@@ -110,7 +110,7 @@ static int put_titled_head(struct buf *out, const struct profile_diff *d)
         buf_printf(&title, ": %s, %s", units_format_duration(d->duration_ns[DIFF_BEFORE], before, sizeof(before)),
                    units_format_duration(d->duration_ns[DIFF_AFTER], after, sizeof(after)));
     }
-    return buf_error(&title) ? buf_error(&title) : html_put_head(out, title.data);
+    return buf_error(&title) ? buf_error(&title) : html_put_head(&html_page_flame, title.data, out);
 }
 
 int diff_html_write(struct buf *out, const struct profile_diff *d)
@@ -119,5 +119,5 @@ int diff_html_write(struct buf *out, const struct profile_diff *d)
     if (r < 0)
         return r;
     r = diff_json_write(out, d);
-    return r < 0 ? r : html_put_tail(out);
+    return r < 0 ? r : html_put_tail(&html_page_flame, out);
 }

@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *find_place(const char *placeholder)
+const struct html_page html_page_flame = {web_flame_html, web_flame_html_end};
+
+static const char *find_place(const struct html_page *page, const char *placeholder)
 {
-    return memmem(web_flame_html, web_flame_html_size(), placeholder, strlen(placeholder));
+    return memmem(page->start, (size_t)(page->end - page->start), placeholder, strlen(placeholder));
 }
 
 static int put_text(struct buf *out, const char *text)
@@ -27,24 +29,24 @@ static int put_text(struct buf *out, const char *text)
     return buf_error(&clean);
 }
 
-int html_put_head(struct buf *out, const char *title)
+int html_put_head(const struct html_page *page, const char *title, struct buf *out)
 {
-    const char *of_title = find_place(WEB_FLAME_TITLE), *place = find_place(WEB_FLAME_PLACEHOLDER);
+    const char *of_title = find_place(page, WEB_TITLE), *place = find_place(page, WEB_PLACEHOLDER);
     if (!of_title || !place)
         return -ENODATA;
-    buf_append(out, web_flame_html, (size_t)(of_title - web_flame_html));
+    buf_append(out, page->start, (size_t)(of_title - page->start));
     int r = put_text(out, title);
-    of_title += strlen(WEB_FLAME_TITLE);
+    of_title += strlen(WEB_TITLE);
     return r < 0 ? r : buf_append(out, of_title, (size_t)(place - of_title));
 }
 
-int html_put_tail(struct buf *out)
+int html_put_tail(const struct html_page *page, struct buf *out)
 {
-    const char *place = find_place(WEB_FLAME_PLACEHOLDER), *end = web_flame_html + web_flame_html_size();
+    const char *place = find_place(page, WEB_PLACEHOLDER);
     if (!place)
         return -ENODATA;
-    place += strlen(WEB_FLAME_PLACEHOLDER);
-    return buf_append(out, place, (size_t)(end - place));
+    place += strlen(WEB_PLACEHOLDER);
+    return buf_append(out, place, (size_t)(page->end - place));
 }
 
 const char *html_title_of(const char *type)
@@ -83,7 +85,7 @@ static int put_titled_head(struct buf *out, const struct profile *p)
     put_scope(&title, p);
     if (p->duration_ns)
         buf_printf(&title, ", %s", units_format_duration(p->duration_ns, duration, sizeof(duration)));
-    return buf_error(&title) ? buf_error(&title) : html_put_head(out, title.data);
+    return buf_error(&title) ? buf_error(&title) : html_put_head(&html_page_flame, title.data, out);
 }
 
 static int html_write(const struct profile *p, struct buf *out)
@@ -92,7 +94,7 @@ static int html_write(const struct profile *p, struct buf *out)
     if (r == 0)
         r = exporter_speedscope.write(p, out);
     if (r == 0)
-        r = html_put_tail(out);
+        r = html_put_tail(&html_page_flame, out);
     return r < 0 ? r : buf_error(out);
 }
 

@@ -1,6 +1,8 @@
 /* JSON of requests; see requests_json.h and docs/why.md. */
 #include "export/requests_json.h"
 
+#include "export/request_routes_json.h"
+
 #include <inttypes.h>
 
 static void put_text(struct buf *out, const char *key, const char *text)
@@ -58,6 +60,14 @@ static void put_request(struct buf *out, const struct request *r)
         put_text(out, "trace_id", text.trace_id);
         if (text.span_id[0])
             put_text(out, "span_id", text.span_id);
+    }
+    if (r->upstream_ns) {
+        put_text(out, "upstream", r->upstream);
+        buf_printf(out, ",\"upstream_ns\":%" PRIu64, r->upstream_ns);
+    }
+    if (r->usual.requests) {
+        buf_puts(out, ",\"usual\":");
+        request_usual_json_put(&r->usual, out);
     }
     put_text(out, "cause", r->cause);
     buf_puts(out, ",\"parts\":[");

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define SLOW_MIN_NS 1000000 /* more than the median */
+
 static const struct {
     const char *name, *help;
 } kinds[REQUEST_PART_COUNT] = {
@@ -53,7 +55,7 @@ int request_copy(const struct request *r, struct request **ret)
         return -EINVAL;
     size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) +
                    text_bytes(r->container_id) + text_bytes(r->method) + text_bytes(r->route) + text_bytes(r->peer) +
-                   text_bytes(r->cause);
+                   text_bytes(r->upstream) + text_bytes(r->cause);
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     for (size_t i = 0; i < r->segment_count; i++)
@@ -77,6 +79,7 @@ int request_copy(const struct request *r, struct request **ret)
     copy->method = put_text(&at, r->method);
     copy->route = put_text(&at, r->route);
     copy->peer = put_text(&at, r->peer);
+    copy->upstream = put_text(&at, r->upstream);
     copy->cause = put_text(&at, r->cause);
     for (size_t i = 0; i < r->part_count; i++) {
         copy->parts[i].detail = put_text(&at, r->parts[i].detail);
@@ -101,4 +104,40 @@ bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES])
     line[shown] = '\0';
     *at += bytes + ((*at)[bytes] == '\n');
     return true;
+}
+
+uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind)
+{
+    uint64_t sum_ns = 0;
+    for (size_t i = 0; i < r->part_count; i++)
+        if (r->parts[i].kind == kind)
+            sum_ns += r->parts[i].duration_ns;
+    return sum_ns;
+}
+
+bool request_is_failed(uint16_t status)
+{
+    return status == 0 || status >= 500;
+}
+
+bool request_is_slow(uint64_t duration_ns, const struct request_usual *usual)
+{
+    return usual->requests && duration_ns / 3 >= usual->p50_ns && duration_ns - usual->p50_ns >= SLOW_MIN_NS;
+}
+
+enum request_part_kind request_top_kind(const uint64_t kind_ns[REQUEST_PART_COUNT], uint64_t duration_ns,
+                                        const struct request_usual *usual)
+{
+    const bool compares = usual->explained && request_is_slow(duration_ns, usual);
+    enum request_part_kind top = 0;
+    uint64_t top_ns = 0;
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
+        const uint64_t usual_ns = compares ? usual->part_p50_ns[kind] : 0;
+        const uint64_t more_ns = kind_ns[kind] > usual_ns ? kind_ns[kind] - usual_ns : 0;
+        if (more_ns > top_ns) {
+            top_ns = more_ns;
+            top = (enum request_part_kind)kind;
+        }
+    }
+    return top;
 }

@@ -78,6 +78,14 @@ struct request_segment {
 
 #define REQUEST_SEGMENTS_MAX 64
 
+/* What requests took, as medians and 99th percentiles. Those of the components need not add up. */
+struct request_usual {
+    uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
+    uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
+    uint32_t explained;      /* of these: that the components rest on; 0: too few */
+    uint64_t part_p50_ns[REQUEST_PART_COUNT], part_p99_ns[REQUEST_PART_COUNT];
+};
+
 struct request {
     uint64_t id;            /* 0: none. A later request with the same ID is an update that replaces this one */
     uint64_t start_ns;      /* CLOCK_MONOTONIC: the key for ordering and lookup */
@@ -91,8 +99,12 @@ struct request {
     const char *peer;   /* "127.0.0.1:4711" or "" */
     uint16_t status;    /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
-    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
-    const char *cause;      /* one sentence: the largest part, in words */
+    struct trace_link link;     /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
+    uint32_t weight;            /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    const char *upstream;       /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
+    uint64_t upstream_ns;       /* how long it waited for others in all */
+    struct request_usual usual; /* of its service, method and route, when it was queried */
+    const char *cause;          /* one sentence: what differs most from the usual, or else took most, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
     const struct request_segment
@@ -105,6 +117,25 @@ struct request {
  * REQUEST_PARTS_MAX parts or REQUEST_SEGMENTS_MAX segments; -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
+
+/* The sum of the components of a kind. */
+uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind);
+
+/* Whether a request that took so long is slow among those of its route: at least three times the median, and 1 ms
+ * more. False where nothing is known of them. */
+bool request_is_slow(uint64_t duration_ns, const struct request_usual *usual);
+/* The kind of component that differs most from the usual, for a slow request of which that is known; otherwise the one
+ * that took most. `kind_ns`: the sum for each kind. */
+enum request_part_kind request_top_kind(const uint64_t kind_ns[REQUEST_PART_COUNT], uint64_t duration_ns,
+                                        const struct request_usual *usual);
+
+/* A request is abnormal if it failed (status 5xx, no reply) or is slow. */
+bool request_is_failed(uint16_t status);
+static inline bool request_is_abnormal(const struct request *r)
+{
+    return request_is_failed(r->status) || request_is_slow(r->duration_ns, &r->usual);
+}
+
 /* Copies the next line of a part's stack or a segment's notes into `line` and advances `at`. False at the end. */
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);
 DEFINE_FREEP(request)

@@ -10,6 +10,7 @@
 #include "model/metric.h"
 #include "model/profile.h"
 #include "model/request.h"
+#include "model/request_route.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,8 +29,12 @@ struct page_data {
     /* Functions over time, extended to whole windows of some seconds. -ERANGE as above. */
     int (*hotspots)(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                     const struct hotspots_options *options, struct hotspots **ret);
-    /* The slowest requests of the last `seconds`, slowest first; the caller frees the array and each element. */
-    int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
+    /* The slowest requests of the last `seconds`, slowest first; `abnormal`: only those that failed or are slow for
+     * their route. The caller frees the array and each element. */
+    int (*requests)(void *context, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
+                    size_t *ret_count);
+    /* The routes with requests in the last `seconds`, the most frequent first. The caller frees the array. */
+    int (*routes)(void *context, uint64_t seconds, struct request_route **ret, size_t *ret_count);
     /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */
     int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);

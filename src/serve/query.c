@@ -25,6 +25,7 @@ static const char *const key_names[QUERY_KEY_COUNT] = {
     [QUERY_TIME] = "time",
     [QUERY_BY] = "by",
     [QUERY_ORDER] = "order",
+    [QUERY_WHICH] = "which",
 };
 
 void query_init(struct query *q, unsigned allowed)
@@ -153,6 +154,8 @@ static int set_value(struct query *q, enum query_key key, const char *value, cha
         return set_choice(key, value, "self", "total", &q->by_total, why, why_size);
     case QUERY_ORDER:
         return set_choice(key, value, "most", "change", &q->by_change, why, why_size);
+    case QUERY_WHICH:
+        return set_choice(key, value, "all", "abnormal", &q->abnormal, why, why_size);
     case QUERY_TIME:
         return set_time(q, value, why, why_size);
     case QUERY_KEY_COUNT:

@@ -24,6 +24,7 @@ enum query_key {
     QUERY_TIME,
     QUERY_BY,
     QUERY_ORDER,
+    QUERY_WHICH,
     QUERY_KEY_COUNT
 };
 #define QUERY_BIT(key) (1U << (key))
@@ -44,6 +45,7 @@ struct query {
     char service[QUERY_TEXT_MAX];
     char format[16];
     bool by_total, by_change; /* false: by=self, order=most */
+    bool abnormal;            /* which=abnormal; false: which=all */
     const struct sample_type *type;
 };
 

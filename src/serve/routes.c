@@ -10,6 +10,7 @@
 #include "export/heatmap_json.h"
 #include "export/hotspots_json.h"
 #include "export/openmetrics.h"
+#include "export/request_routes_json.h"
 #include "export/requests_json.h"
 #include "serve/http.h"
 #include "serve/query.h"
@@ -121,7 +122,7 @@ static enum MHD_Result answer_page(struct call *call)
     if (r->without_ui)
         return http_reply_text(
             call->connection, MHD_HTTP_NOT_FOUND,
-            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests, /api/v1/events and /api/v1/status.");
+            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests, /api/v1/routes, /api/v1/events and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -187,13 +188,29 @@ static enum MHD_Result answer_requests(struct call *call)
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
     struct request **requests = NULL;
     size_t count = 0;
-    int r = data->requests(data->context, call->query.seconds, call->query.max, &requests, &count);
+    int r =
+        data->requests(data->context, call->query.seconds, call->query.max, call->query.abnormal, &requests, &count);
     if (r < 0)
         return reply_failed(call, "no requests", r);
     r = requests_json_write(requests, count, &body);
     requests_clear(requests, count);
     if (r < 0)
         return reply_failed(call, "no requests", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static enum MHD_Result answer_routes(struct call *call)
+{
+    const struct page_data *data = call->routes->data;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_free_ struct request_route *list = NULL;
+    size_t count = 0;
+    int r = data->routes(data->context, call->query.seconds, &list, &count);
+    if (r == 0)
+        r = request_routes_json_write(list, count, &body);
+    if (r < 0)
+        return reply_failed(call, "no routes", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
     return http_reply_buf(call->connection, &reply, &body);
 }
@@ -426,7 +443,8 @@ static const struct route routes[] = {
      0, answer_hotspots},
     {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT),
      OF_BASELINE | OF_REGION, answer_compare},
-    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_requests},
+    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_WHICH), 0, answer_requests},
+    {"/api/v1/routes", QUERY_BIT(QUERY_SECONDS), 0, answer_routes},
     {"/api/v1/events", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_events},
     {"/api/v1/status", 0, 0, answer_status},
     {"/metrics", 0, 0, answer_metrics},

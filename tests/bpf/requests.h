@@ -38,7 +38,7 @@ struct watch {
     struct losses before;
     char why_not[512];
     char limitation[512]; /* of the method */
-    bool has_stacks; /* else why_no_stacks says why */
+    bool has_stacks;      /* else why_no_stacks says why */
     char why_no_stacks[512];
 };
 extern struct watch watch;

@@ -10,7 +10,8 @@ LOOP_MS, WORKERS = 100, 4
 class Cause:
     """`truth`: the cause whose ground truth the injection adds. `ms` and `baseline_ms`: what the route does with and without the injection. `around`:
     what injections.py sets up meanwhile. `before` and `after`: requests (route, ms) that are sent shortly before or after the scored one.
-    `at_once`: how many scored requests are sent concurrently. `decoy`: kinds that no request may be attributed to, because they are off its path."""
+    `at_once`: how many scored requests are sent concurrently. `decoy`: kinds that no request may be attributed to, because they are off its path. `pair`:
+    two causes one after the other, both of which must be named."""
     truth: str
     route: str
     ms: int = 0
@@ -20,6 +21,7 @@ class Cause:
     after: tuple = ()
     at_once: int = 1
     decoy: tuple = ()
+    pair: bool = False
 
 
 BLOCKER, FILLERS = (("cpu", LOOP_MS),), (("sleep", LOOP_MS),) * WORKERS
@@ -39,35 +41,57 @@ CAUSES = {
     "blocked_loop": Cause("loop_busy", "sleep", 20, 20, after=BLOCKER),
     "blocked_read": Cause("loop_busy", "clean", before=BLOCKER),
     "slow_worker": Cause("queue_behind", "clean", before=FILLERS),
+    "lock_disk": Cause("disk", "lock_disk", 60, pair=True),
+    "gil_downstream": Cause("downstream", "gil_downstream", 60, pair=True),
+    "cpu_downstream": Cause("downstream", "cpu_downstream", 60, pair=True),
+    "hog_sleep": Cause("run_queue", "cpu_sleep", 30, 30, around="hog", pair=True),
+    "query_sleep": Cause("sleep", "query_sleep", 100, at_once=4),
+    "query_lock": Cause("lock", "query_lock", 100),
+    "query_cpu": Cause("cpu", "query_cpu", 100),
     "decoy_hog": Cause("sleep", "sleep", 50, around="hog_elsewhere", decoy=("run_queue",)),
     "decoy_disk": Cause("sleep", "sleep", 50, around="disk_elsewhere", decoy=("disk",)),
     "decoy_lock": Cause("sleep", "sleep", 50, around="lock_elsewhere", decoy=("lock",)),
 }
 ANY = ("clean", "cpu", "sleep", "disk", "downstream", "quota", "hog", "decoy_hog", "decoy_disk")
-IN_PYTHON = (*ANY, "lock", "lock_spin", "gil_holder", "faults")
+PAIRS = ("lock_disk", "gil_downstream", "cpu_downstream", "hog_sleep")
+IN_PYTHON = (*ANY, "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
+INFERENCE = (*IN_PYTHON, "slow_worker")
+
+WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
 
 
 @dataclass(frozen=True)
 class Server:
-    """`command`: interpreter (or "go", which builds it) and file; PORT LOG FOLDER follow. `packages`: needs the environment of PACKAGES, whose
-    interpreter then replaces PYTHON. `loop`: one thread serves all requests."""
+    """`command`: interpreter (or "go", which builds it) and file; PORT LOG FOLDER and `arguments` follow. `packages`: from PyPI; the interpreter of their
+    environment replaces PYTHON. `programs`: needed on the PATH. `busy`: a thread that serves several requests one after the other keeps the others waiting;
+    this is the cause of the ground truth for it. `model`: requests are inferences of this model. `option`: of the command line, the last argument; without
+    it the server is left out."""
     command: tuple
     causes: tuple
-    packages: bool = False
-    loop: bool = False
+    packages: tuple = ()
+    programs: tuple = ()
+    busy: str = ""
+    model: str = ""
+    arguments: tuple = ()
+    option: str = ""
 
 
-PACKAGES = ["uvicorn==0.54.0", "gunicorn==23.0.0"]
+CHAIN = ("clean", "cpu", "sleep", "disk", "downstream", "hog", "decoy_disk", "query_sleep", "query_lock", "query_cpu", "cpu_downstream", "blocked_loop")
 SERVERS = {
     "threads": Server((PYTHON, "threads.py"), (*IN_PYTHON, "decoy_lock")),
-    "prefork": Server((PYTHON, "prefork.py"), IN_PYTHON, packages=True),
+    "prefork": Server((PYTHON, "prefork.py"), IN_PYTHON, WEB),
     "pool": Server((PYTHON, "pool.py"), (*IN_PYTHON, "slow_worker", "decoy_lock")),
-    "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), packages=True, loop=True),
-    "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), packages=True, loop=True),
+    "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), WEB, busy="loop_busy"),
+    "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
     "go": Server(("go", "go_server.go"), (*ANY, "lock")),
-    "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "blocked_loop", "blocked_read"), loop=True),
+    "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "blocked_loop", "blocked_read"), busy="loop_busy"),
+    "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
+    "chain": Server((PYTHON, "chain.py"), CHAIN, WEB, programs=("nginx", "setpriv"), busy="loop_busy"),
+    "mlserver": Server((PYTHON, "mlserver_start.py"), INFERENCE, MLSERVER, busy="queue_behind", model="work"),
+    "triton": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="work", option="tritonserver"),
+    "triton_ensemble": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="ensemble", option="tritonserver"),
+    "triton_bls": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="bls", option="tritonserver"),
 }
-ARGUMENTS = {"asyncio_pool": ("pool",)}  # after FOLDER
 
 # A cause of the ground truth, and the kinds of `sonde why` that are right for it.
 KINDS = {
@@ -79,7 +103,7 @@ KINDS = {
     "disk": {"disk"},
     "downstream": {"downstream"},  # and segments in the called process
     "loop_busy": {"loop_busy", "other_requests", "unread"},  # and segments of the loop that belong to another request
-    "queue_behind": {"queue_behind", "lock"},
+    "queue_behind": {"queue_behind", "lock", "loop_busy", "unread"},  # and segments that belong to another request
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
 ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "loop_busy", "other_requests", "queue_behind", "unread"}

@@ -1,8 +1,11 @@
 """Sends the requests: each scored one is timed, and others keep the server busy meanwhile."""
 import asyncio
 import contextlib
+import functools
 import itertools
+import json
 import random
+import re
 import time
 from dataclasses import dataclass
 
@@ -13,41 +16,43 @@ numbers = itertools.count(1)
 
 @dataclass
 class Sent:
-    """A scored request, on CLOCK_MONOTONIC."""
+    """A scored request, on CLOCK_MONOTONIC. `port`: the client's, by which its record is found."""
     id: int
+    port: int
     sent_ns: int
     done_ns: int
 
 
-def name_of(number):
-    """The id as letters: Sonde removes path components with digits, and the query."""
-    text = ""
-    while number:
-        number, digit = divmod(number, 26)
-        text += chr(ord("a") + digit)
-    return text
+def request_of(target, model):
+    """The bytes of a request; for a model, an inference whose input is the target."""
+    if not model:
+        return f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    body = json.dumps({"inputs": [{"name": "target", "datatype": "BYTES", "shape": [1], "data": [target]}]})
+    return (f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
 
 
 class Connection:
     """Kept alive as long as the server does."""
 
-    def __init__(self, port):
-        self.port, self.writer = port, None
+    def __init__(self, port, model):
+        self.port, self.model, self.writer = port, model, None
 
     async def get(self, route, **parameters):
         number = next(numbers)
         query = "".join(f"&{name}={value}" for name, value in parameters.items())
         if not self.writer:
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        own_port = self.writer.get_extra_info("sockname")[1]
         sent = time.monotonic_ns()
-        self.writer.write(f"GET /{route}/{name_of(number)}?id={number}{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.writer.write(request_of(f"/{route}?id={number}{query}", self.model))
         head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
-        assert b" 200 " in head.split(b"\r\n")[0], head
-        await self.reader.readexactly(2)
+        body = await self.reader.readexactly(int(re.search(rb"content-length: *(\d+)", head)[1]))
+        assert b" 200 " in head.split(b"\r\n")[0], head + body
         done = time.monotonic_ns()
         if b"connection: close" in head:
             self.close()
-        return Sent(number, sent, done)
+        return Sent(number, own_port, sent, done)
 
     def close(self):
         if self.writer:
@@ -55,8 +60,8 @@ class Connection:
         self.writer = None
 
 
-async def neighbour(port, period_s, ended):
-    connection = Connection(port)
+async def neighbour(connect, period_s, ended):
+    connection = connect()
     while not ended.is_set():
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(ended.wait(), random.uniform(0, 2 * period_s))
@@ -64,8 +69,8 @@ async def neighbour(port, period_s, ended):
     connection.close()
 
 
-async def scored(port, cause, ms, parameters, left, at_once, companions):
-    connection, others, sent = Connection(port), [Connection(port) for _ in (*cause.before, *cause.after)], []
+async def scored(connect, cause, ms, parameters, left, at_once, companions):
+    connection, others, sent = connect(), [connect() for _ in (*cause.before, *cause.after)], []
     for _ in left:
         began = time.monotonic()
         beside = []
@@ -89,20 +94,21 @@ async def scored(port, cause, ms, parameters, left, at_once, companions):
     return sent
 
 
-async def load(port, cause, options, injected, parameters):
+async def load(connect, cause, options, injected, parameters):
     at_once = max(1, min(cause.at_once, options.concurrency // 2))
     connections = options.concurrency - at_once
     period_s = max(0.1, connections / options.neighbours)
     left, ms, ended = iter(range(options.requests)), cause.ms if injected else cause.baseline_ms, asyncio.Event()
-    neighbours = [asyncio.create_task(neighbour(port, period_s, ended)) for _ in range(connections)]
+    neighbours = [asyncio.create_task(neighbour(connect, period_s, ended)) for _ in range(connections)]
     try:
-        done = await asyncio.gather(*(scored(port, cause, ms, parameters, left, at_once, injected) for _ in range(at_once)))
+        done = await asyncio.gather(*(scored(connect, cause, ms, parameters, left, at_once, injected) for _ in range(at_once)))
     finally:
         ended.set()
         await asyncio.gather(*neighbours)
     return [sent for each in done for sent in each]
 
 
-def send(port, cause, options, injected, **parameters):
-    """Sends the requests of a cause, with or without its injection; returns them. `options`: those of the command line."""
-    return asyncio.run(load(port, cause, options, injected, parameters))
+def send(port, model, cause, options, injected, **parameters):
+    """Sends the requests of a cause, with or without its injection; returns them. `model`: "", or requests are inferences of it; `options`: those of the
+    command line."""
+    return asyncio.run(load(functools.partial(Connection, port, model), cause, options, injected, parameters))

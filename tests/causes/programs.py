@@ -30,7 +30,7 @@ def wait_until(condition, timeout_s, what):
 
 
 def listens(port):
-    return f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text()
+    return f"0100007F:{port:04X} 00000000:0000 0A" in Path("/proc/net/tcp").read_text() or f"0100007F:{port:04X} 00000000000000000000000000000000:0000 0A" in Path("/proc/net/tcp6").read_text()
 
 
 def stop(process):
@@ -70,17 +70,18 @@ class Agent:
         stop(self.process)
 
 
-def python_with_packages():
-    return packages.environment("causes", catalogue.PACKAGES, [catalogue.PYTHON, sys.executable]) / "python"
-
-
-def command_of(name):
-    """The command of a server, without its arguments. Raises packages.Missing where it cannot run."""
-    program, script = catalogue.SERVERS[name].command
-    if catalogue.SERVERS[name].packages:
-        return [python_with_packages(), script]
-    if not shutil.which(program):
-        raise packages.Missing(f"there is no {program}")
+def command_of(name, options):
+    """The command of a server, without PORT LOG FOLDER. Raises packages.Missing where it cannot run."""
+    server = catalogue.SERVERS[name]
+    program, script = server.command
+    for needed in (program, *server.programs):
+        if not shutil.which(needed):
+            raise packages.Missing(f"there is no {needed}")
+    if server.option and not getattr(options, server.option):
+        raise packages.Missing(f"it needs --{server.option}")
+    if server.packages:
+        environment = f"causes-{server.packages[0].split('=')[0]}"
+        program = packages.environment(environment, list(server.packages), [catalogue.PYTHON, sys.executable]) / "python"
     if program != "go":
         return [program, script]
     built = TOP / "build/causes-go"
@@ -92,22 +93,26 @@ class Server:
     """A running server of catalogue.SERVERS. `folder`: the slow disk; `memory`: a directory for its log, which must not wait for a disk. `log()`: {id: line}
     of what it has written so far."""
 
-    def __init__(self, name, folder, at, memory, cgroup, port):
+    def __init__(self, name, folder, at, memory, cgroup, port, options):
+        kind = catalogue.SERVERS[name]
         self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, memory / f"{name}.log"
-        command = [*command_of(name), str(port), self.lines, folder, *catalogue.ARGUMENTS.get(name, ())]
+        command = [*command_of(name, options), str(port), self.lines, folder, *kind.arguments, *([getattr(options, kind.option)] if kind.option else [])]
         self.said = at / f"{name}.output"
         with open(self.said, "w") as said:
             self.process = subprocess.Popen(command, cwd=SERVERS, stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
                                             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
-        wait_until(lambda: listens(port) or self.process.poll() is not None, 30, f"{name} does not listen")
+        wait_until(lambda: listens(port) or self.process.poll() is not None, 60, f"{name} does not listen")
         if self.process.poll() is not None:
             raise RuntimeError(f"{name} ended: {self.said.read_text()[-2000:]}")
+        if kind.model:
+            wait_until(lambda: self.status(f"/v2/models/{kind.model}/ready") == 200, 60, f"{name} is not ready")
         time.sleep(0.5)  # the workers of a pre-forked server start after it listens
 
     def pids(self):
         pids = [self.process.pid]
         for pid in pids:
-            pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                pids += map(int, (thread / "children").read_text().split())
         return pids
 
     def log(self):
@@ -122,12 +127,15 @@ class Server:
         finally:
             self.ask("/decoy_lock/off?on=0")
 
-    def ask(self, target):
+    def status(self, target):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request("GET", target, headers={"Connection": "close"})
-        if connection.getresponse().status != 200:
+        with contextlib.closing(connection):
+            connection.request("GET", target, headers={"Connection": "close"})
+            return connection.getresponse().status
+
+    def ask(self, target):
+        if self.status(target) != 200:
             raise RuntimeError(f"{target} failed")
-        connection.close()
 
     def stop(self):
         stop(self.process)

@@ -12,6 +12,19 @@ MS = 1e6
 EDGE_NS = 1_000_000  # components below this are not scored: the cost of two system calls and of the measurement
 
 STEAL_NS = 20_000_000
+OF_OTHERS = {"loop_busy", "queue_behind"}  # causes that are another request's work
+MAIN_SHARE = 0.25  # of a pair of causes, both have at least this share of the ground truth
+
+
+@dataclass
+class Owned:
+    """Time whose owner the ground truth knows: all of it, that of which an owner is claimed, and that of which the right one is."""
+    known_ns: int = 0
+    claimed_ns: int = 0
+    right_ns: int = 0
+
+    def __add__(self, other):
+        return Owned(self.known_ns + other.known_ns, self.claimed_ns + other.claimed_ns, self.right_ns + other.right_ns)
 
 
 @dataclass
@@ -27,6 +40,7 @@ class Scored:
     outside_ns: int
     error_ns: dict = field(default_factory=dict)
     decoy: bool = False
+    owned: Owned | None = None  # of segments
 
 
 def accepts(cause, piece, service_pid=None):
@@ -38,7 +52,7 @@ def accepts(cause, piece, service_pid=None):
         return kind == "run_queue" and "quota" in piece.get("detail", "")
     if cause == "downstream":
         return service_pid is not None and piece.get("pid") == service_pid
-    return cause == "loop_busy" and piece.get("owner") == "other" and kind in ("cpu", "run_queue")
+    return cause in OF_OTHERS and piece.get("owner") == "other" and kind in ("cpu", "run_queue")
 
 
 def clip(item, start, end):
@@ -54,18 +68,19 @@ def item_ns(item):
     return item.get("ns", item["t1"] - item["t0"])
 
 
-def with_loop_waits(requests, log):
-    """Adds `loop_busy` to the ground truth of requests on an event loop: where another request occupied the loop between sending and reply, and no item
-    of the request's own explains the time. `requests`: {id: (sent_ns, done_ns)}; `log`: {id: line}. Returns {id: truth}."""
-    occupied = sorted((line["t0"], line["t1"], line["tid"], number) for number, line in log.items() if line.get("occupied_loop"))
+def with_waits_for_thread(requests, log, cause):
+    """Adds `cause` to the ground truth of requests that one thread of several serves, an event loop or a worker: where another request occupied that thread
+    between sending and reply, and no item of the request's own explains the time. `requests`: {id: (sent_ns, done_ns)}; `log`: {id: line}. Returns
+    {id: truth}."""
+    occupied = sorted((line["t0"], line["t1"], line["tid"], number) for number, line in log.items() if line.get("occupied_thread"))
     truth = {}
     for number, (sent, done) in requests.items():
         line = log[number]
         own = sorted((i["t0"], i["t1"]) for i in line["truth"])
         waits = []
         for t0, t1, tid, other in occupied:
-            if other != number and t0 < done and t1 > sent:
-                waits += [{"cause": "loop_busy", "tid": tid, "t0": a, "t1": b} for a, b in without(max(t0, sent), min(t1, done), own)]
+            if other != number and tid == line["tid"] and t0 < done and t1 > sent:
+                waits += [{"cause": cause, "tid": tid, "t0": a, "t1": b} for a, b in without(max(t0, sent), min(t1, done), own)]
         truth[number] = line["truth"] + waits
     return truth
 
@@ -132,6 +147,38 @@ def top(pieces):
     return kind, [piece for piece in pieces if piece["kind"] == kind]
 
 
+def owner_of_segment(segment, items):
+    """(whether an owner is claimed, whether it is right), by the items that a segment coincides with: of these, any may be what it is."""
+    claimed = right = False
+    for item in items:
+        if item["cause"] == "lock":
+            if "holders" in item and segment["kind"] == "lock":  # who held it, whatever request that was for
+                claimed, right = claimed or segment["tid"] != 0, right or segment["tid"] in item["holders"]
+            continue
+        owner = "other" if item["cause"] in OF_OTHERS else "this"
+        if segment["kind"] not in ("lock", "unattributed") or owner == "other":
+            claimed, right = claimed or segment["owner"] in ("this", "other"), right or segment["owner"] == owner
+    return claimed, right
+
+
+def owners(truth, segments, start):
+    """Compares owners of segments with the ground truth, where both are long enough."""
+    owned = Owned()
+    for segment in segments:
+        t0, t1 = start + segment["start_ns"], start + segment["start_ns"] + segment["ns"]
+        items = [i for i in truth if i["ns"] >= EDGE_NS and 2 * (min(i["t1"], t1) - max(i["t0"], t0)) >= t1 - t0]
+        if segment["ns"] < EDGE_NS or not items or all(i["cause"] == "lock" and "holders" not in i for i in items):
+            continue
+        claimed, right = owner_of_segment(segment, items)
+        owned += Owned(segment["ns"], segment["ns"] * claimed, segment["ns"] * (claimed and right))
+    return owned
+
+
+def is_named(cause, ns, pieces, service_pid):
+    """Pieces that are right for a component of the ground truth have at least half of its time."""
+    return 2 * sum(p["ns"] for p in pieces if accepts(cause, p, service_pid)) >= ns
+
+
 def score(number, name, request, start, truth, way="parts", service_pid=None):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
     cause, pieces, end = CAUSES[name], request[way], start + request["duration_ns"]
@@ -141,7 +188,9 @@ def score(number, name, request, start, truth, way="parts", service_pid=None):
     for item in truth:
         totals[item["cause"]] += item_ns(item)
     expected = totals.most_common(1)[0][0] if totals and totals.most_common(1)[0][1] >= EDGE_NS else ""
-    if expected:
+    if expected and cause.pair:
+        right = all(is_named(one, ns, pieces, service_pid) for one, ns in totals.items() if ns >= MAIN_SHARE * totals.total())
+    elif expected:
         accepted = sum(p["ns"] for p in largest if accepts(expected, p, service_pid))
         right = 2 * accepted >= max(sum(p["ns"] for p in largest), totals[expected])
     else:
@@ -154,7 +203,8 @@ def score(number, name, request, start, truth, way="parts", service_pid=None):
         sum(p["ns"] for p in pieces if cause.truth and accepts(cause.truth, p, service_pid)),
         sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
         error_of_segments(within, pieces, start, service_pid) if way == "segments" else error_of_parts(within, pieces, service_pid),
-        any(by_kind[k] > ACCUSED_NS for k in cause.decoy))
+        any(by_kind[k] > ACCUSED_NS for k in cause.decoy),
+        owners(within, pieces, start) if way == "segments" else None)
 
 
 def mean(values):
@@ -177,6 +227,7 @@ def summarize(scored):
     """Figures of a list of Scored: shares of 1, milliseconds."""
     if not scored:
         return {"requests": 0}
+    owned = sum((s.owned for s in scored if s.owned), Owned())
     return {
         "requests": len(scored),
         "right": mean(s.right for s in scored),
@@ -184,4 +235,6 @@ def summarize(scored):
         "error_ms": mean(sum(map(abs, s.error_ns.values())) for s in scored) / MS,
         "outside_ms": mean(s.outside_ns for s in scored) / MS,
         "decoys": sum(s.decoy for s in scored),
+        "owner_right": owned.right_ns / owned.claimed_ns if owned.claimed_ns else None,
+        "owner_claimed": owned.claimed_ns / owned.known_ns if owned.known_ns else None,
     }

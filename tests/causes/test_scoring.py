@@ -16,7 +16,7 @@ def request(*parts, way="parts", **fields):
     pieces, at = [], 0
     for kind, ms, *more in parts:
         extra = {"detail": more[0]} if more and isinstance(more[0], str) else more[0] if more else {}
-        pieces.append({"kind": kind, "ns": ms * MS, "start_ns": at, "detail": "", **extra})
+        pieces.append({"kind": kind, "ns": ms * MS, "start_ns": at, "detail": "", "owner": "this", "tid": 7, **extra})
         at += ms * MS
     return {"duration_ns": at, way: pieces, **fields}
 
@@ -101,22 +101,22 @@ def test_segments_count_only_where_the_truth_is():
 
 
 def test_segments_of_the_called_process_and_of_other_requests_are_right():
-    called = request(("sleep", 100, {"pid": 9, "owner": "this"}), way="segments")
+    called = request(("sleep", 100, {"pid": 9}), way="segments")
     assert score("downstream", called, item("downstream", 0, 100), way="segments", service_pid=9).right
     assert not score("downstream", called, item("downstream", 0, 100), way="segments", service_pid=8).right
-    other = request(("cpu", 80, {"owner": "other"}), ("cpu", 20, {"owner": "this"}), way="segments")
+    other = request(("cpu", 80, {"owner": "other"}), ("cpu", 20), way="segments")
     scored = score("blocked_loop", other, item("loop_busy", 0, 80), way="segments")
     assert scored.right and scored.error_ns == {"loop_busy": 0}
 
 
 def test_waits_for_an_event_loop_come_from_the_log():
-    def line(t0, t1, occupied, *truth):
-        return {"tid": 7, "t0": t0, "t1": t1, "occupied_loop": occupied, "truth": list(truth)}
+    def line(t0, t1, occupied, *truth, tid=7):
+        return {"tid": tid, "t0": t0, "t1": t1, "occupied_thread": occupied, "truth": list(truth)}
     slept = {"cause": "sleep", "tid": 7, "t0": 10, "t1": 30}
-    log = {1: line(10, 100, False, slept), 2: line(20, 90, True), 3: line(200, 300, True), 4: line(92, 95, False)}
-    waits = scoring.with_loop_waits({1: (5, 110)}, log)[1]
+    log = {1: line(10, 100, False, slept), 2: line(20, 90, True), 3: line(200, 300, True), 4: line(92, 95, False), 5: line(40, 99, True, tid=8)}
+    waits = scoring.with_waits_for_thread({1: (5, 110)}, log, "loop_busy")[1]
     assert waits == [slept, {"cause": "loop_busy", "tid": 7, "t0": 30, "t1": 90}]
-    assert scoring.with_loop_waits({2: (15, 95)}, log)[2] == [], "its own work is no wait"
+    assert scoring.with_waits_for_thread({2: (15, 95)}, log, "loop_busy")[2] == [], "its own work is no wait"
 
 
 def test_counterfactual_compares_with_the_cost_of_the_injection():
@@ -133,3 +133,29 @@ def test_a_summary_weighs_unattributed_time_by_duration():
     scored = [score("sleep", request(("sleep", 300)), item("sleep", 0, 300)), score("sleep", request(("unattributed", 100)), item("sleep", 0, 100))]
     summary = scoring.summarize(scored)
     assert summary["requests"] == 2 and summary["right"] == 0.5 and summary["unattributed"] == 0.25 and summary["error_ms"] == 50
+
+
+def test_both_causes_of_a_pair_must_be_named():
+    truth = item("lock", 0, 60), item("disk", 60, 72)
+    assert score("lock_disk", request(("disk", 70), ("lock", 58)), *truth).right
+    assert not score("lock_disk", request(("disk", 70), ("unattributed", 60)), *truth).right
+
+
+def owned(report, *truth):
+    one = score("lock", report, *truth, way="segments").owned
+    return one.known_ns // MS, one.claimed_ns // MS, one.right_ns // MS
+
+
+def test_the_owner_of_a_lock_is_its_holder():
+    held = item("lock", 0, 100, holders=[9])
+    assert owned(request(("lock", 100, {"tid": 9, "owner": "unknown"}), way="segments"), held) == (100, 100, 100)
+    assert owned(request(("lock", 100, {"tid": 8, "owner": "other"}), way="segments"), held) == (100, 100, 0)
+    assert owned(request(("lock", 100, {"tid": 0, "owner": "unknown"}), way="segments"), held) == (100, 0, 0)
+    assert owned(request(("lock", 100, {"tid": 9}), way="segments"), item("lock", 0, 100)) == (0, 0, 0), "who held it is not known"
+
+
+def test_the_owner_of_time_is_this_request_or_another():
+    other = {"owner": "other"}
+    assert owned(request(("cpu", 50), ("loop_busy", 50, other), way="segments"), item("cpu", 0, 50), item("loop_busy", 50, 50)) == (100, 100, 100)
+    assert owned(request(("cpu", 50, other), ("cpu", 50), way="segments"), item("cpu", 0, 50), item("loop_busy", 50, 50)) == (100, 100, 0)
+    assert owned(request(("cpu", 50, {"owner": "several"}), ("unattributed", 50), way="segments"), item("cpu", 0, 100)) == (100, 0, 0)

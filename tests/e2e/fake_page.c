@@ -365,6 +365,13 @@ static const struct request synthetic_requests[] = {
      .route = "/cart",
      .status = 503,
      .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout",
+     .upstream = "127.0.0.1:5432",
+     .upstream_ns = 20 * MS,
+     .usual = {.requests = 240,
+               .p50_ns = 12 * MS,
+               .p99_ns = 80 * MS,
+               .explained = 200,
+               .part_p50_ns = {[REQUEST_PART_CPU] = 10 * MS, [REQUEST_PART_LOCK] = 1 * MS}},
      .part_count = 2,
      .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex in checkout < handle: futex_wait",
                 "futex_wait_[k]\n__x64_sys_futex_[k]\npthread_mutex_lock\ncheckout\nhandle\n[truncated: no rows]"},
@@ -395,7 +402,8 @@ static const struct request synthetic_requests[] = {
      .parts = {{REQUEST_PART_CPU, 2 * MS, "worker < main"}, {REQUEST_PART_STEAL, 1 * MS, ""}}},
 };
 
-static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+static int fake_requests(void *context, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
+                         size_t *ret_count)
 {
     const struct fake *fake = context;
     size_t count = sizeof(synthetic_requests) / sizeof(synthetic_requests[0]);
@@ -407,16 +415,23 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, struct req
     if (count > max)
         count = max;
     struct request **requests = calloc(count + 1, sizeof(*requests));
-    for (size_t i = 0; requests && i < count; i++) {
+    size_t shown = 0;
+    for (size_t n = 0; requests && n < count; n++) {
+        const size_t i = shown;
+        if (abnormal && !request_is_abnormal(&synthetic_requests[n]))
+            continue;
+        shown++;
         requests[i] = malloc(sizeof(*requests[i]));
         if (!requests[i])
             abort();
-        *requests[i] = synthetic_requests[i];
+        *requests[i] = synthetic_requests[n];
         requests[i]->container_id = requests[i]->peer = "";
+        if (!requests[i]->upstream)
+            requests[i]->upstream = "";
         requests[i]->tid = requests[i]->pid;
-        if (i == 0)
+        if (n == 0)
             requests[i]->segments = long_path(&requests[i]->segment_count);
-        requests[i]->start_unix_ns = 1767225600000000000ull + i * 1000 * MS;
+        requests[i]->start_unix_ns = 1767225600000000000ull + n * 1000 * MS;
         if (strcmp(fake->mode, "hostile") == 0) {
             requests[i]->segments = hostile_path;
             requests[i]->segment_count = sizeof(hostile_path) / sizeof(hostile_path[0]);
@@ -427,7 +442,59 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, struct req
     if (!requests)
         return -ENOMEM;
     *ret = requests;
-    *ret_count = count;
+    *ret_count = shown;
+    return 0;
+}
+
+static const struct request_route synthetic_routes[] = {
+    {.service = "shop",
+     .method = "POST",
+     .route = "/cart",
+     .span_ns = 60000 * MS,
+     .sampled = 240,
+     .is_estimate = true,
+     .requests = 1200,
+     .failed = 60,
+     .usual = {.requests = 240,
+               .p50_ns = 12 * MS,
+               .p99_ns = 80 * MS,
+               .explained = 200,
+               .part_p50_ns = {[REQUEST_PART_CPU] = 10 * MS, [REQUEST_PART_LOCK] = 1 * MS},
+               .part_p99_ns = {[REQUEST_PART_CPU] = 20 * MS, [REQUEST_PART_LOCK] = 70 * MS}},
+     .slow = {.requests = 9,
+              .p50_ns = 430 * MS,
+              .explained = 9,
+              .part_p50_ns = {[REQUEST_PART_CPU] = 30 * MS, [REQUEST_PART_LOCK] = 400 * MS}},
+     .top_kind = REQUEST_PART_LOCK,
+     .top_count = 8},
+    {.service = "nginx",
+     .method = "GET",
+     .route = "/",
+     .span_ns = 60000 * MS,
+     .sampled = 30,
+     .requests = 30,
+     .usual = {.requests = 30, .p50_ns = 3 * MS, .explained = 30, .part_p50_ns = {[REQUEST_PART_CPU] = 2 * MS}},
+     .top_kind = REQUEST_PART_CPU},
+    {.service = "nginx", .method = "GET", .route = "/static/app.js", .span_ns = 60000 * MS},
+};
+
+static int fake_routes(void *context, uint64_t seconds, struct request_route **ret, size_t *ret_count)
+{
+    const struct fake *fake = context;
+    const bool hostile = strcmp(fake->mode, "hostile") == 0;
+    const size_t count = sizeof(synthetic_routes) / sizeof(synthetic_routes[0]);
+    (void)seconds;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    *ret = calloc(count, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    memcpy(*ret, synthetic_routes, sizeof(synthetic_routes));
+    *ret_count = strcmp(fake->mode, "normal") == 0 || hostile ? count : 0;
+    for (size_t i = 0; hostile && i < count; i++) {
+        snprintf((*ret)[i].route, sizeof((*ret)[i].route), "</td><img src=x onerror=\"document.title='owned'\">\xff");
+        snprintf((*ret)[i].service, sizeof((*ret)[i].service), "\033[2J<script>document.title='owned'</script>");
+    }
     return 0;
 }
 
@@ -484,6 +551,7 @@ int main(int argc, char **argv)
                                    .heatmap = fake_heatmap,
                                    .hotspots = fake_hotspots,
                                    .requests = fake_requests,
+                                   .routes = fake_routes,
                                    .metrics = fake_metrics,
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",

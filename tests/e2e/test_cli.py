@@ -6,7 +6,7 @@ import pytest
 
 from harness.paths import BUILD, TOP
 
-VERBS = ["up", "agent", "record", "why", "probes", "bpf", "doctor"]
+VERBS = ["up", "agent", "record", "why", "requests", "probes", "bpf", "doctor"]
 
 
 @pytest.fixture
@@ -77,6 +77,9 @@ def test_missing_and_unknown_subcommand(run_sonde):
     (["record", "--replay", "/nowhere", "-o", "-"], "/nowhere"),
     (["why", "--slowest", "0"], "whole number from 1"),
     (["why", "--agent", "127.0.0.1:1"], "no agent at 127.0.0.1:1"),
+    (["requests", "--agent", "127.0.0.1:1"], "no agent at 127.0.0.1:1; start one with `sonde up`"),
+    (["requests", "--last", "1h"], "1.00 s to 300 s"),
+    (["requests", "all"], "what is 'all'?"),
     (["up", "--set", "budget.cpu=lots"], "budget.cpu"),
     (["up", "--set", "bugdet.cpu=1%"], "unknown key"),
     (["up", "--set", "page.listen=nowhere", "--print-config", "extra"], "extra"),

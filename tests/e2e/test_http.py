@@ -238,7 +238,7 @@ def test_invalid_parameters_are_refused(server, query):
 
 def test_unknown_parameters_are_refused(server):
     assert server.ask("/?x=1")[0] == 400
-    assert server.ask("/api/v1/requests?pid=1")[::2] == (400, b"unknown parameter; this address knows: seconds, max\n")
+    assert server.ask("/api/v1/requests?pid=1")[::2] == (400, b"unknown parameter; this address knows: seconds, max, which\n")
 
 
 @pytest.mark.parametrize("target", ["/nothing", "//", "/api", "/api/v1/profile/", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/index.html", "/\xff", "*", "/healthz%00"])
@@ -323,7 +323,7 @@ def test_connections_are_kept_alive(server):
 def test_failing_agent_is_an_error_with_a_reason():
     s = Server("failing")
     try:
-        for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/status", "/metrics"):
+        for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/routes", "/api/v1/status", "/metrics"):
             status, _, body = s.ask(target)
             assert status == 500 and b"Input/output error" in body
         assert s.ask("/")[0] == 200 and s.ask("/healthz")[0] == 200

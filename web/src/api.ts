@@ -5,6 +5,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
 import { decodeProfile, type Profile, type Scope, type Time } from './profile';
 import { decodeRequests, type Request } from './requests';
+import { decodeRoutes, type Route } from './routes';
 import { decodeStatus, type Status } from './health';
 
 const EVERY_MS = 5000;
@@ -19,6 +20,7 @@ export interface Part<T> {
 export interface Live {
     profile: Part<Profile>;
     requests: Part<Request[]>;
+    routes: Part<Route[]>;
     heatmap: Part<Heatmap>;
     status: Part<Status>;
     at: number; // time of the last successful reply, milliseconds since 1970; 0: none yet
@@ -72,6 +74,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
     const heatPath = heatmapPath(heatSeconds, scope);
     const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
     const [requests, setRequests] = useState<Part<Request[]>>({ value: null, error: '' });
+    const [routes, setRoutes] = useState<Part<Route[]>>({ value: null, error: '' });
     const [heatmap, setHeatmap] = useState<Part<Heatmap>>({ value: null, error: '' });
     const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
     const [at, setAt] = useState(0);
@@ -89,6 +92,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
             const came = await Promise.all([
                 one(`/api/v1/profile?seconds=${seconds}${timeQuery(time)}`, decodeProfile, setProfile),
                 one(`/api/v1/requests?seconds=${seconds}`, decodeRequests, setRequests),
+                one(`/api/v1/routes?seconds=${seconds}`, decodeRoutes, setRoutes),
                 takeHeatmap(wanted),
                 one('/api/v1/status', decodeStatus, setStatus),
             ]);
@@ -133,5 +137,5 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
         };
     }, [load, paused]);
 
-    return { profile, requests, heatmap, status, at, paused, setPaused };
+    return { profile, requests, routes, heatmap, status, at, paused, setPaused };
 }

@@ -12,6 +12,7 @@ import { HotspotsPanel } from './hotspots-panel';
 import { NotObserved, isUnmonitored } from './observed';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
+import { Routes } from './routes';
 import { Scopes } from './scopes';
 import { ThemeButton, useTheme } from './theme';
 import './style.css';
@@ -312,6 +313,7 @@ function Page() {
                     ) : (
                         !live.profile.error && <p class="waiting">Loading…</p>
                     )}
+                    {view.scope.kind === 'node' && <Routes routes={live.routes.value ?? []} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
                     {(live.requests.value || live.requests.error) && (
                         <Requests requests={requests} partial={['counts', 'half', 'least'].includes(live.status.value?.detail ?? '')} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
                     )}

@@ -3,8 +3,10 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
+import { number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
+import { Comparison, decodeUsual, sumsOf, type Usual } from './usual';
 
 const SHOWN = 20; // until "Show all" is pressed
 
@@ -22,15 +24,8 @@ export interface Request {
     cause: string;
     parts: RequestPart[];
     segments: Segment[]; // in time order; none: no critical path is known
+    usual: Usual | null; // of its route; null: not known
 }
-
-type Json = Record<string, unknown>;
-const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
-const text = (v: unknown): string => (typeof v === 'string' ? v : '');
-const number = (v: unknown): number => {
-    const n = typeof v === 'string' ? Number(v) : v; // 64-bit numbers may be strings
-    return typeof n === 'number' && Number.isFinite(n) && n >= 0 ? n : 0;
-};
 
 /** Null for a segment that has no place in the request's time. */
 function decodeSegment(value: unknown, duration: number): Segment | null {
@@ -69,6 +64,7 @@ function decodeRequest(value: unknown): Request {
             return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail), stack: (Array.isArray(o.stack) ? o.stack : []).map(text) };
         }),
         segments: decodeSegments(r.segments, duration),
+        usual: decodeUsual(r.usual),
     };
 }
 
@@ -192,6 +188,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                         <p class="cause-again">{r.cause}</p>
                         <CriticalPath request={r} />
                         <Parts request={r} />
+                        {r.usual && <Comparison usual={r.usual} other={{ name: 'This request', p50: r.duration, p99: 0, requests: 1, sums: sumsOf(r.parts) }} />}
                     </td>
                 </tr>
             )}
@@ -199,8 +196,9 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
     );
 }
 
-export function Requests({ requests, partial, empty, error }: { requests: Request[]; partial: boolean; empty: preact.ComponentChildren; error: string }) {
-    const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+/** `opened`: whether all are open at first. */
+export function Requests({ requests, partial, empty, error, opened = false }: { requests: Request[]; partial: boolean; empty: preact.ComponentChildren; error: string; opened?: boolean }) {
+    const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set(opened ? requests.map((r) => r.key) : []));
     const [all, setAll] = useState(false);
     const kinds = useMemo(() => new Set(requests.flatMap((r) => r.parts.filter((p) => p.ns > 0).map((p) => p.kind))), [requests]);
     const toggle = (key: string) => {

@@ -1,7 +1,7 @@
 // Tests of the page in Chromium, with the synthetic data of tests/e2e/fake_page.c. Every test has its own browser context, and fails when
 // the page logs an error to the console or sends a request to another origin.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -291,6 +291,36 @@ page('requests: every component is shown, unattributed time is hatched, componen
     assert.equal(legend.at(-1), 'unattributed');
 });
 
+const cellsOf = (table) => table.locator('tbody tr').evaluateAll((rows) => rows.map((r) => [...r.children].map((c) => c.innerText.trim()).filter(Boolean)));
+
+page('routes: rate, latency, failures, top cause; slow requests compared with the usual, by keyboard', {}, async (p) => {
+    assert.deepEqual(await cellsOf(p.locator('.route-table')), [
+        ['POST /cart', 'shop', '~20.00', '12.0 ms', '80.0 ms', '~5.00 %', 'lock in 8 of 9 slow'],
+        ['GET /', 'nginx', '0.50', '3.00 ms', '–', '0 %', 'on CPU'],
+        ['GET /static/app.js', 'nginx', '–', '–', '–', '–', '–'],
+    ]);
+    const button = p.getByRole('button', { name: 'POST /cart: slow requests compared with the usual' });
+    assert.equal(await p.locator('.route').getByRole('button').count(), 1);
+    await button.press('Enter');
+    assert.equal(await button.getAttribute('aria-expanded'), 'true');
+    assert.deepEqual(await cellsOf(p.locator('.route-comparison .usual')), [
+        ['whole request', '430 ms', '–', '12.0 ms', '80.0 ms', '+418 ms'],
+        ['lock', '400 ms', '–', '1.00 ms', '70.0 ms', '+399 ms'],
+        ['on CPU', '30.0 ms', '–', '10.0 ms', '20.0 ms', '+20.0 ms'],
+    ]);
+    assert.match(await p.locator('.route-comparison').innerText(), /medians of 240 sampled requests \(components: of 200\)[^]*Slow: 9 recorded requests/);
+    await button.press('Enter');
+    assert.equal(await p.locator('.route-comparison').count(), 0);
+});
+
+page('an opened request is compared with its route, where that is known', {}, async (p) => {
+    await p.locator('.request', { hasText: '/cart' }).getByRole('button').click();
+    assert.deepEqual((await cellsOf(p.locator('.request-parts .usual'))).map((row) => row[0]), ['whole request', 'lock', 'on CPU']);
+    await p.locator('.request', { hasText: '/orders' }).getByRole('button').click();
+    await becomes(() => p.locator('.request-parts .parts').count(), 2);
+    assert.equal(await p.locator('.request-parts .usual').count(), 1);
+});
+
 page('the stack of a wait expands by mouse and by keyboard, and stays expanded', { clock: true }, async (p, server, context, profiles) => {
     const row = p.locator('.request').nth(1);
     await row.getByRole('button').click();
@@ -485,7 +515,9 @@ page('names with markup are escaped', { mode: 'hostile' }, async (p) => {
     assert.ok((await p.locator('.functions').innerText()).includes(`</script><img src=x onerror="document.title='owned'">`));
     await p.locator('.request').first().getByRole('button').click();
     await p.locator('.parts').waitFor();
-    assert.equal(await p.locator('img, b:has(img)').count(), 0);
+    await p.locator('.route').first().getByRole('button').click();
+    assert.match(await p.locator('.route').first().innerText(), /<\/td><img src=x/);
+    assert.equal(await p.locator('img, script:not([type]), b:has(img)').count(), 0);
     assert.equal(await p.title(), 'node-7 · Sonde');
 });
 
@@ -498,7 +530,7 @@ page('an empty page explains what to do', { mode: 'empty' }, async (p) => {
 
 page('errors of the agent are shown', { mode: 'failing', errors: true }, async (p) => {
     await p.getByRole('alert').first().waitFor();
-    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No status: Input/output error.');
+    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No routes: Input/output error. No status: Input/output error.');
 });
 
 page('after the agent stops, the last data stays, with a message', { errors: true, clock: true }, async (p, server) => {
@@ -749,6 +781,46 @@ page('the exported file is self-contained', { mode: 'normal' }, async (p, server
     } finally {
         rmSync(folder, { recursive: true });
     }
+});
+
+// `sonde why --html` of the synthetic requests.
+async function requestsFile(server, context, use) {
+    const folder = mkdtempSync(join(tmpdir(), 'sonde-why-'));
+    try {
+        const file = join(folder, 'why.html');
+        const done = spawnSync(join(dirname(program), '../sonde'), ['why', '-n', '2', '--agent', server.url.replace('http://', ''), '--html', file], { encoding: 'utf8' });
+        assert.equal(done.status, 0, done.stderr);
+        const alone = await context.newPage();
+        const seen = [];
+        alone.on('request', (r) => r.url() !== `file://${file}` && !r.url().startsWith('data:') && seen.push(r.url()));
+        alone.on('console', (m) => seen.push(m.text()));
+        alone.on('pageerror', (e) => seen.push(e.message));
+        await alone.goto(`file://${file}`);
+        await alone.locator('.path-boxes').first().waitFor();
+        await use(alone);
+        assert.deepEqual(seen, []);
+    } finally {
+        rmSync(folder, { recursive: true });
+    }
+}
+
+page('the file of requests is self-contained, and has the critical paths and what is usual', {}, async (_p, server, context) => {
+    await requestsFile(server, context, async (alone) => {
+        assert.equal(await alone.title(), 'Sonde: the 2 slowest requests');
+        assert.deepEqual(await alone.locator('.path-lanes').nth(1).locator('li').allInnerTexts(), ['shop 303', 'pool-1 310', 'checkout 2001, process 320']);
+        await alone.locator('.path-boxes').nth(1).getByRole('option').first().click();
+        assert.match(await alone.getByTestId('path-line').nth(1).innerText(), /^\+0 s, 20\.0 ms on CPU; this request; measured$/);
+        assert.deepEqual((await cellsOf(alone.locator('.usual'))).map((row) => row[0]), ['whole request', 'lock', 'on CPU']);
+    });
+});
+
+page('the file of requests escapes names with markup', { mode: 'hostile' }, async (_p, server, context) => {
+    await requestsFile(server, context, async (alone) => {
+        assert.match(await alone.locator('.path-lanes').first().innerText(), /^<\/ol><img src=x/);
+        assert.match(await alone.locator('.request').first().innerText(), /<\/td><img src=x/);
+        assert.equal(await alone.locator('img, b:has(img)').count(), 0);
+        assert.match(await alone.title(), /^Sonde: the 2 slowest requests$/);
+    });
 });
 
 page('comparison: growth, shrinkage, and changes within sampling noise', { mode: 'normal' }, async (p, server, context) => {

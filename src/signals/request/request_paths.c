@@ -22,12 +22,15 @@
 #define BEFORE_NS 50000000
 #define AFTER_NS  1000000
 
+#define MEAN_OF   16
+
 enum outcome { FOUND, NO_RECORDS, OVER_BUDGET, OUTCOMES };
 
 struct request_paths {
     struct flight_recorder *recorder;
     int64_t budget_ns;
     uint64_t refilled_ns;
+    uint64_t mean_ns; /* duration of the last requests, about MEAN_OF of them */
     uint64_t outcomes[OUTCOMES];
     uint64_t cpu_ns;
 };
@@ -55,7 +58,9 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool has_budget(struct request_paths *p, uint64_t now_ns)
+/* The last half of what was saved up is for requests that are slower than others: the sample of ordinary ones would
+ * spend it on a busy node. */
+static bool has_budget(struct request_paths *p, uint64_t now_ns, uint64_t duration_ns)
 {
     const uint64_t passed_ns = p->refilled_ns ? now_ns - p->refilled_ns : 0;
     const int64_t refill_ns = (int64_t)(passed_ns / 1000000000.0 * BUDGET_NS_PER_SECOND);
@@ -65,7 +70,9 @@ static bool has_budget(struct request_paths *p, uint64_t now_ns)
     }
     if (p->budget_ns > BUDGET_MAX_NS)
         p->budget_ns = BUDGET_MAX_NS;
-    return p->budget_ns > 0;
+    const bool is_slow = duration_ns >= p->mean_ns;
+    p->mean_ns += ((int64_t)duration_ns - (int64_t)p->mean_ns) / MEAN_OF;
+    return p->budget_ns > (is_slow ? 0 : BUDGET_MAX_NS / 2);
 }
 
 static int find_path(struct request_paths *p, const struct request_record *record, bool schedules_itself,
@@ -95,7 +102,7 @@ int request_paths_find(struct request_paths *p, const struct request_record *rec
     *ret = (struct path_segments){0};
     if (!p->recorder)
         return -ENODATA;
-    if (!has_budget(p, clock_monotonic_ns())) {
+    if (!has_budget(p, clock_monotonic_ns(), record->duration_ns)) {
         p->outcomes[OVER_BUDGET]++;
         return -EBUSY;
     }

@@ -127,8 +127,8 @@ static uint64_t request_run_time_ns(void *self)
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
-    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",   "request_switch",
-                                                      "request_waking",  "request_stack",  "request_record",
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",  "request_switch",
+                                                      "request_waking",  "request_stack", "request_record",
                                                       "request_ready"};
     const struct request_source *s = self;
     run_timers_put(s->bpf->bss->run_timers, names, REQUEST_TIMERS, set);

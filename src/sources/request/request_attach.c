@@ -129,6 +129,7 @@ static int configure_walks(struct request_bpf *bpf, const struct attempt *a, con
 
 static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)
 {
+    bpf->rodata->sampling_seed = services->sampling_seed;
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
     bpf->rodata->preempt_count_distance = preempt_count_find().distance;

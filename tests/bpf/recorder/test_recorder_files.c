@@ -19,10 +19,10 @@ struct cold_file {
     int fd;
 };
 
-static bool run_command(const char *command)
+static bool run_shell(const char *command)
 {
-    int status = -1;
     const pid_t child = fork();
+    int status;
     if (child == 0) {
         execl("/bin/sh", "sh", "-c", command, NULL);
         _exit(127);
@@ -40,7 +40,7 @@ static bool make_cold_file(struct cold_file *f)
              "truncate -s 32M %s.image && mkfs.ext4 -q -m 0 -O ^has_journal %s.image && mount -o loop %s.image %s && "
              "head -c %d /dev/urandom >%s/weights.bin && sync -f %s/weights.bin",
              f->folder, f->folder, f->folder, f->folder, FILE_PAGES * PAGE, f->folder, f->folder);
-    if (!run_command(command))
+    if (!run_shell(command))
         return false;
     snprintf(f->path, sizeof(f->path), "%s/weights.bin", f->folder);
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
@@ -54,7 +54,7 @@ static void remove_cold_file(struct cold_file *f)
     if (f->fd > 0)
         close(f->fd);
     snprintf(command, sizeof(command), "umount %s 2>/dev/null; rm -rf %s %s.image", f->folder, f->folder, f->folder);
-    assert_true(run_command(command));
+    assert_true(run_shell(command));
 }
 
 static void make_cold(const struct cold_file *f)

@@ -4,29 +4,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
-from common import MS, Server, item, now, parse
+from awaited import AWAITED
+from common import Server, item, now, parse
 
 WORKERS = 4
 server, pool = Server(), ThreadPoolExecutor(WORKERS) if sys.argv[4:] == ["pool"] else None
-
-
-async def sleep(ms, **_):
-    t0 = now()
-    await asyncio.sleep(ms / 1000)
-    return [item("sleep", t0, min(now(), t0 + int(ms * MS)))]
-
-
-async def downstream(ms, service, **_):
-    t0 = now()
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(service))
-    writer.write(f"GET /slow?ms={ms} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    await reader.read()
-    truth = [item("downstream", t0, now())]
-    writer.close()
-    return truth
-
-
-AWAITED = {"sleep": sleep, "downstream": downstream}
 
 
 def in_pool(route, parameters, submitted):
@@ -50,7 +32,7 @@ async def app(scope, receive, send):
     t1 = now()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
-    server.record(number, route, t0, t1, truth, occupied_loop=not pool and route not in AWAITED)
+    server.record(number, route, t0, t1, truth, occupied_thread=not pool and route not in AWAITED)
 
 
 uvicorn.run(app, host="127.0.0.1", port=server.port, log_level="warning", access_log=False, lifespan="off", loop="asyncio", http="h11", backlog=1024)

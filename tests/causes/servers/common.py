@@ -1,30 +1,34 @@
 """What a request of an evaluated Python server does, by its route, and the ground truth about it.
 
 Ground truth is a list of items {cause, tid, t0, t1}, in ns of CLOCK_MONOTONIC: thread `tid` spent [t0, t1] on `cause`. An item with `ns` spent only
-that much of the interval on it, for example CPU time of a thread that was preempted several times. The thread's CPU clock and its run queue delay
+that much of the interval on it, for example CPU time of a thread that was preempted several times. `holders`: the threads that had a lock. The thread's CPU clock and its run queue delay
 (/proc/thread-self/schedstat) come from the kernel, so the items of a spinning thread are exact on a busy machine too.
 """
+import collections
 import functools
 import json
 import mmap
 import os
-import queue
 import random
 import socket
 import sys
 import threading
 import time
+import types
 from urllib.parse import parse_qsl, urlsplit
 
 BLOCK, PAGE = 64 << 10, 4 << 10
+POLL_S = 0.002
 NOTHING_NS = 200_000  # a remainder below this is the cost of measuring
 MS = 1_000_000
 now = time.monotonic_ns
 per_thread = threading.local()
 
 
-def item(cause, t0, t1, ns=None):
+def item(cause, t0, t1, ns=None, holder=None):
     made = {"cause": cause, "tid": threading.get_native_id(), "t0": t0, "t1": t1}
+    if holder and cause == "lock":
+        made["holders"] = [holder]
     return made if ns is None else {**made, "ns": ns}
 
 
@@ -38,8 +42,8 @@ def run_delay_ns():
 class Account:
     """Divides the time of a `with` block into CPU, run queue and the rest, which is `rest`; None: the rest has no known cause."""
 
-    def __init__(self, rest, run_queue="run_queue"):
-        self.rest, self.run_queue = rest, run_queue
+    def __init__(self, rest, run_queue="run_queue", holder=None):
+        self.rest, self.run_queue, self.holder = rest, run_queue, holder
 
     def __enter__(self):
         self.delay_ns, self.cpu_ns, self.t0 = run_delay_ns(), time.thread_time_ns(), now()
@@ -49,7 +53,7 @@ class Account:
         t1, cpu_ns, delay_ns = now(), time.thread_time_ns() - self.cpu_ns, run_delay_ns() - self.delay_ns
         rest_ns = t1 - self.t0 - cpu_ns - delay_ns
         spent = [("cpu", cpu_ns), (self.run_queue, delay_ns), (self.rest, rest_ns)]
-        self.items = [item(cause, self.t0, t1, ns) for cause, ns in spent if cause and ns > NOTHING_NS]
+        self.items = [item(cause, self.t0, t1, ns, self.holder) for cause, ns in spent if cause and ns > NOTHING_NS]
 
 
 def spin_until_cpu(ms):
@@ -79,32 +83,38 @@ def sleep(ms, **_):
 
 
 class Holder(threading.Thread):
-    """Takes a lock on request and keeps it, sleeping or spinning."""
+    """Takes a lock on request and keeps it, sleeping or spinning. It looks for jobs by itself: a thread that a request wakes works for that request,
+    and to wait for it would be to wait for a result."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.lock, self.jobs = threading.Lock(), queue.Queue()
+        self.lock, self.jobs = threading.Lock(), collections.deque()
         self.start()
 
     def run(self):
         while True:
-            ms, spins, held = self.jobs.get()
+            time.sleep(POLL_S)
+            if not self.jobs:
+                continue
+            job = self.jobs.popleft()
             with self.lock:
-                held.set()
-                ends = now() + ms * MS
-                while spins and now() < ends:
+                job.held = True
+                ends = now() + job.ms * MS
+                while job.spins and now() < ends:
                     pass
-                if not spins:
-                    time.sleep(ms / 1000)
+                if not job.spins:
+                    time.sleep(job.ms / 1000)
 
     def wait_for_it(self, ms, spins):
-        held = threading.Event()
-        with Account("lock") as account:
-            self.jobs.put((ms, spins, held))
-            held.wait()
+        job = types.SimpleNamespace(ms=ms, spins=spins, held=False)
+        self.jobs.append(job)
+        t0 = now()
+        while not job.held:
+            time.sleep(POLL_S)
+        with Account("lock", holder=self.native_id) as account:
             with self.lock:
                 pass
-        return account.items
+        return [item("sleep", t0, account.t0), *account.items]
 
 
 class Spinner(threading.Thread):
@@ -143,7 +153,7 @@ def lock_spin(ms, **_):
 
 def gil(ms, **_):
     """Calls that release the GIL: to return, each waits until the spinner gives it up."""
-    with Account("lock") as account, spinner():
+    with Account("lock", holder=spinner().native_id) as account, spinner():
         while now() - account.t0 < ms * MS:
             os.stat("/")
     return account.items
@@ -181,6 +191,22 @@ def downstream(ms, service, **_):
     return account.items
 
 
+def lock_disk(ms, **parameters):
+    return [*lock(ms), *disk(1.2 * ms, **parameters)]
+
+
+def gil_downstream(ms, **parameters):
+    return [*gil(ms), *downstream(1.2 * ms, **parameters)]
+
+
+def cpu_downstream(ms, **parameters):
+    return [*cpu(ms), *downstream(1.2 * ms, **parameters)]
+
+
+def cpu_sleep(ms, **_):
+    return [*cpu(ms), *sleep(2 * ms)]
+
+
 contended, contending = threading.Lock(), threading.Event()
 
 
@@ -205,11 +231,12 @@ def clean(**_):
     return []
 
 
-WORK = {work.__name__: work for work in (cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, decoy_lock, clean)}
+WORK = {work.__name__: work for work in (
+    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
 
 
 def parse(target):
-    """(route, parameters, id) of a request's target: /ROUTE/NAME?id=N&ms=MS... NAME stands for the id where digits would be removed."""
+    """(route, parameters, id) of a request's target: /ROUTE?id=N&ms=MS..."""
     url = urlsplit(target)
     parameters = dict(parse_qsl(url.query))
     number = int(parameters.pop("id", -1))
@@ -227,7 +254,14 @@ class Server:
     def work(self, route, parameters):
         return WORK[route](folder=self.folder, **parameters)
 
-    def record(self, number, route, t0, t1, truth, occupied_loop=False):
-        """`occupied_loop`: no other request of this event loop could go on in [t0, t1]."""
-        line = {"id": number, "route": route, "tid": threading.get_native_id(), "t0": t0, "t1": t1, "truth": truth, "occupied_loop": occupied_loop}
+    def serve(self, target):
+        """A whole request, which occupies its thread."""
+        t0 = now()
+        route, parameters, number = parse(target)
+        truth = self.work(route, parameters)
+        self.record(number, route, t0, now(), truth, occupied_thread=True)
+
+    def record(self, number, route, t0, t1, truth, occupied_thread=False):
+        """`occupied_thread`: no other request of this event loop or worker could go on in [t0, t1]."""
+        line = {"id": number, "route": route, "tid": threading.get_native_id(), "t0": t0, "t1": t1, "truth": truth, "occupied_thread": occupied_thread}
         os.write(self.log, json.dumps(line).encode() + b"\n")  # one write: lines of several processes do not mix

@@ -62,7 +62,7 @@ http.createServer((request, response) => {
     const t1 = now()
     response.writeHead(200, { 'Content-Length': 2 })
     response.end('ok')
-    const line = { id: Number(q.id), route, tid: process.pid, t0, t1, truth, occupied_loop: ON_LOOP.includes(route) }
+    const line = { id: Number(q.id), route, tid: process.pid, t0, t1, truth, occupied_thread: ON_LOOP.includes(route) }
     setImmediate(() => fs.writeSync(logFile, JSON.stringify(line) + '\n')) // after the reply
   })
 }).listen(Number(port), '127.0.0.1', 1024)

@@ -40,7 +40,7 @@ static size_t slowest(struct requests *r, uint64_t since, size_t max, uint64_t *
 {
     struct request **list;
     size_t count = 0;
-    assert_int_equal(requests_slowest(r, since, max, &list, &count), 0);
+    assert_int_equal(requests_slowest(r, since, max, false, &list, &count), 0);
     for (size_t i = 0; i < count; i++) {
         ret_durations[i] = list[i]->duration_ns;
         request_free(list[i]);

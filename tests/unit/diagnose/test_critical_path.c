@@ -206,27 +206,6 @@ static void test_unread_while_the_loop_is_blocked(void **state)
                 "cpu 11 910-950\n");
 }
 
-/* The same with a handler that is interrupted. */
-static void test_unread_while_a_handler_is_preempted(void **state)
-{
-    (void)state;
-    put_interrupt_waking(40, 11, RECORDER_IN_SOFTIRQ);
-    put_run(50, 11);
-    put_receive(60, 11, A);
-    put_arrival(200, R);
-    put_switch(400, 11, 12, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
-    put_switch(450, 12, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
-    put_send(900, 11, A);
-    put_receive(910, 11, R);
-    put_send(950, 11, R);
-    expect_path(R, 200, 950, 11,
-                "unread 11 200-400 other\n"
-                "run_queue 11 400-450\n"
-                "unread 11 450-900 other\n"
-                "unread 11 900-910 other\n"
-                "cpu 11 910-950\n");
-}
-
 /* A pool thread works for R and finishes by a byte to the loop, which is awake, serves A first, and sleeps never. */
 static void test_pool_thread_while_the_loop_is_awake(void **state)
 {
@@ -591,7 +570,6 @@ int main(void)
         cmocka_unit_test_setup(test_asyncio_burst_abc, start_trace),
         cmocka_unit_test_setup(test_loop_serves_500_while_awaiting, start_trace),
         cmocka_unit_test_setup(test_unread_while_the_loop_is_blocked, start_trace),
-        cmocka_unit_test_setup(test_unread_while_a_handler_is_preempted, start_trace),
         cmocka_unit_test_setup(test_pool_thread_while_the_loop_is_awake, start_trace),
         cmocka_unit_test_setup(test_worker_fifo_second_item, start_trace),
         cmocka_unit_test_setup(test_one_read_for_two_pool_threads, start_trace),

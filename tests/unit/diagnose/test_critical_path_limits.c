@@ -269,9 +269,30 @@ static void test_worker_that_was_given_other_work_since(void **state)
                 "loop_busy 11 300-350 other inferred\n"
                 "loop_busy 11 350-450 other inferred\n"
                 "loop_busy 11 450-900 other inferred\n"
-                "run_queue 11 900-910 inferred\n"
+                "run_queue 11 900-910 other inferred\n"
                 "loop_busy 11 910-920 other inferred\n"
                 "cpu 11 920-950\n");
+}
+
+/* R arrives while a handler runs, which is interrupted. */
+static void test_unread_while_a_handler_is_preempted(void **state)
+{
+    (void)state;
+    put_interrupt_waking(40, 11, RECORDER_IN_SOFTIRQ);
+    put_run(50, 11);
+    put_receive(60, 11, A);
+    put_arrival(200, R);
+    put_switch(400, 11, 12, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(450, 12, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_send(900, 11, A);
+    put_receive(910, 11, R);
+    put_send(950, 11, R);
+    expect_path(R, 200, 950, 11,
+                "unread 11 200-400 other\n"
+                "run_queue 11 400-450 other\n"
+                "unread 11 450-900 other\n"
+                "unread 11 900-910 other\n"
+                "cpu 11 910-950\n");
 }
 
 /* ---- what is measured ---- */
@@ -345,7 +366,7 @@ static void test_connection_that_requests_share(void **state)
                 "cpu 11 100-160\n"
                 "cpu 11 160-200 inferred\n"
                 "downstream 11 200-500 inferred\n"
-                "loop_busy 11 500-520 other\n"
+                "loop_busy 11 500-520 other inferred\n"
                 "cpu 11 520-600\n");
 }
 
@@ -397,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(test_body_in_many_reads, start_large_trace),
         cmocka_unit_test_setup(test_socket_of_a_wait, start_large_trace),
         cmocka_unit_test_setup(test_socket_without_a_cookie, start_trace),
+        cmocka_unit_test_setup(test_unread_while_a_handler_is_preempted, start_trace),
         cmocka_unit_test_setup(test_request_that_took_no_time, start_trace),
         cmocka_unit_test_setup(test_worker_that_was_given_other_work_since, start_trace),
         cmocka_unit_test_setup(test_answer_in_two_packets, start_trace),

@@ -223,6 +223,8 @@ static void test_futex_words(void **state)
     (void)state;
     put_sleep(10, 11, SYS_futex, 0x4000);
     put_waking(20, 12, 11, SYS_futex, 0x4028); /* near it: one condition variable */
+    put_sleep(25, 11, SYS_futex, 0x6028);
+    put_waking(26, 12, 11, SYS_futex, 0x6014); /* at which who signals it waits */
     put_sleep(30, 12, SYS_futex, 0x8000);
     put_waking(40, 11, 12, SYS_futex, 0x9000);
     put(50, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, SYS_futex, 11, 0x8000, 12); /* an interrupt, not thread 12 */
@@ -230,10 +232,31 @@ static void test_futex_words(void **state)
     assert_int_equal(futex_words_new(&window, &words), 0);
     assert_true(futex_words_are_lock(words, 11, 0x4000));
     assert_true(futex_words_are_lock(words, 11, 0x4028));
+    assert_false(futex_words_are_lock(words, 11, 0x6028));
     assert_false(futex_words_are_lock(words, 12, 0x8000));
     assert_false(futex_words_are_lock(words, 12, 0x9000));
     assert_false(futex_words_are_lock(words, 13, 0x4000));
     futex_words_free(words);
+}
+
+/* A's handler computes when R arrives, and loses its CPU meanwhile: all of that is A's. */
+static void test_loop_that_is_preempted_while_it_serves_others(void **state)
+{
+    (void)state;
+    put_run(40, 11);
+    put_receive(50, 11, A);
+    put_arrival(100, R);
+    put_switch(200, 11, 0, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_run(500, 11);
+    put_send(700, 11, A);
+    put_receive(720, 11, R);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "unread 11 100-200 other\n"
+                "run_queue 11 200-500 other\n"
+                "unread 11 500-700 other\n"
+                "unread 11 700-720 other\n"
+                "cpu 11 720-900\n");
 }
 
 int main(void)
@@ -247,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup(test_worker_process_behind_shared_memory, start_trace),
         cmocka_unit_test_setup(test_work_for_a_thread_that_slept_before, start_trace),
         cmocka_unit_test_setup(test_program_with_its_own_scheduler, start_trace),
+        cmocka_unit_test_setup(test_loop_that_is_preempted_while_it_serves_others, start_trace),
         cmocka_unit_test_setup(test_futex_words, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,13 @@ static void test_holder_of_a_lock(void **state)
     s.syscall = SYS_futex; /* of the holder's wait */
     s.reason = "the holder slept";
     expect_detail(s, "held by thread 4711 pool-1: the holder slept");
+    s.tid = TID; /* the event loop, for one of its pool */
+    s.for_tid = 4711;
+    expect_detail(s, "held by thread 4701: the holder slept");
+    s.tid = 4711;
+    s.for_tid = 0;
+    s.reason = "the holder is not known";
+    expect_detail(s, "in thread 4711 pool-1: the holder is not known");
 }
 
 static void test_system_calls_and_descriptors(void **state)

@@ -39,11 +39,11 @@ static void test_page_contains_the_profile(void **state)
     assert_int_equal(exporter_html.write(p, &html), 0);
     assert_int_equal(exporter_speedscope.write(p, &json), 0);
     static const char title[] = "Sonde: CPU time of several processes, 60.0 s";
-    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) - strlen(WEB_FLAME_TITLE) +
-                                    strlen(title) + json.size);
+    assert_int_equal(html.size,
+                     web_flame_html_size() - strlen(WEB_PLACEHOLDER) - strlen(WEB_TITLE) + strlen(title) + json.size);
     assert_titled(html.data, title);
     assert_int_equal(occurrences(html.data, json.data), 1);
-    assert_int_equal(occurrences(html.data, WEB_FLAME_PLACEHOLDER), 0);
+    assert_int_equal(occurrences(html.data, WEB_PLACEHOLDER), 0);
     assert_int_equal(occurrences(html.data, "<script"), occurrences(web_flame_html, "<script"));
     assert_int_equal(occurrences(html.data, "http-equiv=\"Content-Security-Policy\""), 1);
 }
@@ -54,7 +54,7 @@ static void test_names_cannot_end_the_script_element(void **state)
     resource.command = "</script><script>alert(1)</script>";
     resource.executable_path = "<!--";
     const struct frame frame = {.kind = FRAME_NATIVE,
-                                .function = "</SCRIPT ><img>" WEB_FLAME_PLACEHOLDER,
+                                .function = "</SCRIPT ><img>" WEB_PLACEHOLDER,
                                 .file = "]]>",
                                 .mapping = "<!--<script>",
                                 .build_id = ""};

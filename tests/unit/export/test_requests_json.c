@@ -61,6 +61,30 @@ static void test_two_requests(void **state)
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
+static void test_usual_and_upstream(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0};
+    struct request r = {.service = "",
+                        .container_id = "",
+                        .method = "",
+                        .route = "",
+                        .peer = "",
+                        .cause = "",
+                        .upstream = "10.0.0.7:5432",
+                        .upstream_ns = 12,
+                        .usual = {.requests = 30,
+                                  .p50_ns = 5,
+                                  .explained = 25,
+                                  .part_p50_ns = {[REQUEST_PART_DISK] = 4},
+                                  .part_p99_ns = {[REQUEST_PART_LOCK] = 9}}};
+    assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
+    assert_non_null(strstr(out.data, ",\"upstream\":\"10.0.0.7:5432\",\"upstream_ns\":12,"
+                                     "\"usual\":{\"requests\":30,\"p50_ns\":5,\"explained\":25,\"parts\":["
+                                     "{\"kind\":\"disk\",\"p50_ns\":4},{\"kind\":\"lock\",\"p50_ns\":0,"
+                                     "\"p99_ns\":9}]},\"cause\""));
+}
+
 /* Ids in W3C form with leading zeros; unknown ids are omitted. */
 static void test_trace_ids(void **state)
 {
@@ -93,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty_array),
         cmocka_unit_test(test_two_requests),
+        cmocka_unit_test(test_usual_and_upstream),
         cmocka_unit_test(test_trace_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

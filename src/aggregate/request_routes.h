@@ -1,0 +1,45 @@
+/* What requests of each service, method and route usually take, and what the slow ones took: the latest of them, from
+ * the last REQUESTS_KEPT_SECONDS. Only those in the random sample (request.weight) say what is usual; the others have
+ * a record because they are slow or failed. Bounded. Not thread-safe: struct requests has the lock. */
+#pragma once
+
+#include "aggregate/observed_spans.h"
+#include "base/cleanup.h"
+#include "model/request_route.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define REQUEST_ROUTES_MAX     64  /* at a time; further ones are added to the route "other" of the service "other" */
+#define REQUEST_ROUTES_SERVICE 32  /* of one service; further ones are added to its route "other" */
+#define REQUEST_ROUTES_SAMPLE  256 /* requests of a route's sample; the latest */
+#define REQUEST_ROUTES_SLOW    64  /* other requests of a route; the latest */
+#define REQUEST_USUAL_MIN      20  /* a sample of fewer says nothing about what is usual; */
+#define REQUEST_USUAL_MIN_P99  100 /* nor about the 99th percentile */
+
+struct request_routes;
+
+/* The caller frees `*ret`. -ENOMEM. */
+int request_routes_new(struct request_routes **ret);
+void request_routes_free(struct request_routes *r);
+DEFINE_FREEP(request_routes)
+
+/* Adds a request, or replaces what was added for an earlier record of it. Without memory it is left out. */
+void request_routes_add(struct request_routes *r, const struct request *request);
+
+/* What is usual for requests of this one's route; zeros if too few are known, and for the route "other". */
+struct request_usual request_routes_usual(struct request_routes *r, const struct request *request);
+
+/* [since, now) of CLOCK_MONOTONIC, and when in it requests were recorded; NULL: always. */
+struct request_routes_period {
+    uint64_t since_ns, now_ns;
+    const struct observed_spans *observed;
+};
+
+/* The routes with requests that ended in the period, the most frequent first. The caller frees `*ret`. -ENOMEM. */
+int request_routes_list(const struct request_routes *r, const struct request_routes_period *period,
+                        struct request_route **ret, size_t *ret_count);
+
+size_t request_routes_count(const struct request_routes *r);
+size_t request_routes_bytes(const struct request_routes *r);
+uint64_t request_routes_overflowed(const struct request_routes *r); /* requests that were added to a route "other" */

@@ -1,0 +1,164 @@
+/* `sonde requests`: the routes that an agent observes, and the requests that failed or were slow. On a terminal the
+ * table of routes is live. */
+#include "aggregate/requests.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/agent_client.h"
+#include "cli/agent_limits.h"
+#include "cli/requests_text.h"
+#include "cli/subcommands.h"
+#include "export/request_routes_json.h"
+#include "export/requests_json.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REQUESTS_MAX 1000 /* that an agent returns */
+#define REFRESH_S    2
+
+struct requests_args {
+    const char *address, *service; /* service NULL: all */
+    uint64_t last_ns;
+    bool json, abnormal;
+};
+
+static int report_failure(const struct requests_args *args, int r)
+{
+    if (r == -ENOPKG)
+        return r; /* already logged */
+    if (r == -ECONNREFUSED)
+        return log_errno(r, "requests: no agent at %s; start one with `sonde up`", args->address);
+    return log_errno(r, "requests: the agent at %s does not answer", args->address);
+}
+
+static int write_output(const struct buf *out)
+{
+    if (buf_error(out) < 0)
+        return buf_error(out);
+    return fwrite(out->data, 1, out->size, stdout) == out->size && fflush(stdout) == 0 ? 0 : -errno;
+}
+
+/* ---- routes ---- */
+
+static int put_routes(const struct requests_args *args, struct buf *out)
+{
+    _cleanup_free_ struct request_route *routes = NULL;
+    size_t count = 0, kept = 0;
+    int r = agent_client_routes(args->address, args->last_ns / 1000000000u, &routes, &count);
+    if (r < 0)
+        return report_failure(args, r);
+    for (size_t i = 0; i < count; i++)
+        if (!args->service || strcmp(routes[i].service, args->service) == 0)
+            routes[kept++] = routes[i];
+    if (!args->json) {
+        requests_text_put_routes(routes, kept, args->last_ns, out);
+        return 0;
+    }
+    request_routes_json_write(routes, kept, out);
+    return buf_putc(out, '\n');
+}
+
+static int print_routes(const struct requests_args *args)
+{
+    _cleanup_buf_ struct buf out = {0};
+    int r = put_routes(args, &out);
+    return r < 0 ? r : write_output(&out);
+}
+
+/* Redraws the table until SIGINT or SIGTERM. */
+static int show_routes(const struct requests_args *args)
+{
+    const struct timespec time = {REFRESH_S, 0};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+        return -errno;
+    do {
+        _cleanup_buf_ struct buf out = {0};
+        buf_puts(&out, "\033[H\033[2J");
+        int r = put_routes(args, &out) ?: write_output(&out);
+        if (r < 0)
+            return r;
+    } while (sigtimedwait(&signals, NULL, &time) < 0);
+    return 0;
+}
+
+/* ---- abnormal requests ---- */
+
+static int earliest_first(const void *a, const void *b)
+{
+    const struct request *x = *(struct request *const *)a, *y = *(struct request *const *)b;
+    return x->start_unix_ns < y->start_unix_ns ? -1 : x->start_unix_ns > y->start_unix_ns;
+}
+
+static int print_abnormal(const struct requests_args *args)
+{
+    _cleanup_buf_ struct buf out = {0};
+    struct request **requests = NULL;
+    size_t count = 0, kept = 0;
+    int r = agent_client_requests(args->address, args->last_ns / 1000000000u, REQUESTS_MAX, true, &requests, &count);
+    if (r < 0)
+        return report_failure(args, r);
+    for (size_t i = 0; i < count; i++)
+        if (!args->service || strcmp(requests[i]->service, args->service) == 0)
+            requests[kept++] = requests[i];
+        else
+            request_free(requests[i]);
+    qsort(requests, kept, sizeof(requests[0]), earliest_first);
+    if (args->json) {
+        requests_json_write(requests, kept, &out);
+        buf_putc(&out, '\n');
+    } else {
+        requests_text_put_abnormal(requests, kept, args->last_ns, &out);
+    }
+    for (size_t i = 0; i < kept; i++)
+        request_free(requests[i]);
+    free(requests);
+    return write_output(&out);
+}
+
+/* ---- the subcommand ---- */
+
+static int run_requests(int argc, char **argv)
+{
+    struct requests_args args = {.address = "127.0.0.1:7070", .last_ns = 60 * 1000000000ull};
+    const struct option_spec specs[] = {
+        {'l', "last", OPTION_DURATION, &args.last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)",
+         1000000000, REQUESTS_KEPT_SECONDS * 1000000000ll},
+        {0, "service", OPTION_TEXT, &args.service, "NAME", "only those of this service", 0, 0},
+        {0, "abnormal", OPTION_FLAG, &args.abnormal, NULL, "one line for each request that failed or was slow", 0, 0},
+        {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON array (docs/why.md)", 0, 0},
+        {0, "agent", OPTION_TEXT, &args.address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
+        {0},
+    };
+    int r = options_parse(&subcommand_requests, specs, argc, argv, NULL);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (args.abnormal)
+        r = print_abnormal(&args);
+    else if (args.json || !isatty(STDOUT_FILENO))
+        r = print_routes(&args);
+    else
+        r = show_routes(&args);
+    if (r == 0)
+        agent_limits_report(args.address, args.last_ns);
+    return r == -EINVAL ? -EIO : r;
+}
+
+const struct subcommand subcommand_requests = {
+    .name = "requests",
+    .synopsis = "[--abnormal] [--service NAME] [--last 60s] [--json] [--agent ADDRESS:PORT]",
+    .summary = "Show the rate, latency and errors of each route, and abnormal requests",
+    .details =
+        "Prints a table of services and routes, from a random sample of their requests (docs/why.md). On a terminal it is\n"
+        "redrawn every two seconds until Ctrl-C. `~` marks what is estimated from a part of the requests.\n"
+        "--abnormal prints requests with status 5xx, without a reply, or three times slower than their route's median.\n"
+        "Queries the agent of this node.",
+    .run = run_requests,
+};

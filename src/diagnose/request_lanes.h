@@ -1,0 +1,19 @@
+/* A critical path for reading: its segments folded into a few stretches, each mostly in one thread. Pure. */
+#pragma once
+
+#include "model/request.h"
+
+#define REQUEST_LANES_MAX 16
+
+struct request_lane {
+    uint64_t start_ns; /* after the request's start */
+    uint64_t duration_ns;
+    uint32_t tid, pid;
+    const char *thread;
+    uint64_t sums_ns[REQUEST_PART_COUNT];
+    size_t first, count; /* its segments */
+};
+
+/* Fills `ret` with the lanes of the request's path, in order; they cover all its segments. What is short (less than a
+ * hundredth of the request, or among too many) is added to what comes before it. Returns how many there are. */
+size_t request_lanes(const struct request *r, struct request_lane ret[REQUEST_LANES_MAX]);

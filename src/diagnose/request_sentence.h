@@ -1,0 +1,17 @@
+/* A request in one sentence: how long it took, what it spent most on or what differs most from the usual, and what is
+ * usual. Pure. */
+#pragma once
+
+#include "model/request.h"
+
+#include <stddef.h>
+
+#define REQUEST_SENTENCE_BYTES 1024
+
+/* "212 ms: 180 ms waiting for disk, pread64 of weights.bin (ext4) in thread 4711 pool-1; usually 3.00 ms (median of 256
+ * requests)". Reads the components, segments and r->usual; not r->cause. Cut to REQUEST_SENTENCE_BYTES. */
+const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
+
+/* Replaces *r, which the caller owns, by a copy whose `cause` is its sentence. On failure *r stays as it is. -ENOMEM.
+ */
+int request_set_sentence(struct request **r);

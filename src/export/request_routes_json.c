@@ -1,0 +1,69 @@
+/* JSON of routes; see request_routes_json.h and docs/why.md. */
+#include "export/request_routes_json.h"
+
+#include <inttypes.h>
+
+static void put_percentiles(uint64_t p50_ns, uint64_t p99_ns, struct buf *out)
+{
+    buf_printf(out, "\"p50_ns\":%" PRIu64, p50_ns);
+    if (p99_ns)
+        buf_printf(out, ",\"p99_ns\":%" PRIu64, p99_ns);
+}
+
+void request_usual_json_put(const struct request_usual *usual, struct buf *out)
+{
+    const char *comma = "";
+    buf_printf(out, "{\"requests\":%" PRIu32 ",", usual->requests);
+    put_percentiles(usual->p50_ns, usual->p99_ns, out);
+    buf_printf(out, ",\"explained\":%" PRIu32 ",\"parts\":[", usual->explained);
+    for (int kind = 0; usual->explained && kind < REQUEST_PART_COUNT; kind++) {
+        if (!usual->part_p50_ns[kind] && !usual->part_p99_ns[kind])
+            continue;
+        buf_printf(out, "%s{\"kind\":\"%s\",", comma, request_part_name((enum request_part_kind)kind));
+        put_percentiles(usual->part_p50_ns[kind], usual->part_p99_ns[kind], out);
+        buf_putc(out, '}');
+        comma = ",";
+    }
+    buf_puts(out, "]}");
+}
+
+static void put_text(const char *key, const char *text, struct buf *out)
+{
+    buf_printf(out, "\"%s\":", key);
+    buf_put_json_string(out, text);
+    buf_putc(out, ',');
+}
+
+static void put_route(const struct request_route *r, struct buf *out)
+{
+    buf_putc(out, '{');
+    put_text("service", r->service, out);
+    put_text("method", r->method, out);
+    put_text("route", r->route, out);
+    buf_printf(out, "\"span_ns\":%" PRIu64 ",\"sampled\":%" PRIu32 ",\"estimated\":%s", r->span_ns, r->sampled,
+               r->is_estimate ? "true" : "false");
+    buf_printf(out, ",\"requests\":%.0f,\"failed\":%.0f", r->requests, r->failed);
+    if (r->usual.requests) {
+        buf_puts(out, ",\"usual\":");
+        request_usual_json_put(&r->usual, out);
+    }
+    if (r->slow.requests) {
+        buf_puts(out, ",\"slow\":");
+        request_usual_json_put(&r->slow, out);
+    }
+    if (r->top_count || r->usual.explained)
+        buf_printf(out, ",\"top_kind\":\"%s\",\"top_count\":%" PRIu32, request_part_name(r->top_kind), r->top_count);
+    buf_putc(out, '}');
+}
+
+int request_routes_json_write(const struct request_route *routes, size_t count, struct buf *out)
+{
+    buf_putc(out, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_puts(out, ",\n");
+        put_route(&routes[i], out);
+    }
+    buf_putc(out, ']');
+    return buf_error(out);
+}

@@ -1,0 +1,12 @@
+/* Routes as the JSON array of `sonde requests --json` and /api/v1/routes, documented in docs/why.md. */
+#pragma once
+
+#include "base/buf.h"
+#include "model/request_route.h"
+
+/* 0, or the buffer's error. */
+int request_routes_json_write(const struct request_route *routes, size_t count, struct buf *out);
+
+/* Appends {"requests","p50_ns","p99_ns","explained","parts":[{"kind","p50_ns","p99_ns"}]}; what is not known is left
+ * out. */
+void request_usual_json_put(const struct request_usual *usual, struct buf *out);

@@ -1,0 +1,11 @@
+/* Requests as one self-contained HTML file: web/requests.html with the JSON of requests_json.h in place of the
+ * placeholder. */
+#pragma once
+
+#include "base/buf.h"
+#include "model/request.h"
+
+#include <stddef.h>
+
+/* 0, or the buffer's error. */
+int requests_html_write(struct request *const *requests, size_t count, struct buf *out);

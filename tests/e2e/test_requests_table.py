@@ -1,0 +1,121 @@
+"""`sonde requests`: the table of routes, abnormal requests, and what is usual, on synthetic data and on a real server."""
+import json
+import re
+import subprocess
+
+import pytest
+from harness.processes import wait_for
+from real_servers import get, start_c_server
+from terminal import Terminal
+from test_http import Server
+
+
+def run_requests(sonde, *arguments):
+    return subprocess.run([str(sonde), "requests", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def synthetic_agent():
+    """synthetic_agent(mode) starts the page's server on synthetic data (fake_page.c), in place of an agent."""
+    started = []
+
+    def start(mode):
+        started.append(Server(mode))
+        return f"127.0.0.1:{started[-1].port}"
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.mark.sanitized
+def test_table_of_routes(sonde, synthetic_agent):
+    done = run_requests(sonde, "--agent", synthetic_agent("normal"))
+    assert done.returncode == 0 and done.stderr == "", done
+    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert heading == ["SERVICE", "ROUTE", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
+    assert rows == [["shop", "POST /cart", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240", "lock in 8 of 9 slow"],
+                    ["nginx", "GET /", "0.50", "3.00 ms", "-", "0.0%", "30", "cpu"],
+                    ["nginx", "GET /static/app.js", "-", "-", "-", "-", "0", "-"]]
+    one = run_requests(sonde, "--service", "shop", "--agent", synthetic_agent("normal"))
+    assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout
+    assert run_requests(sonde, "--last", "2m", "--agent", synthetic_agent("empty")).stdout.startswith("No request in the last 120 s.")
+
+
+@pytest.mark.sanitized
+def test_json_of_routes_is_the_agents(sonde):
+    """What is decoded and written again loses nothing."""
+    server = Server("normal")
+    try:
+        done = run_requests(sonde, "--json", "--agent", f"127.0.0.1:{server.port}")
+        routes = json.loads(done.stdout)
+        assert routes == json.loads(server.ask("/api/v1/routes")[2])
+    finally:
+        server.stop()
+    assert routes[0]["usual"]["parts"] == [{"kind": "cpu", "p50_ns": 10**7, "p99_ns": 2 * 10**7}, {"kind": "lock", "p50_ns": 10**6, "p99_ns": 7 * 10**7}]
+    assert routes[0]["slow"] == {"requests": 9, "p50_ns": 430 * 10**6, "explained": 9,
+                                 "parts": [{"kind": "cpu", "p50_ns": 30 * 10**6}, {"kind": "lock", "p50_ns": 400 * 10**6}]}
+    assert "usual" not in routes[2] and "top_kind" not in routes[2]
+
+
+@pytest.mark.sanitized
+def test_abnormal_requests_one_line_each(sonde, synthetic_agent):
+    address = synthetic_agent("normal")
+    done = run_requests(sonde, "--abnormal", "--agent", address)
+    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS"]
+    assert len(rows) == 1 and rows[0][1:] == ["-", "127.0.0.1:5432", "POST /cart", "430 ms", "20.0 ms", "503", "status 503, 36 times the median",
+                                              "93 % waiting for a lock at pthread_mutex_lock < checkout"]
+    as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)
+    assert [(r["route"], r["upstream"], r["upstream_ns"], r["usual"]["p50_ns"]) for r in as_json] == [("/cart", "127.0.0.1:5432", 20 * 10**6, 12 * 10**6)]
+    assert run_requests(sonde, "--abnormal", "--agent", synthetic_agent("empty")).stdout == "No abnormal request was recorded in the last 60.0 s.\n"
+
+
+@pytest.mark.sanitized
+def test_hostile_names_send_nothing_to_the_terminal(sonde, synthetic_agent):
+    for arguments in ([], ["--abnormal"]):
+        done = run_requests(sonde, *arguments, "--agent", synthetic_agent("hostile"))
+        assert done.returncode == 0 and "owned" in done.stdout and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout), done
+
+
+def test_failing_agent_is_an_error(sonde, synthetic_agent):
+    done = run_requests(sonde, "--agent", synthetic_agent("failing"))
+    assert done.returncode == 1 and done.stdout == "" and "does not answer" in done.stderr, done
+
+
+def test_table_is_live_on_a_terminal(sonde, synthetic_agent):
+    """Redrawn until Ctrl-C; a terminal of its own, so that no test depends on that of the suite."""
+    shown = Terminal(sonde, "requests", "--agent", synthetic_agent("normal"))
+    try:
+        shown.wait_for(lambda seen: seen.count("\033[H\033[2J") > 1 and seen.count("lock in 8 of 9 slow") > 1, what="the table, twice")
+        shown.type("\x03")
+        assert shown.end() == 0, shown.seen
+    finally:
+        shown.kill()
+
+
+def test_slow_request_is_compared_with_its_route(sonde, agent, run, tmp_path):
+    """A short sleep is usual; a long one is slow, and the sentence says so. Requests are sent until enough of them are in the sample."""
+    started, server = agent(), start_c_server(run, "threads", tmp_path)
+    address = f"127.0.0.1:{started.port}"
+
+    def route():
+        for row in json.loads(run_requests(sonde, "--json", "--last", "5m", "--agent", address).stdout):
+            if row["route"] == "/sleep" and row["sampled"]:
+                return row
+
+    def usual():
+        for _ in range(40):
+            get(server.port, "/sleep?ms=1")
+        row = route()
+        return row if row and row["usual"]["explained"] >= 60 and row["usual"]["p50_ns"] < 10**8 else None
+    wait_for(usual, 60, "a sample of requests")
+    get(server.port, "/sleep?ms=400")
+
+    def sentence():
+        done = subprocess.run([str(sonde), "why", "--route", "/sleep", "-n", "1", "--last", "5m", "--agent", address], capture_output=True, text=True, timeout=60)
+        return re.search(r"Why: 4\d\d ms: 4\d\d ms asleep, .*; usually (.+) \(median of (\d+) requests\)$", done.stdout, re.M)
+    assert int(wait_for(sentence, 60, "the sentence")[2]) >= 20
+    row = route()
+    assert row["slow"]["requests"] >= 1 and row["top_count"] >= 1, row
+    lines = run_requests(sonde, "--abnormal", "--last", "5m", "--agent", address).stdout.splitlines()
+    assert [line for line in lines if " GET /sleep " in line and " times the median " in line and " asleep, " in line], lines

@@ -1,0 +1,50 @@
+/* Records of requests to diagnose: what tests of diagnose_request build and compare. */
+#pragma once
+
+#include "diagnose/request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+static const struct request_names no_names;
+
+static inline struct request_record make_record(uint64_t duration_ns)
+{
+    struct request_record r = {
+        .h = {.size_bytes = sizeof(r), .kind = RECORD_REQUEST, .pid = 4711, .tid = 4712},
+        .id = 7,
+        .start_ns = 1000,
+        .duration_ns = duration_ns,
+        .status = 200,
+        .peer_family = AF_INET,
+        .peer_port = 80,
+        .peer_address = {127, 0, 0, 1},
+        .comm = "server",
+    };
+    memcpy(r.line, "GET /users/42?x HTTP/1.1\r\n", 26);
+    r.line_bytes = 26;
+    return r;
+}
+
+static inline void assert_part(const struct request *request, size_t at, enum request_part_kind kind, uint64_t ns)
+{
+    assert_int_equal(request->parts[at].kind, kind);
+    assert_int_equal(request->parts[at].duration_ns, ns);
+}
+
+static inline void add_wait(struct request_record *r, int number, int object, int state, uint64_t ns)
+{
+    r->waits[r->wait_count++] = (struct request_wait){.syscall = number,
+                                                      .object = (__u8)object,
+                                                      .state = (__u8)state,
+                                                      .duration_ns = ns,
+                                                      .longest_ns = ns,
+                                                      .count = 1,
+                                                      .file_system = "ext4",
+                                                      .file_name = "data"};
+}

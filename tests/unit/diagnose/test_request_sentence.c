@@ -1,0 +1,134 @@
+/* The sentence of a request: what it leads with, with and without knowledge of what is usual. */
+#include "diagnose/request_sentence.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+
+/* 212 ms, most of it on a CPU as always; the disk is what differs. */
+static struct request make_request(void)
+{
+    return (struct request){
+        .service = "shop",
+        .method = "GET",
+        .route = "/",
+        .status = 200,
+        .duration_ns = 212 * MS,
+        .part_count = 3,
+        .parts = {{REQUEST_PART_CPU, 120 * MS, "", ""},
+                  {REQUEST_PART_DISK, 60 * MS, "pread64 of weights.bin (ext4): folio_wait", "folio_wait_[k]"},
+                  {REQUEST_PART_DISK, 32 * MS, "in thread 7 pool-1: no records", ""}}};
+}
+
+static void expect(const struct request *r, const char *expected)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    assert_string_equal(request_sentence(r, sentence), expected);
+}
+
+static void test_most_time_without_knowledge(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    expect(&r, "212 ms: 120 ms on a CPU");
+    r.status = 0;
+    expect(&r, "no reply was seen; 212 ms: 120 ms on a CPU");
+    r.part_count = 0;
+    r.duration_ns = 0;
+    r.status = 200;
+    expect(&r, "took no time");
+}
+
+static void test_every_kind_has_words(void **state)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    (void)state;
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
+        const struct request r = {
+            .status = 200, .duration_ns = 9, .part_count = 1, .parts = {{(enum request_part_kind)kind, 9, "", ""}}};
+        request_sentence(&r, sentence);
+        assert_int_equal(strncmp(sentence, "9 ns: 9 ns ", 11), 0);
+        assert_true(strlen(sentence) > 11);
+        assert_null(strstr(sentence, "null"));
+    }
+}
+
+static void test_what_differs_most_comes_first(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    r.usual = (struct request_usual){.requests = 256,
+                                     .p50_ns = 70 * MS,
+                                     .explained = 200,
+                                     .part_p50_ns = {[REQUEST_PART_CPU] = 60 * MS, [REQUEST_PART_DISK] = 1 * MS}};
+    expect(&r,
+           "212 ms: 92.0 ms waiting for disk, pread64 of weights.bin (ext4); usually 70.0 ms (median of 256 requests)");
+    r.usual.explained = 0; /* the durations alone are known */
+    expect(&r, "212 ms: 120 ms on a CPU; usually 70.0 ms (median of 256 requests)");
+    r.usual.explained = 200;
+    r.usual.p50_ns = 100 * MS; /* not slow: nothing is unusual enough to be named for that */
+    expect(&r, "212 ms: 120 ms on a CPU; usually 100 ms (median of 256 requests)");
+}
+
+static void test_slow_needs_a_factor_and_a_millisecond(void **state)
+{
+    (void)state;
+    const struct request_usual usual = {.requests = 20, .p50_ns = 100000};
+    assert_false(request_is_slow(1000000, &usual));
+    assert_true(request_is_slow(1100000, &usual));
+    assert_false(request_is_slow(0, &usual));
+    assert_false(request_is_slow(5 * MS, &(struct request_usual){.requests = 20, .p50_ns = 2 * MS}));
+    assert_true(request_is_slow(6 * MS, &(struct request_usual){.requests = 20, .p50_ns = 2 * MS}));
+    assert_false(request_is_slow(UINT64_MAX, &(struct request_usual){.requests = 0}));
+}
+
+static void test_holder_of_a_lock(void **state)
+{
+    (void)state;
+    const struct request_segment segments[] = {
+        {.duration_ns = 5, .kind = REQUEST_PART_LOCK, .detail = "held by thread 1 a"},
+        {.duration_ns = 9, .kind = REQUEST_PART_LOCK, .detail = "futex, held by thread 2 b: the holder slept"}};
+    struct request r = {.status = 200,
+                        .duration_ns = 20,
+                        .part_count = 1,
+                        .parts = {{REQUEST_PART_LOCK, 20, "futex in lock < main: futex_wait", "futex_wait_[k]"}},
+                        .segments = segments,
+                        .segment_count = 2};
+    expect(
+        &r,
+        "20 ns: 20 ns waiting for a lock or another thread, futex in lock < main, held by thread 2 b: the holder slept");
+}
+
+static void test_long_details_are_cut_before_what_is_usual(void **state)
+{
+    (void)state;
+    char detail[2000], sentence[REQUEST_SENTENCE_BYTES];
+    memset(detail, 'x', sizeof(detail) - 1);
+    detail[sizeof(detail) - 1] = '\0';
+    struct request r = {.status = 200,
+                        .duration_ns = 20 * MS,
+                        .part_count = 1,
+                        .parts = {{REQUEST_PART_DISK, 20 * MS, detail, ""}},
+                        .usual = {.requests = 30, .p50_ns = 1 * MS}};
+    request_sentence(&r, sentence);
+    assert_int_equal(strlen(sentence), REQUEST_SENTENCE_BYTES - 1);
+    assert_non_null(strstr(sentence, "xxx; usually 1.00 ms (median of 30 requests)"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_most_time_without_knowledge),
+        cmocka_unit_test(test_every_kind_has_words),
+        cmocka_unit_test(test_what_differs_most_comes_first),
+        cmocka_unit_test(test_slow_needs_a_factor_and_a_millisecond),
+        cmocka_unit_test(test_holder_of_a_lock),
+        cmocka_unit_test(test_long_details_are_cut_before_what_is_usual),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
