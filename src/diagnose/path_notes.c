@@ -136,11 +136,17 @@ static int compare_runners(const void *a, const void *b)
     return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
+/* Of those that wait for a quota, nobody is the reason that could be named. */
+static bool is_run_queue(const struct path_segment *s)
+{
+    return s->kind == REQUEST_PART_RUN_QUEUE && !s->reason[0];
+}
+
 static bool is_waiting_segment(const struct path_segments *path, size_t first, size_t end, uint64_t start_ns)
 {
     for (size_t i = first; i < end; i++)
         if (path->items[i].start_ns == start_ns)
-            return path->items[i].kind == REQUEST_PART_RUN_QUEUE;
+            return is_run_queue(&path->items[i]);
     return false;
 }
 
@@ -182,7 +188,7 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     uint64_t waited_ns = 0;
     const size_t count = runners ? sum_runners(path, first, end, runners) : 0;
     for (size_t i = first; i < end; i++)
-        if (path->items[i].kind == REQUEST_PART_RUN_QUEUE)
+        if (is_run_queue(&path->items[i]))
             waited_ns += path->items[i].end_ns - path->items[i].start_ns;
     if (!count || !waited_ns)
         return;

@@ -198,6 +198,19 @@ static void test_idle_cpu(void **state)
     expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "on that CPU ran backup (process 400) 50 %");
 }
 
+/* It waited for its quota, whatever ran meanwhile. */
+static void test_quota(void **state)
+{
+    (void)state;
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_switch(1100, 11, 300, RECORDER_PREEMPTED | RECORDER_THROTTLED, RECORDER_NO_SYSCALL, 0);
+    put_switch(9100, 300, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_send(10100, 11, R);
+    expect_notes(REQUEST_PART_RUN_QUEUE, "its cgroup's CPU quota was used up", "");
+}
+
 static void test_nobody_ran(void **state)
 {
     (void)state;
@@ -229,6 +242,7 @@ int main(void)
         cmocka_unit_test_setup(test_waits_add_up, start_trace),
         cmocka_unit_test_setup(test_who_ran_instead, start_trace),
         cmocka_unit_test_setup(test_idle_cpu, start_trace),
+        cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),
         cmocka_unit_test_setup(test_samples_of_a_cpu_segment, start_trace),
     };
