@@ -88,7 +88,8 @@ static const struct recorder_record *switch_to(const struct flight_list *thread,
     return e && e->role == FLIGHT_IN && e->record->time_ns == t_ns ? e->record : NULL;
 }
 
-/* Each thread that ran was switched to from the one that ran before it on that CPU. Ends where the CPU was idle. */
+/* A thread that waited for a CPU, and for no quota. Each thread that ran was switched to from the one that ran before
+ * it on that CPU. Ends where the CPU was idle. */
 static void find_runners(const struct flight_index *index, const struct path_segment *s, struct path_evidence *e)
 {
     const size_t first = e->runner_count;
@@ -114,7 +115,7 @@ int path_evidence_find(const struct flight_index *index, const struct path_segme
         return -ENOMEM;
     }
     for (size_t i = 0; i < path->count; i++)
-        if (path->items[i].kind == REQUEST_PART_RUN_QUEUE && path->items[i].tid)
+        if (path->items[i].kind == REQUEST_PART_RUN_QUEUE && path->items[i].tid && !path->items[i].reason[0])
             find_runners(index, &path->items[i], &e);
     *ret = e;
     return 0;
