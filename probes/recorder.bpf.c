@@ -9,6 +9,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
+#include "probes/recorder/recorder_goroutine.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
 
@@ -31,6 +32,8 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     if (!(before->flags & PF_KTHREAD))
         set_syscall(&r, before);
     recorder_put_scheduler(&place, &r);
+    if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
+        record_goroutine(r.time_ns, false);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
     return 0;
 }

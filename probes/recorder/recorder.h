@@ -30,6 +30,20 @@ enum recorder_kind {
                          softirq, also where a thread that held the socket has processed them after it */
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
     RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
+
+    /* Tasks that a program schedules on its threads itself; in the object ring. */
+    RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
+                           runs, or ran last; value: the process (high half) */
+};
+
+/* What a task does. All but the first: it waits, and its thread is free for others. */
+enum recorder_task_state {
+    RECORDER_TASK_RUNS,
+    RECORDER_TASK_WAITS,        /* for a reason that is not one of the following */
+    RECORDER_TASK_WAITS_IO,     /* for a socket, pipe or the like */
+    RECORDER_TASK_WAITS_TIMER,
+    RECORDER_TASK_WAITS_LOCK,
+    RECORDER_TASK_WAITS_TASK,   /* for another one: a channel, a condition, the end of others */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

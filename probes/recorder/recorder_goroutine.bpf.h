@@ -1,0 +1,101 @@
+/* Records which goroutine a thread of a Go program runs (RECORDER_TASK), and what it waits for once it no longer runs.
+ * Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is called
+ * anyway: at the thread's sends and receives, and where it leaves its CPU. The goroutine that a thread ran last is
+ * remembered; when the thread is seen with another one, or none, and that one waits, its reason is recorded, once. A
+ * wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same as before. x86-64.
+ *
+ * Only for processes in `go_labels`, which user space fills. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/common/task.bpf.h"
+#include "probes/context/context_tables.bpf.h"
+#include "probes/recorder/recorder.bpf.h"
+#include "probes/recorder/recorder_tasks.bpf.h"
+
+/* Set before loading: the maps of this file and `go_labels` exist. */
+const volatile bool has_tasks = false;
+
+#define GO_WAITING         4      /* the runtime's _Gwaiting */
+#define GO_SCANNED         0x1000 /* its _Gscan: a bit beside the status */
+
+/* Go's src/runtime/runtime2.go, struct g, from atomicstatus: the same in Go 1.18 to 1.26. */
+struct go_state {
+    __u32 status, stack_lock;
+    __u64 id;
+    __u64 next, waits_since;
+    __u8 reason;
+    __u8 padding[7];
+};
+
+static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
+{
+    return bpf_probe_read_user(to, size, (const void *)address) == 0;
+}
+
+/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. */
+static __always_inline bool goroutine_of_current(const struct go_labels_layout *l, __u64 *ret)
+{
+    __u64 g, m, its_m;
+    __u64 thread = task_thread_pointer((struct task_struct *)bpf_get_current_task());
+    if (!goroutine_read(&g, 8, thread + l->thread_g) || !g || !goroutine_read(&m, 8, g + l->g_m) || !m ||
+        !goroutine_read(ret, 8, m + l->m_curg))
+        return false;
+    return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == m);
+}
+
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)
+{
+    const __u64 current = bpf_get_current_pid_tgid();
+    struct recorder_record r = {.time_ns = now_ns,
+                                .kind = RECORDER_TASK,
+                                .flags = state,
+                                .syscall = RECORDER_NO_SYSCALL,
+                                .tid = current,
+                                .object = id,
+                                .value = current & 0xffffffff00000000ULL};
+    recorder_put_object(place, &r);
+}
+
+/* The thread no longer runs this goroutine. */
+static __always_inline void record_task_wait(const struct recorder_place *place, const struct go_labels_layout *l,
+                                             struct recorder_task *task, __u64 now_ns)
+{
+    struct go_state state;
+    if (task->is_told || !goroutine_read(&state, sizeof(state), task->address + l->g_status) || state.id != task->id ||
+        (state.status & ~GO_SCANNED) != GO_WAITING)
+        return;
+    __u32 reason = state.reason;
+    task->is_told = 1;
+    record_task(place, task->id, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, now_ns);
+}
+
+/* Of the current thread. `is_operation`: it sends or receives, so that its goroutine is recorded in any case. */
+static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
+{
+    const struct recorder_place place = recorder_place();
+    const __u64 current = bpf_get_current_pid_tgid();
+    __u32 pid = current >> 32, tid = current;
+    const struct go_labels_layout *l = bpf_map_lookup_elem(&go_labels, &pid);
+    struct recorder_task now = {};
+    if (!place.cpu || !l || !l->g_status || !goroutine_of_current(l, &now.address))
+        return 0;
+    if (now.address && !goroutine_read(&now.id, 8, now.address + l->g_status + __builtin_offsetof(struct go_state, id)))
+        return 0;
+    struct recorder_task *last = bpf_map_lookup_elem(&recorder_tasks, &tid);
+    if (last && last->id != now.id)
+        record_task_wait(&place, l, last, now_ns);
+    if (!now.address)
+        return 0;
+    if (last)
+        *last = now;
+    else
+        bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);
+    if (is_operation)
+        record_task(&place, now.id, RECORDER_TASK_RUNS, now_ns);
+    return 0;
+}
