@@ -63,6 +63,8 @@ static __always_inline void record_waking(struct task_struct *task)
     if (!r.flags)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
+    if (has_tasks && !r.flags)
+        record_goroutine(r.time_ns, false);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
 }
 

@@ -11,7 +11,8 @@
 /* The goroutine that a thread ran last. */
 struct recorder_task {
     __u64 address, id;
-    __u64 is_told; /* what it waits for was recorded */
+    __u32 reason;  /* of the wait that was recorded last, as the runtime numbers it */
+    __u32 is_told; /* a wait of it was recorded since it was seen to run */
 };
 
 /* By thread. */

@@ -56,6 +56,7 @@ static bool layout_of(const char *version, struct go_labels_layout *ret, struct 
     ret->g_labels = layouts[minor - FIRST_MINOR].g_labels;
     ret->m_curg = layouts[minor - FIRST_MINOR].m_curg;
     ret->g_status = go_waits_set((unsigned)minor, ret->waits) ? layouts[minor - FIRST_MINOR].g_status : 0;
+    ret->g_sched = layouts[minor - FIRST_MINOR].g_sched;
     *ret_stacks = (struct go_stack_layout){.g_m = ret->g_m,
                                            .m_curg = ret->m_curg,
                                            .g_sched = layouts[minor - FIRST_MINOR].g_sched,
