@@ -39,11 +39,11 @@ enum recorder_kind {
 /* What a task does. All but the first: it waits, and its thread is free for others. */
 enum recorder_task_state {
     RECORDER_TASK_RUNS,
-    RECORDER_TASK_WAITS,        /* for a reason that is not one of the following */
-    RECORDER_TASK_WAITS_IO,     /* for a socket, pipe or the like */
+    RECORDER_TASK_WAITS,    /* for a reason that is not one of the following */
+    RECORDER_TASK_WAITS_IO, /* for a socket, pipe or the like */
     RECORDER_TASK_WAITS_TIMER,
     RECORDER_TASK_WAITS_LOCK,
-    RECORDER_TASK_WAITS_TASK,   /* for another one: a channel, a condition, the end of others */
+    RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

@@ -2,7 +2,8 @@
  * Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is called
  * anyway: at the thread's sends and receives, where it wakes others, and where it leaves its CPU. The goroutine that a
  * thread ran last is remembered; when the thread is seen with another one, or none, and that one waits, its reason is
- * recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same as before. x86-64.
+ * recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same as
+ * before. x86-64.
  *
  * Only for processes in `go_labels`, which user space fills. */
 #pragma once
@@ -20,8 +21,8 @@
 /* Set before loading: the maps of this file and `go_labels` exist. */
 const volatile bool has_tasks = false;
 
-#define GO_WAITING         4      /* the runtime's _Gwaiting */
-#define GO_SCANNED         0x1000 /* its _Gscan: a bit beside the status */
+#define GO_WAITING 4      /* the runtime's _Gwaiting */
+#define GO_SCANNED 0x1000 /* its _Gscan: a bit beside the status */
 
 /* Go's src/runtime/runtime2.go, struct g, from atomicstatus: the same in Go 1.18 to 1.26. */
 struct go_state {

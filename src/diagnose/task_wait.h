@@ -3,8 +3,8 @@
  * is there may have ended, and another one begun, unseen. Pure: reads only the indexed window. */
 #pragma once
 
-#include "diagnose/path_segments.h"
 #include "diagnose/flight_index.h"
+#include "diagnose/path_segments.h"
 
 /* The task that read the request of `socket`, which began at `begin`: its id. 0: not recorded. */
 uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint64_t begin_ns);

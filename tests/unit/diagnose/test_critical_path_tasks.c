@@ -65,8 +65,8 @@ static void test_task_waits_for_another(void **state)
 {
     (void)state;
     put_move_to_other_thread(RECORDER_TASK_WAITS_TASK);
-    expect_task_path(12,
-                     "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    expect_task_path(
+        12, "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
 /* What tasks of others wait for, in this process and another with the same ids, says nothing. */
