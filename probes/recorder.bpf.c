@@ -1,4 +1,5 @@
-/* The flight recorder's own programs: context switches, wake-ups and ends of threads. What sockets do is recorded by
+/* The flight recorder's own programs: context switches, wake-ups and ends of threads, files that are waited for. What
+ * sockets do is recorded by
  * request.bpf.c, which is at those hooks anyway. Records go to rings that overwrite their oldest ones
  * (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
  *
@@ -9,6 +10,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
+#include "probes/recorder/recorder_file.bpf.h"
 #include "probes/recorder/recorder_goroutine.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
@@ -32,9 +34,24 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     if (!(before->flags & PF_KTHREAD))
         set_syscall(&r, before);
     recorder_put_scheduler(&place, &r);
+    if (r.flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) && !(before->flags & PF_KTHREAD))
+        record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
         record_goroutine(r.time_ns, false);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
+    return 0;
+}
+
+/* In the context of the thread that reads the page, or writes to it. */
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(recorder_page, struct folio *folio)
+{
+    const struct recorder_place place = recorder_place();
+    if (!place.cpu)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_PAGES);
+    note_added_page(folio);
+    timer_stop(RECORDER_TIMER_PAGES, start_ns);
     return 0;
 }
 

@@ -180,12 +180,49 @@ struct file_system_type {
 };
 
 struct super_block {
+    unsigned int s_dev;
     struct file_system_type *s_type;
+};
+
+struct hlist_node {
+    struct hlist_node *next;
+};
+
+struct hlist_head {
+    struct hlist_node *first;
 };
 
 struct inode {
     unsigned short i_mode;
     struct super_block *i_sb;
+    unsigned long i_ino;
+    struct hlist_head i_dentry;
+};
+
+struct address_space {
+    struct inode *host;
+};
+
+struct page { /* before 5.16 */
+    struct address_space *mapping;
+    unsigned long index;
+};
+
+struct folio { /* 5.16 and later */
+    struct address_space *mapping;
+    unsigned long index;
+};
+
+struct folio___pages { /* of large ones; 6.0 and later */
+    unsigned int _folio_nr_pages;
+} __attribute__((preserve_access_index));
+
+struct folio___pages_new { /* the same, 6.15 and later */
+    unsigned int _nr_pages;
+} __attribute__((preserve_access_index));
+
+enum pageflags { /* valid only through CO-RE */
+    PG_head = 6,
 };
 
 struct qstr {
@@ -194,6 +231,9 @@ struct qstr {
 
 struct dentry {
     struct qstr d_name;
+    union {
+        struct hlist_node d_alias; /* in its inode's i_dentry */
+    } d_u;
 };
 
 struct path {
@@ -203,6 +243,8 @@ struct path {
 struct file {
     struct path f_path;
     struct inode *f_inode;
+    unsigned int f_flags;
+    long long f_pos;
     void *private_data;
 };
 
@@ -263,7 +305,6 @@ struct socket {
 };
 
 struct msghdr;
-struct page;
 struct pt_regs { /* only its size is used; it begins with struct user_registers */
     unsigned long sp;
 };

@@ -29,6 +29,14 @@ struct {
     __type(value, struct recorder_cpu);
 } recorder_cpus SEC(".maps");
 
+/* The files of RECORDER_FILE, by their key; the one that was not used for longest gives way. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1024);
+    __type(key, __u64);
+    __type(value, struct recorder_file);
+} recorder_files SEC(".maps");
+
 #define RECORDER_BARRIER() asm volatile("" ::: "memory")
 
 /* Where this CPU's rings are, read once: user space changes both masks by one store. */

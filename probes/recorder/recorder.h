@@ -31,6 +31,9 @@ enum recorder_kind {
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
     RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
 
+    RECORDER_FILE = 8, /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
+                          (struct recorder_file); syscall: its system call; value: recorder_pages */
+
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
                            runs, or ran last; value: the process (high half) */
@@ -60,11 +63,16 @@ enum recorder_task_state {
 #define RECORDER_KERNEL_THREAD 4 /* the current thread is one */
 
 /* Flags of socket records, also of RECORDER_READY. */
-#define RECORDER_REQUESTS   32 /* a request is served on it. Its absence shows nothing: the first records may lack it */
-#define RECORDER_UNIX       64 /* AF_UNIX */
-#define RECORDER_TCP        128
+#define RECORDER_REQUESTS 32 /* a request is served on it. Its absence shows nothing: the first records may lack it */
+#define RECORDER_UNIX     64 /* AF_UNIX */
+#define RECORDER_TCP      128
 
-#define RECORDER_NO_SYSCALL (-1)
+/* Flags of RECORDER_FILE. Without the first, the range is what the system call asks for, of the file that it is about.
+ */
+#define RECORDER_ADDED_PAGES 1 /* it is what the thread has last added to the page cache since it last slept */
+#define RECORDER_DIRECT      2 /* the system call bypasses the page cache */
+
+#define RECORDER_NO_SYSCALL  (-1)
 
 struct recorder_record {
     __u64 time_ns; /* CLOCK_MONOTONIC */
@@ -88,6 +96,34 @@ struct recorder_cpu {
     __u64 reserved[5];
 };
 _Static_assert(sizeof(struct recorder_cpu) == 64, "one line of cache");
+
+/* A file that waits were for: the value of `recorder_files`, by a hash of its device and inode. */
+#define RECORDER_FILE_NAME_BYTES 48
+struct recorder_file {
+    char name[RECORDER_FILE_NAME_BYTES]; /* last component of its path; "": none, as for a device's own blocks */
+    char file_system[16];                /* "ext4" */
+};
+
+/* A range of a file, in pages of 4 KiB, as far as it fits: where it begins, and how many it has (0: the range is not
+ * known). */
+#define RECORDER_PAGE_SHIFT 12
+#define RECORDER_PAGE_BITS  40
+
+static inline __u64 recorder_pages(__u64 first, __u64 count)
+{
+    const __u64 most = (1ULL << (64 - RECORDER_PAGE_BITS)) - 1;
+    return (first & ((1ULL << RECORDER_PAGE_BITS) - 1)) | (count < most ? count : most) << RECORDER_PAGE_BITS;
+}
+
+static inline __u64 recorder_first_page(__u64 value)
+{
+    return value & ((1ULL << RECORDER_PAGE_BITS) - 1);
+}
+
+static inline __u64 recorder_page_count(__u64 value)
+{
+    return value >> RECORDER_PAGE_BITS;
+}
 
 static inline __u32 recorder_low(__u64 value)
 {

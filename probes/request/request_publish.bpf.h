@@ -56,9 +56,10 @@ static __always_inline void turn_window(struct request_process *p, __u64 window)
     p->window_records = 0;
     p->window_candidates = 0;
     p->window_samples = 0;
+    p->window_failed = 0;
 }
 
-/* Does this one get a record? Those that failed take at most half of the budget. */
+/* Does this one get a record? Those that failed have a budget of their own. */
 static __always_inline bool is_notable(struct request_process *p, __u64 duration_ns, __u16 status, __u64 now)
 {
     __u64 window = now >> WINDOW_SHIFT;
@@ -71,11 +72,13 @@ static __always_inline bool is_notable(struct request_process *p, __u64 duration
     }
     if (slow)
         p->window_candidates++;
-    bool failed = status == 0 || status >= 500;
-    __u32 most = slow ? records_a_window : failed ? records_a_window / 2 : 0;
-    if (!slowest && p->window_records >= most)
+    if (slowest || (slow && p->window_records < records_a_window)) {
+        p->window_records++;
+        return true;
+    }
+    if ((status && status < 500) || p->window_failed >= records_a_window / 4)
         return false;
-    p->window_records++;
+    p->window_failed++;
     return true;
 }
 

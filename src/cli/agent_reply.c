@@ -21,8 +21,9 @@ static uint64_t json_number(const json_t *object, const char *key)
     return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
 }
 
-/* Joins the frames by newlines, the format of request_part.stack. Returns the text of `out`, "" when it is empty. */
-static const char *decode_stack(const json_t *array, struct buf *out)
+/* Joins lines by newlines, the format of request_part.stack and request_segment.notes. Returns the text of `out`, ""
+ * when it is empty. */
+static const char *decode_lines(const json_t *array, struct buf *out)
 {
     size_t i;
     json_t *frame;
@@ -55,7 +56,8 @@ static enum request_owner decode_owner(const char *name)
     return REQUEST_OWNER_UNKNOWN;
 }
 
-static size_t decode_segments(const json_t *array, struct request_segment ret[REQUEST_SEGMENTS_MAX])
+/* `notes`: one buffer a segment, which the caller clears. */
+static size_t decode_segments(const json_t *array, struct buf *notes, struct request_segment ret[REQUEST_SEGMENTS_MAX])
 {
     size_t i, count = 0;
     json_t *segment;
@@ -66,6 +68,7 @@ static size_t decode_segments(const json_t *array, struct request_segment ret[RE
                    *evidence = json_string_value(json_object_get(segment, "evidence"));
         if (count == REQUEST_SEGMENTS_MAX)
             break;
+        const char *lines = decode_lines(json_object_get(segment, "notes"), &notes[count]);
         ret[count++] = (struct request_segment){
             .start_ns = json_number(segment, "start_ns"),
             .duration_ns = json_number(segment, "ns"),
@@ -76,6 +79,7 @@ static size_t decode_segments(const json_t *array, struct request_segment ret[RE
             .pid = (uint32_t)json_number(segment, "pid"),
             .thread = thread ? thread : "",
             .detail = detail ? detail : "",
+            .notes = lines,
         };
     }
     return count;
@@ -130,8 +134,9 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .usual = decode_usual(json_object_get(object, "usual")),
     };
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
+    struct buf notes[REQUEST_SEGMENTS_MAX] = {0};
     r.segments = segments;
-    r.segment_count = decode_segments(json_object_get(object, "segments"), segments);
+    r.segment_count = decode_segments(json_object_get(object, "segments"), notes, segments);
     size_t i;
     json_t *part;
     json_array_foreach(json_object_get(object, "parts"), i, part)
@@ -139,7 +144,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         if (i == REQUEST_PARTS_MAX)
             break;
         const char *detail = json_string_value(json_object_get(part, "detail"));
-        const char *stack = decode_stack(json_object_get(part, "stack"), &stacks[i]);
+        const char *stack = decode_lines(json_object_get(part, "stack"), &stacks[i]);
         r.parts[r.part_count++] = (struct request_part){
             .kind = part_kind(json_string_value(json_object_get(part, "kind"))),
             .duration_ns = json_number(part, "ns"),
@@ -151,6 +156,8 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     int result = request_copy(&r, &copy);
     for (i = 0; i < REQUEST_PARTS_MAX; i++)
         buf_clear(&stacks[i]);
+    for (i = 0; i < r.segment_count; i++)
+        buf_clear(&notes[i]);
     return result == 0 ? copy : NULL;
 }
 

@@ -39,14 +39,20 @@ static void put_thread(const struct request *r, const struct request_lane *lane,
         buf_printf(out, " of process %u", lane->pid);
 }
 
-/* The longest segment of the lane that has words, other than running and waiting for a CPU. */
+/* Whether a line of its own says more of the segment than its lane does. */
+static bool has_words(const struct request_segment *s)
+{
+    return s->notes[0] || (s->detail[0] && s->kind != REQUEST_PART_CPU && s->kind != REQUEST_PART_RUN_QUEUE);
+}
+
+/* The longest segment of the lane that has words. */
 static const struct request_segment *longest_wait(const struct request *r, const struct request_lane *lane)
 {
     const struct request_segment *longest = NULL;
     for (size_t i = lane->first; i < lane->first + lane->count; i++) {
         const struct request_segment *s = &r->segments[i];
-        if (s->detail[0] && s->kind != REQUEST_PART_CPU && s->kind != REQUEST_PART_RUN_QUEUE &&
-            s->duration_ns >= r->duration_ns / WAIT_SHARE && (!longest || s->duration_ns > longest->duration_ns))
+        if (has_words(s) && s->duration_ns >= r->duration_ns / WAIT_SHARE &&
+            (!longest || s->duration_ns > longest->duration_ns))
             longest = s;
     }
     return longest;
@@ -56,9 +62,15 @@ static void put_wait(const struct request_segment *s, struct buf *out)
 {
     static const char *const owners[REQUEST_OWNER_COUNT] = {"", ", of another request", ", of one of several requests",
                                                             ""};
-    buf_printf(out, "                          %s: ", request_part_name(s->kind));
+    char line[REQUEST_FRAME_BYTES];
+    buf_printf(out, "                          %s%s", request_part_name(s->kind), s->detail[0] ? ": " : "");
     table_cell_put(out, s->detail, 0);
     buf_printf(out, "%s%s\n", owners[s->owner], s->is_inferred ? " (inferred)" : "");
+    for (const char *at = s->notes; request_next_frame(&at, line);) {
+        buf_puts(out, "                            ");
+        table_cell_put(out, line, 0);
+        buf_putc(out, '\n');
+    }
 }
 
 void why_path_put(const struct request *r, struct buf *out)

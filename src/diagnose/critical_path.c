@@ -142,6 +142,27 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
     go_back_to(w, from_ns);
 }
 
+/* A thread that does not work for the request woke the event loop. False: no other thread is known to have had the
+ * request then. True: goes on in the one that got it last, from when that was done with it. */
+static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
+{
+    const uint32_t tid =
+        w->depth > 0 ? 0 : request_hands_last(w->hands, 0, (uint32_t)w->thread->key, w->out->begin_ns, end_ns);
+    const struct flight_list *thread = tid ? flight_index_thread(w->index, tid) : NULL;
+    if (!thread)
+        return false;
+    const struct thread_span span = flight_thread_span(thread, end_ns);
+    w->is_inferred = true;
+    if (span.state == THREAD_BLOCKED && path_wait_is_for_events(span.left)) {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "its answer was passed on by threads that had other work";
+        path_walk_add(w, span.start_ns, s);
+    }
+    path_walk_go_to_peer(w, tid, w->t_ns < end_ns ? w->t_ns : end_ns, 0);
+    return true;
+}
+
 /* A thread of a program with a scheduler of its own waited: for what the program next puts on it, which says nothing of
  * the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns)
@@ -170,6 +191,15 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
     return is_lock && wait->left->time_ns < w->out->begin_ns;
 }
 
+/* Whether the wake-up released a lock. A thread that did not work for the request before it waited got the request by
+ * the wake-up, if from a thread that had been given it. */
+static bool is_release(const struct path_walk *w, const struct thread_span *wait, uint32_t waker, uint64_t end_ns)
+{
+    const uint32_t waiter = (uint32_t)w->thread->key;
+    return request_hands_is_release(w->hands, waiter, wait->woken) &&
+           (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -177,7 +207,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
 {
     const uint32_t waker = recorder_low(wait->woken->value);
     const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
-    const bool is_released = is_lock && request_hands_is_release(w->hands, (uint32_t)w->thread->key, wait->woken);
+    const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (!is_released && path_walk_go_to_own(w, waker, end_ns))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
@@ -192,6 +222,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     }
     const bool is_signal = path_wait_is_signal(wait->woken);
     if (path_wait_is_for_events(wait->left) && !is_signal) {
+        if (go_to_last_hand(w, end_ns))
+            return true;
         add_worker(w, waker, from_ns, end_ns);
         return false;
     }
@@ -366,5 +398,6 @@ int critical_path_find(const struct flight_window *window, const struct critical
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
     w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns) : 0;
-    return path_segments_finish(ret, walk_back(&w));
+    r = path_segments_finish(ret, walk_back(&w));
+    return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

@@ -288,7 +288,8 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
 
 /* The thread waited from `left` to w->t, when it was woken. If for work, the request was not in its queue before that:
  * it was handed on later than its handler was last seen, if by the thread that woke this one. A thread that was waiting
- * for work when the handler was last seen would have been woken by that one: it had other work. */
+ * for work when the handler was last seen would have been woken by that one, and work comes from its own process:
+ * otherwise it had other work. */
 static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *left,
                            const struct recorder_record *woken)
 {
@@ -296,7 +297,10 @@ static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, 
         path_walk_go_to(w, slice->tid, woken->time_ns);
         return;
     }
-    if (left->time_ns < slice->end_ns) {
+    if (path_walk_go_to_own(w, recorder_low(woken->value), woken->time_ns))
+        return;
+    const struct flight_list *waker = flight_index_thread(w->index, recorder_low(woken->value));
+    if (left->time_ns < slice->end_ns || (waker && !flight_threads_share_process(waker, w->thread))) {
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
         s.owner = REQUEST_OWNER_OTHER;
         s.reason = "its thread had other work";

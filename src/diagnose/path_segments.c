@@ -15,6 +15,7 @@ void path_segments_start(struct path_segments *s, uint64_t begin_ns, uint64_t en
 void path_segments_clear(struct path_segments *s)
 {
     free(s->items);
+    path_evidence_clear(&s->evidence);
     *s = (struct path_segments){0};
 }
 

@@ -2,6 +2,7 @@
  * Each has an activity (what the time was spent on) and an owner (whose work it was). */
 #pragma once
 
+#include "diagnose/path_evidence.h"
 #include "model/request.h"
 
 #include <stdbool.h>
@@ -30,6 +31,7 @@ struct path_segments {
     uint64_t begin_ns, next_end_ns; /* of the request; where the next segment ends */
     bool is_full;                   /* nothing more can be added: what comes before is unattributed */
     bool is_failed;                 /* no memory */
+    struct path_evidence evidence;  /* of the finished segments; empty until it is looked for */
 };
 
 /* [begin, end) is to be covered. */

@@ -1,7 +1,9 @@
 /* Words for segments of a critical path; see path_text.h. */
 #include "diagnose/path_text.h"
 
+#include "base/buf.h"
 #include "base/units.h"
+#include "diagnose/path_notes.h"
 #include "diagnose/syscalls.h"
 
 #include <assert.h>
@@ -25,6 +27,7 @@ struct path_text {
     size_t count;
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
     char stretches[REQUEST_SEGMENTS_MAX][DETAIL_BYTES]; /* details of segments that stand for several */
+    struct buf notes[REQUEST_SEGMENTS_MAX];
     size_t segment_count;
 };
 
@@ -32,6 +35,8 @@ void path_text_free(struct path_text *text)
 {
     if (!text)
         return;
+    for (size_t i = 0; i < REQUEST_SEGMENTS_MAX; i++)
+        buf_clear(&text->notes[i]);
     free(text->items);
     free(text);
 }
@@ -51,15 +56,32 @@ static bool is_wait(enum request_part_kind kind)
            kind == REQUEST_PART_DOWNSTREAM || kind == REQUEST_PART_OTHER;
 }
 
-static void describe_call(const struct path_segment *s, const struct path_names *names, char *out)
+/* The file of the system call, as it was recorded; else what its descriptor is now. */
+static void name_file(const struct path_segments *path, const struct path_segment *s, const struct path_names *names,
+                      char out[PATH_DESCRIPTOR_BYTES])
 {
-    char call[48], descriptor[PATH_DESCRIPTOR_BYTES] = "";
+    struct path_file_name file = {.name = ""};
+    size_t count;
+    const struct path_file_wait *waits = path_evidence_files(&path->evidence, s->start_ns, s->end_ns, &count);
+    for (size_t i = 0; i < count && names->file && !file.name[0]; i++)
+        if (waits[i].tid == s->tid && waits[i].is_of_call)
+            names->file(names->context, waits[i].file, &file);
+    if (file.name[0])
+        memcpy(out, file.name, sizeof(file.name));
+    else if (names->descriptor)
+        names->descriptor(names->context, s->pid, s->object, out);
+}
+
+static void describe_call(const struct path_segments *path, const struct path_segment *s,
+                          const struct path_names *names, char *out)
+{
+    char call[48], file[PATH_DESCRIPTOR_BYTES] = "";
     if (!is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
         return;
     append(out, "", syscall_name(s->syscall, call, sizeof(call)));
-    if (s->syscall >= 0 && s->kind == REQUEST_PART_DISK && names->descriptor)
-        names->descriptor(names->context, s->pid, s->object, descriptor);
-    append(out, " of ", descriptor);
+    if (s->syscall >= 0 && s->kind == REQUEST_PART_DISK)
+        name_file(path, s, names, file);
+    append(out, " of ", file);
 }
 
 /* "to 10.0.0.3:5432, 2 segments sent again" */
@@ -108,11 +130,12 @@ static void name_thread(const struct path_text *text, size_t i, const struct pat
         names->thread(names->context, d->segment.tid, d->thread);
 }
 
-static void describe(struct described *d, uint32_t pid, uint32_t tid, const struct path_names *names)
+static void describe(const struct path_segments *path, struct described *d, uint32_t pid, uint32_t tid,
+                     const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
     char place[96], where[112] = "";
-    describe_call(s, names, d->detail);
+    describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
@@ -211,17 +234,21 @@ static void put_stretch(struct path_text *text, size_t i, size_t end)
     text->segments[text->segment_count++] = segment;
 }
 
-static void make_segments(struct path_text *text)
+static void make_segments(struct path_text *text, const struct path_segments *path, const struct path_names *names)
 {
     if (!text->count)
         return;
-    const struct path_segment *first = &text->items[0].segment, *last = &text->items[text->count - 1].segment;
-    uint64_t shortest_ns = (last->end_ns - first->start_ns) / SHORT_SHARE;
+    uint64_t shortest_ns =
+        (text->items[text->count - 1].segment.end_ns - text->items[0].segment.start_ns) / SHORT_SHARE;
     while (count_stretches(text, shortest_ns) > REQUEST_SEGMENTS_MAX)
         shortest_ns = 2 * shortest_ns + 1;
     for (size_t i = 0, end; i < text->count; i = end) {
         end = stretch_end(text, i, shortest_ns);
         put_stretch(text, i, end);
+        const size_t last = text->segment_count - 1;
+        path_notes_put(path, i, end, text->segments[last].kind, names, &text->notes[last]);
+        text->segments[last].notes =
+            text->notes[last].size && buf_error(&text->notes[last]) == 0 ? text->notes[last].data : "";
     }
 }
 
@@ -296,10 +323,10 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
     for (size_t i = 0; i < path->count; i++) {
         text->items[i].segment = path->items[i];
         name_thread(text, i, names);
-        describe(&text->items[i], pid, tid, names);
+        describe(path, &text->items[i], pid, tid, names);
     }
     text->count = path->count;
-    make_segments(text);
+    make_segments(text, path, names);
     *ret = take_ptr(text);
     return 0;
 }

@@ -12,10 +12,17 @@
 #define PATH_DESCRIPTOR_BYTES 64
 #define PATH_PEER_BYTES       64
 
+struct path_file_name {
+    char name[PATH_DESCRIPTOR_BYTES]; /* "weights.bin"; "": it has none, or it is not known */
+    char file_system[16];             /* "ext4"; "": the file is not known */
+};
+
 struct path_names {
     void *context;
     /* The name of a thread; "" if it is not known. NULL: never known. */
     void (*thread)(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]);
+    /* A file by its key (flight_recorder_file). NULL: never known. */
+    void (*file)(void *context, uint64_t key, struct path_file_name *out);
     /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
     void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);

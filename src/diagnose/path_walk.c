@@ -81,6 +81,16 @@ bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     return true;
 }
 
+bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    for (unsigned depth = 0; depth <= w->depth; depth++) {
+        const struct flight_list *socket = flight_index_socket(w->index, w->subjects[depth]);
+        if (socket && socket->is_read && request_work_is_for(w->index, tid, w->subjects[depth], w->out->begin_ns, t_ns))
+            return true;
+    }
+    return request_hands_find(w->hands, tid, t_ns) != NULL;
+}
+
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret)
 {
     for (unsigned depth = w->depth + 1; depth-- > 0;) {

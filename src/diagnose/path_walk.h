@@ -43,5 +43,7 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject);
 /* The same, if that thread worked for this request then. */
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Whether thread `tid` worked for this request at `t`: it had been given it, or had read it. */
+bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Where the request itself was last worked on before `t`. False: nowhere. */
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);

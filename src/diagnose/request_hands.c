@@ -1,6 +1,8 @@
 /* Follows a request's work from thread to thread, forwards in time; see request_hands.h. */
 #include "diagnose/request_hands.h"
 
+#include "diagnose/path_wait.h"
+#include "diagnose/read_burst.h"
 #include "diagnose/request_work.h"
 
 #include <errno.h>
@@ -25,11 +27,12 @@ struct thread_work {
     enum { WORKS_FOR_NONE, WORKS_FOR_THIS, WORKS_FOR_OTHER } works_for; /* by the request that it last touched */
     bool has_only_read; /* WORKS_FOR_THIS: an event loop that reads several requests handles them afterwards */
     bool is_shared;     /* it has read others since */
+    struct read_burst burst;
 };
 
 struct request_hands {
     const struct flight_index *index;
-    uint64_t subject;
+    uint64_t subject, begin_ns;
     struct thread_work *threads; /* by flight_list.number */
     struct hand *hands;
     size_t hand_count;
@@ -57,43 +60,11 @@ static void put_hand(struct request_hands *h, struct thread_work *work, uint64_t
     work->hand = (uint32_t)h->hand_count++;
 }
 
-static void note_operation(struct request_hands *h, const struct recorder_record *r)
+/* The event of `thread` that is this record. */
+static uint32_t find_event(const struct flight_list *thread, const struct recorder_record *record)
 {
-    struct thread_work *work = work_of(h, r->tid);
-    if (!work)
-        return;
-    const bool reads = r->kind == RECORDER_RECEIVE;
-    if (r->object == h->subject) {
-        work->works_for = WORKS_FOR_THIS;
-        work->has_only_read = reads;
-        work->is_shared = false;
-    } else if (!request_work_is_served(h->index, r)) {
-        return;
-    } else if (reads && work->has_only_read) {
-        work->is_shared = true;
-    } else {
-        work->works_for = WORKS_FOR_OTHER;
-        work->has_only_read = false;
-    }
-}
-
-/* A thread goes to sleep: if for what its work had come by, it is done with that. */
-static void note_sleep(struct request_hands *h, const struct recorder_record *r)
-{
-    struct thread_work *work = r->flags & RECORDER_PREEMPTED ? NULL : work_of(h, r->tid);
-    const struct hand *hand = work ? current_hand(h, work) : NULL;
-    if (work)
-        work->has_only_read = false;
-    if (hand && r->syscall == SYS_futex && hand->wakeup->syscall == SYS_futex &&
-        request_work_is_same_lock(r->object, hand->wakeup->object) && r->time_ns - hand->time_ns > TOOK_NS)
-        put_hand(h, work, r->time_ns, NULL, 0, false);
-}
-
-/* The event of `thread` that is this wake-up of it. */
-static uint32_t find_event(const struct flight_list *thread, const struct recorder_record *woken)
-{
-    uint32_t i = flight_list_before(thread, woken->time_ns + 1);
-    while (i != FLIGHT_NONE && thread->events[i].record != woken)
+    uint32_t i = flight_list_before(thread, record->time_ns + 1);
+    while (i != FLIGHT_NONE && thread->events[i].record != record)
         i--;
     return i;
 }
@@ -124,6 +95,101 @@ static bool is_locking(const struct flight_index *index, const struct flight_lis
            flight_thread_is_locking(index, (uint32_t)b->key, word);
 }
 
+/* A thread that has waited since before the request began does not wait for a lock in the course of it. Threads of a
+ * pool that give work to the pool themselves both wait for its queue and wake others by it. */
+static bool has_waited_since_before(const struct request_hands *h, const struct flight_list *thread,
+                                    const struct recorder_record *woken)
+{
+    const struct thread_span wait = flight_thread_span(thread, woken->time_ns);
+    return wait.state == THREAD_BLOCKED && wait.start_ns < h->begin_ns && was_idle(h->index, thread, woken);
+}
+
+/* Whether the wake-up of `thread` gives it work, and does not release a lock. */
+static bool is_hand_over(const struct request_hands *h, const struct flight_list *waker,
+                         const struct recorder_record *r)
+{
+    const struct flight_list *thread = flight_index_thread(h->index, r->tid);
+    if (!thread || thread == waker)
+        return false;
+    if (r->syscall != SYS_futex)
+        return true;
+    if (flight_threads_share_process(thread, waker) && is_locking(h->index, thread, waker, r->object) &&
+        !has_waited_since_before(h, thread, r))
+        return false;
+    return was_idle(h->index, thread, r);
+}
+
+/* How many requests the thread answers or hands on from this record on, until it reads one or waits for events. */
+static uint32_t count_steps(const struct request_hands *h, const struct flight_list *thread,
+                            const struct recorder_record *from)
+{
+    uint64_t last_sent = 0;
+    uint32_t steps = 0;
+    for (size_t i = find_event(thread, from); i < thread->count && flight_index_spend(h->index); i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && path_wait_is_for_events(e->record))
+            break;
+        if (e->role == FLIGHT_RECEIVES && request_work_is_served(h->index, e->record))
+            break;
+        if (e->role == FLIGHT_WAKES && is_hand_over(h, thread, e->record)) {
+            last_sent = 0;
+            steps++;
+        } else if (e->role == FLIGHT_SENDS && request_work_is_served(h->index, e->record)) {
+            steps += e->record->object != last_sent;
+            last_sent = e->record->object;
+        }
+    }
+    return steps;
+}
+
+/* Only at the beginning of the burst's handling. */
+static uint32_t steps_of(const struct request_hands *h, const struct thread_work *work, const struct recorder_record *r)
+{
+    const struct flight_list *thread =
+        flight_index_thread(h->index, r->kind == RECORDER_WAKING ? recorder_low(r->value) : r->tid);
+    return thread && work->burst.count > 1 && !work->burst.is_over ? count_steps(h, thread, r) : 0;
+}
+
+static void note_operation(struct request_hands *h, const struct recorder_record *r)
+{
+    struct thread_work *work = work_of(h, r->tid);
+    if (!work)
+        return;
+    const bool reads = r->kind == RECORDER_RECEIVE;
+    if (request_work_is_served(h->index, r)) {
+        if (reads)
+            read_burst_read(&work->burst, r->object);
+        else
+            read_burst_answer(&work->burst, r->object, steps_of(h, work, r));
+    }
+    if (r->object == h->subject) {
+        work->works_for = WORKS_FOR_THIS;
+        work->has_only_read = reads;
+        work->is_shared = false;
+    } else if (!request_work_is_served(h->index, r)) {
+        return;
+    } else if (reads && work->has_only_read) {
+        work->is_shared = true;
+    } else {
+        work->works_for = WORKS_FOR_OTHER;
+        work->has_only_read = false;
+    }
+}
+
+/* A thread goes to sleep: if for what its work had come by, it is done with that. */
+static void note_sleep(struct request_hands *h, const struct recorder_record *r)
+{
+    struct thread_work *work = r->flags & RECORDER_PREEMPTED ? NULL : work_of(h, r->tid);
+    const struct hand *hand = work ? current_hand(h, work) : NULL;
+    if (work)
+        work->has_only_read = false;
+    if (work && path_wait_is_for_events(r))
+        read_burst_end(&work->burst);
+    if (hand && r->syscall == SYS_futex && hand->wakeup->syscall == SYS_futex &&
+        request_work_is_same_lock(r->object, hand->wakeup->object) && r->time_ns - hand->time_ns > TOOK_NS)
+        put_hand(h, work, r->time_ns, NULL, 0, false);
+}
+
 /* Whether the wake-up of `thread`, which has work of this request, shows that it has been given another's since. */
 static bool is_for_other(const struct thread_work *waker, const struct hand *has, const struct recorder_record *r)
 {
@@ -140,10 +206,18 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     struct thread_work *work = &h->threads[thread->number], *waker = &h->threads[waker_thread->number];
     waker->has_only_read = false;
     const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
+    const uint64_t socket = waker->burst.count > 1 && is_hand_over(h, waker_thread, r)
+                                ? read_burst_hand_over(&waker->burst, steps_of(h, waker, r))
+                                : 0;
+    if (socket) {
+        if (socket == h->subject || has)
+            put_hand(h, work, r->time_ns, socket == h->subject ? r : NULL, 1, true);
+        return;
+    }
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
         return;
     if (r->syscall == SYS_futex && flight_threads_share_process(thread, waker_thread) &&
-        is_locking(h->index, thread, waker_thread, r->object))
+        is_locking(h->index, thread, waker_thread, r->object) && !has_waited_since_before(h, thread, r))
         return;
     if (has)
         put_hand(h, work, r->time_ns, NULL, 0, false);
@@ -199,7 +273,7 @@ uint32_t request_hands_last(const struct request_hands *h, uint32_t pid, uint32_
     for (size_t i = h->hand_count; i-- > 0 && h->hands[i].time_ns > from_ns && flight_index_spend(h->index);) {
         const struct recorder_record *wakeup = h->hands[i].wakeup;
         const struct flight_list *thread = wakeup ? flight_index_thread(h->index, wakeup->tid) : NULL;
-        if (thread && wakeup->time_ns < to_ns && thread->pid == pid && wakeup->tid != except_tid &&
+        if (thread && wakeup->time_ns < to_ns && (!pid || thread->pid == pid) && wakeup->tid != except_tid &&
             request_hands_find(h, wakeup->tid, to_ns) == wakeup)
             return wakeup->tid;
     }
@@ -222,10 +296,14 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
                              *waker = flight_index_thread(h->index, recorder_low(woken->value));
     if (waiter && waker && !flight_threads_share_process(waiter, waker))
         return false;
+    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns + 1);
+    if (given == woken)
+        return false;
     if (flight_thread_is_locking(h->index, waiter_tid, woken->object) ||
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
         return true;
-    const struct recorder_record *given = request_hands_find(h, waiter_tid, woken->time_ns);
+    if (request_hands_find(h, recorder_low(woken->value), woken->time_ns))
+        return false; /* it finished what it had been given */
     return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
 }
 
@@ -262,6 +340,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     const size_t from = first_since(window, begin_ns), threads = flight_index_thread_count(index);
     h->index = index;
     h->subject = subject;
+    h->begin_ns = begin_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
     h->hands = calloc(window->count - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)

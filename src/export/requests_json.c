@@ -11,11 +11,11 @@ static void put_text(struct buf *out, const char *key, const char *text)
     buf_put_json_string(out, text);
 }
 
-static void put_stack(struct buf *out, const char *stack)
+static void put_lines(struct buf *out, const char *key, const char *lines)
 {
     char line[REQUEST_FRAME_BYTES];
-    buf_puts(out, ",\"stack\":[");
-    for (const char *at = stack, *comma = ""; request_next_frame(&at, line); comma = ",") {
+    buf_printf(out, ",\"%s\":[", key);
+    for (const char *at = lines, *comma = ""; request_next_frame(&at, line); comma = ",") {
         buf_puts(out, comma);
         buf_put_json_string(out, line);
     }
@@ -27,7 +27,7 @@ static void put_part(struct buf *out, const struct request_part *part)
     buf_printf(out, "{\"kind\":\"%s\",\"ns\":%" PRIu64, request_part_name(part->kind), part->duration_ns);
     put_text(out, "detail", part->detail);
     if (part->stack && part->stack[0])
-        put_stack(out, part->stack);
+        put_lines(out, "stack", part->stack);
     buf_putc(out, '}');
 }
 
@@ -39,6 +39,8 @@ static void put_segment(struct buf *out, const struct request_segment *s)
     buf_printf(out, ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32, s->pid, s->tid);
     put_text(out, "thread", s->thread);
     put_text(out, "detail", s->detail);
+    if (s->notes && s->notes[0])
+        put_lines(out, "notes", s->notes);
     buf_putc(out, '}');
 }
 

@@ -73,6 +73,7 @@ struct request_segment {
     uint32_t tid, pid;  /* the thread that ran, waited or held the lock; 0: not known */
     const char *thread; /* its name; "": not known */
     const char *detail;
+    const char *notes; /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
 };
 
 #define REQUEST_SEGMENTS_MAX 64
@@ -135,6 +136,6 @@ static inline bool request_is_abnormal(const struct request *r)
     return request_is_failed(r->status) || request_is_slow(r->duration_ns, &r->usual);
 }
 
-/* Copies the next frame line of a part's stack into `line` and advances `at`. False at the end. */
+/* Copies the next line of a part's stack or a segment's notes into `line` and advances `at`. False at the end. */
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);
 DEFINE_FREEP(request)

@@ -49,6 +49,8 @@ void test_sample_stands_for_all_requests(void **state)
     if (!replace_server(THREADS, "sampled")) /* a new process: nothing is known of it */
         skip();                              /* no PID can be chosen here */
     send_many(MANY, -1);
+    send_request(THREADS, "GET", "/status?code=503"); /* failed ones have a budget of their own */
+    await_requests(servers[THREADS], "/status", 1);
     while (watch.count + lost(LOSS_REQUEST_NOT_DETAILED) < MANY && poll(NULL, 0, 10) == 0)
         check();
     for (size_t i = 0; i < watch.count; i++) {

@@ -3,6 +3,11 @@
 
 #include "diagnose/waits.h"
 #include "sources/request/request.h"
+#include "sources/tables/flight_recorder.h"
+
+#include <linux/types.h>
+
+#include "probes/recorder/recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,6 +94,16 @@ static void read_descriptor(void *context, uint32_t pid, uint64_t fd, char out[P
     snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", target[0] == '/' && last ? last + 1 : "");
 }
 
+static void read_file(void *context, uint64_t key, struct path_file_name *out)
+{
+    const struct request_namer *n = context;
+    struct recorder_file file;
+    if (!n->recorder || !flight_recorder_file(n->recorder, key, &file))
+        return;
+    snprintf(out->name, sizeof(out->name), "%s", file.name);
+    snprintf(out->file_system, sizeof(out->file_system), "%s", file.file_system);
+}
+
 static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
 {
     const struct request_namer *n = context;
@@ -105,6 +120,10 @@ struct request_names request_names_by(struct request_namer *n)
         .kernel_frames = name_kernel_frames,
         .user_frames = name_user_frames,
         .resource = find_resource,
-        .path = {.context = n, .thread = read_thread_name, .descriptor = read_descriptor, .peer = read_peer},
+        .path = {.context = n,
+                 .thread = read_thread_name,
+                 .file = read_file,
+                 .descriptor = read_descriptor,
+                 .peer = read_peer},
     };
 }

@@ -44,13 +44,15 @@ static void recorder_freep(struct recorder_source **s)
 
 /* ---- opening ---- */
 
-static int load_programs(const struct shared_tables *tables, bool has_task_registers, struct recorder_bpf **ret)
+static int load_programs(const struct shared_tables *tables, bool has_task_registers, bool has_pages,
+                         struct recorder_bpf **ret)
 {
     struct recorder_bpf *bpf = recorder_bpf__open();
     if (!bpf)
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
     bpf->rodata->has_tasks = shared_tables_has_tasks(tables);
+    bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
     const struct preempt_count count = preempt_count_find();
     bpf->rodata->preempt_count_distance = count.distance;
     bpf->rodata->has_rdonly_cast = count.has_rdonly_cast;
@@ -64,17 +66,23 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
 
 static void report_limitations(const struct recorder_bpf *bpf, struct attach_entry *entry)
 {
-    snprintf(entry->limitation, sizeof(entry->limitation), "%s",
-             bpf->rodata->preempt_count_distance ? ""
-                                                 : "wake-ups by interrupts count as those of the interrupted thread");
+    const char *interrupts =
+        bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as those of the interrupted thread";
+    const char *pages =
+        bpf_program__autoload(bpf->progs.recorder_page) ? "" : "which file a page fault waits for is not known";
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", interrupts, interrupts[0] && pages[0] ? "; " : "",
+             pages);
 }
 
 static int open_programs(struct recorder_source *s, const struct source_services *services, struct attach_entry *entry)
 {
     static const struct {
         const char *name;
-        bool has_task_registers;
-    } methods[] = {{"tracepoints", true}, {"tracepoints, registers found by their place", false}};
+        bool has_task_registers, has_pages;
+    } methods[] = {{"tracepoints", true, true},
+                   {"tracepoints, no page cache", true, false},
+                   {"tracepoints, registers found by their place", false, true},
+                   {"tracepoints, registers by place, no page cache", false, false}};
     int r = -ENOTSUP;
     s->recorder = shared_tables_recorder(services->tables);
     if (!s->recorder) {
@@ -83,7 +91,7 @@ static int open_programs(struct recorder_source *s, const struct source_services
     }
     libbpf_set_print(NULL);
     for (size_t i = 0; i < array_size(methods); i++) {
-        r = load_programs(services->tables, methods[i].has_task_registers, &s->bpf);
+        r = load_programs(services->tables, methods[i].has_task_registers, methods[i].has_pages, &s->bpf);
         if (r == 0) {
             snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
             return 0;
@@ -177,7 +185,8 @@ static uint64_t recorder_run_time_ns(void *self)
 
 static void recorder_metrics(void *self, struct metric_set *set)
 {
-    static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_exit"};
+    static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_exit",
+                                                       "recorder_page"};
     const struct recorder_source *s = self;
     const struct flight_recorder_stats stats = flight_recorder_stats(s->recorder, clock_monotonic_ns());
     static const char records[] = "Records that the flight recorder wrote, by ring.";

@@ -7,6 +7,7 @@
 
 #include "probes/recorder/recorder.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ struct flight_recorder {
     const struct recorder_record *records;
     struct recorder_cpu *cpus;
     struct recorder_ring *rings;
+    int files_fd;
     bool is_enabled;
     uint64_t since_ns; /* when it was enabled */
     uint64_t windows, windows_overwritten;
@@ -97,7 +99,7 @@ static int make_rings(struct flight_recorder *fr)
     return 0;
 }
 
-int flight_recorder_new(int records_fd, int cpus_fd, const struct flight_recorder_size *size,
+int flight_recorder_new(int records_fd, int cpus_fd, int files_fd, const struct flight_recorder_size *size,
                         struct flight_recorder **ret)
 {
     _cleanup_(flight_recorder_freep) struct flight_recorder *fr = calloc(1, sizeof(*fr));
@@ -105,6 +107,7 @@ int flight_recorder_new(int records_fd, int cpus_fd, const struct flight_recorde
     if (!fr)
         return -ENOMEM;
     fr->size = *size;
+    fr->files_fd = files_fd;
     int r = map_memory(records_fd, records_bytes(size), PROT_READ, &records);
     if (r < 0)
         return r;
@@ -157,6 +160,17 @@ void flight_recorder_window_free(struct flight_window *window)
 {
     free((void *)window->records);
     *window = (struct flight_window){0};
+}
+
+bool flight_recorder_file(const struct flight_recorder *fr, uint64_t key, struct recorder_file *ret)
+{
+    const __u64 of = key;
+    struct recorder_file file;
+    if (bpf_map_lookup_elem(fr->files_fd, &of, &file) < 0)
+        return false;
+    file.name[sizeof(file.name) - 1] = file.file_system[sizeof(file.file_system) - 1] = '\0';
+    *ret = file;
+    return true;
 }
 
 struct flight_recorder_stats flight_recorder_stats(const struct flight_recorder *fr, uint64_t now_ns)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct flight_recorder;
+struct recorder_file;
 
 /* How many records each CPU's rings have: powers of two, 2 at least. */
 struct flight_recorder_size {
@@ -21,9 +22,9 @@ struct flight_recorder_size {
 /* The largest rings that fit into `bytes` for all CPUs together, about half for each of the two kinds. */
 struct flight_recorder_size flight_recorder_size(uint64_t bytes, uint32_t cpus);
 
-/* Maps the two BPF maps, which must have this size; the descriptors are not kept. Nothing is recorded yet. The caller
- * frees `*ret`. -errno of mmap(2), -ENOMEM. */
-int flight_recorder_new(int records_fd, int cpus_fd, const struct flight_recorder_size *size,
+/* Maps the first two of the BPF maps, which must have this size; their descriptors are not kept, that of the files is
+ * borrowed. Nothing is recorded yet. The caller frees `*ret`. -errno of mmap(2), -ENOMEM. */
+int flight_recorder_new(int records_fd, int cpus_fd, int files_fd, const struct flight_recorder_size *size,
                         struct flight_recorder **ret);
 void flight_recorder_free(struct flight_recorder *fr);
 DEFINE_FREEP(flight_recorder)
@@ -43,6 +44,9 @@ int flight_recorder_window(struct flight_recorder *fr, uint64_t from_ns, uint64_
                            struct flight_window *ret);
 /* Frees the records; the window is empty then. */
 void flight_recorder_window_free(struct flight_window *window);
+
+/* The file of a RECORDER_FILE, by its key. False: its name has been displaced by others'. */
+bool flight_recorder_file(const struct flight_recorder *fr, uint64_t key, struct recorder_file *ret);
 
 struct flight_recorder_stats {
     uint64_t scheduler_records, object_records; /* written since the start */

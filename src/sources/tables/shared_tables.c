@@ -66,6 +66,7 @@ static void choose_maps(struct tables_bpf *k, const struct shared_tables_options
     set_map_wanted(k->maps.thread_links, options->links);
     set_map_wanted(k->maps.recorder_records, options->recorder_bytes > 0);
     set_map_wanted(k->maps.recorder_cpus, options->recorder_bytes > 0);
+    set_map_wanted(k->maps.recorder_files, options->recorder_bytes > 0);
     bpf_program__set_autoload(k->progs.follow_fork, filter->pid_count > 0);
     bpf_program__set_autoload(k->progs.follow_free, filter->pid_count > 0);
     bpf_program__set_autoload(k->progs.test_allocation, unwinds);
@@ -140,7 +141,8 @@ static int fill_tables(struct shared_tables *t, const struct shared_tables_optio
     if (r == 0 && bpf_map__fd(k->maps.recorder_records) >= 0) {
         const struct flight_recorder_size size = recorder_size(options);
 
-        (void)flight_recorder_new(bpf_map__fd(k->maps.recorder_records), bpf_map__fd(k->maps.recorder_cpus), &size,
+        (void)flight_recorder_new(bpf_map__fd(k->maps.recorder_records), bpf_map__fd(k->maps.recorder_cpus),
+                                  bpf_map__fd(k->maps.recorder_files), &size,
                                   &t->recorder); /* the recorder's source reports that it is missing */
     }
     return r;

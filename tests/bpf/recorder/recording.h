@@ -48,3 +48,6 @@ void test_connect_and_close(void **state);
 void test_retransmissions(void **state);
 void test_peers(void **state);
 void test_every_attach_method(void **state);
+
+/* In test_recorder_files.c. */
+void test_files_that_are_waited_for(void **state);

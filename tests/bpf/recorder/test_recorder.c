@@ -310,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_retransmissions),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_every_attach_method),
+        cmocka_unit_test(test_files_that_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,21 @@ Ground truth is a list of items {cause, tid, t0, t1}, in ns of CLOCK_MONOTONIC: 
 that much of the interval on it, for example CPU time of a thread that was preempted several times. `holders`: the threads that had a lock. The thread's CPU clock and its run queue delay
 (/proc/thread-self/schedstat) come from the kernel, so the items of a spinning thread are exact on a busy machine too.
 """
+import collections
 import functools
 import json
 import mmap
 import os
-import queue
 import random
 import socket
 import sys
 import threading
 import time
+import types
 from urllib.parse import parse_qsl, urlsplit
 
 BLOCK, PAGE = 64 << 10, 4 << 10
+POLL_S = 0.002
 NOTHING_NS = 200_000  # a remainder below this is the cost of measuring
 MS = 1_000_000
 now = time.monotonic_ns
@@ -81,32 +83,38 @@ def sleep(ms, **_):
 
 
 class Holder(threading.Thread):
-    """Takes a lock on request and keeps it, sleeping or spinning."""
+    """Takes a lock on request and keeps it, sleeping or spinning. It looks for jobs by itself: a thread that a request wakes works for that request,
+    and to wait for it would be to wait for a result."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.lock, self.jobs = threading.Lock(), queue.Queue()
+        self.lock, self.jobs = threading.Lock(), collections.deque()
         self.start()
 
     def run(self):
         while True:
-            ms, spins, held = self.jobs.get()
+            time.sleep(POLL_S)
+            if not self.jobs:
+                continue
+            job = self.jobs.popleft()
             with self.lock:
-                held.set()
-                ends = now() + ms * MS
-                while spins and now() < ends:
+                job.held = True
+                ends = now() + job.ms * MS
+                while job.spins and now() < ends:
                     pass
-                if not spins:
-                    time.sleep(ms / 1000)
+                if not job.spins:
+                    time.sleep(job.ms / 1000)
 
     def wait_for_it(self, ms, spins):
-        held = threading.Event()
+        job = types.SimpleNamespace(ms=ms, spins=spins, held=False)
+        self.jobs.append(job)
+        t0 = now()
+        while not job.held:
+            time.sleep(POLL_S)
         with Account("lock", holder=self.native_id) as account:
-            self.jobs.put((ms, spins, held))
-            held.wait()
             with self.lock:
                 pass
-        return account.items
+        return [item("sleep", t0, account.t0), *account.items]
 
 
 class Spinner(threading.Thread):

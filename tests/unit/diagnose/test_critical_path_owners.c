@@ -259,6 +259,51 @@ static void test_loop_that_is_preempted_while_it_serves_others(void **state)
                 "cpu 11 720-900\n");
 }
 
+/* The loop reads three requests and then handles them in that order: each goes to a thread of the pool. */
+static void test_three_requests_read_at_once(void **state)
+{
+    (void)state;
+    for (uint32_t tid = 21; tid < 24; tid++)
+        put_sleep(10, tid, SYS_futex, 0x1000 * tid);
+    put_sleep(20, 11, SYS_epoll_wait, 4);
+    put_interrupt_waking(90, 11, RECORDER_IN_SOFTIRQ);
+    put_run(95, 11);
+    put_arrival(89, A);
+    put_arrival(90, R);
+    put_arrival(91, B);
+    put_receive(100, 11, A);
+    put_receive(101, 11, R);
+    put_receive(102, 11, B);
+    for (uint32_t tid = 21; tid < 24; tid++) {
+        put_waking(90 + tid, tid, 11, SYS_futex, 0x1000 * tid);
+        put_run(95 + tid, tid);
+    }
+    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 21, SYS_clock_nanosleep, 0);
+    put_switch(141, 22, 0, RECORDER_IO_WAIT, SYS_pread64, 7);
+    put_sleep(142, 23, SYS_clock_nanosleep, 0);
+    put_interrupt_waking(500, 22, RECORDER_IN_SOFTIRQ);
+    put_run(510, 22);
+    put_local_send(520, 22, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(520, 11, 22, SYS_sendto, 9);
+    put_run(525, 11);
+    put_receive(526, 11, PIPE);
+    put_send(540, 11, R);
+    expect_path(R, 90, 540, 11,
+                "run_queue 11 90-95 inferred\n"
+                "unread 11 95-100 other inferred\n"
+                "unread 11 100-101 other inferred\n"
+                "cpu 11 101-102 inferred\n"
+                "cpu 11 102-112 inferred\n"
+                "run_queue 22 112-117\n"
+                "cpu 22 117-141\n"
+                "disk 22 141-500\n"
+                "run_queue 22 500-510\n"
+                "cpu 22 510-520\n"
+                "run_queue 11 520-525\n"
+                "cpu 11 525-540\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +316,7 @@ int main(void)
         cmocka_unit_test_setup(test_work_for_a_thread_that_slept_before, start_trace),
         cmocka_unit_test_setup(test_program_with_its_own_scheduler, start_trace),
         cmocka_unit_test_setup(test_loop_that_is_preempted_while_it_serves_others, start_trace),
+        cmocka_unit_test_setup(test_three_requests_read_at_once, start_trace),
         cmocka_unit_test_setup(test_futex_words, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,10 @@
  * servers, reduced to what decides. */
 #include "flight_trace.h"
 
-#define WORKER 210 /* each of a process of its own */
-#define READER 310
-#define HOLDER 410
+#define WORKER       210 /* each of a process of its own */
+#define READER       310
+#define HOLDER       410
+#define OTHER_WORKER 510
 
 /* One backend of a database waits for a row that another one has changed, which ends its transaction and signals. */
 static void test_lock_released_by_a_signal(void **state)
@@ -141,6 +142,39 @@ static void test_worker_process_that_is_done_while_the_loop_runs(void **state)
                 "cpu 11 795-900\n");
 }
 
+/* Another worker process woke the thread that reads the answers; R's came while it ran. */
+static void test_answer_read_by_a_thread_that_another_worker_woke(void **state)
+{
+    (void)state;
+    put_sleep(10, 12, SYS_futex, 0x5000);
+    put_sleep(20, WORKER, SYS_epoll_wait, 7);
+    put_sleep(30, 13, SYS_read, 8);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 12, 11, SYS_futex, 0x5000);
+    put_run(130, 12);
+    put_waking(150, WORKER, 12, SYS_write, 9);
+    put_run(160, WORKER);
+    put_sleep(170, 12, SYS_futex, 0x5000);
+    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_waking(780, 13, OTHER_WORKER, SYS_write, 10);
+    put_run(785, 13);
+    put_sleep(790, WORKER, SYS_epoll_wait, 7);
+    put_waking(830, 11, 13, SYS_write, 5);
+    put_run(840, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120 inferred\n"
+                "run_queue 12 120-130 inferred\n"
+                "cpu 12 130-150 inferred\n"
+                "run_queue 210 150-160 inferred\n"
+                "cpu 210 160-790 inferred\n"
+                "queue_behind 11 790-830 unknown inferred\n"
+                "run_queue 11 830-840\n"
+                "cpu 11 840-900\n");
+}
+
 /* R and A are read one after the other, and handled then: who got R is not known for sure. */
 static void test_burst_handed_to_worker_processes(void **state)
 {
@@ -238,6 +272,77 @@ static void test_signaller_of_a_condition_variable_waits_for_its_waiters(void **
                 "cpu 11 840-900\n");
 }
 
+/* Threads of a pool wake each other by the queue that they wait for, as they would by a lock. The one that slept since
+ * before the request did not sleep for a lock. */
+static void test_pool_whose_threads_wake_each_other(void **state)
+{
+    (void)state;
+    put_run(2, 12);
+    put_sleep(3, 13, SYS_futex, 0x5000);
+    put_waking(5, 13, 12, SYS_futex, 0x5000);
+    put_run(6, 13);
+    put_sleep(10, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 12, 11, SYS_futex, 0x5000);
+    put_run(130, 12);
+    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_switch(300, 12, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
+    put_interrupt_waking(700, 12, RECORDER_IN_HARDIRQ);
+    put_run(710, 12);
+    put_waking(800, 11, 12, SYS_write, 5);
+    put_run(810, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120\n"
+                "run_queue 12 120-130\n"
+                "cpu 12 130-300\n"
+                "disk 12 300-700\n"
+                "run_queue 12 700-710\n"
+                "cpu 12 710-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
+/* A thread of the pool gives work to another one and waits for its result, by words of their own. */
+static void test_result_of_a_thread_that_was_given_work(void **state)
+{
+    (void)state;
+    put_sleep(10, 12, SYS_futex, 0x5000);
+    put_sleep(20, 13, SYS_futex, 0x6000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_waking(120, 12, 11, SYS_futex, 0x5000);
+    put_run(130, 12);
+    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_waking(150, 13, 12, SYS_futex, 0x6000);
+    put_run(160, 13);
+    put_sleep(200, 12, SYS_futex, 0x7000);
+    put_switch(300, 13, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
+    put_interrupt_waking(700, 13, RECORDER_IN_HARDIRQ);
+    put_run(710, 13);
+    put_waking(750, 12, 13, SYS_futex, 0x7000);
+    put_run(760, 12);
+    put_waking(800, 11, 12, SYS_write, 5);
+    put_run(810, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-120\n"
+                "run_queue 12 120-130\n"
+                "cpu 12 130-150\n"
+                "run_queue 13 150-160\n"
+                "cpu 13 160-300\n"
+                "disk 13 300-700\n"
+                "run_queue 13 700-710\n"
+                "cpu 13 710-750\n"
+                "run_queue 12 750-760\n"
+                "cpu 12 760-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
 /* The thread of a pool waits for a worker process when the request is queued, finishes that work, and takes R next. */
 static void test_queue_behind_work_of_another_process(void **state)
 {
@@ -248,6 +353,38 @@ static void test_queue_behind_work_of_another_process(void **state)
     put_arrival(100, R);
     put_receive(100, 11, R);
     put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_waking(500, 12, WORKER, SYS_futex, 0x8000);
+    put_run(510, 12);
+    put_local_send(520, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(520, 11, 12, SYS_sendto, 9);
+    put_run(525, 11);
+    put_receive(526, 11, PIPE);
+    put_send(530, 11, A);
+    put_sleep(540, 11, SYS_epoll_wait, 4);
+    put_local_send(800, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(800, 11, 12, SYS_sendto, 9);
+    put_run(810, 11);
+    put_receive(811, 11, PIPE);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "cpu 11 100-130\n"
+                "queue_behind 12 130-500 other inferred\n"
+                "run_queue 12 500-510 other inferred\n"
+                "queue_behind 12 510-521 other inferred\n"
+                "cpu 12 521-800\n"
+                "run_queue 11 800-810\n"
+                "cpu 11 810-900\n");
+}
+
+static void test_queue_behind_work_that_went_to_another_process_later(void **state)
+{
+    (void)state;
+    put_run(5, 12);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 12, SYS_futex, 0x6000);
     put_waking(500, 12, WORKER, SYS_futex, 0x8000);
     put_run(510, 12);
     put_local_send(520, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
@@ -304,10 +441,14 @@ int main(void)
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop_that_served_others, start_trace),
         cmocka_unit_test_setup(test_worker_process_that_is_done_while_the_loop_runs, start_trace),
+        cmocka_unit_test_setup(test_answer_read_by_a_thread_that_another_worker_woke, start_trace),
         cmocka_unit_test_setup(test_burst_handed_to_worker_processes, start_trace),
         cmocka_unit_test_setup(test_many_hand_overs, start_trace),
         cmocka_unit_test_setup(test_signaller_of_a_condition_variable_waits_for_its_waiters, start_trace),
+        cmocka_unit_test_setup(test_pool_whose_threads_wake_each_other, start_trace),
+        cmocka_unit_test_setup(test_result_of_a_thread_that_was_given_work, start_trace),
         cmocka_unit_test_setup(test_queue_behind_work_of_another_process, start_trace),
+        cmocka_unit_test_setup(test_queue_behind_work_that_went_to_another_process_later, start_trace),
         cmocka_unit_test_setup(test_reader_that_slept_since_before_the_window, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

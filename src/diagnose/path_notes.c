@@ -1,0 +1,203 @@
+/* Sums evidence up and words it; see path_notes.h. */
+#include "diagnose/path_notes.h"
+
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_BYTES ((uint64_t)4096)
+#define SHOWN_MAX  4 /* files, or processes, of a segment */
+
+static void begin_line(struct buf *out)
+{
+    if (out->size)
+        buf_putc(out, '\n');
+}
+
+static uint64_t duration_of(const struct path_segments *path, size_t first, size_t end)
+{
+    return path->items[end - 1].end_ns - path->items[first].start_ns;
+}
+
+/* ---- files ---- */
+
+struct file_sum {
+    uint64_t file;
+    uint64_t first_page; /* of the lowest range */
+    uint64_t pages;      /* each counted once */
+    size_t ranges;       /* that do not touch */
+    bool is_transfer, is_inferred;
+};
+
+static bool is_of_segments(const struct path_file_wait *wait, const struct path_segments *path, size_t first,
+                           size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        if (wait->time_ns >= path->items[i].start_ns && wait->time_ns < path->items[i].end_ns)
+            return wait->tid == path->items[i].tid;
+    return false;
+}
+
+static int compare_waits(const void *a, const void *b)
+{
+    const struct path_file_wait *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (x->is_transfer != y->is_transfer)
+        return x->is_transfer ? -1 : 1;
+    return x->first_page < y->first_page ? -1 : x->first_page > y->first_page;
+}
+
+static int compare_sums(const void *a, const void *b)
+{
+    const struct file_sum *x = a, *y = b;
+    return x->pages != y->pages ? (x->pages > y->pages ? -1 : 1) : x->file < y->file ? -1 : x->file > y->file;
+}
+
+/* Of a file that pages were transferred of, what was asked for is left out. Returns the number of files. */
+static size_t sum_files(const struct path_file_wait *sorted, size_t count, struct file_sum *ret)
+{
+    size_t sums = 0;
+    uint64_t last_end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct path_file_wait *w = &sorted[i];
+        struct file_sum *sum = sums ? &ret[sums - 1] : NULL;
+        if (!sum || sum->file != w->file) {
+            sum = &ret[sums++];
+            *sum = (struct file_sum){.file = w->file, .first_page = w->first_page, .is_transfer = w->is_transfer};
+            last_end = 0;
+        }
+        if (!w->pages || w->is_transfer != sum->is_transfer)
+            continue;
+        const uint64_t from = w->first_page > last_end ? w->first_page : last_end, end = w->first_page + w->pages;
+        sum->ranges += sum->ranges == 0 || w->first_page > last_end;
+        sum->pages += end > from ? end - from : 0;
+        sum->is_inferred |= w->is_inferred;
+        last_end = end > last_end ? end : last_end;
+    }
+    qsort(ret, sums, sizeof(*ret), compare_sums);
+    return sums;
+}
+
+static void put_file(const struct file_sum *f, uint64_t ns, const struct path_names *names, struct buf *out)
+{
+    struct path_file_name name = {.name = ""};
+    char size[32];
+    if (names->file)
+        names->file(names->context, f->file, &name);
+    begin_line(out);
+    if (name.file_system[0])
+        buf_printf(out, "%s (%s)", name.name[0] ? name.name : "a device's own blocks", name.file_system);
+    else
+        buf_puts(out, "a file whose name is no longer known");
+    if (f->pages) {
+        buf_printf(out, ": %s%s", f->is_transfer ? "" : "asked for ",
+                   units_format_size(f->pages * PAGE_BYTES, size, sizeof(size)));
+        if (f->ranges == 1)
+            buf_printf(out, " at offset %" PRIu64, f->first_page * PAGE_BYTES);
+        else
+            buf_printf(out, " in %zu places", f->ranges);
+        if (f->is_transfer && ns)
+            buf_printf(
+                out, ", %s/s",
+                units_format_size((uint64_t)((double)(f->pages * PAGE_BYTES) * 1e9 / (double)ns), size, sizeof(size)));
+    }
+    buf_puts(out, f->is_inferred ? " (inferred)" : "");
+}
+
+static void put_files(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
+                      struct buf *out)
+{
+    size_t count, kept = 0;
+    const struct path_file_wait *waits =
+        path_evidence_files(&path->evidence, path->items[first].start_ns, path->items[end - 1].end_ns, &count);
+    _cleanup_free_ struct path_file_wait *own = calloc(count + 1, sizeof(*own));
+    _cleanup_free_ struct file_sum *sums = calloc(count + 1, sizeof(*sums));
+    if (!count || !own || !sums)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (is_of_segments(&waits[i], path, first, end))
+            own[kept++] = waits[i];
+    qsort(own, kept, sizeof(*own), compare_waits);
+    const size_t files = sum_files(own, kept, sums);
+    for (size_t i = 0; i < files && i < SHOWN_MAX; i++)
+        put_file(&sums[i], duration_of(path, first, end), names, out);
+}
+
+/* ---- run queue ---- */
+
+static int compare_runners(const void *a, const void *b)
+{
+    const struct path_runner *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static bool is_waiting_segment(const struct path_segments *path, size_t first, size_t end, uint64_t start_ns)
+{
+    for (size_t i = first; i < end; i++)
+        if (path->items[i].start_ns == start_ns)
+            return path->items[i].kind == REQUEST_PART_RUN_QUEUE;
+    return false;
+}
+
+static size_t sum_runners(const struct path_segments *path, size_t first, size_t end, struct path_runner *ret)
+{
+    const struct path_evidence *e = &path->evidence;
+    size_t count = 0, at;
+    for (size_t i = 0; i < e->runner_count; i++) {
+        if (!is_waiting_segment(path, first, end, e->runners[i].segment_ns))
+            continue;
+        for (at = 0; at < count && ret[at].pid != e->runners[i].pid;)
+            at++;
+        if (at < count)
+            ret[at].ns += e->runners[i].ns;
+        else
+            ret[count++] = e->runners[i];
+    }
+    qsort(ret, count, sizeof(*ret), compare_runners);
+    return count;
+}
+
+static void put_runner(const struct path_runner *r, uint64_t waited_ns, uint32_t own_pid,
+                       const struct path_names *names, struct buf *out)
+{
+    char name[PATH_THREAD_BYTES] = "";
+    if (names->thread)
+        names->thread(names->context, r->pid, name);
+    if (r->pid == own_pid)
+        buf_puts(out, "its own process");
+    else
+        buf_printf(out, "%s%sprocess %" PRIu32 "%s", name, name[0] ? " (" : "", r->pid, name[0] ? ")" : "");
+    buf_printf(out, " %.0f %%", 100.0 * (double)r->ns / (double)waited_ns);
+}
+
+static void put_runners(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
+                        struct buf *out)
+{
+    _cleanup_free_ struct path_runner *runners = calloc(path->evidence.runner_count + 1, sizeof(*runners));
+    uint64_t waited_ns = 0;
+    const size_t count = runners ? sum_runners(path, first, end, runners) : 0;
+    for (size_t i = first; i < end; i++)
+        if (path->items[i].kind == REQUEST_PART_RUN_QUEUE)
+            waited_ns += path->items[i].end_ns - path->items[i].start_ns;
+    if (!count || !waited_ns)
+        return;
+    begin_line(out);
+    buf_puts(out, "on that CPU ran ");
+    for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
+        buf_puts(out, i ? ", " : "");
+        put_runner(&runners[i], waited_ns, path->items[first].pid, names, out);
+    }
+}
+
+void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
+                    const struct path_names *names, struct buf *out)
+{
+    if (kind == REQUEST_PART_RUN_QUEUE)
+        put_runners(path, first, end, names, out);
+    else
+        put_files(path, first, end, names, out);
+}

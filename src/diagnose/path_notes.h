@@ -1,0 +1,10 @@
+/* The evidence of segments of a critical path in words: the files of a disk, who ran instead. Pure but for the names it
+ * asks for. */
+#pragma once
+
+#include "base/buf.h"
+#include "diagnose/path_text.h"
+
+/* Appends a line for each thing that is known of segments [first, end), which are shown as one of kind `kind`. */
+void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
+                    const struct path_names *names, struct buf *out);

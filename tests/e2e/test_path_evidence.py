@@ -1,0 +1,67 @@
+"""Evidence on the segments of a critical path: which file a thread of a pool waited for, on a loop device, whose reads a thread of the kernel does."""
+import re
+import subprocess
+import sys
+
+import pytest
+from harness.machine import skip
+from harness.processes import wait_for
+from real_servers import Server, get, why
+
+pytestmark = pytest.mark.usefixtures("root")
+FILE_BYTES = 8 << 20
+POOL = """
+import asyncio, concurrent.futures, os, sys
+pool, file = concurrent.futures.ThreadPoolExecutor(2), os.open(sys.argv[1], os.O_RDONLY)
+def read_cold():
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    for page in range(0, 2048, 2):
+        os.pread(file, 4096, page * 4096)
+async def serve(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    await asyncio.get_running_loop().run_in_executor(pool, read_cold)
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 4\\r\\nConnection: close\\r\\n\\r\\nokay")
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def cold_file(tmp_path):
+    image, place = tmp_path / "image", tmp_path / "disk"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(FILE_BYTES + (16 << 20))
+    made = [subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+            for command in (["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", image], ["mount", "-o", "loop", image, place])]
+    if not all(made):
+        skip("no ext4 on a loop device here")
+    try:
+        (place / "weights.bin").write_bytes(b"w" * FILE_BYTES)
+        subprocess.run(["sync", "-f", place], check=True)
+        yield place / "weights.bin"
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_disk_segment_names_the_file(sonde, agent, run, cold_file):
+    running = run(sys.executable, "-c", POOL, cold_file, name="pool")
+    server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
+    started = agent("--set", "budget.cpu=100%", "--set", "requests.enabled=true")
+
+    def look():
+        get(server.port, "/")
+        return [(request, segment) for request in why(sonde, started) if request["pid"] == server.pid
+                for segment in request["segments"] if segment["kind"] == "disk" and segment.get("notes")]
+    request, segment = wait_for(look, 60, what="a disk segment with evidence")[0]
+    assert segment["tid"] != request["tid"] and segment["pid"] == server.pid, segment
+    assert "pread64 of weights.bin" in segment["detail"], segment
+    assert re.match(r"weights\.bin \(ext4\): .+ (in \d+ places|at offset \d+), .+/s$", segment["notes"][0]), segment
+    printed = subprocess.run([str(sonde), "why", "--agent", f"127.0.0.1:{started.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert re.search(r"^ +weights\.bin \(ext4\): ", printed.stdout, re.M), printed.stdout

@@ -1,0 +1,214 @@
+/* Evidence of critical paths: files that a disk segment waited for, and who ran while a thread waited for a CPU. */
+#include "flight_trace.h"
+
+#include "diagnose/path_text.h"
+
+#include <stdio.h>
+
+enum { WEIGHTS = 7001, INDEX = 7002, FORGOTTEN = 7003 };
+
+static void name_file(void *context, uint64_t key, struct path_file_name *out)
+{
+    (void)context;
+    if (key == FORGOTTEN)
+        return;
+    snprintf(out->name, sizeof(out->name), "%s", key == WEIGHTS ? "weights.bin" : "index");
+    snprintf(out->file_system, sizeof(out->file_system), "ext4");
+}
+
+static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_THREAD_BYTES, "%s", tid == 300 ? "stress" : tid == 400 ? "backup" : "");
+}
+
+/* Compares the notes of the path's segments of this kind. */
+static void expect_notes(enum request_part_kind kind, const char *detail, const char *expected)
+{
+    const struct path_names names = {.file = name_file, .thread = name_thread};
+    const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(10100), .tid = 11};
+    struct path_segments path;
+    struct path_text *text;
+    size_t segment_count;
+    qsort(records, count, sizeof(records[0]), compare_times);
+    const struct flight_window window = {.records = records, .count = count};
+    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    assert_int_equal(path_text_new(&path, 1, 11, &names, &text), 0);
+    const struct request_segment *segments = path_text_segments(text, &segment_count);
+    size_t found = 0;
+    for (size_t i = 0; i < segment_count; i++) {
+        if (segments[i].kind != kind)
+            continue;
+        found++;
+        assert_string_equal(segments[i].notes, expected);
+        if (detail)
+            assert_string_equal(segments[i].detail, detail);
+    }
+    assert_int_equal(found, 1);
+    path_text_free(text);
+    path_segments_clear(&path);
+}
+
+/* Thread 11 reads R, sleeps for a disk from 1,100 to 9,100 and answers at 10,100. */
+static void put_disk_wait(int syscall)
+{
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_switch(1100, 11, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, syscall, 5);
+    put_interrupt_waking(9100, 11, RECORDER_IN_HARDIRQ);
+    put_run(9200, 11);
+    put_send(10100, 11, R);
+}
+
+static void put_file(uint64_t us, uint32_t tid, unsigned flags, int syscall, uint64_t file, uint64_t page,
+                     uint64_t pages)
+{
+    put(us, RECORDER_FILE, flags, syscall, tid, file, recorder_pages(page, pages));
+}
+
+static void test_pages_that_were_read(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_pread64);
+    put_file(1100, 11, 0, SYS_pread64, WEIGHTS, 16, 4);
+    put_file(1100, 11, RECORDER_ADDED_PAGES, SYS_pread64, WEIGHTS, 16, 256);
+    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin",
+                 "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s");
+}
+
+/* What the call asks for need not be what it waits for: it has no rate. */
+static void test_what_was_asked_for(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_pread64);
+    put_file(1100, 11, 0, SYS_pread64, WEIGHTS, 0, 256);
+    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin", "weights.bin (ext4): asked for 1.00 MiB at offset 0");
+}
+
+static void test_direct_read(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_read);
+    put_file(1100, 11, RECORDER_DIRECT, SYS_read, WEIGHTS, 0, 256);
+    expect_notes(REQUEST_PART_DISK, "read of weights.bin", "weights.bin (ext4): 1.00 MiB at offset 0, 125 MiB/s");
+}
+
+static void test_page_fault_is_inferred(void **state)
+{
+    (void)state;
+    put_disk_wait(RECORDER_NO_SYSCALL);
+    put_file(1100, 11, RECORDER_ADDED_PAGES, RECORDER_NO_SYSCALL, WEIGHTS, 1, 1);
+    expect_notes(REQUEST_PART_DISK, "page fault", "weights.bin (ext4): 4.00 KiB at offset 4096, 500 KiB/s (inferred)");
+}
+
+static void test_call_without_a_range(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_fsync);
+    put_file(1100, 11, 0, SYS_fsync, INDEX, 0, 0);
+    expect_notes(REQUEST_PART_DISK, "fsync of index", "index (ext4)");
+}
+
+static void test_name_that_is_gone(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_read);
+    put_file(1100, 11, 0, SYS_read, FORGOTTEN, 0, 1);
+    expect_notes(REQUEST_PART_DISK, "read", "a file whose name is no longer known: asked for 4.00 KiB at offset 0");
+}
+
+/* Neither another thread's file, nor one that this thread waited for at another time. */
+static void test_files_of_others(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_read);
+    put_file(1100, 12, 0, SYS_read, WEIGHTS, 0, 1);
+    put_file(1099, 11, 0, SYS_read, WEIGHTS, 0, 1);
+    put_file(9100, 11, 0, SYS_read, WEIGHTS, 0, 1);
+    expect_notes(REQUEST_PART_DISK, "read", "");
+}
+
+/* Many waits that are shown as one: a page that was asked for twice counts once. */
+static void test_waits_add_up(void **state)
+{
+    (void)state;
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    for (uint64_t i = 0; i < 64; i++) {
+        const uint64_t at = 101 + i * 156;
+        put_switch(at + 1, 11, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_read, 5);
+        put_file(at + 1, 11, RECORDER_ADDED_PAGES, SYS_read, WEIGHTS, i / 2, 1);
+        put_file(at + 1, 11, RECORDER_ADDED_PAGES, SYS_read, INDEX, 1000 + 2 * (i / 32), 1);
+        put_interrupt_waking(at + 155, 11, RECORDER_IN_HARDIRQ);
+        put_run(at + 156, 11);
+    }
+    put_send(10100, 11, R);
+    expect_notes(REQUEST_PART_DISK, NULL,
+                 "weights.bin (ext4): 128 KiB at offset 0, 12.5 MiB/s\nindex (ext4): 8.00 KiB in 2 places, 800 KiB/s");
+}
+
+/* Thread 11 is woken at 1,100 and gets its CPU at 9,100. */
+static void put_queued(void)
+{
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_sleep(200, 11, SYS_nanosleep, 0);
+    put_interrupt_waking(1100, 11, RECORDER_IN_HARDIRQ);
+    put_send(10100, 11, R);
+}
+
+static void test_who_ran_instead(void **state)
+{
+    (void)state;
+    put_queued();
+    put_switch(500, 0, 300, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(3100, 300, 400, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(5100, 400, 300, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(7100, 300, 12, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(7900, 12, 500, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(9100, 500, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    expect_notes(
+        REQUEST_PART_RUN_QUEUE, NULL,
+        "on that CPU ran stress (process 300) 50 %, backup (process 400) 25 %, process 500 15 %, its own process 10 %");
+}
+
+/* Who ran before the CPU was idle is not known to have run on that CPU. */
+static void test_idle_cpu(void **state)
+{
+    (void)state;
+    put_queued();
+    put_switch(500, 0, 300, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(3100, 300, 0, 0, SYS_read, 0);
+    put_switch(5100, 0, 400, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(9100, 400, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "on that CPU ran backup (process 400) 50 %");
+}
+
+static void test_nobody_ran(void **state)
+{
+    (void)state;
+    put_queued();
+    put_run(9100, 11);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_pages_that_were_read, start_trace),
+        cmocka_unit_test_setup(test_what_was_asked_for, start_trace),
+        cmocka_unit_test_setup(test_direct_read, start_trace),
+        cmocka_unit_test_setup(test_page_fault_is_inferred, start_trace),
+        cmocka_unit_test_setup(test_call_without_a_range, start_trace),
+        cmocka_unit_test_setup(test_name_that_is_gone, start_trace),
+        cmocka_unit_test_setup(test_files_of_others, start_trace),
+        cmocka_unit_test_setup(test_waits_add_up, start_trace),
+        cmocka_unit_test_setup(test_who_ran_instead, start_trace),
+        cmocka_unit_test_setup(test_idle_cpu, start_trace),
+        cmocka_unit_test_setup(test_nobody_ran, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
