@@ -12,11 +12,18 @@ enum go_labels_kind {
     GO_LABELS_LIST,    /* since Go 1.24: a slice of string pairs */
 };
 
+#define GO_WAITS_MAX 48
+
 struct go_labels_layout {
     __s64 thread_g;              /* offset from the thread pointer to the address of g */
     __u16 kind;                  /* enum go_labels_kind */
     __u16 g_m, g_labels, m_curg; /* field offsets */
+    __u16 g_status;              /* of g's status, id and reason to wait (struct go_state); 0: unknown */
+    __u8 waits[GO_WAITS_MAX];    /* enum recorder_task_state by the runtime's reason to wait */
+    __u16 g_sched;               /* of g's saved stack pointer */
+    __u8 reserved[4];
 };
+_Static_assert(sizeof(struct go_labels_layout) == 72, "table format");
 
 #define GO_LABELS_MAX           8 /* the size of a map bucket */
 #define GO_LABEL_KEY_BYTES      56

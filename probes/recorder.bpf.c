@@ -11,6 +11,7 @@
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_file.bpf.h"
+#include "probes/recorder/recorder_goroutine.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
 
@@ -35,6 +36,8 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     recorder_put_scheduler(&place, &r);
     if (r.flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) && !(before->flags & PF_KTHREAD))
         record_files(&place, &r, before);
+    if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
+        record_goroutine(r.time_ns, false);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
     return 0;
 }
@@ -77,6 +80,8 @@ static __always_inline void record_waking(struct task_struct *task)
     if (!r.flags)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
+    if (has_tasks && !r.flags)
+        record_goroutine(r.time_ns, false);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
 }
 

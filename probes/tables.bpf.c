@@ -11,6 +11,7 @@
 #include "probes/context/thread_link.bpf.h"
 #include "probes/interpreter/emitted_codes.bpf.h"
 #include "probes/recorder/recorder.bpf.h"
+#include "probes/recorder/recorder_tasks.bpf.h"
 #include "probes/unwind/unwind_tables.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -33,6 +33,20 @@ enum recorder_kind {
 
     RECORDER_FILE = 8, /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
                           (struct recorder_file); syscall: its system call; value: recorder_pages */
+
+    /* Tasks that a program schedules on its threads itself; in the object ring. */
+    RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
+                           runs, or ran last; value: the process (high half) */
+};
+
+/* What a task does. All but the first: it waits, and its thread is free for others. */
+enum recorder_task_state {
+    RECORDER_TASK_RUNS,
+    RECORDER_TASK_WAITS,    /* for a reason that is not one of the following */
+    RECORDER_TASK_WAITS_IO, /* for a socket, pipe or the like */
+    RECORDER_TASK_WAITS_TIMER,
+    RECORDER_TASK_WAITS_LOCK,
+    RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

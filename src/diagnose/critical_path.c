@@ -8,12 +8,35 @@
 #include "diagnose/path_marks.h"
 #include "diagnose/path_socket.h"
 #include "diagnose/path_wait.h"
+#include "diagnose/task_wait.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 
 #define STEPS_MAX      32768
 #define START_SLACK_NS 200000 /* between the records of one system call by two programs */
+
+/* ---- programs that schedule themselves ---- */
+
+static bool schedules_itself(const struct path_walk *w)
+{
+    return w->schedules_itself && w->thread->pid == w->task_pid;
+}
+
+/* The request's task was last seen waiting: adds that, and goes back to the thread that it had left. False: it was not.
+ */
+static bool follow_task(struct path_walk *w)
+{
+    const struct recorder_record *wait = task_wait_find(w->index, w->task_pid, w->task, w->out->begin_ns, w->t_ns);
+    if (!wait)
+        return false;
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
+    task_wait_explain(wait, &s);
+    path_walk_add(w, wait->time_ns, s);
+    w->depth = 0;
+    path_walk_go_to(w, wait->tid, wait->time_ns);
+    return true;
+}
 
 /* ---- states ---- */
 
@@ -39,6 +62,8 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         break;
     case WORK_FOREIGN:
     case WORK_END:
+        if (schedules_itself(w) && follow_task(w))
+            break;
         path_mark_foreign(w, mark == WORK_END, answer_ns);
         break;
     case WORK_NO_MARK:
@@ -142,6 +167,8 @@ static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
  * the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns)
 {
+    if (follow_task(w))
+        return;
     path_walk_add_unattributed(w, slice ? slice->end_ns : start_ns, "the program schedules its work on threads itself");
     if (slice)
         path_walk_go_to(w, slice->tid, slice->end_ns);
@@ -249,7 +276,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
     const uint64_t from_ns = is_longer ? slice.end_ns : start_ns;
-    if (w->schedules_itself &&
+    if (schedules_itself(w) &&
         (is_longer || path_wait_is_for_events(wait->left) || path_wait_is_for_lock(wait->left))) {
         add_self_scheduled(w, is_longer ? &slice : NULL, start_ns);
         return;
@@ -369,6 +396,8 @@ int critical_path_find(const struct flight_window *window, const struct critical
     w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
+    w.task_pid = w.thread->pid;
+    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns) : 0;
     r = path_segments_finish(ret, walk_back(&w));
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

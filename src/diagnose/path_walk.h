@@ -19,7 +19,9 @@ struct path_walk {
                                           request's own */
     unsigned depth;                    /* of the current thread's */
     unsigned hops;
-    bool schedules_itself;
+    bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
+    uint32_t task_pid;
+    uint64_t task;          /* the request's task there; 0: not known */
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: what follows rests on it */
 };

@@ -4,6 +4,8 @@
  * block where Go's own linker places it, or where the block contains nothing else; otherwise its symbol locates it. */
 #include "resolve/elf/go_labels.h"
 
+#include "resolve/elf/go_waits.h"
+
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "resolve/elf/elf.h"
@@ -26,17 +28,17 @@ static const char thread_variable[] = "runtime.tlsg";
 
 /* Go 1.18, 1.19 and so on. */
 static const struct {
-    uint16_t kind, g_m, g_labels, m_curg, g_sched, sched_bp;
+    uint16_t kind, g_m, g_labels, m_curg, g_sched, sched_bp, g_status;
 } layouts[] = {
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.18 */
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.19 */
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.20 */
-    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30},  /* 1.21 */
-    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30},  /* 1.22 */
-    {GO_LABELS_MAP, 0x30, 0x160, 0xc0, 0x38, 0x30},  /* 1.23 */
-    {GO_LABELS_LIST, 0x30, 0x160, 0xc0, 0x38, 0x30}, /* 1.24 */
-    {GO_LABELS_LIST, 0x30, 0x158, 0xb8, 0x38, 0x28}, /* 1.25 */
-    {GO_LABELS_LIST, 0x30, 0x160, 0xb8, 0x38, 0x28}, /* 1.26 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30, 0x90},  /* 1.18 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30, 0x90},  /* 1.19 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30, 0x90},  /* 1.20 */
+    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30, 0x90},  /* 1.21 */
+    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30, 0x90},  /* 1.22 */
+    {GO_LABELS_MAP, 0x30, 0x160, 0xc0, 0x38, 0x30, 0x98},  /* 1.23 */
+    {GO_LABELS_LIST, 0x30, 0x160, 0xc0, 0x38, 0x30, 0x98}, /* 1.24 */
+    {GO_LABELS_LIST, 0x30, 0x158, 0xb8, 0x38, 0x28, 0x90}, /* 1.25 */
+    {GO_LABELS_LIST, 0x30, 0x160, 0xb8, 0x38, 0x28, 0x90}, /* 1.26 */
 };
 
 /* False for a release candidate or a development version, whose fields may still have moved; "go1.26.1
@@ -53,6 +55,8 @@ static bool layout_of(const char *version, struct go_labels_layout *ret, struct 
     ret->g_m = layouts[minor - FIRST_MINOR].g_m;
     ret->g_labels = layouts[minor - FIRST_MINOR].g_labels;
     ret->m_curg = layouts[minor - FIRST_MINOR].m_curg;
+    ret->g_status = go_waits_set((unsigned)minor, ret->waits) ? layouts[minor - FIRST_MINOR].g_status : 0;
+    ret->g_sched = layouts[minor - FIRST_MINOR].g_sched;
     *ret_stacks = (struct go_stack_layout){.g_m = ret->g_m,
                                            .m_curg = ret->m_curg,
                                            .g_sched = layouts[minor - FIRST_MINOR].g_sched,

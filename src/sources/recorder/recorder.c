@@ -51,6 +51,7 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
     if (!bpf)
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
+    bpf->rodata->has_tasks = shared_tables_has_tasks(tables);
     bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
     const struct preempt_count count = preempt_count_find();
     bpf->rodata->preempt_count_distance = count.distance;

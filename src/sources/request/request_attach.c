@@ -132,6 +132,7 @@ static void set_options(struct request_bpf *bpf, const struct method *method, co
     bpf->rodata->sampling_seed = services->sampling_seed;
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
+    bpf->rodata->has_tasks = shared_tables_has_tasks(services->tables);
     bpf->rodata->preempt_count_distance = preempt_count_find().distance;
     bpf->rodata->has_task_registers = method->task_registers;
     bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;

@@ -62,6 +62,7 @@ static void choose_maps(struct tables_bpf *k, const struct shared_tables_options
     set_map_wanted(k->maps.emitted_codes, unwinds);
     set_map_wanted(k->maps.thread_contexts, unwinds);
     set_map_wanted(k->maps.go_labels, unwinds);
+    set_map_wanted(k->maps.recorder_tasks, unwinds && options->recorder_bytes > 0);
     set_map_wanted(k->maps.thread_links, options->links);
     set_map_wanted(k->maps.recorder_records, options->recorder_bytes > 0);
     set_map_wanted(k->maps.recorder_cpus, options->recorder_bytes > 0);
@@ -241,6 +242,11 @@ struct sampling_rule_table *shared_tables_sampling_rules(const struct shared_tab
 struct flight_recorder *shared_tables_recorder(const struct shared_tables *t)
 {
     return t->recorder;
+}
+
+bool shared_tables_has_tasks(const struct shared_tables *t)
+{
+    return t->bpf && bpf_map__fd(t->bpf->maps.recorder_tasks) >= 0;
 }
 
 bool shared_tables_contexts(const struct shared_tables *t, struct context_tables *ret)

@@ -51,6 +51,8 @@ struct sampling_rule_table *shared_tables_sampling_rules(const struct shared_tab
 struct flight_recorder *shared_tables_recorder(const struct shared_tables *t);
 /* False: not wanted, or refused. */
 bool shared_tables_contexts(const struct shared_tables *t, struct context_tables *ret);
+/* Whether the flight recorder's programs can record tasks (RECORDER_TASK). */
+bool shared_tables_has_tasks(const struct shared_tables *t);
 /* Borrowed descriptor of the map of monitored processes and their descendants; negative: all processes are. */
 int shared_tables_followed_fd(const struct shared_tables *t);
 /* Borrowed descriptor of the map of linked threads (probes/link.h); negative: there are no links. */

@@ -5,6 +5,10 @@
 
 #include "base/cleanup.h"
 
+#include <linux/types.h>
+
+#include "probes/recorder/recorder.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -117,6 +121,34 @@ static void test_layout_follows_the_version(void **state)
     assert_string_equal(found.version, "");
 }
 
+static struct go_labels_layout layout_of_version(const char *version)
+{
+    struct image image = image_of(version);
+    struct go_labels_file found = {0};
+    assert_int_equal(read_image(&image, &found), 0);
+    return found.layout;
+}
+
+static void test_waits_follow_the_version(void **state)
+{
+    (void)state;
+    struct go_labels_layout found = layout_of_version("go1.20.14");
+    assert_int_equal(found.g_status, 0x90);
+    assert_int_equal(found.waits[19], RECORDER_TASK_WAITS_TIMER);
+    assert_int_equal(found.waits[21], RECORDER_TASK_WAITS_LOCK);
+    found = layout_of_version("go1.23.4");
+    assert_int_equal(found.g_status, 0x98);
+    assert_int_equal(found.waits[14], RECORDER_TASK_WAITS_TASK);
+    found = layout_of_version("go1.26.1");
+    assert_int_equal(found.g_status, 0x90);
+    assert_int_equal(found.waits[14], RECORDER_TASK_WAITS_TIMER);
+    assert_int_equal(found.waits[22], RECORDER_TASK_WAITS_LOCK);
+    assert_int_equal(found.waits[0], RECORDER_TASK_WAITS);
+    found = layout_of_version("go1.25.1"); /* numbers that are not in the table: nothing is read */
+    assert_int_equal(found.g_status, 0);
+    assert_true(found.g_labels);
+}
+
 static void test_damaged_build_info_is_refused(void **state)
 {
     (void)state;
@@ -192,6 +224,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_follows_the_version),
+        cmocka_unit_test(test_waits_follow_the_version),
         cmocka_unit_test(test_damaged_build_info_is_refused),
         cmocka_unit_test(test_tls_offset_of_the_g_variable),
     };

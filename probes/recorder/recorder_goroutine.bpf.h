@@ -1,0 +1,121 @@
+/* Records which goroutine a thread of a Go program runs (RECORDER_TASK), and what it waits for once it no longer runs.
+ * Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is called
+ * anyway: at the thread's sends and receives, where it wakes others, and where it leaves its CPU. The goroutine that a
+ * thread ran last is remembered; when the thread is seen with another one, or none, and that one waits, its reason is
+ * recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same as
+ * before. x86-64.
+ *
+ * Only for processes in `go_labels`, which user space fills. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/common/task.bpf.h"
+#include "probes/context/context_tables.bpf.h"
+#include "probes/recorder/recorder.bpf.h"
+#include "probes/recorder/recorder_tasks.bpf.h"
+
+/* Set before loading: the maps of this file and `go_labels` exist. */
+const volatile bool has_tasks = false;
+
+#define GO_WAITING 4      /* the runtime's _Gwaiting */
+#define GO_SCANNED 0x1000 /* its _Gscan: a bit beside the status */
+
+/* Go's src/runtime/runtime2.go, struct g, from atomicstatus: the same in Go 1.18 to 1.26. */
+struct go_state {
+    __u32 status, stack_lock;
+    __u64 id;
+    __u64 next, waits_since;
+    __u8 reason;
+    __u8 padding[7];
+};
+
+static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
+{
+    return bpf_probe_read_user(to, size, (const void *)address) == 0;
+}
+
+/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_g`: of what the
+ * thread itself runs, its scheduler where there is none. */
+static __always_inline bool goroutine_of_current(const struct go_labels_layout *l, __u64 *ret_g, __u64 *ret)
+{
+    __u64 m, its_m;
+    __u64 thread = task_thread_pointer((struct task_struct *)bpf_get_current_task());
+    if (!goroutine_read(ret_g, 8, thread + l->thread_g) || !*ret_g || !goroutine_read(&m, 8, *ret_g + l->g_m) || !m ||
+        !goroutine_read(ret, 8, m + l->m_curg))
+        return false;
+    return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == m);
+}
+
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)
+{
+    const __u64 current = bpf_get_current_pid_tgid();
+    struct recorder_record r = {.time_ns = now_ns,
+                                .kind = RECORDER_TASK,
+                                .flags = state,
+                                .syscall = RECORDER_NO_SYSCALL,
+                                .tid = current,
+                                .object = id,
+                                .value = current & 0xffffffff00000000ULL};
+    recorder_put_object(place, &r);
+}
+
+/* The thread no longer runs this goroutine. */
+static __always_inline void record_task_wait(const struct recorder_place *place, const struct go_labels_layout *l,
+                                             struct recorder_task *task, __u64 now_ns)
+{
+    struct go_state state;
+    if (!goroutine_read(&state, sizeof(state), task->address + l->g_status) || state.id != task->id ||
+        (state.status & ~GO_SCANNED) != GO_WAITING)
+        return;
+    __u32 reason = state.reason;
+    if (task->is_told && task->reason == reason)
+        return;
+    task->is_told = 1;
+    task->reason = reason;
+    record_task(place, task->id, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, now_ns);
+}
+
+/* The goroutine that gave the thread back to the runtime's scheduler, `g`, last: its address is the first word on the
+ * scheduler's stack (the runtime's mcall). False: not known. */
+static __always_inline bool goroutine_that_left(const struct go_labels_layout *l, __u64 g, struct recorder_task *ret)
+{
+    __u64 top;
+    return goroutine_read(&top, 8, g + l->g_sched) && goroutine_read(&ret->address, 8, top - 8) && ret->address &&
+           goroutine_read(&ret->id, 8, ret->address + l->g_status + __builtin_offsetof(struct go_state, id)) && ret->id;
+}
+
+/* Of the current thread. `is_operation`: it sends or receives, so that its goroutine is recorded in any case;
+ * otherwise only if the thread ran another one before, or this one has waited since. */
+static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
+{
+    const struct recorder_place place = recorder_place();
+    const __u64 current = bpf_get_current_pid_tgid();
+    __u32 pid = current >> 32, tid = current;
+    const struct go_labels_layout *l = bpf_map_lookup_elem(&go_labels, &pid);
+    struct recorder_task now = {};
+    __u64 g;
+    if (!place.cpu || !l || !l->g_status || !goroutine_of_current(l, &g, &now.address))
+        return 0;
+    const bool is_running = now.address != 0;
+    if (is_running ? !goroutine_read(&now.id, 8, now.address + l->g_status + __builtin_offsetof(struct go_state, id))
+                   : !goroutine_that_left(l, g, &now))
+        return 0;
+    struct recorder_task *last = bpf_map_lookup_elem(&recorder_tasks, &tid);
+    if (last && last->id != now.id)
+        record_task_wait(&place, l, last, now_ns);
+    const bool is_news = !last || last->id != now.id || (is_running && last->is_told);
+    if (!last)
+        bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);
+    else if (is_news)
+        *last = now;
+    if (is_running && (is_operation || is_news))
+        record_task(&place, now.id, RECORDER_TASK_RUNS, now_ns);
+    last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
+    if (last)
+        record_task_wait(&place, l, last, now_ns);
+    return 0;
+}

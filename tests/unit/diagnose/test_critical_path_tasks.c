@@ -1,0 +1,149 @@
+/* The critical path in programs that schedule tasks on their threads themselves: what the request's task waited for. */
+#include "flight_trace.h"
+
+enum { TASK = 501, OTHER_TASK = 502, SLEEPING_TASK = 503 };
+
+static void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned state)
+{
+    put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
+}
+
+static void put_operation(uint64_t us, uint32_t tid, uint64_t task, uint64_t socket, bool is_send)
+{
+    put_task(us, tid, task, RECORDER_TASK_RUNS);
+    if (is_send)
+        put_send(us, tid, socket);
+    else
+        put_receive(us, tid, socket);
+}
+
+/* The request of R, from 100 to 900, answered by thread `tid`. */
+static void expect_task_path(uint32_t tid, const char *expected)
+{
+    struct path_segments path;
+    _cleanup_buf_ struct buf text = {0};
+    const struct flight_window window = {.records = records, .count = count};
+    const struct critical_path_request request = {
+        .socket = R, .start_ns = US(100), .read_ns = US(100), .end_ns = US(900), .tid = tid, .schedules_itself = true};
+    qsort(records, count, sizeof(records[0]), compare_times);
+    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    describe(&path, &text);
+    assert_string_equal(text.data ? text.data : "", expected);
+    path_segments_clear(&path);
+}
+
+/* The task reads on thread 11, which goes idle when the task waits; thread 12 gets it at the end. */
+static void put_move_to_other_thread(unsigned state)
+{
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_task(200, 11, TASK, state);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
+    put_run(810, 12);
+    put_operation(900, 12, TASK, R, true);
+}
+
+static void test_task_sleeps(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TIMER);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+static void test_task_waits_for_a_lock(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_LOCK);
+    expect_task_path(12, "cpu 11 100-200\nlock 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* Which one is not recorded. */
+static void test_task_waits_for_another(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TASK);
+    expect_task_path(
+        12, "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* What tasks of others wait for, in this process and another with the same ids, says nothing. */
+static void test_waits_of_other_tasks(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_LOCK);
+    put_task(300, 11, SLEEPING_TASK, RECORDER_TASK_WAITS_TIMER);
+    put_task(310, 200, TASK, RECORDER_TASK_WAITS_TIMER);
+    expect_task_path(12, "cpu 11 100-200\nlock 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* It was seen to run after its wait: what it waited for later is not known. */
+static void test_wait_that_has_ended(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TIMER);
+    put_task(400, 13, TASK, RECORDER_TASK_RUNS);
+    expect_task_path(12, "unattributed 12 100-800 unknown\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+static void test_two_waits(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TIMER);
+    put_sleep(30, 13, SYS_futex, 0x6000);
+    put_interrupt_waking(400, 13, RECORDER_IN_HARDIRQ);
+    put_run(410, 13);
+    put_task(430, 13, TASK, RECORDER_TASK_RUNS);
+    put_task(500, 13, TASK, RECORDER_TASK_WAITS_LOCK);
+    put_sleep(500, 13, SYS_futex, 0x6000);
+    expect_task_path(12, "cpu 11 100-200\nsleep 13 200-400 inferred\nrun_queue 13 400-410\ncpu 13 410-500\n"
+                         "lock 12 500-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The thread that answers it has served another request meanwhile, without sleeping. */
+static void test_thread_serves_others_meanwhile(void **state)
+{
+    (void)state;
+    put_sleep(20, 11, SYS_futex, 0x5000);
+    put_interrupt_waking(80, 11, RECORDER_IN_HARDIRQ);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_task(200, 11, TASK, RECORDER_TASK_WAITS_TIMER);
+    put_arrival(190, A);
+    put_operation(200, 11, OTHER_TASK, A, false);
+    put_operation(850, 11, OTHER_TASK, A, true);
+    put_operation(900, 11, TASK, R, true);
+    expect_task_path(11, "cpu 11 100-200\nsleep 11 200-850 inferred\ncpu 11 850-900\n");
+}
+
+/* In a system call the task keeps its thread: as for any thread. */
+static void test_task_in_a_system_call(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_switch(200, 11, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 5);
+    put_interrupt_waking(800, 11, RECORDER_IN_HARDIRQ);
+    put_run(810, 11);
+    put_operation(900, 11, TASK, R, true);
+    expect_task_path(11, "cpu 11 100-200\ndisk 11 200-800\nrun_queue 11 800-810\ncpu 11 810-900\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_task_sleeps, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_a_lock, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_another, start_trace),
+        cmocka_unit_test_setup(test_waits_of_other_tasks, start_trace),
+        cmocka_unit_test_setup(test_wait_that_has_ended, start_trace),
+        cmocka_unit_test_setup(test_two_waits, start_trace),
+        cmocka_unit_test_setup(test_thread_serves_others_meanwhile, start_trace),
+        cmocka_unit_test_setup(test_task_in_a_system_call, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
