@@ -429,6 +429,19 @@ bool flight_index_is_spent(const struct flight_index *index)
     return !*index->searches_left;
 }
 
+size_t flight_window_since(const struct flight_window *window, uint64_t t_ns)
+{
+    size_t low = 0, high = window->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (window->records[middle].time_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 uint32_t flight_operation_before(const struct flight_list *list, uint64_t t_ns)
 {
     const uint32_t before = flight_list_before(list, t_ns);

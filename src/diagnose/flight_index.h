@@ -66,6 +66,8 @@ void flight_index_free(struct flight_index *index);
 DEFINE_FREEP(flight_index)
 
 const struct flight_window *flight_index_window(const struct flight_index *index);
+/* The index of the window's first record at `t` or later; its count: there is none. */
+size_t flight_window_since(const struct flight_window *window, uint64_t t_ns);
 /* NULL: there is no record of it. */
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid);
 const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie);

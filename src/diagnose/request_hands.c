@@ -309,19 +309,6 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
 
 /* ---- the whole ---- */
 
-static size_t first_since(const struct flight_window *window, uint64_t begin_ns)
-{
-    size_t low = 0, high = window->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (window->records[middle].time_ns < begin_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 void request_hands_free(struct request_hands *h)
 {
     if (!h)
@@ -337,7 +324,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     if (!h)
         return -ENOMEM;
     const struct flight_window *window = flight_index_window(index);
-    const size_t from = first_since(window, begin_ns), threads = flight_index_thread_count(index);
+    const size_t from = flight_window_since(window, begin_ns), threads = flight_index_thread_count(index);
     h->index = index;
     h->subject = subject;
     h->begin_ns = begin_ns;

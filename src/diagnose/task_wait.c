@@ -1,24 +1,10 @@
 /* Searches the window's RECORDER_TASK; see task_wait.h. */
 #include "diagnose/task_wait.h"
 
-/* The index of the first record at `t` or later. */
-static size_t first_since(const struct flight_window *window, uint64_t t_ns)
-{
-    size_t low = 0, high = window->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (window->records[middle].time_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The task that made this record: both were written at once. */
 static uint64_t task_at(const struct flight_window *window, const struct recorder_record *operation)
 {
-    for (size_t i = first_since(window, operation->time_ns);
+    for (size_t i = flight_window_since(window, operation->time_ns);
          i < window->count && window->records[i].time_ns == operation->time_ns; i++) {
         const struct recorder_record *r = &window->records[i];
         if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_RUNS && r->tid == operation->tid)
@@ -43,7 +29,7 @@ const struct recorder_record *task_wait_find(const struct flight_index *index, u
     const struct flight_window *window = flight_index_window(index);
     if (!id)
         return NULL;
-    for (size_t i = first_since(window, t_ns); i-- > 0 && flight_index_spend(index);) {
+    for (size_t i = flight_window_since(window, t_ns); i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns < begin_ns)
             break;
