@@ -47,7 +47,6 @@ static __always_inline __u32 page_count(const struct folio *folio)
 /* The current thread adds it. */
 static __always_inline void note_added_page(const struct folio *folio)
 {
-    struct task_struct *current = (struct task_struct *)bpf_get_current_task();
     const __u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
     struct added_pages *added = bpf_map_lookup_elem(&recorder_added, &zero);
     const struct address_space *mapping;
@@ -62,7 +61,9 @@ static __always_inline void note_added_page(const struct folio *folio)
         mapping = ((const struct page *)folio)->mapping;
         index = ((const struct page *)folio)->index;
     }
-    const __u64 inode = (__u64)mapping->host, sleeps = BPF_CORE_READ(current, nvcsw);
+    const __u64 inode = (__u64)mapping->host;
+    const __u64 sleeps = has_task_registers ? bpf_get_current_task_btf()->nvcsw
+                                            : BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), nvcsw);
     if (added->tid == tid && added->inode == inode && added->end == index && added->sleeps == sleeps) {
         added->end = index + count;
         return;

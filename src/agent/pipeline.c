@@ -14,6 +14,7 @@
 #include "agent/thread_contexts.h"
 #include "agent/unwind_publisher.h"
 #include "agent/watched_processes.h"
+#include "aggregate/recent_stacks.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "model/profile.h"
@@ -81,6 +82,8 @@ static int drain_sources(struct pipeline *p)
 static void emit_sample(void *pipeline, const struct sample *sample)
 {
     struct pipeline *p = pipeline;
+    if (p->recent_stacks)
+        recent_stacks_add(p->recent_stacks, sample);
     if (!p->sink.sample)
         return;
     int r = p->sink.sample(p->sink.context, sample);
@@ -286,6 +289,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .event_type = &p->event_type,
         .memory_bytes = options->memory_bytes,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
+        .recent_stacks = p->recent_stacks,
         .pipeline = p,
         .emit_sample = emit_sample,
         .emit_request = p->sink.request ? emit_request : NULL,
@@ -360,6 +364,8 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (options->event)
         set_event_type(p, options->event);
     int r = make_sample_stages(p, options);
+    if (r == 0 && p->sink.request)
+        r = recent_stacks_new(&p->recent_stacks);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
@@ -392,6 +398,7 @@ void pipeline_free(struct pipeline *p)
         if (p->opened[i].source)
             p->opened[i].signal->source->free(p->opened[i].source);
     }
+    recent_stacks_free(p->recent_stacks);
     shared_tables_free(p->tables);
     sample_resolver_free(p->resolver);
     jits_free(p->jits);

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES ((uint64_t)4096)
-#define SHOWN_MAX  4 /* files, or processes, of a segment */
+#define PAGE_BYTES  ((uint64_t)4096)
+#define SHOWN_MAX   4 /* files, or processes, of a segment */
+#define SAMPLES_MAX 1024
 
 static void begin_line(struct buf *out)
 {
@@ -193,11 +194,49 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     }
 }
 
+/* ---- CPU samples ---- */
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* How often the most frequent text occurs, which is put in front. `texts` are sorted. */
+static size_t take_most_frequent(const char **texts, size_t count)
+{
+    size_t most = 0, first = 0;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && strcmp(texts[end], texts[i]) == 0;)
+            end++;
+        if (end - i > most) {
+            most = end - i;
+            first = i;
+        }
+    }
+    texts[0] = count ? texts[first] : NULL;
+    return most;
+}
+
+/* Of the thread that the segments are shown with: it ran, for the request or as the holder of a lock. */
+static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
+{
+    const char *texts[SAMPLES_MAX];
+    const size_t count = names->samples ? names->samples(names->context, tid, from_ns, to_ns, texts, SAMPLES_MAX) : 0;
+    if (!count)
+        return;
+    qsort(texts, count, sizeof(texts[0]), compare_texts);
+    const size_t most = take_most_frequent(texts, count);
+    begin_line(out);
+    buf_printf(out, "%zu of %zu CPU samples in %s", most, count, texts[0]);
+}
+
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
-                    const struct path_names *names, struct buf *out)
+                    uint32_t tid, const struct path_names *names, struct buf *out)
 {
     if (kind == REQUEST_PART_RUN_QUEUE)
         put_runners(path, first, end, names, out);
     else
         put_files(path, first, end, names, out);
+    if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK))
+        put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
 }

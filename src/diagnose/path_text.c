@@ -246,7 +246,7 @@ static void make_segments(struct path_text *text, const struct path_segments *pa
         end = stretch_end(text, i, shortest_ns);
         put_stretch(text, i, end);
         const size_t last = text->segment_count - 1;
-        path_notes_put(path, i, end, text->segments[last].kind, names, &text->notes[last]);
+        path_notes_put(path, i, end, text->segments[last].kind, text->segments[last].tid, names, &text->notes[last]);
         text->segments[last].notes =
             text->notes[last].size && buf_error(&text->notes[last]) == 0 ? text->notes[last].data : "";
     }

@@ -65,3 +65,31 @@ def test_disk_segment_names_the_file(sonde, agent, run, cold_file):
     assert re.match(r"weights\.bin \(ext4\): .+ (in \d+ places|at offset \d+), .+/s$", segment["notes"][0]), segment
     printed = subprocess.run([str(sonde), "why", "--agent", f"127.0.0.1:{started.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert re.search(r"^ +weights\.bin \(ext4\): ", printed.stdout, re.M), printed.stdout
+
+
+BUSY = """
+import http.server, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        end = time.monotonic() + 0.4
+        while time.monotonic() < end:
+            sum(range(1000))
+        self.send_response(200)
+        self.end_headers()
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print("port", server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_cpu_segment_has_samples(sonde, agent, run):
+    running = run(sys.executable, "-c", BUSY, name="busy")
+    server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
+    started = agent("--set", "budget.cpu=100%")
+
+    def look():
+        get(server.port, "/")
+        return [segment for request in why(sonde, started) if request["pid"] == server.pid
+                for segment in request["segments"] if segment["kind"] == "cpu" and segment.get("notes")]
+    segment = wait_for(look, 60, what="a CPU segment with samples")[0]
+    assert re.match(r"[1-9]\d* of [1-9]\d* CPU samples in .+", segment["notes"][-1]), segment

@@ -15,6 +15,7 @@ export interface Segment {
     tid: number; // 0: the thread is not known
     thread: string;
     detail: string;
+    notes: string[]; // its evidence, a line each
 }
 
 interface PathRequest {
@@ -173,6 +174,7 @@ export function CriticalPath({ request }: { request: PathRequest }) {
                 </div>
             </div>
             <p class="path-line" aria-live="polite" data-testid="path-line">{saySegment(segments[selected]!)}</p>
+            {segments[selected]!.notes.map((note) => <p key={note} class="path-note">{note}</p>)}
             {hasStacks && <div class="path-stack code">{stack.length ? <Stack frames={stack} /> : <p class="dim">No stack of this segment</p>}</div>}
         </div>
     );

@@ -67,7 +67,7 @@ test('segments without a place in the request are dropped, the others are in tim
 });
 
 test('a lane is a thread; its name may come with a later segment', () => {
-    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, detail: '' });
+    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, detail: '', notes: [] });
     assert.deepEqual(lanesOf([at(5, ''), at(0, ''), at(5, 'loop'), at(5, 'other')]), [{ tid: 5, pid: 1, name: 'loop' }, { tid: 0, pid: 1, name: '' }]);
 });
 

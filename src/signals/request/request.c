@@ -92,8 +92,13 @@ static void take_request(void *self, const struct record_header *header)
     const struct request_signal *q = self;
     const struct request_record *record = (const struct request_record *)header;
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {
-        q->services->recorder, q->services->processes, q->services->resolver, q->wait_stacks, losses, q->source};
+    struct request_namer namer = {q->services->recorder,
+                                  q->services->recent_stacks,
+                                  q->services->processes,
+                                  q->services->resolver,
+                                  q->wait_stacks,
+                                  losses,
+                                  q->source};
     const struct request_names names = request_names_by(&namer);
     struct request *request;
     if (!q->services->emit_request)

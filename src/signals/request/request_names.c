@@ -1,6 +1,7 @@
 /* Names through the pipeline's resolvers; see request_names.h. */
 #include "signals/request/request_names.h"
 
+#include "aggregate/recent_stacks.h"
 #include "diagnose/waits.h"
 #include "sources/request/request.h"
 #include "sources/tables/flight_recorder.h"
@@ -104,6 +105,12 @@ static void read_file(void *context, uint64_t key, struct path_file_name *out)
     snprintf(out->file_system, sizeof(out->file_system), "%s", file.file_system);
 }
 
+static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max)
+{
+    const struct request_namer *n = context;
+    return n->recent_stacks ? recent_stacks_find(n->recent_stacks, tid, from_ns, to_ns, ret, max) : 0;
+}
+
 static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
 {
     const struct request_namer *n = context;
@@ -123,6 +130,7 @@ struct request_names request_names_by(struct request_namer *n)
         .path = {.context = n,
                  .thread = read_thread_name,
                  .file = read_file,
+                 .samples = find_samples,
                  .descriptor = read_descriptor,
                  .peer = read_peer},
     };

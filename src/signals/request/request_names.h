@@ -10,6 +10,7 @@
 /* All members are borrowed. */
 struct request_namer {
     const struct flight_recorder *recorder; /* NULL: there is none */
+    const struct recent_stacks *recent_stacks;
     struct processes *processes;
     struct sample_resolver *resolver;
     struct wait_stacks *wait_stacks;

@@ -22,10 +22,21 @@ static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]
     snprintf(out, PATH_THREAD_BYTES, "%s", tid == 300 ? "stress" : tid == 400 ? "backup" : "");
 }
 
+static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max)
+{
+    static const char *const texts[] = {"hash < load", "parse < load < handle", "hash < load", "crc"};
+    (void)context;
+    if (tid != 11 || from_ns != US(100) || to_ns != US(10100))
+        return 0;
+    assert_true(max >= array_size(texts));
+    memcpy(ret, texts, sizeof(texts));
+    return array_size(texts);
+}
+
 /* Compares the notes of the path's segments of this kind. */
 static void expect_notes(enum request_part_kind kind, const char *detail, const char *expected)
 {
-    const struct path_names names = {.file = name_file, .thread = name_thread};
+    const struct path_names names = {.file = name_file, .thread = name_thread, .samples = find_samples};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(10100), .tid = 11};
     struct path_segments path;
     struct path_text *text;
@@ -195,6 +206,16 @@ static void test_nobody_ran(void **state)
     expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "");
 }
 
+static void test_samples_of_a_cpu_segment(void **state)
+{
+    (void)state;
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_send(10100, 11, R);
+    expect_notes(REQUEST_PART_CPU, NULL, "2 of 4 CPU samples in hash < load");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup(test_who_ran_instead, start_trace),
         cmocka_unit_test_setup(test_idle_cpu, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),
+        cmocka_unit_test_setup(test_samples_of_a_cpu_segment, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

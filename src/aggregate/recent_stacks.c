@@ -1,0 +1,84 @@
+/* A ring of texts, searched from its newest entry; see recent_stacks.h. */
+#include "aggregate/recent_stacks.h"
+
+#include "model/frame.h"
+#include "model/sample_type.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES     8192 /* 1 MiB */
+#define FRAMES      3
+#define FRAME_BYTES 32         /* of a function's name */
+#define ORDER_NS    1000000000 /* how much earlier than one before it a sample may be */
+
+struct entry {
+    uint64_t time_ns;
+    uint32_t tid;
+    char text[RECENT_STACK_BYTES];
+};
+
+struct recent_stacks {
+    struct entry entries[ENTRIES]; /* number n is at n % ENTRIES */
+    uint64_t count;
+};
+
+int recent_stacks_new(struct recent_stacks **ret)
+{
+    struct recent_stacks *s = calloc(1, sizeof(*s)); /* pages take memory when they are first written to */
+    if (!s)
+        return -ENOMEM;
+    *ret = s;
+    return 0;
+}
+
+void recent_stacks_free(struct recent_stacks *s)
+{
+    free(s);
+}
+
+/* A name that does not fit ends in "...". */
+static void append_name(const char *name, char out[RECENT_STACK_BYTES])
+{
+    const size_t used = strlen(out);
+    const bool is_long = strlen(name) > FRAME_BYTES;
+    snprintf(out + used, RECENT_STACK_BYTES - used, "%s%.*s%s", used ? " < " : "",
+             is_long ? FRAME_BYTES - 3 : FRAME_BYTES, name, is_long ? "..." : "");
+}
+
+void recent_stacks_add(struct recent_stacks *s, const struct sample *sample)
+{
+    char text[RECENT_STACK_BYTES] = "", name[FRAME_TEXT_BYTES];
+    size_t shown = 0;
+    if (sample->type != &sample_type_cpu || sample->count > 1)
+        return;
+    for (size_t i = 0; i < sample->frame_count && shown < FRAMES; i++) {
+        const struct frame *f = &sample->frames[i];
+        if (f->kind == FRAME_TRUNCATED || f->kind == FRAME_WAIT)
+            continue;
+        append_name(frame_text(f->kind, f->function, f->mapping, f->address, name), text);
+        shown++;
+    }
+    if (!shown)
+        return;
+    struct entry *e = &s->entries[s->count++ % ENTRIES];
+    e->time_ns = sample->time_ns;
+    e->tid = sample->tid;
+    memcpy(e->text, text, sizeof(text));
+}
+
+size_t recent_stacks_find(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
+                          const char **ret, size_t max)
+{
+    size_t found = 0;
+    for (uint64_t n = s->count; n-- > 0 && s->count - n <= ENTRIES && found < max;) {
+        const struct entry *e = &s->entries[n % ENTRIES];
+        if (e->time_ns + ORDER_NS < from_ns)
+            break;
+        if (e->tid == tid && e->time_ns >= from_ns && e->time_ns < to_ns)
+            ret[found++] = e->text;
+    }
+    return found;
+}
