@@ -236,6 +236,19 @@ static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const st
     buf_printf(out, "%zu of %zu CPU samples in %s", most, count, texts[0]);
 }
 
+/* ---- waits ---- */
+
+static void put_wait(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
+{
+    char time[32];
+    uint64_t ns = 0;
+    const char *text = names->wait ? names->wait(names->context, tid, from_ns, to_ns, &ns) : NULL;
+    if (!text)
+        return;
+    begin_line(out);
+    buf_printf(out, "waited %s in %s", units_format_duration(ns, time, sizeof(time)), text);
+}
+
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
                     uint32_t tid, const struct path_names *names, struct buf *out)
 {
@@ -245,4 +258,6 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
         put_files(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK))
         put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
+    if (tid && kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE)
+        put_wait(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
 }

@@ -26,6 +26,9 @@ struct path_names {
     /* Where CPU samples found the thread in [from, to): "leaf < caller < its caller", at most `max`. Strings are valid
      * until the next sample. Returns their number. NULL: never known. */
     size_t (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max);
+    /* Where the thread waited the longest in [from, to), in the same form, and how long of it; NULL: not known. Valid
+     * likewise. NULL: never known. */
+    const char *(*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns);
     /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
     void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);

@@ -38,10 +38,10 @@ struct signal_services {
     struct sample_resolver *resolver;
     struct interpreters *interpreters; /* the code registry */
     struct losses *losses;
-    const struct sample_type *event_type;      /* what is sampled instead of CPU time; its name is NULL: nothing */
-    uint64_t memory_bytes;                     /* bound of the whole pipeline's memory */
-    struct flight_recorder *recorder;          /* NULL: disabled, refused by the kernel, or a replay */
-    const struct recent_stacks *recent_stacks; /* where threads ran; NULL: requests are not wanted */
+    const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
+    uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
+    struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
+    struct recent_stacks *recent_stacks;  /* where threads ran and waited; NULL: requests are not wanted */
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request or node event. emit_sample and emit_event borrow; emit_request takes

@@ -93,3 +93,31 @@ def test_cpu_segment_has_samples(sonde, agent, run):
                 for segment in request["segments"] if segment["kind"] == "cpu" and segment.get("notes")]
     segment = wait_for(look, 60, what="a CPU segment with samples")[0]
     assert re.match(r"[1-9]\d* of [1-9]\d* CPU samples in .+", segment["notes"][-1]), segment
+
+
+NAPPING = """
+import http.server, threading, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        worker = threading.Thread(target=time.sleep, args=(0.05,))
+        worker.start()
+        worker.join()
+        self.send_response(200)
+        self.end_headers()
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print("port", server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_wait_of_another_thread_has_its_stack(sonde, agent, run):
+    running = run(sys.executable, "-c", NAPPING, name="napping")
+    server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
+    started = agent("--set", "budget.cpu=100%", "--off-cpu")
+
+    def look():
+        get(server.port, "/")
+        return [segment for request in why(sonde, started) if request["pid"] == server.pid
+                for segment in request["segments"] if segment["kind"] == "sleep" and segment["tid"] != request["tid"] and segment.get("notes")]
+    segment = wait_for(look, 60, what="a sleep of another thread with its stack")[0]
+    assert re.match(r"waited \d.* ms in .*sleep", segment["notes"][-1]), segment

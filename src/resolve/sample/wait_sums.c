@@ -47,12 +47,17 @@ static void drop_record(struct wait_sums *s, struct stack_record **place)
     *place = NULL;
 }
 
+static const struct stack_record *stack_of(const struct waiter *w, const struct off_cpu_wait *wait)
+{
+    return wait->stack_ns && w->stack && w->stack->h.time_ns == wait->stack_ns ? w->stack : NULL;
+}
+
 static void flush_waiter(struct wait_sums *s, struct waiter *w)
 {
     if (!w->sum.waits && !w->sum.queued)
         return;
     w->sum.wait = &w->wait;
-    w->sum.stack = w->wait.stack_ns && w->stack && w->stack->h.time_ns == w->wait.stack_ns ? w->stack : NULL;
+    w->sum.stack = stack_of(w, &w->wait);
     w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns
                        ? w->waker
                        : NULL;
@@ -194,6 +199,14 @@ void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
         flush_waiter(s, w);
     w->wait = wait;
     add_wait(&w->sum, &wait);
+}
+
+const struct stack_record *wait_sums_find_stack(const struct wait_sums *s, const struct off_cpu_wait *wait)
+{
+    for (const struct waiter *w = s->buckets[wait->h.tid & (BUCKETS - 1)]; w; w = w->next)
+        if (w->tid == wait->h.tid && w->pid == wait->h.pid)
+            return stack_of(w, wait);
+    return NULL;
 }
 
 void wait_sums_flush(struct wait_sums *s, uint32_t pid)

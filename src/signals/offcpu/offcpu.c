@@ -1,5 +1,6 @@
 /* Signal "offcpu": where threads wait, for what and how long. */
 #include "sources/offcpu/offcpu.h"
+#include "aggregate/recent_stacks.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/units.h"
@@ -15,11 +16,16 @@
 #include <string.h>
 
 #define SAMPLE_WAIT_NS 1000000 /* of the agent */
+#define KEPT_WAIT_NS   1000000 /* shorter waits are not kept as evidence for requests */
+#define KEPT_PERIOD_NS 100000000
+#define KEPT_WAITS_MAX 100 /* in that period */
 
 struct off_cpu_signal {
     const struct signal_services *services;
     void *source; /* NULL: a replay */
     struct wait_samples *waits;
+    uint64_t kept_since_ns;
+    unsigned kept; /* since then */
 };
 
 static void emit_wait(void *context, const struct sample *waits)
@@ -67,9 +73,29 @@ static bool check_wait(const struct record_header *header)
            w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
 }
 
+/* Resolving each wait alone costs more than their sums do, so few are. */
+static void keep_for_requests(struct off_cpu_signal *o, const struct off_cpu_wait *wait)
+{
+    struct sample sample;
+    if (wait->flags & OFF_CPU_PREEMPTED || wait->h.time_ns - wait->start_ns < KEPT_WAIT_NS)
+        return;
+    if (wait->h.time_ns >= o->kept_since_ns + KEPT_PERIOD_NS) { /* they come by thread, and not in the order of time */
+        o->kept_since_ns = wait->h.time_ns;
+        o->kept = 0;
+    }
+    if (o->kept < KEPT_WAITS_MAX && wait_samples_resolve(o->waits, wait, &sample)) {
+        recent_stacks_add_wait(o->services->recent_stacks, &sample, wait->start_ns);
+        o->kept++;
+    }
+}
+
 static void take_wait(void *self, const struct record_header *header)
 {
-    wait_samples_add(((const struct off_cpu_signal *)self)->waits, (const struct off_cpu_wait *)header);
+    struct off_cpu_signal *o = self;
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    wait_samples_add(o->waits, wait);
+    if (o->services->recent_stacks)
+        keep_for_requests(o, wait);
 }
 
 static void resolve_waits_of(void *self, uint32_t pid)

@@ -152,6 +152,17 @@ void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)
     wait_sums_add(w->sums, record);
 }
 
+bool wait_samples_resolve(struct wait_samples *w, const struct off_cpu_wait *wait, struct sample *ret)
+{
+    struct losses counted_later = {0};
+    const struct stack_record *stack = wait_sums_find_stack(w->sums, wait);
+    if (!stack || sample_resolve(w->resolver, stack, &counted_later, ret) < 0)
+        return false;
+    const uint64_t lasted_ns = wait->h.time_ns - wait->start_ns;
+    ret->time_ns = wait->h.time_ns - (wait->queued_ns < lasted_ns ? wait->queued_ns : 0);
+    return true;
+}
+
 void wait_samples_flush(struct wait_samples *w, uint32_t pid)
 {
     wait_sums_flush(w->sums, pid);

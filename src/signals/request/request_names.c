@@ -111,6 +111,12 @@ static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64
     return n->recent_stacks ? recent_stacks_find(n->recent_stacks, tid, from_ns, to_ns, ret, max) : 0;
 }
 
+static const char *find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns)
+{
+    const struct request_namer *n = context;
+    return n->recent_stacks ? recent_stacks_find_wait(n->recent_stacks, tid, from_ns, to_ns, ret_ns) : NULL;
+}
+
 static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
 {
     const struct request_namer *n = context;
@@ -131,6 +137,7 @@ struct request_names request_names_by(struct request_namer *n)
                  .thread = read_thread_name,
                  .file = read_file,
                  .samples = find_samples,
+                 .wait = find_wait,
                  .descriptor = read_descriptor,
                  .peer = read_peer},
     };

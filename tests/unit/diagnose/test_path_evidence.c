@@ -16,6 +16,8 @@ static void name_file(void *context, uint64_t key, struct path_file_name *out)
     snprintf(out->file_system, sizeof(out->file_system), "ext4");
 }
 
+static bool knows_waits;
+
 static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
 {
     (void)context;
@@ -33,10 +35,19 @@ static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64
     return array_size(texts);
 }
 
+/* Thread 11 waited half of any interval. */
+static const char *find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns)
+{
+    (void)context;
+    *ret_ns = (to_ns - from_ns) / 2;
+    return knows_waits && tid == 11 ? "recv < query" : NULL;
+}
+
 /* Compares the notes of the path's segments of this kind. */
 static void expect_notes(enum request_part_kind kind, const char *detail, const char *expected)
 {
-    const struct path_names names = {.file = name_file, .thread = name_thread, .samples = find_samples};
+    const struct path_names names = {
+        .file = name_file, .thread = name_thread, .samples = find_samples, .wait = find_wait};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(10100), .tid = 11};
     struct path_segments path;
     struct path_text *text;
@@ -229,6 +240,28 @@ static void test_samples_of_a_cpu_segment(void **state)
     expect_notes(REQUEST_PART_CPU, NULL, "2 of 4 CPU samples in hash < load");
 }
 
+static void test_wait_of_a_segment(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_pread64);
+    put_file(1100, 11, RECORDER_ADDED_PAGES, SYS_pread64, WEIGHTS, 16, 256);
+    knows_waits = true;
+    expect_notes(REQUEST_PART_DISK, NULL,
+                 "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s\nwaited 4.00 ms in recv < query");
+    knows_waits = false;
+}
+
+/* A thread that runs, or is ready to, does not wait for anything. */
+static void test_no_wait_where_a_thread_is_ready(void **state)
+{
+    (void)state;
+    put_queued();
+    put_run(9100, 11);
+    knows_waits = true;
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "");
+    knows_waits = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +278,8 @@ int main(void)
         cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),
         cmocka_unit_test_setup(test_samples_of_a_cpu_segment, start_trace),
+        cmocka_unit_test_setup(test_wait_of_a_segment, start_trace),
+        cmocka_unit_test_setup(test_no_wait_where_a_thread_is_ready, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
