@@ -157,9 +157,9 @@ static void note_operation(struct request_hands *h, const struct recorder_record
         return;
     const bool reads = r->kind == RECORDER_RECEIVE;
     if (request_work_is_served(h->index, r)) {
-        if (reads)
+        if (reads && recorder_low(r->value) != 0) /* 0: the client has closed its side */
             read_burst_read(&work->burst, r->object);
-        else
+        else if (!reads)
             read_burst_answer(&work->burst, r->object, steps_of(h, work, r));
     }
     if (r->object == h->subject) {
