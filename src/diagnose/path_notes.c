@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define PAGE_BYTES  ((uint64_t)4096)
-#define SHOWN_MAX   4 /* files, or processes, of a segment */
+#define SHOWN_MAX   4   /* files, or processes, of a segment */
+#define SHORT_SHARE 100 /* who ran for less than this part of the wait is not named */
 #define SAMPLES_MAX 1024
 
 static void begin_line(struct buf *out)
@@ -195,6 +196,8 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     begin_line(out);
     buf_puts(out, "on that CPU ran ");
     for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
+        if (i && runners[i].ns < waited_ns / SHORT_SHARE)
+            break;
         buf_puts(out, i ? ", " : "");
         put_runner(&runners[i], waited_ns, path->items[first].pid, names, out);
     }

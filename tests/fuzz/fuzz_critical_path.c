@@ -47,6 +47,11 @@ static uint64_t take_time(const uint8_t *data)
     return (uint64_t)data[0] << data[1] % 20;
 }
 
+static uint8_t kind_of(uint8_t byte)
+{
+    return byte & 16 ? (byte & 1 ? RECORDER_TASK : RECORDER_FILE) : byte % 8;
+}
+
 static size_t take_records(const uint8_t *data, size_t size, struct recorder_record *out)
 {
     size_t count = 0;
@@ -55,7 +60,7 @@ static size_t take_records(const uint8_t *data, size_t size, struct recorder_rec
         t_ns += take_time(data + 6);
         const uint64_t high = data[0] & 8 ? data[5] : tid_of(data[3] >> 3) / 4;
         out[count++] = (struct recorder_record){.time_ns = t_ns,
-                                                .kind = data[0] % 8,
+                                                .kind = kind_of(data[0]),
                                                 .flags = data[1],
                                                 .syscall = (int16_t)syscalls[data[2] % 16],
                                                 .tid = tid_of(data[3]),
