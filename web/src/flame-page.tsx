@@ -1,13 +1,14 @@
 // The self-contained flame graph: one HTML file that includes the profile, for mails and issues.
 
-import { render } from 'preact';
 import { useState } from 'preact/hooks';
+import { renderFile } from './file-page';
 import { Flame } from './flame';
 import * as format from './format';
 import { NotObserved, sayNotObserved } from './observed';
 import { decodeProfile, type Profile, type Scope } from './profile';
 import { Scopes } from './scopes';
 import { ThemeButton, useTheme } from './theme';
+import { Title } from './title';
 import './style.css';
 
 function when(ms: number): string {
@@ -22,14 +23,7 @@ function FlamePage({ profile }: { profile: Profile }) {
     return (
         <>
             <header class="top">
-                <h1>
-                    <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
-                        <rect y="1" width="16" height="4" rx="1" class="logo-1" />
-                        <rect y="6" width="11" height="4" rx="1" class="logo-2" />
-                        <rect y="11" width="5" height="4" rx="1" class="logo-3" />
-                    </svg>
-                    Sonde
-                </h1>
+                <Title />
                 <p class="node-name">
                     {profile.start > 0 && <b>{when(profile.start)} </b>}
                     <span class="dim">
@@ -64,17 +58,4 @@ function FlamePage({ profile }: { profile: Profile }) {
     );
 }
 
-function Failed({ why }: { why: string }) {
-    return (
-        <p class="failed" role="alert">
-            The profile in this file cannot be read: {why}
-        </p>
-    );
-}
-
-const app = document.getElementById('app')!;
-try {
-    render(<FlamePage profile={decodeProfile(JSON.parse(document.getElementById('profile')!.textContent ?? ''))} />, app);
-} catch (e) {
-    render(<Failed why={(e as Error).message} />, app);
-}
+renderFile('profile', 'The profile', (json) => <FlamePage profile={decodeProfile(json)} />);

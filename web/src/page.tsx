@@ -15,6 +15,7 @@ import { Requests, type Request } from './requests';
 import { Routes } from './routes';
 import { Scopes } from './scopes';
 import { ThemeButton, useTheme } from './theme';
+import { Title } from './title';
 import './style.css';
 
 const SPANS: [number, string][] = [[15, '15 s'], [60, '1 min'], [120, '2 min']];
@@ -243,14 +244,7 @@ function Page() {
                 Skip to the flame graph
             </a>
             <header class="top">
-                <h1>
-                    <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
-                        <rect y="1" width="16" height="4" rx="1" class="logo-1" />
-                        <rect y="6" width="11" height="4" rx="1" class="logo-2" />
-                        <rect y="11" width="5" height="4" rx="1" class="logo-3" />
-                    </svg>
-                    Sonde
-                </h1>
+                <Title />
                 <p class="node-name" data-testid="host">
                     {status && (
                         <>
