@@ -6,25 +6,13 @@ import subprocess
 import pytest
 from harness.processes import wait_for
 from real_servers import get, start_c_server
+from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 from terminal import Terminal
 from test_http import Server
 
 
 def run_requests(sonde, *arguments):
     return subprocess.run([str(sonde), "requests", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-
-
-@pytest.fixture
-def synthetic_agent():
-    """synthetic_agent(mode) starts the page's server on synthetic data (fake_page.c), in place of an agent."""
-    started = []
-
-    def start(mode):
-        started.append(Server(mode))
-        return f"127.0.0.1:{started[-1].port}"
-    yield start
-    for server in started:
-        server.stop()
 
 
 @pytest.mark.sanitized

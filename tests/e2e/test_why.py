@@ -8,7 +8,7 @@ from harness.paths import TOP
 from harness.processes import wait_for
 from printed_durations import figure
 from real_servers import get, start_c_server
-from test_http import Server
+from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 
 HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no reply seen)  \((\S+), process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
 PART = re.compile(r"^ +([\d.]+)%  +([\d.]+ \S+)  (\w+) +(#*) *(.*)$", re.M)
@@ -39,19 +39,6 @@ def requests_in(text):
 def test_component_kinds_match_the_document():
     kinds = re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/request.h").read_text())
     assert len(kinds) > 5 and re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", (TOP / "docs/why.md").read_text(), re.M) == kinds
-
-
-@pytest.fixture
-def synthetic_agent():
-    """synthetic_agent(mode) starts the page's server on synthetic data (fake_page.c), in place of an agent."""
-    started = []
-
-    def start(mode):
-        started.append(Server(mode))
-        return f"127.0.0.1:{started[-1].port}"
-    yield start
-    for server in started:
-        server.stop()
 
 
 @pytest.mark.sanitized
