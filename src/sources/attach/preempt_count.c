@@ -46,7 +46,7 @@ static void take_variable(const struct btf *btf, const struct btf_var_secinfo *v
         p->count = (int64_t)variable->offset + member;
 }
 
-struct preempt_count preempt_count_find(void)
+static struct preempt_count find_in_btf(void)
 {
     struct btf *btf = btf__load_vmlinux_btf();
     const int id = btf ? btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC) : -1;
@@ -59,5 +59,15 @@ struct preempt_count preempt_count_find(void)
         .has_rdonly_cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0,
     };
     btf__free(btf);
+    return found;
+}
+
+struct preempt_count preempt_count_find(void)
+{
+    static struct preempt_count found;
+    static bool is_found;
+    if (!is_found)
+        found = find_in_btf();
+    is_found = true;
     return found;
 }

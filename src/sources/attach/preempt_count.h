@@ -10,5 +10,5 @@ struct preempt_count {
     bool has_rdonly_cast; /* programs can read it directly, by that function of the kernel */
 };
 
-/* Of the running kernel, from its BTF. */
+/* Of the running kernel, from its BTF, which the first call loads (10 ms). Not from several threads. */
 struct preempt_count preempt_count_find(void);
