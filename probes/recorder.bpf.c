@@ -1,7 +1,6 @@
-/* The flight recorder's own programs: context switches, wake-ups and ends of threads, files that are waited for. What
- * sockets do is recorded by
- * request.bpf.c, which is at those hooks anyway. Records go to rings that overwrite their oldest ones
- * (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
+/* The flight recorder's own programs: context switches, wake-ups and ends of threads, files that are waited for, tasks
+ * of Go programs. What sockets do is recorded by request.bpf.c, which is at those hooks anyway. Records go to rings
+ * that overwrite their oldest ones (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
  *
  * Losses: runs that the kernel skips because the program is already running on that CPU. */
 #include "probes/common/vmlinux.h"

@@ -5,6 +5,7 @@
  * arrived (the table was full, the kernel has no tracepoint there), a request begins when it is read. */
 #pragma once
 
+#include "probes/recorder/recorder_socket.bpf.h"
 #include "probes/request/request_state.bpf.h"
 
 #define ARRIVALS_MAX   4096
@@ -49,7 +50,7 @@ static __always_inline void arrived(struct sock *sk, const struct tcp_sock *tcp,
 {
     if (sk->__sk_common.skc_state == TCP_LISTEN)
         return;
-    __u32 socket = sk->__sk_common.skc_cookie.counter ?: bpf_get_socket_cookie(sk), end_seq = tcp->rcv_nxt;
+    __u32 socket = recorder_cookie(sk), end_seq = tcp->rcv_nxt;
     volatile struct request_arrival *a = arrival_find(socket);
     if (a && (__s32)(a->end_seq - tcp->copied_seq) > 0) /* an earlier byte is still there */
         return;

@@ -137,7 +137,7 @@ static int compare_runners(const void *a, const void *b)
     return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* Of those that wait for a quota, nobody is the reason that could be named. */
+/* A wait for a quota is left out: it was not for another thread. */
 static bool is_run_queue(const struct path_segment *s)
 {
     return s->kind == REQUEST_PART_RUN_QUEUE && !s->reason[0];
