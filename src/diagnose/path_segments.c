@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENTS_MAX 2048
+#define SEGMENTS_MAX 8192 /* a request that waits for 2,000 small reads of a disk has that many */
 
 void path_segments_start(struct path_segments *s, uint64_t begin_ns, uint64_t end_ns)
 {
