@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ENTRIES_MAX 3       /* of one record */
+#define ENTRIES_MAX 2       /* of one record */
 #define SEARCH_MAX  1000000 /* events, in all searches: some 10 ms */
 
 struct lists {
@@ -29,6 +29,12 @@ struct flight_index {
 
 struct entry {
     uint64_t key;
+    enum flight_role role;
+};
+
+/* An event of a list: found in a first pass, put there in a second one, when all lists' lengths are known. */
+struct place {
+    uint32_t list, record;
     enum flight_role role;
 };
 
@@ -114,8 +120,8 @@ static int grow_lists(struct lists *l)
     return 0;
 }
 
-/* Counts one more event of `key`. */
-static int count_event(struct lists *l, uint64_t key)
+/* Counts one more event of `key`, and returns the number of its list. */
+static int count_event(struct lists *l, uint64_t key, uint32_t *ret_number)
 {
     if (2 * (l->count + 1) > l->slot_count && grow_lists(l) < 0)
         return -ENOMEM;
@@ -124,7 +130,8 @@ static int count_event(struct lists *l, uint64_t key)
         l->lists[l->count] = (struct flight_list){.key = key, .number = (uint32_t)l->count};
         l->slots[slot] = (uint32_t)++l->count;
     }
-    l->lists[l->slots[slot] - 1].count++;
+    *ret_number = l->slots[slot] - 1;
+    l->lists[*ret_number].count++;
     return 0;
 }
 
@@ -145,35 +152,34 @@ static int allocate_events(struct lists *l, size_t total)
     return 0;
 }
 
-static void put_event(struct lists *l, const struct entry *entry, const struct recorder_record *record)
+static void put_event(struct lists *l, const struct place *place, const struct recorder_record *record)
 {
-    struct flight_list *list = &l->lists[l->slots[slot_of(l, entry->key)] - 1];
+    struct flight_list *list = &l->lists[place->list];
     struct flight_event *events = l->events + (list->events - l->events);
-    events[list->count++] = (struct flight_event){.record = record, .role = entry->role, .woken = FLIGHT_NONE};
+    events[list->count++] = (struct flight_event){.record = record, .role = place->role, .woken = FLIGHT_NONE};
 }
 
 static int fill_lists(struct lists *l, const struct flight_window *window, list_entries_fn entries_of)
 {
+    _cleanup_free_ struct place *places = reallocarray(NULL, window->count + 1, ENTRIES_MAX * sizeof(*places));
     struct entry entries[ENTRIES_MAX];
     size_t total = 0;
+    if (!places)
+        return -ENOMEM;
     for (size_t i = 0; i < window->count; i++) {
         const size_t n = entries_of(&window->records[i], entries);
         for (size_t k = 0; k < n; k++) {
             if (entries[k].key == 0) /* the idle thread */
                 continue;
-            if (count_event(l, entries[k].key) < 0)
+            places[total] = (struct place){.record = (uint32_t)i, .role = entries[k].role};
+            if (count_event(l, entries[k].key, &places[total++].list) < 0)
                 return -ENOMEM;
-            total++;
         }
     }
     if (allocate_events(l, total) < 0)
         return -ENOMEM;
-    for (size_t i = 0; i < window->count; i++) {
-        const size_t n = entries_of(&window->records[i], entries);
-        for (size_t k = 0; k < n; k++)
-            if (entries[k].key)
-                put_event(l, &entries[k], &window->records[i]);
-    }
+    for (size_t i = 0; i < total; i++)
+        put_event(l, &places[i], &window->records[places[i].record]);
     return 0;
 }
 

@@ -27,6 +27,11 @@ struct copied {
     size_t count;
 };
 
+/* The records of one ring, by time, that are still to be merged. */
+struct run {
+    const struct recorder_record *next, *end;
+};
+
 static uint64_t count_of(const struct recorder_ring *ring)
 {
     return __atomic_load_n(ring->count, __ATOMIC_ACQUIRE);
@@ -173,10 +178,51 @@ static void copy_range(const struct recorder_ring *ring, struct ring_range range
             to->records[to->count++] = raw[i];
 }
 
-static int compare_times(const void *a, const void *b)
+/* Orders the records of one ring, few of which come after a later one. */
+static void order_run(struct recorder_record *run, size_t count)
 {
-    const struct recorder_record *one = a, *other = b;
-    return one->time_ns < other->time_ns ? -1 : one->time_ns > other->time_ns;
+    for (size_t i = 1; i < count; i++) {
+        if (run[i].time_ns >= run[i - 1].time_ns)
+            continue;
+        const struct recorder_record late = run[i];
+        size_t at = i;
+        for (; at > 0 && run[at - 1].time_ns > late.time_ns; at--)
+            run[at] = run[at - 1];
+        run[at] = late;
+    }
+}
+
+/* Of records of one time, that of the earlier ring comes first. */
+static bool is_before(const struct run *a, const struct run *b)
+{
+    return a->next->time_ns != b->next->time_ns ? a->next->time_ns < b->next->time_ns : a->next < b->next;
+}
+
+/* Restores the heap below `at`: the run with the earliest record is the first. */
+static void sift_down(struct run *heap, size_t count, size_t at)
+{
+    const struct run moved = heap[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && is_before(&heap[child + 1], &heap[child]);
+        if (!is_before(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+/* `heap`: the runs, none of them empty; none is left. */
+static void merge_runs(struct run *heap, size_t count, struct recorder_record *to)
+{
+    for (size_t i = count / 2; i-- > 0;)
+        sift_down(heap, count, i);
+    while (count) {
+        *to++ = *heap[0].next++;
+        if (heap[0].next == heap[0].end)
+            heap[0] = heap[--count];
+        if (count)
+            sift_down(heap, count, 0);
+    }
 }
 
 static uint64_t horizon_of(const struct recorder_ring *rings, size_t ring_count, uint64_t since_ns)
@@ -200,28 +246,51 @@ static void trim(struct copied *all, size_t max_records, struct flight_window *w
     memmove(all->records, all->records + dropped, max_records * sizeof(*all->records));
 }
 
+/* Copies the ranges, and merges them by time. -ENOMEM. */
+static int copy_ranges(const struct recorder_ring *rings, const struct ring_range *ranges, size_t ring_count,
+                       uint64_t from_ns, uint64_t to_ns, struct copied *ret)
+{
+    size_t room = 1, run_count = 0;
+    for (size_t i = 0; i < ring_count; i++)
+        room += ranges[i].end - ranges[i].first;
+    _cleanup_free_ struct recorder_record *copies = calloc(room, sizeof(*copies));
+    _cleanup_free_ struct run *runs = calloc(ring_count + 1, sizeof(*runs));
+    struct copied all = {.records = copies};
+    *ret = (struct copied){.records = calloc(room, sizeof(*ret->records))};
+    if (!copies || !runs || !ret->records) {
+        free(ret->records);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ring_count; i++) {
+        const size_t first = all.count;
+        copy_range(&rings[i], ranges[i], from_ns, to_ns, &all);
+        if (all.count == first)
+            continue;
+        order_run(copies + first, all.count - first);
+        runs[run_count++] = (struct run){copies + first, copies + all.count};
+    }
+    merge_runs(runs, run_count, ret->records);
+    ret->count = all.count;
+    return 0;
+}
+
 int recorder_rings_window(const struct recorder_ring *rings, size_t ring_count, uint64_t since_ns, uint64_t from_ns,
                           uint64_t to_ns, size_t max_records, struct flight_window *ret, uint64_t *ret_horizon_ns)
 {
     _cleanup_free_ struct ring_range *ranges = calloc(ring_count ? ring_count : 1, sizeof(*ranges));
-    size_t room = 0;
+    struct copied all;
     if (!ranges)
         return -ENOMEM;
     const uint64_t cut_ns = find_cut(rings, ranges, ring_count, from_ns, to_ns, max_records);
-    for (size_t i = 0; i < ring_count; i++) {
-        ranges[i] = find_range(&rings[i], cut_ns, to_ns, rings[i].slack_ns);
-        room += ranges[i].end - ranges[i].first;
-    }
-    struct copied all = {.records = calloc(room ? room : 1, sizeof(*all.records))};
-    if (!all.records)
-        return -ENOMEM;
     for (size_t i = 0; i < ring_count; i++)
-        copy_range(&rings[i], ranges[i], cut_ns, to_ns, &all);
+        ranges[i] = find_range(&rings[i], cut_ns, to_ns, rings[i].slack_ns);
+    int r = copy_ranges(rings, ranges, ring_count, cut_ns, to_ns, &all);
+    if (r < 0)
+        return r;
     *ret_horizon_ns = horizon_of(rings, ring_count, since_ns); /* after copying: what was overwritten is before it */
     *ret = (struct flight_window){.complete_from_ns = *ret_horizon_ns};
     if (cut_ns > from_ns && cut_ns > ret->complete_from_ns)
         ret->complete_from_ns = cut_ns;
-    qsort(all.records, all.count, sizeof(*all.records), compare_times);
     trim(&all, max_records, ret);
     ret->records = all.records;
     ret->count = all.count;
