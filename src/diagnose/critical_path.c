@@ -372,15 +372,13 @@ static const char *walk_back(struct path_walk *w)
     return w->end_reason ? w->end_reason : "the flight recorder no longer had it";
 }
 
-int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
+int critical_path_find(const struct flight_index *index, const struct critical_path_request *request,
                        struct path_segments *ret)
 {
-    _cleanup_(flight_index_freep) struct flight_index *index = NULL;
     _cleanup_(request_hands_freep) struct request_hands *hands = NULL;
     *ret = (struct path_segments){0};
-    int r = flight_index_new(window, &index);
-    if (r < 0)
-        return r;
+    flight_index_start_searches(index);
+    const uint64_t complete_from_ns = flight_index_window(index)->complete_from_ns;
     const uint32_t sender = find_sender(index, request);
     struct path_walk w = {.index = index, .out = ret, .thread = flight_index_thread(index, sender)};
     if (!w.thread)
@@ -388,12 +386,12 @@ int critical_path_find(const struct flight_window *window, const struct critical
     path_segments_start(ret, request->start_ns, request->end_ns);
     if (ret->begin_ns == ret->next_end_ns)
         return -ENODATA;
-    r = request_hands_new(index, request->socket, ret->begin_ns, &hands);
+    int r = request_hands_new(index, request->socket, ret->begin_ns, ret->next_end_ns, &hands);
     if (r < 0)
         return r;
     w.hands = hands;
     w.t_ns = ret->next_end_ns;
-    w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
+    w.floor_ns = ret->begin_ns > complete_from_ns ? ret->begin_ns : complete_from_ns;
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;

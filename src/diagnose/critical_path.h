@@ -4,7 +4,8 @@
 #pragma once
 
 #include "diagnose/path_segments.h"
-#include "model/flight_window.h"
+
+struct flight_index;
 
 struct critical_path_request {
     uint64_t socket;       /* cookie of the connection that it came in on */
@@ -17,6 +18,7 @@ struct critical_path_request {
 };
 
 /* Fills `ret` with segments that cover [start, end] exactly. Clear it with path_segments_clear, also on failure.
+ * `index` may be of a longer window than the request.
  * -ENODATA: the window has nothing of this request, or it took no time; -ENOMEM. */
-int critical_path_find(const struct flight_window *window, const struct critical_path_request *request,
+int critical_path_find(const struct flight_index *index, const struct critical_path_request *request,
                        struct path_segments *ret);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define ENTRIES_MAX 2       /* of one record */
-#define SEARCH_MAX  1000000 /* events, in all searches: some 10 ms */
+#define SEARCH_MAX  1000000 /* events, in all searches for a request: some 10 ms */
 
 struct lists {
     struct flight_list *lists;
@@ -365,11 +365,10 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     if (!index)
         return -ENOMEM;
     index->window = window;
-    index->searches_left = malloc(sizeof(*index->searches_left));
+    index->searches_left = calloc(1, sizeof(*index->searches_left));
     index->record_sockets = calloc(window->count + 1, sizeof(*index->record_sockets));
     if (!index->searches_left || !index->record_sockets)
         return -ENOMEM;
-    *index->searches_left = SEARCH_MAX;
     if (fill_lists(&index->threads, window, thread_entries) < 0 ||
         fill_lists(&index->sockets, window, socket_entries) < 0)
         return -ENOMEM;
@@ -420,6 +419,11 @@ const struct flight_list *flight_record_socket(const struct flight_index *index,
 size_t flight_index_thread_count(const struct flight_index *index)
 {
     return index->threads.count;
+}
+
+void flight_index_start_searches(const struct flight_index *index)
+{
+    *index->searches_left = SEARCH_MAX;
 }
 
 bool flight_index_spend(const struct flight_index *index)

@@ -75,8 +75,10 @@ const struct flight_list *flight_index_socket(const struct flight_index *index, 
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
 size_t flight_index_thread_count(const struct flight_index *index);
 
-/* Searches in long lists call this for each event that they examine. False, from then on: the window is too large to
- * be searched further, and the search ends as if nothing had been found. Bounds the time that any window can take. */
+/* Searches in long lists call flight_index_spend for each event that they examine. False, from then on: the window is
+ * too large to be searched further, and the search ends as if nothing had been found. Bounds the time that any request
+ * can take, each of which begins with flight_index_start_searches. */
+void flight_index_start_searches(const struct flight_index *index);
 bool flight_index_spend(const struct flight_index *index);
 bool flight_index_is_spent(const struct flight_index *index);
 

@@ -18,22 +18,19 @@ void path_evidence_clear(struct path_evidence *e)
 
 /* ---- files ---- */
 
-static bool is_file_record(const struct recorder_record *r, const struct path_segments *path)
-{
-    return r->kind == RECORDER_FILE && r->time_ns >= path->begin_ns;
-}
-
 static int find_files(const struct flight_window *window, const struct path_segments *path, struct path_evidence *e)
 {
+    const uint64_t end_ns = path->count ? path->items[path->count - 1].end_ns : path->begin_ns;
+    const size_t first = flight_window_since(window, path->begin_ns), end = flight_window_since(window, end_ns);
     size_t count = 0;
-    for (size_t i = 0; i < window->count; i++)
-        count += is_file_record(&window->records[i], path);
+    for (size_t i = first; i < end; i++)
+        count += window->records[i].kind == RECORDER_FILE;
     e->files = calloc(count + 1, sizeof(*e->files));
     if (!e->files)
         return -ENOMEM;
-    for (size_t i = 0; i < window->count; i++) {
+    for (size_t i = first; i < end; i++) {
         const struct recorder_record *r = &window->records[i];
-        if (!is_file_record(r, path))
+        if (r->kind != RECORDER_FILE)
             continue;
         const bool is_added = r->flags & RECORDER_ADDED_PAGES;
         e->files[e->file_count++] = (struct path_file_wait){

@@ -318,23 +318,25 @@ void request_hands_free(struct request_hands *h)
     free(h);
 }
 
-int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, struct request_hands **ret)
+int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, uint64_t end_ns,
+                      struct request_hands **ret)
 {
     _cleanup_(request_hands_freep) struct request_hands *h = calloc(1, sizeof(*h));
     if (!h)
         return -ENOMEM;
     const struct flight_window *window = flight_index_window(index);
-    const size_t from = flight_window_since(window, begin_ns), threads = flight_index_thread_count(index);
+    const size_t from = flight_window_since(window, begin_ns), to = flight_window_since(window, end_ns + 1),
+                 threads = flight_index_thread_count(index);
     h->index = index;
     h->subject = subject;
     h->begin_ns = begin_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
-    h->hands = calloc(window->count - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
+    h->hands = calloc(to - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)
         return -ENOMEM;
     for (size_t i = 0; i < threads; i++)
         h->threads[i].hand = FLIGHT_NONE;
-    follow_hands(h, window->records + from, window->count - from);
+    follow_hands(h, window->records + from, to - from);
     *ret = take_ptr(h);
     return 0;
 }

@@ -6,9 +6,8 @@
 
 struct request_hands;
 
-/* For the request of socket `subject`, which began at `begin`. `index` is borrowed until request_hands_free. -ENOMEM.
- */
-int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns,
+/* For the request of socket `subject` in [begin, end]. `index` is borrowed until request_hands_free. -ENOMEM. */
+int request_hands_new(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, uint64_t end_ns,
                       struct request_hands **ret);
 void request_hands_free(struct request_hands *hands);
 DEFINE_FREEP(request_hands)

@@ -159,7 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (request.end_ns < request.start_ns) /* the BPF side never reports that */
         request.end_ns = request.start_ns;
     struct path_segments path;
-    const int r = critical_path_find(&window, &request, &path);
+    _cleanup_(flight_index_freep) struct flight_index *index = NULL;
+    CHECK(flight_index_new(&window, &index) == 0);
+    const int r = critical_path_find(index, &request, &path);
     CHECK(r == 0 || r == -ENODATA || r == -ENOMEM);
     CHECK(r != -ENOMEM);
     if (r == 0) {

@@ -20,12 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PENDING_MAX 256 /* requests of a turn; more are diagnosed before it ends */
+
 struct request_signal {
     const struct signal_services *services;
     struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
     struct request_paths *paths;
-    struct request_metrics *metrics; /* NULL: a replay */
-    void *source;                    /* NULL: a replay */
+    struct request_metrics *metrics;          /* NULL: a replay */
+    void *source;                             /* NULL: a replay */
+    struct request_path pending[PENDING_MAX]; /* their records are the batch's, valid until the turn ends */
+    size_t pending_count;
 };
 
 static void destroy_request(void *self)
@@ -87,10 +91,9 @@ static bool is_go_program(const struct request_signal *q, const struct request_r
     return process && process_go_file(process);
 }
 
-static void take_request(void *self, const struct record_header *header)
+/* What is not known yet is known when the whole turn has been read: its requests share what their paths cost. */
+static void diagnose_pending(struct request_signal *q)
 {
-    const struct request_signal *q = self;
-    const struct request_record *record = (const struct request_record *)header;
     struct losses *losses = q->services->losses;
     struct request_namer namer = {q->services->recorder,
                                   q->services->recent_stacks,
@@ -100,24 +103,48 @@ static void take_request(void *self, const struct record_header *header)
                                   losses,
                                   q->source};
     const struct request_names names = request_names_by(&namer);
-    struct request *request;
+    request_paths_find(q->paths, q->pending, q->pending_count);
+    for (size_t i = 0; i < q->pending_count; i++) {
+        struct request_path *pending = &q->pending[i];
+        struct request *request;
+        int r = diagnose_request(pending->record, pending->is_found ? &pending->segments : NULL, &names, &request);
+        if (r == 0)
+            q->services->emit_request(q->services->pipeline, request);
+        else
+            losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
+        path_segments_clear(&pending->segments);
+    }
+    q->pending_count = 0;
+}
+
+static void diagnose_before_exec(void *self, uint32_t pid)
+{
+    struct request_signal *q = self;
+    for (size_t i = 0; i < q->pending_count; i++)
+        if (q->pending[i].record->h.pid == pid) {
+            diagnose_pending(q);
+            return;
+        }
+}
+
+static void take_request(void *self, const struct record_header *header)
+{
+    struct request_signal *q = self;
+    const struct request_record *record = (const struct request_record *)header;
     if (!q->services->emit_request)
         return;
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
-    struct path_segments path;
-    const bool has_path = request_paths_find(q->paths, record, is_go_program(q, record), &path) == 0;
-    int r = diagnose_request(record, has_path ? &path : NULL, &names, &request);
-    path_segments_clear(&path);
-    if (r == 0)
-        q->services->emit_request(q->services->pipeline, request);
-    else
-        losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
+    q->pending[q->pending_count++] =
+        (struct request_path){.record = record, .schedules_itself = is_go_program(q, record)};
+    if (q->pending_count == PENDING_MAX)
+        diagnose_pending(q);
 }
 
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
-    const struct request_signal *q = self;
+    struct request_signal *q = self;
     (void)mapped;
+    diagnose_pending(q);
     if (q->metrics)
         request_metrics_sweep(q->metrics, clock_monotonic_ns());
 }
@@ -158,6 +185,7 @@ const struct signal signal_request = {
     .is_node_wide = is_node_wide,
     .create = create_request,
     .destroy = destroy_request,
+    .before_exec = diagnose_before_exec,
     .turn = end_turn,
     .metrics = put_metrics,
 };

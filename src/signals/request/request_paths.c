@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "diagnose/critical_path.h"
+#include "diagnose/flight_index.h"
 #include "sources/tables/flight_recorder.h"
 
 #include <linux/types.h>
@@ -22,7 +23,13 @@
 #define BEFORE_NS 50000000
 #define AFTER_NS  1000000
 
-#define MEAN_OF   16
+/* The longest window that is shared, until the last one showed how many records there are. */
+#define WINDOW_MAX_NS 1000000000
+#define MEAN_OF       16
+
+struct interval {
+    uint64_t from_ns, to_ns;
+};
 
 enum outcome { FOUND, NO_RECORDS, OVER_BUDGET, OUTCOMES };
 
@@ -30,7 +37,8 @@ struct request_paths {
     struct flight_recorder *recorder;
     int64_t budget_ns;
     uint64_t refilled_ns;
-    uint64_t mean_ns; /* duration of the last requests, about MEAN_OF of them */
+    uint64_t mean_ns;   /* duration of the last requests, about MEAN_OF of them */
+    uint64_t window_ns; /* for how long requests share a window: half of what RECORDS_MAX lasted in the last one */
     uint64_t outcomes[OUTCOMES];
     uint64_t cpu_ns;
 };
@@ -42,6 +50,7 @@ int request_paths_new(struct flight_recorder *recorder, struct request_paths **r
         return -ENOMEM;
     p->recorder = recorder;
     p->budget_ns = BUDGET_MAX_NS;
+    p->window_ns = WINDOW_MAX_NS;
     *ret = p;
     return 0;
 }
@@ -58,61 +67,120 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The last half of what was saved up is for requests that are slower than others: the sample of ordinary ones would
- * spend it on a busy node. */
-static bool has_budget(struct request_paths *p, uint64_t now_ns, uint64_t duration_ns)
+static void refill_budget(struct request_paths *p, uint64_t now_ns)
 {
     const uint64_t passed_ns = p->refilled_ns ? now_ns - p->refilled_ns : 0;
-    const int64_t refill_ns = (int64_t)(passed_ns / 1000000000.0 * BUDGET_NS_PER_SECOND);
-    if (refill_ns > 0 || !p->refilled_ns) {
-        p->budget_ns += refill_ns;
-        p->refilled_ns = now_ns;
-    }
+    p->budget_ns += (int64_t)(passed_ns / 1000000000.0 * BUDGET_NS_PER_SECOND);
     if (p->budget_ns > BUDGET_MAX_NS)
         p->budget_ns = BUDGET_MAX_NS;
-    const bool is_slow = duration_ns >= p->mean_ns;
-    p->mean_ns += ((int64_t)duration_ns - (int64_t)p->mean_ns) / MEAN_OF;
-    return p->budget_ns > (is_slow ? 0 : BUDGET_MAX_NS / 2);
+    p->refilled_ns = now_ns;
 }
 
-static int find_path(struct request_paths *p, const struct request_record *record, bool schedules_itself,
-                     struct path_segments *ret)
+/* The last half of what was saved up is for requests that are slower than others: the sample of ordinary ones would
+ * spend it on a busy node. */
+static bool has_budget(const struct request_paths *p, uint64_t duration_ns)
 {
-    const struct critical_path_request request = {
+    return p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
+}
+
+static struct interval recorded_interval(const struct request_record *r)
+{
+    const uint64_t end_ns = r->start_ns + r->duration_ns;
+    return (struct interval){r->start_ns > BEFORE_NS ? r->start_ns - BEFORE_NS : 0, end_ns + AFTER_NS};
+}
+
+static bool contains(const struct interval *a, const struct interval *b)
+{
+    return a->from_ns <= b->from_ns && b->to_ns <= a->to_ns;
+}
+
+/* The interval of `first`, lengthened by those of other requests as far as a window may reach. */
+static struct interval shared_interval(const struct request_paths *p, const struct request_path *first,
+                                       const struct request_path *requests, size_t count)
+{
+    struct interval shared = recorded_interval(first->record);
+    for (size_t i = 0; i < count; i++) {
+        const struct interval one = recorded_interval(requests[i].record);
+        const uint64_t from_ns = one.from_ns < shared.from_ns ? one.from_ns : shared.from_ns,
+                       to_ns = one.to_ns > shared.to_ns ? one.to_ns : shared.to_ns;
+        if (!requests[i].is_done && to_ns - from_ns <= p->window_ns)
+            shared = (struct interval){from_ns, to_ns};
+    }
+    return shared;
+}
+
+static void find_path(struct request_paths *p, const struct flight_index *index, struct request_path *request)
+{
+    const struct request_record *record = request->record;
+    const struct critical_path_request wanted = {
         .socket = record->socket,
         .start_ns = record->start_ns,
         .read_ns = record->start_ns + record->unread_ns,
         .end_ns = record->start_ns + record->duration_ns,
         .tid = record->h.tid,
-        .schedules_itself = schedules_itself,
+        .schedules_itself = request->schedules_itself,
     };
-    struct flight_window window;
-    const uint64_t from_ns = request.start_ns > BEFORE_NS ? request.start_ns - BEFORE_NS : 0;
-    int r = flight_recorder_window(p->recorder, from_ns, request.end_ns + AFTER_NS, RECORDS_MAX, &window);
-    if (r < 0)
-        return r;
-    r = window.count ? critical_path_find(&window, &request, ret) : -ENODATA;
-    flight_recorder_window_free(&window);
-    return r;
+    request->is_done = true;
+    request->is_found = index && critical_path_find(index, &wanted, &request->segments) == 0;
+    p->outcomes[request->is_found ? FOUND : NO_RECORDS]++;
 }
 
-int request_paths_find(struct request_paths *p, const struct request_record *record, bool schedules_itself,
-                       struct path_segments *ret)
+static void pass_time(struct request_paths *p, uint64_t *since_ns)
 {
-    *ret = (struct path_segments){0};
-    if (!p->recorder)
-        return -ENODATA;
-    if (!has_budget(p, clock_monotonic_ns(), record->duration_ns)) {
-        p->outcomes[OVER_BUDGET]++;
-        return -EBUSY;
-    }
-    const uint64_t start_ns = thread_cpu_ns();
-    const int r = find_path(p, record, schedules_itself, ret);
-    const uint64_t spent_ns = thread_cpu_ns() - start_ns;
+    const uint64_t now_ns = thread_cpu_ns(), spent_ns = now_ns - *since_ns;
     p->budget_ns -= (int64_t)spent_ns;
     p->cpu_ns += spent_ns;
-    p->outcomes[r == 0 ? FOUND : NO_RECORDS]++;
-    return r;
+    *since_ns = now_ns;
+}
+
+/* Finds the path of `first`, and of the others that lie in the same window. */
+static void find_paths(struct request_paths *p, struct request_path *first, struct request_path *requests, size_t count)
+{
+    uint64_t since_ns = thread_cpu_ns();
+    const struct interval shared = shared_interval(p, first, requests, count);
+    struct flight_window window = {0};
+    _cleanup_(flight_index_freep) struct flight_index *index = NULL;
+    if (flight_recorder_window(p->recorder, shared.from_ns, shared.to_ns, RECORDS_MAX, &window) == 0 && window.count) {
+        const uint64_t wanted_ns = RECORDS_MAX / 2 * ((shared.to_ns - shared.from_ns) / window.count);
+        p->window_ns = wanted_ns < WINDOW_MAX_NS ? wanted_ns : WINDOW_MAX_NS;
+        flight_index_new(&window, &index);
+    }
+    find_path(p, index, first);
+    pass_time(p, &since_ns);
+    for (size_t i = 0; i < count; i++) {
+        const struct interval one = recorded_interval(requests[i].record);
+        if (requests[i].is_done || !contains(&shared, &one) || !has_budget(p, requests[i].record->duration_ns))
+            continue;
+        find_path(p, index, &requests[i]);
+        pass_time(p, &since_ns);
+    }
+    flight_recorder_window_free(&window);
+}
+
+static struct request_path *find_slowest(struct request_path *requests, size_t count)
+{
+    struct request_path *slowest = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!requests[i].is_done && (!slowest || requests[i].record->duration_ns > slowest->record->duration_ns))
+            slowest = &requests[i];
+    return slowest;
+}
+
+void request_paths_find(struct request_paths *p, struct request_path *requests, size_t count)
+{
+    if (!p->recorder)
+        return;
+    refill_budget(p, clock_monotonic_ns());
+    for (size_t i = 0; i < count; i++)
+        p->mean_ns += ((int64_t)requests[i].record->duration_ns - (int64_t)p->mean_ns) / MEAN_OF;
+    for (struct request_path *slowest; (slowest = find_slowest(requests, count));) {
+        if (has_budget(p, slowest->record->duration_ns)) {
+            find_paths(p, slowest, requests, count);
+        } else {
+            slowest->is_done = true;
+            p->outcomes[OVER_BUDGET]++;
+        }
+    }
 }
 
 void request_paths_metrics(const struct request_paths *p, struct metric_set *set)

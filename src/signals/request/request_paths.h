@@ -1,5 +1,5 @@
-/* The critical paths of slow requests: reads the flight recorder and walks, within a budget of CPU time. Pipeline
- * thread only. */
+/* The critical paths of requests: reads the flight recorder and walks, within a budget of CPU time. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,15 +12,23 @@ struct flight_recorder;
 struct request_paths;
 struct request_record;
 
+/* A request that has just ended. */
+struct request_path {
+    const struct request_record *record;
+    bool schedules_itself; /* its program puts its work on threads by a scheduler of its own */
+    bool is_done;          /* it has been looked for */
+    bool is_found;
+    struct path_segments segments; /* found, or empty */
+};
+
 /* `recorder` is borrowed; NULL: no path is ever found. The caller frees `*ret`. -ENOMEM. */
 int request_paths_new(struct flight_recorder *recorder, struct request_paths **ret);
 void request_paths_free(struct request_paths *p);
 DEFINE_FREEP(request_paths)
 
-/* Finds the critical path of a request that has just ended, of a program that schedules its work on threads itself, or
- * not; clear it with path_segments_clear, also on failure.
- * -ENODATA: the recorder has nothing of it, or there is none; -EBUSY: the budget is spent; -ENOMEM. */
-int request_paths_find(struct request_paths *p, const struct request_record *record, bool schedules_itself,
-                       struct path_segments *ret);
+/* Finds the critical paths of the requests of a turn as far as the budget allows, those of the slowest first. Requests
+ * that lie close together in time share one window of the recorder. The caller sets `record` and `schedules_itself`,
+ * the rest to zero, and clears `segments` with path_segments_clear. */
+void request_paths_find(struct request_paths *p, struct request_path *requests, size_t count);
 
 void request_paths_metrics(const struct request_paths *p, struct metric_set *set);

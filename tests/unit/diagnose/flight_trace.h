@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "diagnose/flight_index.h"
 
 #include <linux/types.h>
 
@@ -115,6 +116,14 @@ static inline void describe(const struct path_segments *path, struct buf *out)
     }
 }
 
+static inline int find_path_in_window(const struct flight_window *window, const struct critical_path_request *request,
+                                      struct path_segments *ret)
+{
+    _cleanup_(flight_index_freep) struct flight_index *index = NULL;
+    assert_int_equal(flight_index_new(window, &index), 0);
+    return critical_path_find(index, request, ret);
+}
+
 /* The request of socket `socket`, whose first byte arrived at `start`, answered at `end` by `tid`. */
 static inline void expect_path(uint64_t socket, uint64_t start_us, uint64_t end_us, uint32_t tid, const char *expected)
 {
@@ -124,7 +133,7 @@ static inline void expect_path(uint64_t socket, uint64_t start_us, uint64_t end_
     const struct critical_path_request request = {
         .socket = socket, .start_ns = US(start_us), .read_ns = US(start_us), .end_ns = US(end_us), .tid = tid};
     qsort(records, count, sizeof(records[0]), compare_times);
-    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     describe(&path, &text);
     assert_string_equal(text.data ? text.data : "", expected);
     for (size_t i = 1; i < path.count; i++)

@@ -486,7 +486,7 @@ static void test_skewed_cycle(void **state)
     struct flight_window window = {.records = records, .count = count};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(400), .tid = 11};
     qsort(records, count, sizeof(records[0]), compare_times);
-    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     uint64_t sum_ns = 0;
     for (size_t i = 0; i < path.count; i++)
         sum_ns += path.items[i].end_ns - path.items[i].start_ns;
@@ -519,7 +519,7 @@ static void test_nothing_recorded(void **state)
     const struct flight_window window = {.records = records};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(400), .tid = 11};
     (void)state;
-    assert_int_equal(critical_path_find(&window, &request, &path), -ENODATA);
+    assert_int_equal(find_path_in_window(&window, &request, &path), -ENODATA);
     path_segments_clear(&path);
 }
 

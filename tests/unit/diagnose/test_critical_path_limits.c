@@ -26,7 +26,7 @@ static void find_path(uint64_t start_us, uint64_t end_us, struct path_segments *
     take_records();
     qsort(large, large_count, sizeof(large[0]), compare_times);
     const struct flight_window window = {.records = large, .count = large_count};
-    assert_int_equal(critical_path_find(&window, &request, ret), 0);
+    assert_int_equal(find_path_in_window(&window, &request, ret), 0);
     uint64_t t_ns = ret->begin_ns;
     for (size_t i = 0; i < ret->count; i++) {
         assert_int_equal(ret->items[i].start_ns, t_ns);
@@ -236,7 +236,7 @@ static void test_request_that_took_no_time(void **state)
     put_receive(100, 11, R);
     const struct flight_window window = {.records = records, .count = count};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(100), .tid = 11};
-    assert_int_equal(critical_path_find(&window, &request, &path), -ENODATA);
+    assert_int_equal(find_path_in_window(&window, &request, &path), -ENODATA);
     path_segments_clear(&path);
 }
 

@@ -195,7 +195,7 @@ static void find_go_path(struct path_segments *ret)
     const struct critical_path_request request = {
         .socket = R, .start_ns = US(100), .end_ns = US(900), .tid = 11, .schedules_itself = true};
     qsort(records, count, sizeof(records[0]), compare_times);
-    assert_int_equal(critical_path_find(&window, &request, ret), 0);
+    assert_int_equal(find_path_in_window(&window, &request, ret), 0);
 }
 
 /* A Go program's thread waits for any goroutine: its timer is not the request's. */

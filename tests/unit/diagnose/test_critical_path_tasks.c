@@ -26,7 +26,7 @@ static void expect_task_path(uint32_t tid, const char *expected)
     const struct critical_path_request request = {
         .socket = R, .start_ns = US(100), .read_ns = US(100), .end_ns = US(900), .tid = tid, .schedules_itself = true};
     qsort(records, count, sizeof(records[0]), compare_times);
-    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     describe(&path, &text);
     assert_string_equal(text.data ? text.data : "", expected);
     path_segments_clear(&path);

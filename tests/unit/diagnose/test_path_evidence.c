@@ -54,7 +54,7 @@ static void expect_notes(enum request_part_kind kind, const char *detail, const 
     size_t segment_count;
     qsort(records, count, sizeof(records[0]), compare_times);
     const struct flight_window window = {.records = records, .count = count};
-    assert_int_equal(critical_path_find(&window, &request, &path), 0);
+    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     assert_int_equal(path_text_new(&path, 1, 11, &names, &text), 0);
     const struct request_segment *segments = path_text_segments(text, &segment_count);
     size_t found = 0;
