@@ -51,6 +51,44 @@ static void append_name(const char *name, char out[RECENT_STACK_BYTES])
              is_long ? FRAME_BYTES - 3 : FRAME_BYTES, name, is_long ? "..." : "");
 }
 
+/* Functions in all stacks of a pause for garbage collection, or of what a thread has to do for one. */
+static bool is_collector(const char *function)
+{
+    static const char *const prefixes[] = {
+        "v8::internal::Heap::CollectGarbage",
+        "v8::internal::MarkCompactCollector",
+        "v8::internal::ConcurrentMarking",
+        "v8::internal::Scaveng",
+        "v8::internal::Sweeper",
+        "v8::internal::PageEvacuationJob",
+        "VM_GenCollect",
+        "VM_CollectFor",
+        "VM_G1",
+        "VM_ParallelGC",
+        "VM_Shenandoah",
+        "VM_Z",
+        "runtime.gcStart",
+        "runtime.gcAssistAlloc",
+        "runtime.gcBgMarkWorker",
+        "runtime.gcMarkTermination",
+        "gc_collect_main",
+    };
+    for (size_t i = 0; i < array_size(prefixes); i++)
+        if (strncmp(function, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* What was running, if it was a garbage collector: named by its outermost function, as the innermost ones differ. */
+static void put_collector(const struct sample *sample, char out[RECENT_STACK_BYTES])
+{
+    for (size_t i = sample->frame_count; i-- > 0;)
+        if (sample->frames[i].function && is_collector(sample->frames[i].function)) {
+            snprintf(out, RECENT_STACK_BYTES, "garbage collection: %s", sample->frames[i].function);
+            return;
+        }
+}
+
 /* The innermost frames, without those of the kernel if `is_program`. */
 static void put_frames(const struct sample *sample, bool is_program, char out[RECENT_STACK_BYTES])
 {
@@ -79,7 +117,9 @@ void recent_stacks_add(struct recent_stacks *s, const struct sample *sample)
     char text[RECENT_STACK_BYTES] = "";
     if (sample->type != &sample_type_cpu || sample->count > 1)
         return;
-    put_frames(sample, false, text);
+    put_collector(sample, text);
+    if (!text[0])
+        put_frames(sample, false, text);
     if (text[0])
         fill_entry(&s->samples[s->sample_count++ % SAMPLES], sample, sample->time_ns, text);
 }

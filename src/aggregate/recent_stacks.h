@@ -21,8 +21,9 @@ DEFINE_FREEP(recent_stacks)
 /* Keeps a sample of CPU time that stands for one moment; does nothing with others, and with those without frames. */
 void recent_stacks_add(struct recent_stacks *s, const struct sample *sample);
 
-/* The newest samples of thread `tid` in [from, to), at most `max`: "leaf < caller < its caller". Borrowed until the
- * next recent_stacks_add. Returns their number. */
+/* The newest samples of thread `tid` in [from, to), at most `max`: "leaf < caller < its caller", or "garbage
+ * collection: FUNCTION" where V8, HotSpot, Go or CPython collected garbage. Borrowed until the next recent_stacks_add.
+ * Returns their number. */
 size_t recent_stacks_find(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
                           const char **ret, size_t max);
 

@@ -126,8 +126,12 @@ static void go_back_to(struct path_walk *w, uint64_t from_ns)
 static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
     const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, end_ns);
-    const struct holder_walk worker = {
-        .index = w->index, .out = w->out, .waiter = (uint32_t)w->thread->key, .is_inferred = true};
+    const struct holder_walk worker = {.index = w->index,
+                                       .out = w->out,
+                                       .waiter = (uint32_t)w->thread->key,
+                                       .kind = REQUEST_PART_UNATTRIBUTED,
+                                       .owner = REQUEST_OWNER_UNKNOWN,
+                                       .is_inferred = true};
     path_holder_add(&worker, tid, began_ns > from_ns ? began_ns : from_ns, end_ns);
     if (began_ns > from_ns) {
         struct path_segment s = {.kind = REQUEST_PART_QUEUE_BEHIND,
@@ -232,7 +236,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
-                                       .is_lock = is_lock || is_signal,
+                                       .kind = is_lock || is_signal ? REQUEST_PART_LOCK : REQUEST_PART_UNATTRIBUTED,
+                                       .owner = REQUEST_OWNER_UNKNOWN,
                                        .is_inferred = w->is_inferred || is_inferred || is_signal};
     path_holder_add(&holder, waker, from_ns, end_ns);
     go_back_to(w, from_ns);
@@ -290,14 +295,6 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
-/* The wake-up that ended the wait in which the thread was at `t`. NULL: not recorded. */
-static const struct recorder_record *find_wake_up(const struct flight_list *thread, uint64_t t_ns)
-{
-    const uint32_t before = flight_list_before(thread, t_ns);
-    const size_t at = before == FLIGHT_NONE ? 0 : (size_t)before + 1;
-    return at < thread->count && thread->events[at].role == FLIGHT_WOKEN ? thread->events[at].record : NULL;
-}
-
 static void step(struct path_walk *w)
 {
     struct thread_span span = flight_thread_span(w->thread, w->t_ns);
@@ -311,7 +308,7 @@ static void step(struct path_walk *w)
             step_wait(w, &span, span.start_ns);
         break;
     case THREAD_BLOCKED:
-        span.woken = find_wake_up(w->thread, w->t_ns);
+        span.woken = flight_thread_wake_up(w->thread, w->t_ns);
         step_wait(w, &span, w->t_ns);
         break;
     default:

@@ -310,6 +310,7 @@ static void link_sends(struct flight_list *socket, struct flight_event *events)
         last = events[i].role == FLIGHT_SENDS ? i : last;
         events[i].send = last;
         socket->is_read |= events[i].role == FLIGHT_RECEIVES;
+        socket->has_arrivals |= events[i].role == FLIGHT_PRODUCES;
     }
 }
 
@@ -524,6 +525,13 @@ struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t
     if (e->state == THREAD_RUNNABLE && e->woken != FLIGHT_NONE)
         span.woken = thread->events[e->woken].record;
     return span;
+}
+
+const struct recorder_record *flight_thread_wake_up(const struct flight_list *thread, uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(thread, t_ns);
+    const size_t at = before == FLIGHT_NONE ? 0 : (size_t)before + 1;
+    return at < thread->count && thread->events[at].role == FLIGHT_WOKEN ? thread->events[at].record : NULL;
 }
 
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b)

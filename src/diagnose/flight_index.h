@@ -56,6 +56,7 @@ struct flight_list {
     bool is_marking;               /* a thread: what it sends in reply to requests is marked as such */
     bool is_served;                /* a socket: requests are served on it */
     bool is_read;                  /* a socket: something is received from it */
+    bool has_arrivals;             /* a socket: arrivals of bytes are recorded */
 };
 
 struct flight_index;
@@ -96,6 +97,9 @@ struct thread_span {
 
 /* The state of the thread just before `t`. */
 struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t t_ns);
+
+/* The wake-up that ended the wait in which the thread was just before `t`. NULL: not recorded. */
+const struct recorder_record *flight_thread_wake_up(const struct flight_list *thread, uint64_t t_ns);
 
 /* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);

@@ -25,6 +25,8 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
 {
     static const char *const held[THREAD_STATES] = {"the holder: not known", "the holder was running",
                                                     "the holder was waiting for a CPU", "the holder slept"};
+    static const char *const awaited[THREAD_STATES] = {"what it did is not known", "it was running",
+                                                       "it was waiting for a CPU", "it slept"};
     struct path_segment s = {.kind = REQUEST_PART_CPU,
                              .tid = (uint32_t)thread->key,
                              .pid = thread->pid,
@@ -33,7 +35,7 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
                              .reason = ""};
     if (span->state == THREAD_RUNNABLE)
         s = path_run_queue_segment(thread, span);
-    s.is_inferred = walk->is_inferred || !walk->is_lock;
+    s.is_inferred = walk->is_inferred || walk->kind == REQUEST_PART_UNATTRIBUTED;
     if (span->state == THREAD_BLOCKED && span->left) {
         s.syscall = span->left->syscall;
         s.object = span->left->object;
@@ -44,13 +46,15 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
         s.kind = REQUEST_PART_UNATTRIBUTED;
     if (s.kind == REQUEST_PART_UNATTRIBUTED && !s.reason[0])
         s.reason = "what this thread did is not known";
-    if (walk->is_lock) {
+    if (walk->kind == REQUEST_PART_LOCK)
         s.reason = s.kind == REQUEST_PART_DISK ? "the holder waited for a disk" : held[span->state];
-        s.kind = REQUEST_PART_LOCK;
-    }
+    else if (walk->kind != REQUEST_PART_UNATTRIBUTED)
+        s.reason = s.kind == REQUEST_PART_DISK ? "it waited for a disk" : awaited[span->state];
+    if (walk->kind != REQUEST_PART_UNATTRIBUTED)
+        s.kind = walk->kind;
     s.for_tid = walk->waiter;
     s.owner_id = request_of(walk->index, thread, t_ns);
-    s.owner = s.owner_id ? REQUEST_OWNER_OTHER : REQUEST_OWNER_UNKNOWN;
+    s.owner = s.owner_id ? REQUEST_OWNER_OTHER : walk->owner;
     return s;
 }
 
@@ -90,15 +94,14 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
         path_segments_add(walk->out, &s);
         t_ns = start_ns < t_ns ? start_ns : from_ns;
     }
-    path_segments_add(walk->out,
-                      &(struct path_segment){.start_ns = from_ns,
-                                             .kind = walk->is_lock ? REQUEST_PART_LOCK : REQUEST_PART_UNATTRIBUTED,
-                                             .tid = tid,
-                                             .for_tid = walk->waiter,
-                                             .owner = REQUEST_OWNER_UNKNOWN,
-                                             .is_inferred = true,
-                                             .syscall = RECORDER_NO_SYSCALL,
-                                             .reason = "what the holder did is not known"});
+    path_segments_add(walk->out, &(struct path_segment){.start_ns = from_ns,
+                                                        .kind = walk->kind,
+                                                        .tid = tid,
+                                                        .for_tid = walk->waiter,
+                                                        .owner = walk->owner,
+                                                        .is_inferred = true,
+                                                        .syscall = RECORDER_NO_SYSCALL,
+                                                        .reason = "what this thread did is not known"});
 }
 
 uint64_t path_holder_wait_start(const struct flight_list *thread, uint64_t start_ns, uint64_t word)

@@ -8,9 +8,11 @@
 struct holder_walk {
     const struct flight_index *index;
     struct path_segments *out;
-    uint32_t waiter;  /* the thread that waited */
-    bool is_lock;     /* the time is `lock`, whatever the holder did; otherwise it is what the thread did */
-    bool is_inferred; /* as a whole */
+    uint32_t waiter;             /* the thread that waited */
+    enum request_part_kind kind; /* of the time, whatever the thread did: `lock`, or one in which the request was ready;
+                                    REQUEST_PART_UNATTRIBUTED: what the thread did */
+    enum request_owner owner;    /* of what is for no known request */
+    bool is_inferred;            /* as a whole */
 };
 
 /* Adds [from, end) as what thread `tid` did, which ended the wait at `end`. */

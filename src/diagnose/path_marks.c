@@ -1,104 +1,8 @@
 /* Readiness of a request at the marks of its threads; see path_marks.h. */
 #include "diagnose/path_marks.h"
 
+#include "diagnose/path_ready.h"
 #include "diagnose/path_wait.h"
-
-#define WAKE_UP_NS   50000 /* from an arrival to the wake-up of the thread that waits for it */
-#define NAMED_MAX    256   /* segments of ready time whose owners are named */
-#define SEPARATE_MAX 1024  /* segments of ready time; the rest is one */
-
-/* ---- time in which the request was ready ---- */
-
-/* So many segments of ready time would say nothing more. */
-static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy)
-{
-    struct path_segment s = path_walk_segment(w->thread, busy);
-    s.owner = REQUEST_OWNER_UNKNOWN;
-    s.is_inferred = true;
-    s.reason = "its thread ran and waited, in more steps than are listed";
-    path_walk_add(w, from_ns, s);
-}
-
-/* When the thread was last woken before w->t with nothing else to do: it had waited for events, or was in the middle of
- * no request. 0: not known. */
-static uint64_t last_free_ns(const struct path_walk *w)
-{
-    for (uint32_t i = flight_list_before(w->thread, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
-        const struct flight_event *e = &w->thread->events[i];
-        if (e->role != FLIGHT_WOKEN || e->state != THREAD_RUNNABLE || e->woken != i)
-            continue;
-        const struct recorder_record *left = flight_thread_span(w->thread, e->record->time_ns + 1).left;
-        if (!left || path_wait_is_for_events(left) || !request_work_is_busy(w->index, w->thread, left->time_ns))
-            return e->record->time_ns;
-    }
-    return 0;
-}
-
-/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was
- * woken for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
-static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
-{
-    enum work_mark mark = WORK_NO_MARK;
-    const uint64_t free_ns = last_free_ns(w);
-    if (free_ns + WAKE_UP_NS > from_ns)
-        return free_ns;
-    request_work_last_mark(w->index, w->thread, path_walk_subject(w), free_ns, from_ns, &mark);
-    return mark == WORK_READ || mark == WORK_CONSUMED ? from_ns : UINT64_MAX;
-}
-
-/* Accounts [from, w->t) by what the thread did although the request was ready: `busy` while it ran for others. At w->t
- * it turned to the request; `reads`: by reading something, so that some of what it ran was on the way there. */
-static void add_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy, bool reads,
-                           const char *reason)
-{
-    const uint64_t subject = path_walk_subject(w);
-    const size_t before = w->out->count;
-    const uint64_t way_ns = reads ? way_start(w, from_ns) : UINT64_MAX;
-    const uint64_t foreign_ns =
-        way_ns == UINT64_MAX ? 0 : request_work_first_foreign(w->index, w->thread, subject, way_ns, w->t_ns + 1);
-    const bool is_untouched =
-        reads && request_work_first_foreign(w->index, w->thread, subject, from_ns, w->t_ns + 1) == UINT64_MAX;
-    while (w->t_ns > from_ns && w->t_ns > w->floor_ns && !w->out->is_full) {
-        if (w->out->count - before >= SEPARATE_MAX || flight_index_is_spent(w->index)) {
-            add_rest_of_ready_time(w, from_ns, busy);
-            break;
-        }
-        const struct thread_span span = flight_thread_span(w->thread, w->t_ns);
-        uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
-        struct path_segment s = path_walk_segment(w->thread, busy);
-        s.reason = reason;
-        if (span.state == THREAD_RUNNABLE) {
-            s = path_run_queue_segment(w->thread, &span);
-            if (foreign_ns <= w->t_ns && !(span.woken && path_wait_is_for_events(span.left)))
-                s.owner = REQUEST_OWNER_OTHER; /* it was in the middle of that work */
-        } else if (span.state == THREAD_RUNNING) {
-            enum work_mark mark;
-            const struct flight_event *e =
-                request_work_last_mark(w->index, w->thread, subject, start_ns, w->t_ns, &mark);
-            if (e && e->record->time_ns > start_ns)
-                start_ns = e->record->time_ns;
-            s.owner = REQUEST_OWNER_OTHER;
-            s.is_inferred = is_untouched; /* the other request may be waiting, too */
-            if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
-                s.owner_id = e->record->object;
-            if (start_ns >= way_ns && foreign_ns > w->t_ns)
-                s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
-        } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
-            s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */
-        } else if (span.state == THREAD_BLOCKED) {
-            s.owner = REQUEST_OWNER_OTHER;
-            s.syscall = span.left ? span.left->syscall : RECORDER_NO_SYSCALL;
-            s.object = span.left ? span.left->object : 0;
-        } else {
-            s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
-            s.owner = REQUEST_OWNER_UNKNOWN;
-            s.reason = "a switch that was not recorded";
-        }
-        path_walk_add(w, start_ns, s);
-    }
-}
-
-/* ---- marks ---- */
 
 /* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
 static void leave_peer(struct path_walk *w, const struct recorder_record *first)
@@ -124,7 +28,7 @@ void path_mark_read(struct path_walk *w)
     const uint64_t subject = path_walk_subject(w);
     const struct work_arrivals arrivals = request_work_arrivals(w->index, subject, w->t_ns);
     const uint64_t ready_ns = arrivals.first ? arrivals.first->time_ns : w->t_ns;
-    add_ready_time(w, ready_ns, REQUEST_PART_UNREAD, true, "the bytes waited in the socket");
+    path_ready_add(w, ready_ns, REQUEST_PART_UNREAD, true, "the bytes waited in the socket");
     if (w->t_ns <= w->floor_ns)
         return;
     if (w->depth > 0 && arrivals.first) { /* it came from a thread of this node that the walk left before */
@@ -136,10 +40,15 @@ void path_mark_read(struct path_walk *w)
         path_walk_stop(w, "what came before the first read is not known");
         return;
     }
-    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
-    s.socket = subject;
-    s.reason = "the client sent the rest of the request";
-    path_walk_add(w, slice.end_ns, s);
+    const struct flight_list *socket = flight_index_socket(w->index, subject);
+    if (!arrivals.first && socket && socket->has_arrivals) { /* left there by the read before: Go's reads one byte */
+        path_ready_add(w, slice.end_ns, REQUEST_PART_UNREAD, true, "the rest of its bytes waited in the socket");
+    } else {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
+        s.socket = subject;
+        s.reason = "the client sent the rest of the request";
+        path_walk_add(w, slice.end_ns, s);
+    }
     path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
@@ -236,7 +145,7 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
             path_walk_go_to(w, slice.tid, from_ns);
         return;
     }
-    add_ready_time(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
+    path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
     follow_arrival(w, arrival);
 }
 
@@ -327,7 +236,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     const bool was_inferred = w->is_inferred;
     const struct recorder_record *left, *woken;
     if (arrival) {
-        add_ready_time(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
+        path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
         follow_arrival(w, arrival);
         return;
     }
@@ -338,16 +247,16 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     /* A loop that slept since had nothing to do: that worker handed its work on. */
     if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
         (!woken || done_ns > woken->time_ns)) {
-        add_ready_time(w, done_ns, busy, false, "the event loop served others");
+        path_ready_add(w, done_ns, busy, false, "the event loop served others");
         path_walk_go_to_peer(w, worker, done_ns, 0);
     } else if (woken) {
-        add_ready_time(w, woken->time_ns, busy, false,
+        path_ready_add(w, woken->time_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
         /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
             at_idle_worker(w, &slice, left, woken);
     } else {
-        add_ready_time(w, slice.end_ns, busy, false,
+        path_ready_add(w, slice.end_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
         path_walk_go_to(w, slice.tid, slice.end_ns);
     }

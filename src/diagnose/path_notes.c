@@ -226,7 +226,13 @@ static size_t take_most_frequent(const char **texts, size_t count)
     return most;
 }
 
-/* Of the thread that the segments are shown with: it ran, for the request or as the holder of a lock. */
+/* The request was ready, and its thread at other work. */
+static bool is_ready(enum request_part_kind kind)
+{
+    return kind == REQUEST_PART_UNREAD || kind == REQUEST_PART_LOOP_BUSY || kind == REQUEST_PART_QUEUE_BEHIND;
+}
+
+/* Of the thread that the segments are shown with: it ran, for the request or for others, or as the holder of a lock. */
 static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
 {
     const char *texts[SAMPLES_MAX];
@@ -259,7 +265,7 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
         put_runners(path, first, end, names, out);
     else
         put_files(path, first, end, names, out);
-    if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK))
+    if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))
         put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
     if (tid && kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE)
         put_wait(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);

@@ -97,20 +97,28 @@ static void describe_socket(const struct path_segment *s, const struct path_name
     append(out, ", ", again);
 }
 
-/* A lock that another thread held, which this segment follows. */
-static bool is_held(const struct path_segment *s)
+/* The segment shows another thread, for which the request's thread waited. */
+static bool is_awaited(const struct path_segment *s)
 {
-    return s->kind == REQUEST_PART_LOCK && s->for_tid && s->for_tid != s->tid;
+    return s->for_tid && s->for_tid != s->tid;
+}
+
+/* How it is related to the thread that it shows. */
+static const char *place_relation(const struct path_segment *s)
+{
+    if (!is_awaited(s))
+        return "in";
+    return s->kind == REQUEST_PART_LOCK ? "held by" : "its thread waited for";
 }
 
 /* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said, unless
- * it held a lock. */
+ * it was waited for. */
 static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
 {
     const struct path_segment *s = &d->segment;
     char process[32] = "";
     out[0] = '\0';
-    if (!s->tid || (s->tid == tid && !is_held(s)))
+    if (!s->tid || (s->tid == tid && !is_awaited(s)))
         return;
     if (s->pid && s->pid != pid)
         snprintf(process, sizeof(process), " of process %u", s->pid);
@@ -134,12 +142,12 @@ static void describe(const struct path_segments *path, struct described *d, uint
                      const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
-    char place[96], where[112] = "";
+    char place[96], where[128] = "";
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
-        snprintf(where, sizeof(where), "%s %s", is_held(s) ? "held by" : "in", place);
+        snprintf(where, sizeof(where), "%s %s", place_relation(s), place);
     append(d->detail, " ", where);
     append(d->detail, ": ", s->reason);
 }

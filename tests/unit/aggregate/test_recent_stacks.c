@@ -53,6 +53,19 @@ static void test_long_names_are_cut(void **state)
                                   "a_function_with_a_name_that_h...");
 }
 
+static void test_garbage_collectors_are_named(void **state)
+{
+    _cleanup_(recent_stacks_freep) struct recent_stacks *s = NULL;
+    (void)state;
+    assert_int_equal(recent_stacks_new(&s), 0);
+    add(s, 7, 1, (const char *[]){"mark", "follow", "GenMarkSweep::mark", "VM_GenCollectFull::doit", "VMThread::run"},
+        5);
+    add(s, 7, 2, (const char *[]){"VM_GetAllStackTraces::doit", "VMThread::run"}, 2);
+    assert_int_equal(recent_stacks_find(s, 7, 0, 3, found, MAX), 2);
+    assert_string_equal(found[0], "VM_GetAllStackTraces::doit < VMThread::run");
+    assert_string_equal(found[1], "garbage collection: VM_GenCollectFull::doit");
+}
+
 static void test_oldest_are_overwritten(void **state)
 {
     _cleanup_(recent_stacks_freep) struct recent_stacks *s = NULL;
@@ -137,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_by_thread_and_time),
         cmocka_unit_test(test_long_names_are_cut),
+        cmocka_unit_test(test_garbage_collectors_are_named),
         cmocka_unit_test(test_oldest_are_overwritten),
         cmocka_unit_test(test_other_samples_are_not_kept),
         cmocka_unit_test(test_wait_with_the_most_time_in_the_interval),

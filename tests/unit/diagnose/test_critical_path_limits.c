@@ -268,10 +268,49 @@ static void test_worker_that_was_given_other_work_since(void **state)
                 "cpu 12 130-300\n"
                 "loop_busy 11 300-350 other inferred\n"
                 "loop_busy 11 350-450 other inferred\n"
-                "loop_busy 11 450-900 other inferred\n"
+                "loop_busy 12 450-900 other inferred\n" /* its thread waited for that one */
                 "run_queue 11 900-910 other inferred\n"
                 "loop_busy 11 910-920 other inferred\n"
                 "cpu 11 920-950\n");
+}
+
+/* The first read takes a part of what had arrived, and the rest is read after other work. */
+static void test_rest_of_the_request_was_there(void **state)
+{
+    (void)state;
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_receive(200, 11, A);
+    put_send(550, 11, A);
+    put_receive(600, 11, R);
+    put_send(700, 11, R);
+    expect_path(R, 100, 700, 11,
+                "cpu 11 100-200\n"
+                "unread 11 200-600 other\n"
+                "cpu 11 600-700\n");
+}
+
+/* The thread that reads the request is stopped, as for garbage collection, which began long before. One of the threads
+ * that are woken then wakes the next. */
+static void test_unread_while_the_thread_waits_for_another(void **state)
+{
+    (void)state;
+    put_run(20, 13);
+    put_arrival(100, R);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    put_run(810, 12);
+    put_waking(820, 11, 12, SYS_futex, 0x5000);
+    put_sleep(825, 13, SYS_futex, 0x6000);
+    put_run(830, 11);
+    put_receive(840, 11, R);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
+                "unread 13 100-800 unknown\n"
+                "unread 12 800-810 unknown\n"
+                "unread 12 810-820 unknown\n"
+                "run_queue 11 820-830\n"
+                "cpu 11 830-900\n");
 }
 
 /* R arrives while a handler runs, which is interrupted. */
@@ -418,6 +457,8 @@ int main(void)
         cmocka_unit_test_setup(test_body_in_many_reads, start_large_trace),
         cmocka_unit_test_setup(test_socket_of_a_wait, start_large_trace),
         cmocka_unit_test_setup(test_socket_without_a_cookie, start_trace),
+        cmocka_unit_test_setup(test_rest_of_the_request_was_there, start_trace),
+        cmocka_unit_test_setup(test_unread_while_the_thread_waits_for_another, start_trace),
         cmocka_unit_test_setup(test_unread_while_a_handler_is_preempted, start_trace),
         cmocka_unit_test_setup(test_request_that_took_no_time, start_trace),
         cmocka_unit_test_setup(test_worker_that_was_given_other_work_since, start_trace),
