@@ -13,8 +13,14 @@
 #define WORSE_FIRST_NS                                                                                                 \
     (20 * 1000000000ull) /* the initial scan of running processes is a one-time cost: not a reason to reduce detail    \
                           * for long */
+#define SAVED_MAX_NS    (60 * 1000000000.0) /* times the allowed share */
 #define BETTER_AFTER_NS (30 * 1000000000ull)
 #define BETTER_BELOW    0.45
+
+static double most_saved_ns(const struct budget *b)
+{
+    return SAVED_MAX_NS * b->cpu_share_allowed * b->cpus;
+}
 
 void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned cpus)
 {
@@ -23,6 +29,7 @@ void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_byt
         .memory_bytes_allowed = memory_bytes_allowed,
         .cpus = cpus ? cpus : 1,
     };
+    b->saved_ns = most_saved_ns(b);
 }
 
 static double share_over_window(const struct budget *b)
@@ -37,9 +44,18 @@ static double share_over_window(const struct budget *b)
     return (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus;
 }
 
+/* Since the last measurement. */
+static void save_unused(struct budget *b, uint64_t passed_ns, uint64_t spent_ns)
+{
+    b->saved_ns += b->cpu_share_allowed * b->cpus * (double)passed_ns - (double)spent_ns;
+    if (b->saved_ns > most_saved_ns(b))
+        b->saved_ns = most_saved_ns(b);
+}
+
 static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
 {
     b->detail = detail;
+    b->saved_ns = b->saved_ns < 0 ? 0 : b->saved_ns;
     b->last_change_ns = now_ns;
     b->changes++;
     b->measured = 0; /* measure the new detail by its own cost */
@@ -49,8 +65,11 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
 {
     assert(now_ns >= b->last_change_ns);
-    if (b->measured && cpu_ns < b->cpu_ns[(b->measured - 1) % (BUDGET_WINDOW_SECONDS + 1)])
+    const unsigned before = (b->measured - 1) % (BUDGET_WINDOW_SECONDS + 1);
+    if (b->measured && cpu_ns < b->cpu_ns[before])
         b->measured = 0; /* the run time of detached BPF programs is no longer in the total */
+    if (b->measured)
+        save_unused(b, now_ns - b->time_ns[before], cpu_ns - b->cpu_ns[before]);
     unsigned slot = b->measured % (BUDGET_WINDOW_SECONDS + 1);
     b->cpu_ns[slot] = cpu_ns;
     b->time_ns[slot] = now_ns;
@@ -61,8 +80,11 @@ bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t
     b->memory_bytes = memory_bytes;
     b->over_memory = memory_bytes > b->memory_bytes_allowed;
 
-    bool settled = b->measured > 5 && now_ns - b->last_change_ns >= (b->changes ? WORSE_AFTER_NS : WORSE_FIRST_NS);
-    if (settled && b->cpu_share > b->cpu_share_allowed && b->detail < SOURCE_DETAIL_LEAST)
+    bool starting = !b->changes && now_ns - b->last_change_ns < WORSE_FIRST_NS;
+    if (starting)
+        b->saved_ns = most_saved_ns(b);
+    bool settled = b->measured > 5 && !starting && now_ns - b->last_change_ns >= WORSE_AFTER_NS;
+    if (settled && b->saved_ns < 0 && b->detail < SOURCE_DETAIL_LEAST)
         return change(b, b->detail + 1, now_ns);
     bool quiet = now_ns - b->last_change_ns >= BETTER_AFTER_NS;
     if (quiet && b->cpu_share < b->cpu_share_allowed * BETTER_BELOW && b->detail > SOURCE_DETAIL_FULL)

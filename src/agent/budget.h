@@ -1,6 +1,7 @@
-/* Limits the agent's own cost: it is measured once a second and averaged over ten seconds. While it exceeds the
- * budget, detail is reduced in a fixed order (enum source_detail); it is restored when there is headroom. Pure
- * functions of their arguments, except for budget_own_*. */
+/* Limits the agent's own cost, measured once a second. What the budget allows and is not used is saved up, for a
+ * minute: a new program's unwind tables cost more than a second's share, but once. When that is spent, detail is
+ * reduced in a fixed order (enum source_detail); it is restored when there is headroom. Pure functions of their
+ * arguments, except for budget_own_*. */
 #pragma once
 
 #include "sources/source.h"
@@ -16,7 +17,7 @@ struct budget {
     unsigned cpus;
 
     enum source_detail detail;
-    double cpu_share;      /* measured, over the window */
+    double cpu_share;      /* measured, over ten seconds */
     uint64_t memory_bytes; /* the last measurement */
     bool over_memory;
     uint64_t changes; /* how often detail changed */
@@ -24,6 +25,7 @@ struct budget {
     /* private */
     uint64_t cpu_ns[BUDGET_WINDOW_SECONDS + 1], time_ns[BUDGET_WINDOW_SECONDS + 1];
     unsigned measured;
+    double saved_ns; /* CPU time that may be used beyond the allowed share; below 0: over budget */
     uint64_t last_change_ns;
 };
 

@@ -139,12 +139,13 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 
-/* How much of the components is not known, or others' work in general. */
+/* How much of the components is not known, others' work in general, or a wait for something else, such as a child. */
 static uint64_t unexplained_ns(const struct request_part *parts, size_t count)
 {
     uint64_t sum_ns = 0;
     for (size_t i = 0; i < count; i++)
-        if (parts[i].kind == REQUEST_PART_UNATTRIBUTED || parts[i].kind == REQUEST_PART_OTHER_REQUESTS)
+        if (parts[i].kind == REQUEST_PART_UNATTRIBUTED || parts[i].kind == REQUEST_PART_OTHER_REQUESTS ||
+            parts[i].kind == REQUEST_PART_OTHER)
             sum_ns += parts[i].duration_ns;
     return sum_ns;
 }

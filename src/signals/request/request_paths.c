@@ -24,8 +24,9 @@
 #define AFTER_NS  1000000
 
 /* The longest window that is shared, until the last one showed how many records there are. */
-#define WINDOW_MAX_NS 1000000000
-#define MEAN_OF       16
+#define WINDOW_MAX_NS     1000000000
+#define MEAN_OF           16
+#define SLOWEST_PERIOD_NS 10000000000
 
 struct interval {
     uint64_t from_ns, to_ns;
@@ -37,7 +38,8 @@ struct request_paths {
     struct flight_recorder *recorder;
     int64_t budget_ns;
     uint64_t refilled_ns;
-    uint64_t mean_ns;   /* duration of the last requests, about MEAN_OF of them */
+    uint64_t period, longest_ns, longest_before_ns; /* durations, in this period and the one before */
+    uint64_t mean_ns;                               /* duration of the last requests, about MEAN_OF of them */
     uint64_t window_ns; /* for how long requests share a window: half of what RECORDS_MAX lasted in the last one */
     uint64_t outcomes[OUTCOMES];
     uint64_t cpu_ns;
@@ -76,10 +78,29 @@ static void refill_budget(struct request_paths *p, uint64_t now_ns)
     p->refilled_ns = now_ns;
 }
 
-/* The last half of what was saved up is for requests that are slower than others: the sample of ordinary ones would
- * spend it on a busy node. */
+/* Whether it is slower than all others of the last seconds. */
+static bool is_slowest(const struct request_paths *p, uint64_t duration_ns)
+{
+    return duration_ns > p->longest_ns && duration_ns > p->longest_before_ns;
+}
+
+static void note_duration(struct request_paths *p, uint64_t duration_ns, uint64_t now_ns)
+{
+    const uint64_t period = now_ns / SLOWEST_PERIOD_NS;
+    if (period != p->period) {
+        p->longest_before_ns = period == p->period + 1 ? p->longest_ns : 0;
+        p->longest_ns = 0;
+        p->period = period;
+    }
+    p->longest_ns = duration_ns > p->longest_ns ? duration_ns : p->longest_ns;
+}
+
+/* On a busy node the sample of ordinary requests would spend everything: the last half of what was saved up is for
+ * requests that are slower than others, and for the slowest of the last seconds as much again is lent. */
 static bool has_budget(const struct request_paths *p, uint64_t duration_ns)
 {
+    if (is_slowest(p, duration_ns))
+        return p->budget_ns > -BUDGET_MAX_NS;
     return p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
 }
 
@@ -146,6 +167,7 @@ static void find_paths(struct request_paths *p, struct request_path *first, stru
         flight_index_new(&window, &index);
     }
     find_path(p, index, first);
+    note_duration(p, first->record->duration_ns, p->refilled_ns);
     pass_time(p, &since_ns);
     for (size_t i = 0; i < count; i++) {
         const struct interval one = recorded_interval(requests[i].record);

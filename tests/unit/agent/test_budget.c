@@ -95,6 +95,19 @@ static void test_single_spike_does_not_shed(void **state)
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
 
+/* What was not used pays for a burst, such as the unwind tables of a new program, but not for a steady excess. */
+static void test_saved_budget_pays_for_a_burst(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.005, 30);
+    assert_int_equal(spend(&l, 0.5, 2), 0); /* of 1.2 s */
+    assert_int_equal(spend(&l, 0.01, 60), 0);
+    spend(&l, 0.04, 30);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
+    assert_true(spend(&l, 0.04, 60) > 0);
+}
+
 /* Neither a change of detail nor detached programs, whose counted run time disappears, make the cost look like zero. */
 static void test_cost_is_known_after_detach(void **state)
 {
@@ -134,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_detail_does_not_return_without_headroom),
         cmocka_unit_test(test_cost_is_known_after_detach),
         cmocka_unit_test(test_single_spike_does_not_shed),
+        cmocka_unit_test(test_saved_budget_pays_for_a_burst),
         cmocka_unit_test(test_memory_over_budget_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
