@@ -96,11 +96,11 @@ static void note_duration(struct request_paths *p, uint64_t duration_ns, uint64_
 }
 
 /* On a busy node the sample of ordinary requests would spend everything: the last half of what was saved up is for
- * requests that are slower than others, and for the slowest of the last seconds as much again is lent. */
+ * requests that are slower than others, and for the slowest of the last seconds half as much is lent. */
 static bool has_budget(const struct request_paths *p, uint64_t duration_ns)
 {
     if (is_slowest(p, duration_ns))
-        return p->budget_ns > -BUDGET_MAX_NS;
+        return p->budget_ns > -BUDGET_MAX_NS / 2;
     return p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
 }
 
@@ -115,7 +115,8 @@ static bool contains(const struct interval *a, const struct interval *b)
     return a->from_ns <= b->from_ns && b->to_ns <= a->to_ns;
 }
 
-/* The interval of `first`, lengthened by those of other requests as far as a window may reach. */
+/* The interval of `first`. While enough is saved up, lengthened by those of other requests as far as a window may
+ * reach: each then costs less, but all of them more. */
 static struct interval shared_interval(const struct request_paths *p, const struct request_path *first,
                                        const struct request_path *requests, size_t count)
 {
@@ -124,7 +125,7 @@ static struct interval shared_interval(const struct request_paths *p, const stru
         const struct interval one = recorded_interval(requests[i].record);
         const uint64_t from_ns = one.from_ns < shared.from_ns ? one.from_ns : shared.from_ns,
                        to_ns = one.to_ns > shared.to_ns ? one.to_ns : shared.to_ns;
-        if (!requests[i].is_done && to_ns - from_ns <= p->window_ns)
+        if (!requests[i].is_done && to_ns - from_ns <= p->window_ns && p->budget_ns > BUDGET_MAX_NS / 2)
             shared = (struct interval){from_ns, to_ns};
     }
     return shared;
