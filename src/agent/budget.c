@@ -13,7 +13,7 @@
 #define WORSE_FIRST_NS                                                                                                 \
     (20 * 1000000000ull) /* the initial scan of running processes is a one-time cost: not a reason to reduce detail    \
                           * for long */
-#define SAVED_MAX_NS    (60 * 1000000000.0) /* times the allowed share */
+#define SAVED_MAX_NS    (30 * 1000000000.0) /* times the allowed share */
 #define BETTER_AFTER_NS (30 * 1000000000ull)
 #define BETTER_BELOW    0.45
 

@@ -101,9 +101,9 @@ static void test_saved_budget_pays_for_a_burst(void **state)
     (void)state;
     struct load l = start();
     spend(&l, 0.005, 30);
-    assert_int_equal(spend(&l, 0.5, 2), 0); /* of 1.2 s */
+    assert_int_equal(spend(&l, 0.25, 2), 0); /* of 0.6 s */
     assert_int_equal(spend(&l, 0.01, 60), 0);
-    spend(&l, 0.04, 30);
+    spend(&l, 0.04, 10);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
     assert_true(spend(&l, 0.04, 60) > 0);
 }
