@@ -1,5 +1,6 @@
-/* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot keeps its slowest requests within
- * its share of the memory and is dropped as a whole when it expires. See requests.h.
+/* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot is dropped as a whole when it
+ * expires. When the memory is full, the largest slot loses a request: the fastest of the route of which it has the
+ * most, so that a slow service does not displace all others. See requests.h.
  *
  * Only slow and failed requests and a sample of the others arrive here: all requests are counted in the kernel
  * (http_server_request_duration_seconds). */
@@ -16,10 +17,16 @@
 #define SLOT_NS      (10 * 1000000000ull)
 #define SLOTS        (REQUESTS_KEPT_SECONDS * 1000000000ull / SLOT_NS + 1) /* plus the current one */
 #define COUNTERS_MAX 256
+#define ROUTES_MAX   64 /* distinguished in a slot */
+
+struct kept {
+    struct request *request;
+    uint64_t route; /* hash of its service, method and route */
+};
 
 struct slot {
     uint64_t number; /* end time / SLOT_NS */
-    struct request **requests;
+    struct kept *requests;
     size_t count, capacity, bytes;
 };
 
@@ -32,7 +39,7 @@ struct counter {
 
 struct requests {
     pthread_mutex_t lock;
-    size_t max_bytes;
+    size_t max_bytes, bytes; /* of all slots */
     struct slot slots[SLOTS];
     uint64_t newest;
     uint64_t taken, replaced, dropped;
@@ -57,11 +64,12 @@ int requests_new(size_t max_bytes, struct requests **ret)
     return 0;
 }
 
-static void clear_slot(struct slot *slot)
+static void clear_slot(struct requests *r, struct slot *slot)
 {
     for (size_t i = 0; i < slot->count; i++)
-        request_free(slot->requests[i]);
+        request_free(slot->requests[i].request);
     free(slot->requests);
+    r->bytes -= slot->bytes;
     *slot = (struct slot){0};
 }
 
@@ -70,7 +78,7 @@ void requests_free(struct requests *r)
     if (!r)
         return;
     for (size_t i = 0; i < SLOTS; i++)
-        clear_slot(&r->slots[i]);
+        clear_slot(r, &r->slots[i]);
     request_routes_free(r->routes);
     pthread_mutex_destroy(&r->lock);
     free(r);
@@ -81,10 +89,11 @@ static uint64_t end_of(const struct request *request)
     return request->start_ns + request->duration_ns;
 }
 
-static void remove_at(struct slot *slot, size_t i)
+static void remove_at(struct requests *r, struct slot *slot, size_t i)
 {
-    slot->bytes -= slot->requests[i]->bytes;
-    request_free(slot->requests[i]);
+    slot->bytes -= slot->requests[i].request->bytes;
+    r->bytes -= slot->requests[i].request->bytes;
+    request_free(slot->requests[i].request);
     slot->requests[i] = slot->requests[--slot->count];
 }
 
@@ -93,8 +102,8 @@ static bool remove_id(struct requests *r, uint64_t id)
 {
     for (size_t s = 0; id && s < SLOTS; s++)
         for (size_t i = 0; i < r->slots[s].count; i++)
-            if (r->slots[s].requests[i]->id == id) {
-                remove_at(&r->slots[s], i);
+            if (r->slots[s].requests[i].request->id == id) {
+                remove_at(r, &r->slots[s], i);
                 return true;
             }
     return false;
@@ -109,54 +118,110 @@ static struct slot *slot_of(struct requests *r, uint64_t number)
         r->newest = number;
         for (size_t i = 0; i < SLOTS; i++)
             if (r->slots[i].number + SLOTS <= number)
-                clear_slot(&r->slots[i]);
+                clear_slot(r, &r->slots[i]);
     }
     struct slot *slot = &r->slots[number % SLOTS];
     slot->number = number;
     return slot;
 }
 
-static size_t find_fastest(const struct slot *slot)
+static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    size_t at = 0;
-    for (size_t i = 1; i < slot->count; i++)
-        if (slot->requests[i]->duration_ns < slot->requests[at]->duration_ns)
-            at = i;
-    return at;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3ull;
+    return (hash ^ 0xff) * 0x100000001b3ull;
 }
 
-/* Drops faster requests to make room; false if `request` itself is the fastest. */
-static bool make_room(struct requests *r, struct slot *slot, const struct request *request)
+static uint64_t route_of(const struct request *request)
 {
-    size_t share = r->max_bytes / SLOTS;
-    while (slot->count && slot->bytes + request->bytes > share) {
-        size_t i = find_fastest(slot);
-        if (slot->requests[i]->duration_ns >= request->duration_ns)
-            return false;
-        remove_at(slot, i);
+    return hash_text(hash_text(hash_text(0xcbf29ce484222325ull, request->service), request->method), request->route);
+}
+
+/* The requests of one route in a slot. */
+struct route_share {
+    uint64_t route;
+    size_t count, fastest;
+};
+
+/* The last share is that of all routes beyond ROUTES_MAX - 1. */
+static struct route_share *find_share(struct route_share shares[ROUTES_MAX], size_t *count, uint64_t route)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (shares[i].route == route)
+            return &shares[i];
+    if (*count == ROUTES_MAX)
+        return &shares[ROUTES_MAX - 1];
+    shares[*count] = (struct route_share){.route = route};
+    return &shares[(*count)++];
+}
+
+/* The request that the slot loses next: the fastest of the route of which it has the most. */
+static size_t find_victim(const struct slot *slot)
+{
+    struct route_share shares[ROUTES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < slot->count; i++) {
+        struct route_share *share = find_share(shares, &count, slot->requests[i].route);
+        if (!share->count ||
+            slot->requests[i].request->duration_ns < slot->requests[share->fastest].request->duration_ns)
+            share->fastest = i;
+        share->count++;
+    }
+    const struct route_share *most = &shares[0];
+    for (size_t i = 1; i < count; i++)
+        if (shares[i].count > most->count ||
+            (shares[i].count == most->count && slot->requests[shares[i].fastest].request->duration_ns <
+                                                   slot->requests[most->fastest].request->duration_ns))
+            most = &shares[i];
+    return most->fastest;
+}
+
+static struct slot *find_largest_slot(struct requests *r)
+{
+    struct slot *largest = &r->slots[0];
+    for (size_t i = 1; i < SLOTS; i++)
+        if (r->slots[i].bytes > largest->bytes)
+            largest = &r->slots[i];
+    return largest;
+}
+
+/* Drops requests until the rest fits. False: `request` was one of them. */
+static bool fit_memory(struct requests *r, const struct request *request)
+{
+    bool is_kept = true;
+    while (r->bytes > r->max_bytes) {
+        struct slot *slot = find_largest_slot(r);
+        const size_t victim = find_victim(slot);
+        is_kept &= slot->requests[victim].request != request;
+        remove_at(r, slot, victim);
         r->dropped++;
     }
-    return slot->bytes + request->bytes <= share || slot->count == 0;
+    return is_kept;
 }
 
+/* Frees the request if it is not kept. */
 static int insert_request(struct requests *r, struct request *request)
 {
     struct slot *slot = slot_of(r, end_of(request) / SLOT_NS);
-    if (!slot || !make_room(r, slot, request)) {
+    if (!slot) {
         r->dropped++;
+        request_free(request);
         return -ENOSPC;
     }
     if (slot->count == slot->capacity) {
         size_t capacity = slot->capacity ? slot->capacity * 2 : 16;
-        struct request **grown = realloc(slot->requests, capacity * sizeof(grown[0]));
-        if (!grown)
+        struct kept *grown = reallocarray(slot->requests, capacity, sizeof(grown[0]));
+        if (!grown) {
+            request_free(request);
             return -ENOMEM;
+        }
         slot->requests = grown;
         slot->capacity = capacity;
     }
-    slot->requests[slot->count++] = request;
+    slot->requests[slot->count++] = (struct kept){request, route_of(request)};
     slot->bytes += request->bytes;
-    return 0;
+    r->bytes += request->bytes;
+    return fit_memory(r, request) ? 0 : -ENOSPC;
 }
 
 static struct counter *find_counter(struct requests *r, const char *service, const char *method, uint16_t class)
@@ -205,8 +270,6 @@ int requests_add(struct requests *r, struct request *request)
     request_routes_add(r->routes, request);
     int result = insert_request(r, request);
     pthread_mutex_unlock(&r->lock);
-    if (result < 0)
-        request_free(request);
     return result;
 }
 
@@ -240,7 +303,7 @@ static size_t select_requests(struct requests *r, uint64_t since_ns, bool abnorm
     size_t found = 0;
     for (size_t s = 0; s < SLOTS; s++)
         for (size_t i = 0; i < r->slots[s].count; i++) {
-            struct request *request = r->slots[s].requests[i];
+            struct request *request = r->slots[s].requests[i].request;
             if (end_of(request) < since_ns)
                 continue;
             request->usual = request_routes_usual(r->routes, request);
@@ -311,9 +374,9 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
 void requests_metrics(struct requests *r, struct metric_set *set)
 {
     pthread_mutex_lock(&r->lock);
-    size_t bytes = sizeof(*r) + request_routes_bytes(r->routes), kept = 0;
+    size_t bytes = sizeof(*r) + request_routes_bytes(r->routes) + r->bytes, kept = 0;
     for (size_t s = 0; s < SLOTS; s++) {
-        bytes += r->slots[s].bytes + r->slots[s].capacity * sizeof(struct request *);
+        bytes += r->slots[s].capacity * sizeof(struct kept);
         kept += r->slots[s].count;
     }
     counter_metrics(r, set);
@@ -321,7 +384,8 @@ void requests_metrics(struct requests *r, struct metric_set *set)
                METRIC_NO_LABELS);
     metric_add(
         set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
-        "Requests recorded in detail but not kept, because slower ones filled the memory or they arrived too late.",
+        "Requests recorded in detail but not kept, because slower ones and those of other routes filled the memory, or they "
+        "arrived too late.",
         (double)r->dropped, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_request_routes", METRIC_GAUGE, "", "Routes of which is known what is usual.",
                (double)request_routes_count(r->routes), METRIC_NO_LABELS);

@@ -19,8 +19,8 @@ int requests_new(size_t max_bytes, struct requests **ret);
 void requests_free(struct requests *r);
 DEFINE_FREEP(requests)
 
-/* Takes ownership of `request`, also on failure. Replaces a kept request with the same id. -ENOSPC: all kept requests
- * of its slot are slower. */
+/* Takes ownership of `request`, also on failure. Replaces a kept request with the same id. -ENOSPC: it is not
+ * kept, as those of its route in the same ten seconds are slower. */
 int requests_add(struct requests *r, struct request *request);
 
 /* Returns copies of at most `max` of the slowest requests that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest

@@ -108,7 +108,15 @@ static const char *place_relation(const struct path_segment *s)
 {
     if (!is_awaited(s))
         return "in";
-    return s->kind == REQUEST_PART_LOCK ? "held by" : "its thread waited for";
+    switch (s->kind) {
+    case REQUEST_PART_LOCK:
+        return "held by";
+    case REQUEST_PART_UNREAD:
+    case REQUEST_PART_LOOP_BUSY:
+        return "its thread waited for";
+    default:
+        return "in";
+    }
 }
 
 /* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said, unless

@@ -26,6 +26,9 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_UNATTRIBUTED] = "not known",
 };
 
+/* Ends "20.1 ms of lock in 3 steps: ", with which the detail of a segment begins that stands for several. */
+#define STEPS_END " steps: "
+
 /* The longest component of a kind; there is one. */
 static const struct request_part *longest_part(const struct request *r, enum request_part_kind kind)
 {
@@ -72,9 +75,12 @@ static void put_elsewhere(const struct request *r, uint64_t part_ns, char *out, 
         if (r->segments[i].kind == top && r->segments[i].pid && r->segments[i].pid != r->pid &&
             (!longest || r->segments[i].duration_ns > longest->duration_ns))
             longest = &r->segments[i];
-    if (longest && 2 * sums[top] >= part_ns)
-        snprintf(out, size, "; there, %s %s%s%s", units_format_duration(sums[top], text, sizeof(text)), activities[top],
-                 longest->detail[0] ? ", " : "", longest->detail);
+    if (!longest || 2 * sums[top] < part_ns)
+        return;
+    const char *steps = strstr(longest->detail, STEPS_END);
+    const char *detail = steps ? steps + strlen(STEPS_END) : longest->detail;
+    snprintf(out, size, "; there, %s %s%s%s", units_format_duration(sums[top], text, sizeof(text)), activities[top],
+             detail[0] ? ", " : "", detail);
 }
 
 static void put_usual(const struct request_usual *usual, char *out, size_t size)

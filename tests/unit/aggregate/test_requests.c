@@ -13,6 +13,8 @@
 #define SECOND 1000000000ull
 #define NOW    (1000000 * SECOND)
 
+static const char *route = "/";
+
 static int add_at(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t start_unix_ns, uint64_t duration_ns)
 {
     struct request request = {.id = id,
@@ -21,7 +23,7 @@ static int add_at(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t s
                               .duration_ns = duration_ns,
                               .service = "s",
                               .method = "GET",
-                              .route = "/",
+                              .route = route,
                               .peer = "",
                               .cause = "",
                               .container_id = "",
@@ -87,7 +89,7 @@ static void test_bound_keeps_the_slowest(void **state)
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
     uint64_t d[2000];
-    assert_int_equal(requests_new(31 * 10000, &r), 0);
+    assert_int_equal(requests_new(10000, &r), 0);
     for (uint64_t i = 0; i < 1000; i++)
         add_request(r, 1 + i, NOW, 1 + i * 7919 % 1000);
     size_t count = slowest(r, 0, 2000, d);
@@ -95,6 +97,46 @@ static void test_bound_keeps_the_slowest(void **state)
     for (size_t i = 0; i < count; i++)
         assert_int_equal(d[i], 1000 - i);
     assert_int_equal(add_request(r, 5000, NOW, 1), -ENOSPC);
+}
+
+static void test_slow_route_does_not_displace_others(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[2000];
+    assert_int_equal(requests_new(30000, &r), 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        route = "/fast";
+        add_request(r, 1 + i, NOW, 1 + i);
+        route = "/slow";
+        add_request(r, 1001 + i, NOW, 1000 + i);
+    }
+    route = "/";
+    const size_t count = slowest(r, 0, 2000, d);
+    size_t fast = 0;
+    for (size_t i = 0; i < count; i++)
+        fast += d[i] < 1000;
+    assert_in_range(count, 6, 40);
+    assert_in_range(fast, (count - 1) / 2, (count + 1) / 2);
+    assert_int_equal(d[0], 1099);
+    assert_int_equal(d[count - fast], 100);
+}
+
+/* Memory that quiet periods do not need is used by others. */
+static void test_one_busy_period_uses_the_memory(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[2000];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 0; i < 200; i++)
+        assert_int_equal(add_request(r, 1 + i, NOW, 1 + i), 0);
+    assert_int_equal(slowest(r, 0, 2000, d), 200);
+    for (uint64_t i = 0; i < 2000; i++)
+        add_request(r, 1001 + i, NOW + 20 * SECOND, 1001 + i);
+    const size_t count = slowest(r, 0, 2000, d);
+    assert_int_equal(d[count - 1], 1);
+    assert_in_range(slowest(r, NOW + 10 * SECOND, 2000, d), 200, count - 200);
 }
 
 static void test_old_requests_expire(void **state)
@@ -171,6 +213,8 @@ int main(void)
         cmocka_unit_test(test_slowest_first),
         cmocka_unit_test(test_later_record_replaces_the_earlier_one),
         cmocka_unit_test(test_bound_keeps_the_slowest),
+        cmocka_unit_test(test_slow_route_does_not_displace_others),
+        cmocka_unit_test(test_one_busy_period_uses_the_memory),
         cmocka_unit_test(test_old_requests_expire),
         cmocka_unit_test(test_wall_clock_step_changes_nothing),
         cmocka_unit_test(test_late_request_is_dropped),
