@@ -45,7 +45,8 @@ struct python_layout {
     __u16 code_instructions; /* start of the instructions in a code object; with frame objects, in the object co_code */
     __u8 flags;              /* PYTHON_* */
     __u8 lines;              /* enum python_lines */
-    __u8 reserved[4];
+    __u16 thread_context;    /* the current contextvars.Context; 0: tasks of asyncio cannot be read */
+    __u16 frame_locals;      /* local variables, in the order of co_varnames */
 };
 _Static_assert(sizeof(struct python_layout) == 64, "table format");
 
@@ -72,10 +73,18 @@ enum python_lines {
 #define PYTHON_TEXT_STATE  32
 #define PYTHON_BYTES_SIZE  16
 #define PYTHON_BYTES_DATA  32
+#define PYTHON_TUPLE_ITEMS 24
+#define PYTHON_LIST_ITEMS  24 /* a pointer to them */
+/* _asyncio.Future: the context of the first callback (fut_context0), and the list of the others (fut_callbacks; 0:
+ * none), each a tuple of the callback and its context. */
+#define PYTHON_FUTURE_CONTEXT   32
+#define PYTHON_FUTURE_CALLBACKS 40
 
-#define PYTHON_FILE_BYTES  1024
-#define PYTHON_NAME_BYTES  512
-#define PYTHON_LINES_BYTES 16384
+#define PYTHON_PTHREAD_BYTES    4096 /* a struct pthread is smaller, and two threads' are further apart */
+
+#define PYTHON_FILE_BYTES       1024
+#define PYTHON_NAME_BYTES       512
+#define PYTHON_LINES_BYTES      16384
 
 /* A string as the interpreter stores it: `length` characters of the width given by `state`; characters that did not
  * fit are missing. */

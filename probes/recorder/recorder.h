@@ -36,10 +36,10 @@ enum recorder_kind {
 
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
-                           runs, or ran last; value: the process (high half) */
+                           runs, or ran last, or has finished something for; value: the process (high half) */
 };
 
-/* What a task does. All but the first: it waits, and its thread is free for others. */
+/* What a task does. All but the first: it waits, and the thread that ran it is free for others. */
 enum recorder_task_state {
     RECORDER_TASK_RUNS,
     RECORDER_TASK_WAITS,    /* for a reason that is not one of the following */
@@ -47,6 +47,7 @@ enum recorder_task_state {
     RECORDER_TASK_WAITS_TIMER,
     RECORDER_TASK_WAITS_LOCK,
     RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
+    RECORDER_TASK_FINISHED,   /* the thread, which does not run it, has finished what it waits for */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

@@ -1,5 +1,5 @@
-/* Which task each thread ran last, of programs that schedule tasks on threads themselves (recorder_goroutine.bpf.h):
- * tables.bpf.c creates the map, and the flight recorder's programs write it. */
+/* What the recorder remembers of threads of programs that schedule tasks on them themselves (recorder_goroutine.bpf.h,
+ * recorder_python.bpf.h): tables.bpf.c creates the map, and the flight recorder's programs write it. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -8,11 +8,12 @@
 
 #define RECORDER_TASKS_MAX 8192
 
-/* The goroutine that a thread ran last. */
+/* In Go the goroutine that a thread ran last. In Python the thread's own state, 0: it has none, and the number of
+ * thread states that there had been when it was searched. */
 struct recorder_task {
     __u64 address, id;
-    __u32 reason;  /* of the wait that was recorded last, as the runtime numbers it */
-    __u32 is_told; /* a wait of it was recorded since it was seen to run */
+    __u32 reason;  /* Go: of the wait that was recorded last, as the runtime numbers it */
+    __u32 is_told; /* Go: a wait of it was recorded since it was seen to run */
 };
 
 /* By thread. */

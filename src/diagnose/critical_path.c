@@ -53,6 +53,10 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         s.reason = "work before the next reply";
     }
     path_walk_add(w, e ? e->record->time_ns : span->start_ns, s);
+    if (w->finished && mark != WORK_NO_MARK) {
+        path_mark_finished(w);
+        return;
+    }
     switch (mark) {
     case WORK_READ:
         path_mark_read(w);
@@ -270,6 +274,10 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
 {
     const uint64_t start_ns = wait->left ? wait->left->time_ns : 0;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_OTHER);
+    if (w->finished && path_wait_is_for_events(wait->left)) {
+        path_mark_finished(w);
+        return;
+    }
     s.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL;
     s.object = wait->left ? wait->left->object : 0;
     const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
@@ -344,8 +352,9 @@ static const struct recorder_record *find_nearest_send(const struct flight_index
     return nearest;
 }
 
-/* The thread that sent the last byte of the reply. */
-static uint32_t find_sender(const struct flight_index *index, const struct critical_path_request *request)
+/* The send of the last byte of the reply; NULL: not recorded. */
+static const struct recorder_record *find_reply(const struct flight_index *index,
+                                                const struct critical_path_request *request)
 {
     const struct flight_list *socket = flight_index_socket(index, request->socket);
     const struct recorder_record *sent = find_nearest_send(index, request->socket, request->end_ns);
@@ -354,14 +363,28 @@ static uint32_t find_sender(const struct flight_index *index, const struct criti
         const uint32_t last = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
         sent = last == FLIGHT_NONE ? NULL : socket->events[last].record;
     }
-    return sent && sent->time_ns > request->read_ns ? sent->tid : request->tid;
+    return sent && sent->time_ns > request->read_ns ? sent : NULL;
+}
+
+/* Whether there is more to explain. What a task waited for is looked up where the walk comes to the thread that
+ * replies.
+ */
+static bool has_more(struct path_walk *w)
+{
+    if (w->finished && w->t_ns <= w->floor_ns)
+        path_walk_go_to_finished(w);
+    return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;
 }
 
 static const char *walk_back(struct path_walk *w)
 {
-    for (unsigned steps = 0; w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full; steps++) {
+    unsigned depth = w->depth + 1;
+    for (unsigned steps = 0; has_more(w); steps++) {
         if (steps == STEPS_MAX || flight_index_is_spent(w->index))
             return "too much happened to follow it further back";
+        if (w->depth == 0 && depth > 0 && !w->schedules_itself)
+            path_walk_find_finished(w);
+        depth = w->depth;
         const uint64_t before_ns = w->t_ns;
         const struct flight_list *thread = w->thread;
         step(w);
@@ -381,8 +404,9 @@ int critical_path_find(const struct flight_window *window, const struct critical
     int r = flight_index_new(window, &index);
     if (r < 0)
         return r;
-    const uint32_t sender = find_sender(index, request);
-    struct path_walk w = {.index = index, .out = ret, .thread = flight_index_thread(index, sender)};
+    const struct recorder_record *reply = find_reply(index, request);
+    struct path_walk w = {.index = index, .out = ret};
+    w.thread = flight_index_thread(index, reply ? reply->tid : request->tid);
     if (!w.thread)
         return -ENODATA;
     path_segments_start(ret, request->start_ns, request->end_ns);
@@ -394,10 +418,13 @@ int critical_path_find(const struct flight_window *window, const struct critical
     w.hands = hands;
     w.t_ns = ret->next_end_ns;
     w.floor_ns = ret->begin_ns > window->complete_from_ns ? ret->begin_ns : window->complete_from_ns;
+    w.first_ns = w.floor_ns;
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
-    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns) : 0;
+    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns)
+             : reply            ? task_of_operation(index, reply)
+                                : 0;
     r = path_segments_finish(ret, walk_back(&w));
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }
