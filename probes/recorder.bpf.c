@@ -37,7 +37,10 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     if (r.flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) && !(before->flags & PF_KTHREAD))
         record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
-        record_program(r.time_ns, RECORDER_AT_SCHEDULER);
+        record_program(r.time_ns,
+                       r.syscall == NR_futex && !(r.flags & RECORDER_PREEMPTED) ? RECORDER_AT_FUTEX
+                                                                                : RECORDER_AT_SCHEDULER,
+                       r.object);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
     return 0;
 }
@@ -81,7 +84,7 @@ static __always_inline void record_waking(struct task_struct *task)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
     if (has_tasks && !r.flags)
-        record_program(r.time_ns, RECORDER_AT_SCHEDULER);
+        record_program(r.time_ns, RECORDER_AT_SCHEDULER, 0);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
 }
 

@@ -8,7 +8,8 @@
  * _write_to_self, which sends a byte to the event loop's socket. At this send, two frames up, the future is a local
  * variable, and the future has the context in which its callback will run: the task's. With concurrent.futures that is
  * its second callback, after asyncio's own. Other callbacks than a task's have other contexts, which no task runs in.
- * Memory is not trusted: whatever was read is only compared.
+ * Memory is not trusted: addresses that were read
+ * are only compared.
  *
  * Frames and thread states are found as for samples (interpreter/python.bpf.h), but in the first interpreter only. */
 #pragma once
@@ -51,6 +52,9 @@ static __noinline __u64 python_current_state(const struct python_layout *l)
     }
     now.address = state;
     bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);
+    const struct recorder_python_state key = {.address = state, .pid = bpf_get_current_pid_tgid() >> 32};
+    if (state)
+        bpf_map_update_elem(&recorder_python_threads, &key, &tid, BPF_ANY);
     return state;
 }
 
@@ -103,4 +107,39 @@ static __always_inline void record_python_task(const struct python_layout *l, __
         record_task(&place, context, RECORDER_TASK_RUNS, now_ns);
     if (finished)
         record_task(&place, finished, RECORDER_TASK_FINISHED, now_ns);
+}
+
+/* ---- the GIL ---- */
+
+static __always_inline __u64 python_gil(const struct python_layout *l)
+{
+    if (!l->gil)
+        return 0;
+    return l->flags & PYTHON_GIL_POINTER ? python_word(python_word(l->interpreters) + l->gil)
+                                         : l->interpreters + l->gil;
+}
+
+/* The current thread goes to sleep at this futex word: who has the GIL, if that is what it waits for. */
+static __always_inline void record_python_wait(const struct python_layout *l, __u64 now_ns, __u64 word)
+{
+    const struct recorder_place place = recorder_place();
+    const __u64 current = bpf_get_current_pid_tgid(), gil = python_gil(l);
+    __u32 is_locked = 0;
+    if (!place.cpu || !gil || word - gil >= PYTHON_GIL_BYTES)
+        return;
+    (void)python_current_state(l); /* others may wait for this thread later */
+    if (bpf_probe_read_user(&is_locked, sizeof(is_locked), (const void *)(gil + PYTHON_GIL_LOCKED)) || !is_locked)
+        return;
+    const struct recorder_python_state key = {.address = python_word(gil + PYTHON_GIL_HOLDER), .pid = current >> 32};
+    const __u32 *holder = bpf_map_lookup_elem(&recorder_python_threads, &key);
+    struct recorder_record r = {.time_ns = now_ns,
+                                .kind = RECORDER_HELD,
+                                .syscall = RECORDER_NO_SYSCALL,
+                                .tid = current,
+                                .object = gil,
+                                .value = current & 0xffffffff00000000ULL};
+    if (!holder || *holder == (__u32)current)
+        return;
+    r.value |= *holder;
+    recorder_put_object(&place, &r);
 }

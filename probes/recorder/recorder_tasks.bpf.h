@@ -23,3 +23,17 @@ struct {
     __type(key, __u32);
     __type(value, struct recorder_task);
 } recorder_tasks SEC(".maps");
+
+struct recorder_python_state {
+    __u64 address;
+    __u32 pid;
+    __u32 reserved;
+};
+
+/* The threads that Python's thread states belong to. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, RECORDER_TASKS_MAX);
+    __type(key, struct recorder_python_state);
+    __type(value, __u32);
+} recorder_python_threads SEC(".maps");

@@ -79,7 +79,7 @@ static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, b
         set_socket_by_name(&r, sk, kind, bytes);
     if (has_tasks)
         record_program(r.time_ns,
-                       kind == RECORDER_SEND && r.flags & RECORDER_UNIX ? RECORDER_AT_MESSAGE : RECORDER_AT_SOCKET);
+                       kind == RECORDER_SEND && r.flags & RECORDER_UNIX ? RECORDER_AT_MESSAGE : RECORDER_AT_SOCKET, 0);
     if (r.flags & RECORDER_TCP && is_served)
         r.flags |= RECORDER_REQUESTS;
     else if (has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_TCP)

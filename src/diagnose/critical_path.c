@@ -119,6 +119,11 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
     s->is_inferred = true;
 }
 
+static uint64_t not_before_floor(const struct path_walk *w, uint64_t t_ns)
+{
+    return t_ns > w->floor_ns ? t_ns : w->floor_ns;
+}
+
 /* Back to `from`, up to which path_holder_add has accounted the time. */
 static void go_back_to(struct path_walk *w, uint64_t from_ns)
 {
@@ -232,7 +237,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         return false;
     }
     if (is_lock)
-        from_ns = path_holder_wait_start(w->thread, from_ns, wait->left->object);
+        from_ns = not_before_floor(w, path_holder_wait_start(w->thread, from_ns, wait->left->object));
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
@@ -250,6 +255,15 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
 {
     if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
         flight_thread_is_locking(w->index, (uint32_t)w->thread->key, s.object)) {
+        const struct holder_walk holder = {.index = w->index,
+                                           .out = w->out,
+                                           .waiter = (uint32_t)w->thread->key,
+                                           .is_lock = true,
+                                           .is_inferred = w->is_inferred};
+        if (path_holder_add_held(&holder, 0, from_ns, end_ns)) {
+            go_back_to(w, from_ns);
+            return false;
+        }
         s.kind = REQUEST_PART_LOCK; /* it asked for the lock again, and got it */
         s.owner = REQUEST_OWNER_UNKNOWN;
         s.reason = "the holder is not known";
@@ -283,7 +297,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
-    const uint64_t from_ns = is_longer ? slice.end_ns : start_ns;
+    const uint64_t from_ns = not_before_floor(w, is_longer ? slice.end_ns : start_ns);
     if (schedules_itself(w) &&
         (is_longer || path_wait_is_for_events(wait->left) || path_wait_is_for_lock(wait->left))) {
         add_self_scheduled(w, is_longer ? &slice : NULL, start_ns);

@@ -1,6 +1,7 @@
 /* Follows the threads that a request's thread waited for; see path_holder.h. */
 #include "diagnose/path_holder.h"
 
+#include "diagnose/held_locks.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/request_work.h"
 
@@ -63,8 +64,94 @@ static const struct flight_list *holder_of(const struct holder_walk *walk, const
     return flight_index_thread(walk->index, recorder_low(wait->woken->value));
 }
 
+/* ---- locks whose holders are recorded ---- */
+
+/* Since when before `t` the thread did not sleep; `t`: it did until then. Goes back to `from` at most. */
+static uint64_t awake_since(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                            uint64_t t_ns)
+{
+    while (t_ns > from_ns && flight_index_spend(index)) {
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        if (span.state == THREAD_BLOCKED || span.state == THREAD_UNKNOWN)
+            break;
+        t_ns = span.start_ns;
+    }
+    return t_ns > from_ns ? t_ns : from_ns;
+}
+
+/* When the thread first slept in [from, t); `t`: it did not. */
+static uint64_t first_sleep(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                            uint64_t t_ns)
+{
+    uint64_t first_ns = t_ns;
+    while (t_ns > from_ns && flight_index_spend(index)) {
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        t_ns = span.start_ns;
+        if (span.state == THREAD_BLOCKED || span.state == THREAD_UNKNOWN)
+            first_ns = t_ns;
+    }
+    return first_ns > from_ns ? first_ns : from_ns;
+}
+
+/* The thread had the lock from `start` on, awake. */
+static void add_holder(const struct holder_walk *walk, const struct flight_list *thread, uint64_t start_ns)
+{
+    while (walk->out->next_end_ns > start_ns && !walk->out->is_full) {
+        const uint64_t t_ns = walk->out->next_end_ns;
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        struct path_segment s = segment_of(walk, thread, &span, t_ns);
+        s.start_ns = span.start_ns > start_ns ? span.start_ns : start_ns;
+        path_segments_add(walk->out, &s);
+        if (walk->out->next_end_ns == t_ns)
+            break;
+    }
+}
+
+static void add_unknown_holder(const struct holder_walk *walk, uint64_t start_ns)
+{
+    path_segments_add(walk->out, &(struct path_segment){.start_ns = start_ns,
+                                                        .kind = REQUEST_PART_LOCK,
+                                                        .tid = walk->waiter,
+                                                        .owner = REQUEST_OWNER_UNKNOWN,
+                                                        .is_inferred = true,
+                                                        .syscall = RECORDER_NO_SYSCALL,
+                                                        .reason = "the holder is not known"});
+}
+
+/* A thread that sleeps does not have such a lock. So each record holds until the holder sleeps, and the next one's
+ * holder has had it since it was last woken. */
+bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
+{
+    const struct held_locks *locks = flight_index_held_locks(walk->index);
+    const struct recorder_record *wait = held_locks_wait_of(locks, walk->waiter, from_ns, end_ns);
+    const struct flight_list *holder = flight_index_thread(walk->index, tid);
+    uint64_t t_ns = end_ns;
+    if (!wait)
+        return false;
+    while (t_ns > from_ns && !flight_index_is_spent(walk->index) && !walk->out->is_full) {
+        const struct recorder_record *r = held_locks_before(locks, wait, t_ns);
+        const uint64_t start_ns = r && r->time_ns > from_ns ? r->time_ns : from_ns;
+        const struct flight_list *before = r ? flight_index_thread(walk->index, recorder_low(r->value)) : NULL;
+        if (holder) {
+            t_ns = awake_since(walk->index, holder, start_ns, t_ns);
+            add_holder(walk, holder, t_ns);
+        }
+        if (t_ns > start_ns)
+            add_unknown_holder(walk, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
+        if (before)
+            add_holder(walk, before, start_ns);
+        t_ns = start_ns;
+        holder = before;
+    }
+    return true;
+}
+
+/* ---- others ---- */
+
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
+    if (walk->is_lock && path_holder_add_held(walk, tid, from_ns, end_ns))
+        return;
     const struct flight_list *thread = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
     for (unsigned steps = 0; thread && t_ns > from_ns && steps < STEPS_MAX; steps++) {

@@ -24,15 +24,16 @@
     .code_instructions = PYTHON_BYTES_DATA, .thread_context = 240
 
 /* From 3.13 on: the fields that _Py_DebugOffsets lacks. */
-#define OFFSETS_OF_ITS_OWN .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES
+#define OFFSETS_OF_ITS_OWN                                                                                             \
+    .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES | PYTHON_GIL_POINTER
 
 static const struct python_layout versions[] = {
-    {FRAME_OBJECTS, .interpreter_made = 2664, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
+    {FRAME_OBJECTS, .interpreter_made = 2664, .gil = 1152 - 32, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
      .lines = PYTHON_LINES_LNOTAB, .frame_locals = 360},
-    {FRAME_OBJECTS, .interpreter_made = 3496, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
+    {FRAME_OBJECTS, .interpreter_made = 3496, .gil = 352 - 32, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
      .lines = PYTHON_LINES_LNOTAB, .frame_locals = 360},
-    {FRAME_OBJECTS, .interpreter_made = 3448, .thread_cframe = 48, .thread_root = 264, .cframe_current = 8,
-     .frame_instruction = 96, .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
+    {FRAME_OBJECTS, .interpreter_made = 3448, .gil = 352 - 32, .thread_cframe = 48, .thread_root = 264,
+     .cframe_current = 8, .frame_instruction = 96, .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
      .lines = PYTHON_LINES_RANGES, .frame_locals = 352},
     {.interpreters = 40,
      .interpreter_next = 0,
@@ -56,7 +57,8 @@ static const struct python_layout versions[] = {
      .code_instructions = 184,
      .flags = PYTHON_CFRAMES,
      .thread_context = 224,
-     .frame_locals = 72},
+     .frame_locals = 72,
+     .gil = 360 - 40},
     {.interpreters = 40,
      .interpreter_next = 0,
      .interpreter_threads = 72,
@@ -77,11 +79,12 @@ static const struct python_layout versions[] = {
      .text_ascii = 40,
      .text_compact = 56,
      .code_instructions = 192,
-     .flags = PYTHON_CFRAMES | PYTHON_MARKED_FRAMES,
+     .flags = PYTHON_CFRAMES | PYTHON_MARKED_FRAMES | PYTHON_GIL_POINTER,
      .thread_context = 208,
-     .frame_locals = 72},
-    {OFFSETS_OF_ITS_OWN, .thread_context = 208, .frame_locals = 72},
-    {OFFSETS_OF_ITS_OWN}, /* 3.14: those of tasks have not been verified */
+     .frame_locals = 72,
+     .gil = 384},
+    {OFFSETS_OF_ITS_OWN, .thread_context = 208, .frame_locals = 72, .gil = 16},
+    {OFFSETS_OF_ITS_OWN}, /* 3.14: those of tasks and of the GIL have not been verified */
 };
 
 /* _Py_DebugOffsets, at the start of the runtime: 8-byte words. */
