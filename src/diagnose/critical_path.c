@@ -205,6 +205,8 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
 static bool is_release(const struct path_walk *w, const struct thread_span *wait, uint32_t waker, uint64_t end_ns)
 {
     const uint32_t waiter = (uint32_t)w->thread->key;
+    if (wait->left && flight_thread_is_held_lock(w->index, waiter, wait->left->object))
+        return true;
     return request_hands_is_release(w->hands, waiter, wait->woken) &&
            (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
 }

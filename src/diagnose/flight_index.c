@@ -529,9 +529,13 @@ bool flight_threads_share_process(const struct flight_list *a, const struct flig
     return !a->pid || !b->pid || a->pid == b->pid;
 }
 
-bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word)
+bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word)
 {
     const struct flight_list *thread = find_list(&index->threads, tid);
-    return (thread && held_locks_have_word(index->held, thread->pid, word)) ||
-           futex_words_are_lock(index->words, tid, word);
+    return thread && held_locks_have_word(index->held, thread->pid, word);
+}
+
+bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word)
+{
+    return flight_thread_is_held_lock(index, tid, word) || futex_words_are_lock(index->words, tid, word);
 }

@@ -103,6 +103,8 @@ bool flight_threads_share_process(const struct flight_list *a, const struct flig
 /* Whether the futex word is that of a lock: one whose holders are recorded, or the thread both waited for it and woke
  * others by it; see futex_words_are_lock. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
+/* Only the former. */
+bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word);
 
 /* The last send or receive before `t`, and the one before event `i`; FLIGHT_NONE: none. */
 uint32_t flight_operation_before(const struct flight_list *list, uint64_t t_ns);

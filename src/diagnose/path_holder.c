@@ -107,8 +107,17 @@ static void add_holder(const struct holder_walk *walk, const struct flight_list 
     }
 }
 
-static void add_unknown_holder(const struct holder_walk *walk, uint64_t start_ns)
+/* Nobody that had the lock when `r` was written had it any more at `start`: since then the thread that waited for it
+ * then, if it has been woken and has not slept since, or one that did not wait. */
+static void add_next_holder(const struct holder_walk *walk, const struct recorder_record *r, uint64_t start_ns)
 {
+    const struct flight_list *next = r && r->tid != walk->waiter ? flight_index_thread(walk->index, r->tid) : NULL;
+    const uint64_t end_ns = walk->out->next_end_ns;
+    const uint64_t since_ns = next ? awake_since(walk->index, next, start_ns, end_ns) : end_ns;
+    struct holder_walk inferred = *walk;
+    inferred.is_inferred = true;
+    if (since_ns < end_ns)
+        add_holder(&inferred, next, since_ns);
     path_segments_add(walk->out, &(struct path_segment){.start_ns = start_ns,
                                                         .kind = REQUEST_PART_LOCK,
                                                         .tid = walk->waiter,
@@ -137,7 +146,7 @@ bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t
             add_holder(walk, holder, t_ns);
         }
         if (t_ns > start_ns)
-            add_unknown_holder(walk, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
+            add_next_holder(walk, r, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
         if (before)
             add_holder(walk, before, start_ns);
         t_ns = start_ns;
