@@ -129,10 +129,10 @@ static void add_next_holder(const struct holder_walk *walk, const struct recorde
 
 /* A thread that sleeps does not have such a lock. So each record holds until the holder sleeps, and the next one's
  * holder has had it since it was last woken. */
-bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
+static bool add_held(const struct holder_walk *walk, uint32_t waiter, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
     const struct held_locks *locks = flight_index_held_locks(walk->index);
-    const struct recorder_record *wait = held_locks_wait_of(locks, walk->waiter, from_ns, end_ns);
+    const struct recorder_record *wait = held_locks_wait_of(locks, waiter, from_ns, end_ns);
     const struct flight_list *holder = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
     if (!wait)
@@ -155,6 +155,11 @@ bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t
     return true;
 }
 
+bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
+{
+    return add_held(walk, walk->waiter, tid, from_ns, end_ns);
+}
+
 /* ---- others ---- */
 
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
@@ -174,12 +179,18 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
             if (t_ns <= from_ns)
                 break;
             const struct flight_list *next = holder_of(walk, &span);
+            const uint64_t slept_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+            if (walk->is_lock &&
+                add_held(walk, (uint32_t)thread->key, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
+                t_ns = slept_ns;
+                continue;
+            }
             if (next && next->key != walk->waiter && next != thread) {
                 thread = next;
                 continue;
             }
             span.state = THREAD_BLOCKED;
-            start_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+            start_ns = slept_ns;
         }
         struct path_segment s = segment_of(walk, thread, &span, t_ns);
         s.start_ns = start_ns;

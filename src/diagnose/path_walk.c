@@ -72,11 +72,11 @@ static uint64_t last_read_ns(const struct path_walk *w)
 
 void path_walk_find_finished(struct path_walk *w)
 {
-    const uint64_t read_ns = last_read_ns(w);
-    w->finished =
-        task_finished_find(w->index, w->task_pid, w->task, read_ns > w->first_ns ? read_ns : w->first_ns, w->t_ns);
+    const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
+    uint64_t finished_ns;
+    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns, &finished_ns);
     if (w->finished)
-        w->floor_ns = w->finished->time_ns > w->first_ns ? w->finished->time_ns : w->first_ns;
+        w->floor_ns = finished_ns > from_ns ? finished_ns : from_ns;
 }
 
 /* The send that made a record of a task; its socket, 0: none. */
@@ -90,12 +90,13 @@ static uint64_t socket_of_message(const struct flight_list *thread, const struct
 void path_walk_go_to_finished(struct path_walk *w)
 {
     const struct recorder_record *finished = w->finished;
+    const uint64_t finished_ns = w->floor_ns;
     w->finished = NULL;
     w->floor_ns = w->first_ns;
     w->depth = 0;
     w->is_paired = true;
     w->is_inferred = false;
-    path_walk_go_to_peer(w, finished->tid, finished->time_ns,
+    path_walk_go_to_peer(w, finished->tid, finished_ns,
                          socket_of_message(flight_index_thread(w->index, finished->tid), finished));
 }
 

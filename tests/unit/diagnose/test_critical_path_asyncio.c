@@ -65,8 +65,8 @@ static void test_queued_job(void **state)
     put_reply(800, TASK_OF_B, B);
     put_reply(900, TASK, R);
     expect_path(R, 100, 900, LOOP,
-                "run_queue 11 100-110\ncpu 11 110-150\nqueue_behind 21 150-501 other inferred\ncpu 21 501-561\n"
-                "run_queue 11 561-600\nloop_busy 11 600-700 other\nloop_busy 11 700-800 other\ncpu 11 800-900\n");
+                "run_queue 11 100-110\ncpu 11 110-150\nqueue_behind 21 150-501 other inferred\ncpu 21 501-560\n"
+                "run_queue 11 560-600\nloop_busy 11 600-700 other\nloop_busy 11 700-800 other\ncpu 11 800-900\n");
 }
 
 /* Whoever wakes the loop last, and whatever it then reads. */
@@ -90,8 +90,33 @@ static void test_job_that_another_one_follows(void **state)
     put_reply(900, TASK, R);
     expect_path(
         R, 100, 900, LOOP,
-        "cpu 11 100-150\nrun_queue 21 150-160\ncpu 21 160-401\nrun_queue 11 401-710\nloop_busy 11 710-720 other\n"
+        "cpu 11 100-150\nrun_queue 21 150-160\ncpu 21 160-400\nrun_queue 11 400-710\nloop_busy 11 710-720 other\n"
         "cpu 11 720-900\n");
+}
+
+/* The loop replies before the send that woke it has ended. */
+static void test_reply_before_the_end_of_the_send(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(160, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put(400, RECORDER_READY, RECORDER_UNIX, RECORDER_NO_SYSCALL, WORKER, PIPE, 500ull << 32);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_switch(401, WORKER, LOOP, RECORDER_PREEMPTED, SYS_sendto, 7);
+    put_receive(410, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    put_run(950, WORKER);
+    put_task(960, WORKER, TASK, RECORDER_TASK_FINISHED);
+    put(960, RECORDER_SEND, RECORDER_UNIX, SYS_sendto, WORKER, PIPE_WRITER, 20);
+    expect_path(
+        R, 100, 900, LOOP,
+        "cpu 11 100-150\nrun_queue 21 150-160\ncpu 21 160-400\nrun_queue 11 400-401\nloop_busy 11 401-410 other\n"
+        "cpu 11 410-900\n");
 }
 
 /* Two jobs one after the other. */
@@ -121,8 +146,8 @@ static void test_two_jobs(void **state)
     put_receive(810, LOOP, PIPE);
     put_reply(900, TASK, R);
     expect_path(R, 100, 900, LOOP,
-                "cpu 11 100-150\ncpu 21 150-401\nloop_busy 11 401-410 other\ncpu 11 410-450\ncpu 22 450-801\n"
-                "loop_busy 11 801-810 other\ncpu 11 810-900\n");
+                "cpu 11 100-150\ncpu 21 150-400\nrun_queue 11 400-401\nloop_busy 11 401-410 other\ncpu 11 410-450\n"
+                "cpu 22 450-800\nrun_queue 11 800-801\nloop_busy 11 801-810 other\ncpu 11 810-900\n");
 }
 
 /* The id of a task that has ended is used again: what was finished before the request was read was for the earlier one.
@@ -242,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_queued_job, start_trace),
         cmocka_unit_test_setup(test_job_that_another_one_follows, start_trace),
+        cmocka_unit_test_setup(test_reply_before_the_end_of_the_send, start_trace),
         cmocka_unit_test_setup(test_two_jobs, start_trace),
         cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
         cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
