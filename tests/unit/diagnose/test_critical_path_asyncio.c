@@ -22,6 +22,12 @@ static void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned state)
     put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
 }
 
+static void put_timeout(uint64_t us, uint32_t tid)
+{
+    put_interrupt_waking(us - 2, tid, RECORDER_IN_HARDIRQ);
+    put_run(us - 1, tid);
+}
+
 static void put_reply(uint64_t us, uint64_t task, uint64_t socket)
 {
     put_task(us, LOOP, task, RECORDER_TASK_RUNS);
@@ -119,6 +125,31 @@ static void test_reply_before_the_end_of_the_send(void **state)
         "cpu 11 410-900\n");
 }
 
+/* A job of another request slept before this one's: select() for no file is no wait for work. */
+static void test_job_behind_one_that_sleeps_by_select(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_pselect6, 0);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_timeout(400, WORKER);
+    put_finished(410, WORKER, TASK_OF_A);
+    put_waking(410, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(450, WORKER, SYS_pselect6, 0);
+    put_timeout(600, WORKER);
+    put_finished(610, WORKER, TASK);
+    put_sleep(620, WORKER, SYS_futex, QUEUE);
+    put_run(700, LOOP);
+    put_receive(710, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(R, 100, 900, LOOP,
+                "cpu 11 100-170\nqueue_behind 21 170-398 other inferred\nrun_queue 21 398-399 other inferred\n"
+                "queue_behind 21 399-411 other inferred\ncpu 21 411-450\nsleep 21 450-598\nrun_queue 21 598-599\n"
+                "cpu 21 599-610\nrun_queue 11 610-700\nloop_busy 11 700-710 other\ncpu 11 710-900\n");
+}
+
 /* Two jobs one after the other. */
 static void test_two_jobs(void **state)
 {
@@ -172,12 +203,6 @@ static void put_gil_wait(uint64_t us, uint32_t tid, uint32_t holder)
 {
     put_sleep(us, tid, SYS_futex, GIL + 40);
     put(us, RECORDER_HELD, 0, RECORDER_NO_SYSCALL, tid, GIL, (uint64_t)process_of(tid) << 32 | holder);
-}
-
-static void put_timeout(uint64_t us, uint32_t tid)
-{
-    put_interrupt_waking(us - 2, tid, RECORDER_IN_HARDIRQ);
-    put_run(us - 1, tid);
 }
 
 /* WORKER reads R and waits for the GIL in rounds. The spinner has it, but for a moment in which it goes to the poller,
@@ -268,6 +293,7 @@ int main(void)
         cmocka_unit_test_setup(test_queued_job, start_trace),
         cmocka_unit_test_setup(test_job_that_another_one_follows, start_trace),
         cmocka_unit_test_setup(test_reply_before_the_end_of_the_send, start_trace),
+        cmocka_unit_test_setup(test_job_behind_one_that_sleeps_by_select, start_trace),
         cmocka_unit_test_setup(test_two_jobs, start_trace),
         cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
         cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
