@@ -1,12 +1,23 @@
-/* What the recorder remembers of threads of programs that schedule tasks on them themselves (recorder_goroutine.bpf.h,
- * recorder_python.bpf.h): tables.bpf.c creates the map, and the flight recorder's programs write it. */
+/* The programs whose tasks and locks the recorder reads (recorder_program.h), and what it remembers of their threads
+ * (recorder_goroutine.bpf.h, recorder_python.bpf.h): tables.bpf.c creates the maps, user space fills the first
+ * (src/sources/tables/unwind_tables.c), and the flight recorder's programs write the others. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
 
+#include "probes/recorder/recorder_program.h"
+
 #define RECORDER_TASKS_MAX 8192
+
+/* By process. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, RECORDER_PROGRAMS_MAX);
+    __type(key, __u32);
+    __type(value, struct recorder_program);
+} recorder_programs SEC(".maps");
 
 /* In Go the goroutine that a thread ran last. In Python the thread's own state, 0: it has none, and the number of
  * thread states that there had been when it was searched. */

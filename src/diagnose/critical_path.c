@@ -262,7 +262,7 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
                                            .waiter = (uint32_t)w->thread->key,
                                            .is_lock = true,
                                            .is_inferred = w->is_inferred};
-        if (path_holder_add_held(&holder, 0, from_ns, end_ns)) {
+        if (path_holder_add_held(&holder, wait->left, 0, from_ns, end_ns)) {
             go_back_to(w, from_ns);
             return false;
         }

@@ -65,10 +65,15 @@ bool held_locks_have_word(const struct held_locks *locks, uint32_t pid, uint64_t
     return false;
 }
 
-/* How many there are before `t`. */
-static size_t count_before(const struct held_locks *locks, uint64_t t_ns)
+static bool is_about(const struct recorder_record *r, uint32_t pid, uint64_t word)
 {
-    size_t low = 0, high = locks->count;
+    return recorder_high(r->value) == pid && word - r->object < RECORDER_LOCK_BYTES;
+}
+
+const struct recorder_record *held_locks_before(const struct held_locks *locks, uint32_t pid, uint64_t word,
+                                                uint64_t t_ns)
+{
+    size_t low = 0, high = locks->count; /* those before t are below `low` */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (locks->waits[middle]->time_ns < t_ns)
@@ -76,24 +81,8 @@ static size_t count_before(const struct held_locks *locks, uint64_t t_ns)
         else
             high = middle;
     }
-    return low;
-}
-
-const struct recorder_record *held_locks_wait_of(const struct held_locks *locks, uint32_t tid, uint64_t from_ns,
-                                                 uint64_t t_ns)
-{
-    for (size_t i = count_before(locks, t_ns); i-- > 0 && locks->waits[i]->time_ns >= from_ns;)
-        if (locks->waits[i]->tid == tid)
-            return locks->waits[i];
-    return NULL;
-}
-
-const struct recorder_record *held_locks_before(const struct held_locks *locks, const struct recorder_record *wait,
-                                                uint64_t t_ns)
-{
-    for (size_t i = count_before(locks, t_ns); i-- > 0;)
-        if (locks->waits[i]->object == wait->object &&
-            recorder_high(locks->waits[i]->value) == recorder_high(wait->value))
-            return locks->waits[i];
+    while (low-- > 0)
+        if (is_about(locks->waits[low], pid, word))
+            return locks->waits[low];
     return NULL;
 }

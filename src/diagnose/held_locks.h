@@ -23,9 +23,6 @@ DEFINE_FREEP(held_locks)
 /* Whether this futex word is a part of such a lock of process `pid`. */
 bool held_locks_have_word(const struct held_locks *locks, uint32_t pid, uint64_t word);
 
-/* The last record before `t` of a wait by thread `tid`; NULL: none since `from`. */
-const struct recorder_record *held_locks_wait_of(const struct held_locks *locks, uint32_t tid, uint64_t from_ns,
-                                                 uint64_t t_ns);
-/* The last record before `t` of the same lock as `wait`; NULL: none. */
-const struct recorder_record *held_locks_before(const struct held_locks *locks, const struct recorder_record *wait,
+/* The last record before `t` of the lock that this word is a part of; NULL: none. */
+const struct recorder_record *held_locks_before(const struct held_locks *locks, uint32_t pid, uint64_t word,
                                                 uint64_t t_ns);

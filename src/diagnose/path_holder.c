@@ -129,16 +129,16 @@ static void add_next_holder(const struct holder_walk *walk, const struct recorde
 
 /* A thread that sleeps does not have such a lock. So each record holds until the holder sleeps, and the next one's
  * holder has had it since it was last woken. */
-static bool add_held(const struct holder_walk *walk, uint32_t waiter, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
+bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_record *left, uint32_t tid,
+                          uint64_t from_ns, uint64_t end_ns)
 {
     const struct held_locks *locks = flight_index_held_locks(walk->index);
-    const struct recorder_record *wait = held_locks_wait_of(locks, waiter, from_ns, end_ns);
     const struct flight_list *holder = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
-    if (!wait)
+    if (!left || left->syscall != SYS_futex || !held_locks_have_word(locks, recorder_high(left->value), left->object))
         return false;
     while (t_ns > from_ns && !flight_index_is_spent(walk->index) && !walk->out->is_full) {
-        const struct recorder_record *r = held_locks_before(locks, wait, t_ns);
+        const struct recorder_record *r = held_locks_before(locks, recorder_high(left->value), left->object, t_ns);
         const uint64_t start_ns = r && r->time_ns > from_ns ? r->time_ns : from_ns;
         const struct flight_list *before = r ? flight_index_thread(walk->index, recorder_low(r->value)) : NULL;
         if (holder) {
@@ -155,16 +155,12 @@ static bool add_held(const struct holder_walk *walk, uint32_t waiter, uint32_t t
     return true;
 }
 
-bool path_holder_add_held(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
-{
-    return add_held(walk, walk->waiter, tid, from_ns, end_ns);
-}
-
 /* ---- others ---- */
 
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
-    if (walk->is_lock && path_holder_add_held(walk, tid, from_ns, end_ns))
+    const struct flight_list *waiter = walk->is_lock ? flight_index_thread(walk->index, walk->waiter) : NULL;
+    if (waiter && path_holder_add_held(walk, flight_thread_span(waiter, end_ns).left, tid, from_ns, end_ns))
         return;
     const struct flight_list *thread = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
@@ -181,7 +177,7 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
             const struct flight_list *next = holder_of(walk, &span);
             const uint64_t slept_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
             if (walk->is_lock &&
-                add_held(walk, (uint32_t)thread->key, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
+                path_holder_add_held(walk, span.left, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
                 t_ns = slept_ns;
                 continue;
             }
