@@ -8,14 +8,6 @@
 /* Set before loading: the maps of recorder_tasks.bpf.h and `go_labels` exist. */
 const volatile bool has_tasks = false;
 
-/* Where the current thread is. */
-enum recorder_moment {
-    RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
-    RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
-    RECORDER_AT_SOCKET,    /* it sends or receives */
-    RECORDER_AT_MESSAGE,   /* it sends on a socket of AF_UNIX */
-};
-
 /* `moment`: enum recorder_moment; `word`: of the futex. A global function: the verifier checks it once, and not at each
  * call. */
 __noinline int record_program(__u64 now_ns, __u32 moment, __u64 word)
@@ -27,10 +19,8 @@ __noinline int record_program(__u64 now_ns, __u32 moment, __u64 word)
     if (!program)
         return 0;
     if (program->is_go)
-        record_goroutine(now_ns, moment >= RECORDER_AT_SOCKET);
-    else if (moment >= RECORDER_AT_SOCKET)
-        record_python_task(&program->python, now_ns, moment == RECORDER_AT_MESSAGE);
-    else if (moment == RECORDER_AT_FUTEX)
-        record_python_wait(&program->python, now_ns, word);
+        record_goroutine(now_ns, moment == RECORDER_AT_SOCKET);
+    else if (moment != RECORDER_AT_SCHEDULER)
+        record_python(&program->python, now_ns, moment, word);
     return 0;
 }

@@ -21,10 +21,12 @@
 #define PYTHON_STATES_SEARCHED 256
 #define PYTHON_ARGUMENTS       3 /* place of `args` in def call_soon_threadsafe(self, callback, *args, context=None) */
 
+/* 0 where it cannot be read, as the helper leaves it then: a branch less for the verifier to follow. */
 static __always_inline __u64 python_word(__u64 address)
 {
-    __u64 word = 0;
-    return bpf_probe_read_user(&word, sizeof(word), (const void *)address) == 0 ? word : 0;
+    __u64 word;
+    (void)bpf_probe_read_user(&word, sizeof(word), (const void *)address);
+    return word;
 }
 
 static __always_inline bool python_is_state_of(const struct python_layout *l, __u64 state, __u64 thread_pointer)
@@ -94,21 +96,6 @@ static __noinline __u64 python_finished_context(const struct python_layout *l, _
     return python_word(callback + PYTHON_TUPLE_ITEMS + 8);
 }
 
-/* Of the current thread, which sends or receives. `is_message`: it sends on a socket of AF_UNIX. */
-static __always_inline void record_python_task(const struct python_layout *l, __u64 now_ns, bool is_message)
-{
-    const struct recorder_place place = recorder_place();
-    const __u64 state = place.cpu ? python_current_state(l) : 0;
-    if (!state)
-        return;
-    const __u64 context = python_word(state + l->thread_context);
-    const __u64 finished = is_message ? python_finished_context(l, state) : 0;
-    if (context)
-        record_task(&place, context, RECORDER_TASK_RUNS, now_ns);
-    if (finished)
-        record_task(&place, finished, RECORDER_TASK_FINISHED, now_ns);
-}
-
 /* ---- the GIL ---- */
 
 static __always_inline __u64 python_gil(const struct python_layout *l)
@@ -127,7 +114,6 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
     __u32 is_locked = 0;
     if (!place.cpu || !gil || word - gil >= PYTHON_GIL_BYTES)
         return;
-    (void)python_current_state(l); /* others may wait for this thread later */
     if (bpf_probe_read_user(&is_locked, sizeof(is_locked), (const void *)(gil + PYTHON_GIL_LOCKED)) || !is_locked)
         return;
     const struct recorder_python_state key = {.address = python_word(gil + PYTHON_GIL_HOLDER), .pid = current >> 32};
@@ -142,4 +128,23 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
         return;
     r.value |= *holder;
     recorder_put_object(&place, &r);
+}
+
+/* What the current thread does at this moment. A task's job is finished when the byte that says so arrives, and not
+ * when its send ends: what that wakes may long run by then. */
+static __always_inline void record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
+{
+    const struct recorder_place place = recorder_place();
+    const __u64 state =
+        python_current_state(l); /* also where it is not needed: others may wait for this thread later */
+    if (moment == RECORDER_AT_FUTEX) {
+        record_python_wait(l, now_ns, word);
+        return;
+    }
+    const __u64 context = !state                          ? 0
+                          : moment == RECORDER_AT_MESSAGE ? python_finished_context(l, state)
+                                                          : python_word(state + l->thread_context);
+    if (context && place.cpu)
+        record_task(&place, context, moment == RECORDER_AT_MESSAGE ? RECORDER_TASK_FINISHED : RECORDER_TASK_RUNS,
+                    now_ns);
 }

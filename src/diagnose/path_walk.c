@@ -73,30 +73,30 @@ static uint64_t last_read_ns(const struct path_walk *w)
 void path_walk_find_finished(struct path_walk *w)
 {
     const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
-    uint64_t finished_ns;
-    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns, &finished_ns);
+    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
     if (w->finished)
-        w->floor_ns = finished_ns > from_ns ? finished_ns : from_ns;
+        w->floor_ns = w->finished->time_ns;
 }
 
-/* The send that made a record of a task; its socket, 0: none. */
+/* On which socket the thread sent what made this record; 0: not known. */
 static uint64_t socket_of_message(const struct flight_list *thread, const struct recorder_record *message)
 {
-    const uint32_t i = flight_operation_before(thread, message->time_ns + 1);
-    const struct flight_event *e = i == FLIGHT_NONE ? NULL : &thread->events[i];
-    return e && e->role == FLIGHT_SENDS && e->record->time_ns == message->time_ns ? e->record->object : 0;
+    const uint32_t before = flight_list_before(thread, message->time_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; thread && i < thread->count; i++)
+        if (thread->events[i].role == FLIGHT_SENDS)
+            return thread->events[i].record->object;
+    return 0;
 }
 
 void path_walk_go_to_finished(struct path_walk *w)
 {
     const struct recorder_record *finished = w->finished;
-    const uint64_t finished_ns = w->floor_ns;
     w->finished = NULL;
     w->floor_ns = w->first_ns;
     w->depth = 0;
     w->is_paired = true;
     w->is_inferred = false;
-    path_walk_go_to_peer(w, finished->tid, finished_ns,
+    path_walk_go_to_peer(w, finished->tid, finished->time_ns,
                          socket_of_message(flight_index_thread(w->index, finished->tid), finished));
 }
 

@@ -15,7 +15,7 @@ struct path_walk {
     const struct flight_list *thread;
     uint64_t t_ns;
     uint64_t floor_ns; /* the walk goes no further back: the request's begin, or from where the records are complete;
-                          while `finished` is set, when that was */
+                          while `finished` is set, its time */
     uint64_t first_ns; /* floor_ns without `finished` */
     uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
                                           request's own */

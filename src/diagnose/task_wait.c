@@ -24,31 +24,16 @@ uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint
     return 0;
 }
 
-/* When the bytes arrived whose sending made this record: another thread may have read them before the send ended. */
-static uint64_t arrival_ns(const struct flight_index *index, const struct recorder_record *sent)
-{
-    const struct flight_list *thread = flight_index_thread(index, sent->tid);
-    for (uint32_t i = flight_list_before(thread, sent->time_ns); i != FLIGHT_NONE && flight_index_spend(index); i--)
-        if (thread->events[i].role == FLIGHT_PRODUCES)
-            return thread->events[i].record->time_ns;
-        else if (thread->events[i].role == FLIGHT_SENDS || thread->events[i].role == FLIGHT_RECEIVES)
-            break;
-    return sent->time_ns;
-}
-
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
-                                                 uint64_t after_ns, uint64_t before_ns, uint64_t *ret_ns)
+                                                 uint64_t after_ns, uint64_t before_ns)
 {
     const struct flight_window *window = flight_index_window(index);
-    for (size_t i = id ? window->count : 0; i-- > 0 && flight_index_spend(index);) {
+    for (size_t i = id ? flight_window_since(window, before_ns) : 0; i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns <= after_ns)
             break;
-        if (r->kind != RECORDER_TASK || r->flags != RECORDER_TASK_FINISHED || r->object != id ||
-            recorder_high(r->value) != pid)
-            continue;
-        *ret_ns = arrival_ns(index, r);
-        if (*ret_ns < before_ns)
+        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && r->object == id &&
+            recorder_high(r->value) == pid)
             return r;
     }
     return NULL;

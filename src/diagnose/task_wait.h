@@ -12,10 +12,10 @@ uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint
 /* The task that ran when this record of a socket was made. 0: not recorded. */
 uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation);
 
-/* The record of the thread that last finished something for task `id` of process `pid` in (after, before), and when it
- * let the others know. NULL: none. */
+/* The record of the thread that last finished something for task `id` of process `pid` in (after, before). NULL: none.
+ */
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
-                                                 uint64_t after_ns, uint64_t before_ns, uint64_t *ret_ns);
+                                                 uint64_t after_ns, uint64_t before_ns);
 
 /* The wait in which task `id` of process `pid` was last seen before `t`, since `begin`. NULL: none, or it was seen to
  * run after it. */

@@ -34,10 +34,10 @@ static void put_reply(uint64_t us, uint64_t task, uint64_t socket)
     put_send(us, LOOP, socket);
 }
 
-/* A thread has finished a job: it sends a byte to the loop's socket, at `us` + 1. */
+/* A thread has finished a job: a byte that it sends to the loop's socket arrives. */
 static void put_finished(uint64_t us, uint32_t tid, uint64_t task)
 {
-    put_task(us + 1, tid, task, RECORDER_TASK_FINISHED);
+    put_task(us, tid, task, RECORDER_TASK_FINISHED);
     put_local_send(us, tid, PIPE_WRITER, PIPE, RECORDER_UNIX);
 }
 
@@ -111,13 +111,13 @@ static void test_reply_before_the_end_of_the_send(void **state)
     put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
     put_run(160, WORKER);
     put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_task(400, WORKER, TASK, RECORDER_TASK_FINISHED);
     put(400, RECORDER_READY, RECORDER_UNIX, RECORDER_NO_SYSCALL, WORKER, PIPE, 500ull << 32);
     put_waking(400, LOOP, WORKER, SYS_sendto, 7);
     put_switch(401, WORKER, LOOP, RECORDER_PREEMPTED, SYS_sendto, 7);
     put_receive(410, LOOP, PIPE);
     put_reply(900, TASK, R);
     put_run(950, WORKER);
-    put_task(960, WORKER, TASK, RECORDER_TASK_FINISHED);
     put(960, RECORDER_SEND, RECORDER_UNIX, SYS_sendto, WORKER, PIPE_WRITER, 20);
     expect_path(
         R, 100, 900, LOOP,
