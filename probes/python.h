@@ -40,12 +40,14 @@ struct python_layout {
     __u16 code_file;
     __u16 code_name;
     __u16 code_lines;
-    __u16 text_ascii;        /* sizeof(PyASCIIObject), followed by the characters of ASCII strings */
-    __u16 text_compact;      /* sizeof(PyCompactUnicodeObject) */
+    __u8 text_ascii;         /* sizeof(PyASCIIObject), followed by the characters of ASCII strings */
+    __u8 text_compact;       /* sizeof(PyCompactUnicodeObject) */
     __u16 code_instructions; /* start of the instructions in a code object; with frame objects, in the object co_code */
     __u8 flags;              /* PYTHON_* */
     __u8 lines;              /* enum python_lines */
-    __u8 reserved[4];
+    __u16 thread_context;    /* the current contextvars.Context; 0: tasks of asyncio cannot be read */
+    __u16 frame_locals;      /* local variables, in the order of co_varnames */
+    __u16 gil;               /* the GIL, from `interpreters`, or PYTHON_GIL_POINTER; 0: it cannot be read */
 };
 _Static_assert(sizeof(struct python_layout) == 64, "table format");
 
@@ -55,6 +57,8 @@ _Static_assert(sizeof(struct python_layout) == 64, "table format");
 #define PYTHON_FRAME_OBJECTS                                                                                           \
     4                     /* before 3.11: each frame is an object (PyFrameObject) and has an evaluator of its own */
 #define PYTHON_IN_WORDS 8 /* 3.10: f_lasti counts instructions; before, bytes */
+#define PYTHON_GIL_POINTER                                                                                             \
+    16 /* 3.12 and later: each interpreter has a pointer to its GIL, at `gil`; before, all have one */
 
 /* Format of a code object's line table. */
 enum python_lines {
@@ -72,10 +76,22 @@ enum python_lines {
 #define PYTHON_TEXT_STATE  32
 #define PYTHON_BYTES_SIZE  16
 #define PYTHON_BYTES_DATA  32
+#define PYTHON_TUPLE_ITEMS 24
+#define PYTHON_LIST_ITEMS  24 /* a pointer to them */
+/* struct _gil_runtime_state */
+#define PYTHON_GIL_HOLDER 8  /* the state of the thread that has it, or had it last */
+#define PYTHON_GIL_LOCKED 16 /* int */
+#define PYTHON_GIL_BYTES  208
+/* _asyncio.Future: the context of the first callback (fut_context0), and the list of the others (fut_callbacks; 0:
+ * none), each a tuple of the callback and its context. */
+#define PYTHON_FUTURE_CONTEXT   32
+#define PYTHON_FUTURE_CALLBACKS 40
 
-#define PYTHON_FILE_BYTES  1024
-#define PYTHON_NAME_BYTES  512
-#define PYTHON_LINES_BYTES 16384
+#define PYTHON_PTHREAD_BYTES    4096 /* a struct pthread is smaller, and two threads' are further apart */
+
+#define PYTHON_FILE_BYTES       1024
+#define PYTHON_NAME_BYTES       512
+#define PYTHON_LINES_BYTES      16384
 
 /* A string as the interpreter stores it: `length` characters of the width given by `state`; characters that did not
  * fit are missing. */

@@ -1,6 +1,7 @@
 /* The flight recorder's own programs: context switches, wake-ups and ends of threads, files that are waited for, tasks
- * of Go programs. What sockets do is recorded by request.bpf.c, which is at those hooks anyway. Records go to rings
- * that overwrite their oldest ones (recorder/recorder.bpf.h); nothing reads them in ordinary operation.
+ * of programs that schedule them themselves. What sockets do is recorded by request.bpf.c, which is at those hooks
+ * anyway. Records go to rings that overwrite their oldest ones (recorder/recorder.bpf.h); nothing reads them in
+ * ordinary operation.
  *
  * Losses: runs that the kernel skips because the program is already running on that CPU. */
 #include "probes/common/vmlinux.h"
@@ -10,7 +11,7 @@
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_file.bpf.h"
-#include "probes/recorder/recorder_goroutine.bpf.h"
+#include "probes/recorder/recorder_program.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
 
@@ -36,7 +37,10 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     if (r.flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) && !(before->flags & PF_KTHREAD))
         record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
-        record_goroutine(r.time_ns, false);
+        record_program(r.time_ns,
+                       r.syscall == NR_futex && !(r.flags & RECORDER_PREEMPTED) ? RECORDER_AT_FUTEX
+                                                                                : RECORDER_AT_SCHEDULER,
+                       r.object);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
     return 0;
 }
@@ -80,7 +84,7 @@ static __always_inline void record_waking(struct task_struct *task)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
     if (has_tasks && !r.flags)
-        record_goroutine(r.time_ns, false);
+        record_program(r.time_ns, RECORDER_AT_SCHEDULER, 0);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
 }
 

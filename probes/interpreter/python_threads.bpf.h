@@ -16,7 +16,6 @@
 #define PYTHON_MAX_THREADS   1024
 #define PYTHON_A_LEG         32
 #define PYTHON_THREADS_KNOWN 2048
-#define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller, and two threads' are further apart */
 
 /* The thread state that was found last for a thread. Written by all CPUs without synchronization: an entry is used
  * only if the process's memory confirms it. */

@@ -34,12 +34,17 @@ enum recorder_kind {
     RECORDER_FILE = 8, /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
                           (struct recorder_file); syscall: its system call; value: recorder_pages */
 
+    /* In the object ring. */
+    RECORDER_HELD, /* thread `tid`, whose switch has the same time, begins to wait for a lock. object: address of the
+                      lock, which has RECORDER_LOCK_BYTES; value: the thread that has it (low half), and the process of
+                      both (high half) */
+
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
-                           runs, or ran last; value: the process (high half) */
+                           runs, or ran last, or has finished something for; value: the process (high half) */
 };
 
-/* What a task does. All but the first: it waits, and its thread is free for others. */
+/* What a task does. All but the first: it waits, and the thread that ran it is free for others. */
 enum recorder_task_state {
     RECORDER_TASK_RUNS,
     RECORDER_TASK_WAITS,    /* for a reason that is not one of the following */
@@ -47,6 +52,7 @@ enum recorder_task_state {
     RECORDER_TASK_WAITS_TIMER,
     RECORDER_TASK_WAITS_LOCK,
     RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
+    RECORDER_TASK_FINISHED,   /* the thread, which does not run it, has finished what it waits for */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */
@@ -73,6 +79,8 @@ enum recorder_task_state {
 #define RECORDER_DIRECT      2 /* the system call bypasses the page cache */
 
 #define RECORDER_NO_SYSCALL  (-1)
+
+#define RECORDER_LOCK_BYTES  208 /* CPython's GIL */
 
 struct recorder_record {
     __u64 time_ns; /* CLOCK_MONOTONIC */

@@ -15,11 +15,7 @@
 
 #include "probes/common/task.bpf.h"
 #include "probes/context/context_tables.bpf.h"
-#include "probes/recorder/recorder.bpf.h"
-#include "probes/recorder/recorder_tasks.bpf.h"
-
-/* Set before loading: the maps of this file and `go_labels` exist. */
-const volatile bool has_tasks = false;
+#include "probes/recorder/recorder_put_task.bpf.h"
 
 #define GO_WAITING 4      /* the runtime's _Gwaiting */
 #define GO_SCANNED 0x1000 /* its _Gscan: a bit beside the status */
@@ -48,19 +44,6 @@ static __always_inline bool goroutine_of_current(const struct go_labels_layout *
         !goroutine_read(ret, 8, m + l->m_curg))
         return false;
     return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == m);
-}
-
-static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)
-{
-    const __u64 current = bpf_get_current_pid_tgid();
-    struct recorder_record r = {.time_ns = now_ns,
-                                .kind = RECORDER_TASK,
-                                .flags = state,
-                                .syscall = RECORDER_NO_SYSCALL,
-                                .tid = current,
-                                .object = id,
-                                .value = current & 0xffffffff00000000ULL};
-    recorder_put_object(place, &r);
 }
 
 /* The thread no longer runs this goroutine. */

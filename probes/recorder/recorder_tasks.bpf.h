@@ -1,18 +1,30 @@
-/* Which task each thread ran last, of programs that schedule tasks on threads themselves (recorder_goroutine.bpf.h):
- * tables.bpf.c creates the map, and the flight recorder's programs write it. */
+/* The programs whose tasks and locks the recorder reads (recorder_program.h), and what it remembers of their threads
+ * (recorder_goroutine.bpf.h, recorder_python.bpf.h): tables.bpf.c creates the maps, user space fills the first
+ * (src/sources/tables/unwind_tables.c), and the flight recorder's programs write the others. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
 
+#include "probes/recorder/recorder_program.h"
+
 #define RECORDER_TASKS_MAX 8192
 
-/* The goroutine that a thread ran last. */
+/* By process. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, RECORDER_PROGRAMS_MAX);
+    __type(key, __u32);
+    __type(value, struct recorder_program);
+} recorder_programs SEC(".maps");
+
+/* In Go the goroutine that a thread ran last. In Python the thread's own state, 0: it has none, and the number of
+ * thread states that there had been when it was searched. */
 struct recorder_task {
     __u64 address, id;
-    __u32 reason;  /* of the wait that was recorded last, as the runtime numbers it */
-    __u32 is_told; /* a wait of it was recorded since it was seen to run */
+    __u32 reason;  /* Go: of the wait that was recorded last, as the runtime numbers it */
+    __u32 is_told; /* Go: a wait of it was recorded since it was seen to run */
 };
 
 /* By thread. */
@@ -22,3 +34,17 @@ struct {
     __type(key, __u32);
     __type(value, struct recorder_task);
 } recorder_tasks SEC(".maps");
+
+struct recorder_python_state {
+    __u64 address;
+    __u32 pid;
+    __u32 reserved;
+};
+
+/* The threads that Python's thread states belong to. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, RECORDER_TASKS_MAX);
+    __type(key, struct recorder_python_state);
+    __type(value, __u32);
+} recorder_python_threads SEC(".maps");

@@ -4,7 +4,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
-#include "probes/recorder/recorder_goroutine.bpf.h"
+#include "probes/recorder/recorder_program.bpf.h"
 #include "probes/recorder/recorder_socket.bpf.h"
 #include "probes/request/request_state.bpf.h"
 
@@ -73,12 +73,14 @@ static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, b
     r.time_ns = bpf_ktime_get_ns();
     r.flags = 0;
     r.tid = bpf_get_current_pid_tgid();
-    if (has_tasks)
-        record_goroutine(r.time_ns, true);
     if (has_socket_cookies)
         recorder_set_socket(&r, sk, bpf_skc_to_tcp_sock(sk), kind, bytes);
     else
         set_socket_by_name(&r, sk, kind, bytes);
+    if (has_tasks)
+        record_program(r.time_ns, RECORDER_AT_SOCKET, 0);
+    if (has_tasks && !has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_UNIX)
+        record_program(r.time_ns, RECORDER_AT_MESSAGE, 0); /* its arrival is not seen */
     if (r.flags & RECORDER_TCP && is_served)
         r.flags |= RECORDER_REQUESTS;
     else if (has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_TCP)
@@ -99,6 +101,8 @@ static __always_inline void record_ready(struct sock *sk, const struct tcp_sock 
     r.flags = tcp ? RECORDER_IN_SOFTIRQ : recorder_context(true);
     r.tid = bpf_get_current_pid_tgid();
     recorder_set_socket(&r, sk, tcp, RECORDER_READY, 0);
+    if (has_tasks && r.flags == RECORDER_UNIX) /* in no interrupt */
+        record_program(now, RECORDER_AT_MESSAGE, 0);
     recorder_put_object(&place, &r);
 }
 

@@ -53,6 +53,10 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         s.reason = "work before the next reply";
     }
     path_walk_add(w, e ? e->record->time_ns : span->start_ns, s);
+    if (w->finished && mark != WORK_NO_MARK) {
+        path_mark_finished(w);
+        return;
+    }
     switch (mark) {
     case WORK_READ:
         path_mark_read(w);
@@ -113,6 +117,11 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
     }
     s->owner = REQUEST_OWNER_THIS;
     s->is_inferred = true;
+}
+
+static uint64_t not_before_floor(const struct path_walk *w, uint64_t t_ns)
+{
+    return t_ns > w->floor_ns ? t_ns : w->floor_ns;
 }
 
 /* Back to `from`, up to which path_holder_add has accounted the time. */
@@ -200,6 +209,8 @@ static bool was_given_work(const struct path_walk *w, const struct thread_span *
 static bool is_release(const struct path_walk *w, const struct thread_span *wait, uint32_t waker, uint64_t end_ns)
 {
     const uint32_t waiter = (uint32_t)w->thread->key;
+    if (wait->left && flight_thread_is_held_lock(w->index, waiter, wait->left->object))
+        return true;
     return request_hands_is_release(w->hands, waiter, wait->woken) &&
            (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
 }
@@ -232,7 +243,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         return false;
     }
     if (is_lock)
-        from_ns = path_holder_wait_start(w->thread, from_ns, wait->left->object);
+        from_ns = not_before_floor(w, path_holder_wait_start(w->thread, from_ns, wait->left->object));
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
@@ -251,6 +262,16 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
 {
     if (s.kind == REQUEST_PART_SLEEP && s.syscall == SYS_futex &&
         flight_thread_is_locking(w->index, (uint32_t)w->thread->key, s.object)) {
+        const struct holder_walk holder = {.index = w->index,
+                                           .out = w->out,
+                                           .waiter = (uint32_t)w->thread->key,
+                                           .kind = REQUEST_PART_LOCK,
+                                           .owner = REQUEST_OWNER_UNKNOWN,
+                                           .is_inferred = w->is_inferred};
+        if (path_holder_add_held(&holder, wait->left, 0, from_ns, end_ns)) {
+            go_back_to(w, from_ns);
+            return false;
+        }
         s.kind = REQUEST_PART_LOCK; /* it asked for the lock again, and got it */
         s.owner = REQUEST_OWNER_UNKNOWN;
         s.reason = "the holder is not known";
@@ -275,12 +296,16 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
 {
     const uint64_t start_ns = wait->left ? wait->left->time_ns : 0;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_OTHER);
+    if (w->finished && path_wait_is_for_events(wait->left)) {
+        path_mark_finished(w);
+        return;
+    }
     s.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL;
     s.object = wait->left ? wait->left->object : 0;
     const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
-    const uint64_t from_ns = is_longer ? slice.end_ns : start_ns;
+    const uint64_t from_ns = not_before_floor(w, is_longer ? slice.end_ns : start_ns);
     if (schedules_itself(w) &&
         (is_longer || path_wait_is_for_events(wait->left) || path_wait_is_for_lock(wait->left))) {
         add_self_scheduled(w, is_longer ? &slice : NULL, start_ns);
@@ -341,8 +366,9 @@ static const struct recorder_record *find_nearest_send(const struct flight_index
     return nearest;
 }
 
-/* The thread that sent the last byte of the reply. */
-static uint32_t find_sender(const struct flight_index *index, const struct critical_path_request *request)
+/* The send of the last byte of the reply; NULL: not recorded. */
+static const struct recorder_record *find_reply(const struct flight_index *index,
+                                                const struct critical_path_request *request)
 {
     const struct flight_list *socket = flight_index_socket(index, request->socket);
     const struct recorder_record *sent = find_nearest_send(index, request->socket, request->end_ns);
@@ -351,14 +377,28 @@ static uint32_t find_sender(const struct flight_index *index, const struct criti
         const uint32_t last = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
         sent = last == FLIGHT_NONE ? NULL : socket->events[last].record;
     }
-    return sent && sent->time_ns > request->read_ns ? sent->tid : request->tid;
+    return sent && sent->time_ns > request->read_ns ? sent : NULL;
+}
+
+/* Whether there is more to explain. What a task waited for is looked up where the walk comes to the thread that
+ * replies.
+ */
+static bool has_more(struct path_walk *w)
+{
+    if (w->finished && w->t_ns <= w->floor_ns)
+        path_walk_go_to_finished(w);
+    return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;
 }
 
 static const char *walk_back(struct path_walk *w)
 {
-    for (unsigned steps = 0; w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full; steps++) {
+    unsigned depth = w->depth + 1;
+    for (unsigned steps = 0; has_more(w); steps++) {
         if (steps == STEPS_MAX || flight_index_is_spent(w->index))
             return "too much happened to follow it further back";
+        if (w->depth == 0 && depth > 0 && !w->schedules_itself)
+            path_walk_find_finished(w);
+        depth = w->depth;
         const uint64_t before_ns = w->t_ns;
         const struct flight_list *thread = w->thread;
         step(w);
@@ -376,8 +416,9 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     *ret = (struct path_segments){0};
     flight_index_start_searches(index);
     const uint64_t complete_from_ns = flight_index_window(index)->complete_from_ns;
-    const uint32_t sender = find_sender(index, request);
-    struct path_walk w = {.index = index, .out = ret, .thread = flight_index_thread(index, sender)};
+    const struct recorder_record *reply = find_reply(index, request);
+    struct path_walk w = {.index = index, .out = ret};
+    w.thread = flight_index_thread(index, reply ? reply->tid : request->tid);
     if (!w.thread)
         return -ENODATA;
     path_segments_start(ret, request->start_ns, request->end_ns);
@@ -389,10 +430,13 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.hands = hands;
     w.t_ns = ret->next_end_ns;
     w.floor_ns = ret->begin_ns > complete_from_ns ? ret->begin_ns : complete_from_ns;
+    w.first_ns = w.floor_ns;
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
-    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns) : 0;
+    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns)
+             : reply            ? task_of_operation(index, reply)
+                                : 0;
     r = path_segments_finish(ret, walk_back(&w));
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

@@ -3,6 +3,7 @@
 #include "diagnose/flight_index.h"
 
 #include "diagnose/futex_words.h"
+#include "diagnose/held_locks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct flight_index {
     const struct flight_window *window;
     struct lists threads, sockets;
     struct futex_words *words;
+    struct held_locks *held;
     uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
     uint32_t *searches_left;  /* its own allocation, as searching does not change the index */
 };
@@ -355,6 +357,7 @@ void flight_index_free(struct flight_index *index)
     clear_lists(&index->threads);
     clear_lists(&index->sockets);
     futex_words_free(index->words);
+    held_locks_free(index->held);
     free(index->searches_left);
     free(index->record_sockets);
     free(index);
@@ -373,7 +376,7 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     if (fill_lists(&index->threads, window, thread_entries) < 0 ||
         fill_lists(&index->sockets, window, socket_entries) < 0)
         return -ENOMEM;
-    if (futex_words_new(window, &index->words) < 0)
+    if (futex_words_new(window, &index->words) < 0 || held_locks_new(window, &index->held) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < index->threads.count; i++) {
         struct flight_list *thread = &index->threads.lists[i];
@@ -399,6 +402,11 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
 const struct flight_window *flight_index_window(const struct flight_index *index)
 {
     return index->window;
+}
+
+const struct held_locks *flight_index_held_locks(const struct flight_index *index)
+{
+    return index->held;
 }
 
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid)
@@ -539,7 +547,13 @@ bool flight_threads_share_process(const struct flight_list *a, const struct flig
     return !a->pid || !b->pid || a->pid == b->pid;
 }
 
+bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word)
+{
+    const struct flight_list *thread = find_list(&index->threads, tid);
+    return thread && held_locks_have_word(index->held, thread->pid, word);
+}
+
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word)
 {
-    return futex_words_are_lock(index->words, tid, word);
+    return flight_thread_is_held_lock(index, tid, word) || futex_words_are_lock(index->words, tid, word);
 }

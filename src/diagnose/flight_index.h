@@ -60,6 +60,7 @@ struct flight_list {
 };
 
 struct flight_index;
+struct held_locks;
 
 /* `window` is borrowed until flight_index_free. -ENOMEM. */
 int flight_index_new(const struct flight_window *window, struct flight_index **ret);
@@ -67,6 +68,7 @@ void flight_index_free(struct flight_index *index);
 DEFINE_FREEP(flight_index)
 
 const struct flight_window *flight_index_window(const struct flight_index *index);
+const struct held_locks *flight_index_held_locks(const struct flight_index *index);
 /* The index of the window's first record at `t` or later; its count: there is none. */
 size_t flight_window_since(const struct flight_window *window, uint64_t t_ns);
 /* NULL: there is no record of it. */
@@ -104,8 +106,11 @@ const struct recorder_record *flight_thread_wake_up(const struct flight_list *th
 /* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);
 
-/* Whether the thread both waited for a futex word and woke others by it; see futex_words_are_lock. */
+/* Whether the futex word is that of a lock: one whose holders are recorded, or the thread both waited for it and woke
+ * others by it; see futex_words_are_lock. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
+/* Only the former. */
+bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word);
 
 /* The last send or receive before `t`, and the one before event `i`; FLIGHT_NONE: none. */
 uint32_t flight_operation_before(const struct flight_list *list, uint64_t t_ns);

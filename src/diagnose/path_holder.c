@@ -1,6 +1,7 @@
 /* Follows the threads that a request's thread waited for; see path_holder.h. */
 #include "diagnose/path_holder.h"
 
+#include "diagnose/held_locks.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/request_work.h"
 
@@ -67,8 +68,110 @@ static const struct flight_list *holder_of(const struct holder_walk *walk, const
     return flight_index_thread(walk->index, recorder_low(wait->woken->value));
 }
 
+/* ---- locks whose holders are recorded ---- */
+
+/* Whether the time is that of a wait for a lock. */
+static bool is_followed(const struct holder_walk *walk)
+{
+    return walk->kind != REQUEST_PART_UNATTRIBUTED;
+}
+
+/* Since when before `t` the thread did not sleep; `t`: it did until then. Goes back to `from` at most. */
+static uint64_t awake_since(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                            uint64_t t_ns)
+{
+    while (t_ns > from_ns && flight_index_spend(index)) {
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        if (span.state == THREAD_BLOCKED || span.state == THREAD_UNKNOWN)
+            break;
+        t_ns = span.start_ns;
+    }
+    return t_ns > from_ns ? t_ns : from_ns;
+}
+
+/* When the thread first slept in [from, t); `t`: it did not. */
+static uint64_t first_sleep(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                            uint64_t t_ns)
+{
+    uint64_t first_ns = t_ns;
+    while (t_ns > from_ns && flight_index_spend(index)) {
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        t_ns = span.start_ns;
+        if (span.state == THREAD_BLOCKED || span.state == THREAD_UNKNOWN)
+            first_ns = t_ns;
+    }
+    return first_ns > from_ns ? first_ns : from_ns;
+}
+
+/* The thread had the lock from `start` on, awake. */
+static void add_holder(const struct holder_walk *walk, const struct flight_list *thread, uint64_t start_ns)
+{
+    while (walk->out->next_end_ns > start_ns && !walk->out->is_full) {
+        const uint64_t t_ns = walk->out->next_end_ns;
+        const struct thread_span span = flight_thread_span(thread, t_ns);
+        struct path_segment s = segment_of(walk, thread, &span, t_ns);
+        s.start_ns = span.start_ns > start_ns ? span.start_ns : start_ns;
+        path_segments_add(walk->out, &s);
+        if (walk->out->next_end_ns == t_ns)
+            break;
+    }
+}
+
+/* The thread that had the lock when `r` was written had lost it by `start`. Since then the thread that waited for it
+ * had it, if it has been woken and has not slept since, or one that did not wait. */
+static void add_next_holder(const struct holder_walk *walk, const struct recorder_record *r, uint64_t start_ns)
+{
+    const struct flight_list *next = r && r->tid != walk->waiter ? flight_index_thread(walk->index, r->tid) : NULL;
+    const uint64_t end_ns = walk->out->next_end_ns;
+    const uint64_t since_ns = next ? awake_since(walk->index, next, start_ns, end_ns) : end_ns;
+    struct holder_walk inferred = *walk;
+    inferred.is_inferred = true;
+    if (since_ns < end_ns)
+        add_holder(&inferred, next, since_ns);
+    path_segments_add(walk->out, &(struct path_segment){.start_ns = start_ns,
+                                                        .kind = walk->kind,
+                                                        .tid = walk->waiter,
+                                                        .owner = walk->owner,
+                                                        .is_inferred = true,
+                                                        .syscall = RECORDER_NO_SYSCALL,
+                                                        .reason = "the holder is not known"});
+}
+
+/* A thread that sleeps does not have such a lock. So each record holds until the holder sleeps, and the next one's
+ * holder has had it since it was last woken. */
+bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_record *left, uint32_t tid,
+                          uint64_t from_ns, uint64_t end_ns)
+{
+    const struct held_locks *locks = flight_index_held_locks(walk->index);
+    const struct flight_list *holder = flight_index_thread(walk->index, tid);
+    uint64_t t_ns = end_ns;
+    if (!left || left->syscall != SYS_futex || !held_locks_have_word(locks, recorder_high(left->value), left->object))
+        return false;
+    while (t_ns > from_ns && !flight_index_is_spent(walk->index) && !walk->out->is_full) {
+        const struct recorder_record *r = held_locks_before(locks, recorder_high(left->value), left->object, t_ns);
+        const uint64_t start_ns = r && r->time_ns > from_ns ? r->time_ns : from_ns;
+        const struct flight_list *before = r ? flight_index_thread(walk->index, recorder_low(r->value)) : NULL;
+        if (holder) {
+            t_ns = awake_since(walk->index, holder, start_ns, t_ns);
+            add_holder(walk, holder, t_ns);
+        }
+        if (t_ns > start_ns)
+            add_next_holder(walk, r, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
+        if (before)
+            add_holder(walk, before, start_ns);
+        t_ns = start_ns;
+        holder = before;
+    }
+    return true;
+}
+
+/* ---- others ---- */
+
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
+    const struct flight_list *waiter = is_followed(walk) ? flight_index_thread(walk->index, walk->waiter) : NULL;
+    if (waiter && path_holder_add_held(walk, flight_thread_span(waiter, end_ns).left, tid, from_ns, end_ns))
+        return;
     const struct flight_list *thread = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
     for (unsigned steps = 0; thread && t_ns > from_ns && steps < STEPS_MAX; steps++) {
@@ -82,12 +185,18 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
             if (t_ns <= from_ns)
                 break;
             const struct flight_list *next = holder_of(walk, &span);
+            const uint64_t slept_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+            if (is_followed(walk) &&
+                path_holder_add_held(walk, span.left, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
+                t_ns = slept_ns;
+                continue;
+            }
             if (next && next->key != walk->waiter && next != thread) {
                 thread = next;
                 continue;
             }
             span.state = THREAD_BLOCKED;
-            start_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
+            start_ns = slept_ns;
         }
         struct path_segment s = segment_of(walk, thread, &span, t_ns);
         s.start_ns = start_ns;

@@ -23,6 +23,11 @@ static void leave_peer(struct path_walk *w, const struct recorder_record *first)
     }
 }
 
+void path_mark_finished(struct path_walk *w)
+{
+    path_ready_add(w, w->floor_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
+}
+
 void path_mark_read(struct path_walk *w)
 {
     const uint64_t subject = path_walk_subject(w);
@@ -232,7 +237,9 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     }
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
     const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
-    const struct recorder_record *arrival = find_own_arrival(w, slice.end_ns, w->t_ns, answer_ns);
+    /* A thread that has finished one thing before another reads nothing for the latter in between. */
+    const struct recorder_record *arrival =
+        is_end && w->is_paired ? NULL : find_own_arrival(w, slice.end_ns, w->t_ns, answer_ns);
     const bool was_inferred = w->is_inferred;
     const struct recorder_record *left, *woken;
     if (arrival) {

@@ -4,6 +4,8 @@
 
 #include "diagnose/path_walk.h"
 
+/* Until w->t the request was ready since `w->finished`. */
+void path_mark_finished(struct path_walk *w);
 /* The request was read at w->t: until then its bytes waited in the socket. */
 void path_mark_read(struct path_walk *w);
 /* Something else was read from socket `cookie` at w->t, for which the request had waited. What the thread then did for

@@ -5,9 +5,19 @@
 
 #include <sys/syscall.h>
 
+/* select() for no file is how programs sleep: time.sleep before Python 3.11. */
+static bool is_select_of_nothing(const struct recorder_record *left)
+{
+#if defined(SYS_select)
+    if (left->syscall == SYS_select)
+        return left->object == 0;
+#endif
+    return left->syscall == SYS_pselect6 && left->object == 0;
+}
+
 bool path_wait_is_for_events(const struct recorder_record *left)
 {
-    if (!left)
+    if (!left || is_select_of_nothing(left))
         return false;
     switch (left->syscall) {
 #if defined(SYS_epoll_wait)
@@ -109,7 +119,7 @@ enum wait_source path_wait_source(const struct recorder_record *left, const stru
     if (left->flags & RECORDER_STOPPED) {
         s->kind = REQUEST_PART_OTHER;
         s->reason = "stopped by a signal, a debugger or a freezer";
-    } else if (reason == SYSCALL_REASON_SLEEP) {
+    } else if (reason == SYSCALL_REASON_SLEEP || is_select_of_nothing(left)) {
         s->kind = REQUEST_PART_SLEEP;
     } else if (left->flags & RECORDER_IO_WAIT ||
                (left->flags & RECORDER_UNINTERRUPTIBLE && (by_kernel || !by_thread))) {

@@ -2,6 +2,7 @@
 #include "diagnose/path_walk.h"
 
 #include "diagnose/path_socket.h"
+#include "diagnose/task_wait.h"
 
 #define HOPS_MAX 64 /* without going back in time */
 
@@ -53,7 +54,50 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     if (++w->hops > HOPS_MAX)
         path_walk_stop(w, "threads that wake each other without end");
     w->thread = thread;
+    if (w->finished && t_ns < w->floor_ns)
+        t_ns = w->floor_ns;
     w->t_ns = t_ns < w->t_ns ? t_ns : w->t_ns;
+}
+
+/* When the request was last read from before `t`. An earlier task may have had the same id. */
+static uint64_t last_read_ns(const struct path_walk *w)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, w->subjects[0]);
+    for (uint32_t i = flight_operation_before(socket, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
+         i = flight_previous_operation(socket, i))
+        if (socket->events[i].role == FLIGHT_RECEIVES)
+            return socket->events[i].record->time_ns;
+    return 0;
+}
+
+void path_walk_find_finished(struct path_walk *w)
+{
+    const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
+    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
+    if (w->finished)
+        w->floor_ns = w->finished->time_ns;
+}
+
+/* On which socket the thread sent what made this record; 0: not known. */
+static uint64_t socket_of_message(const struct flight_list *thread, const struct recorder_record *message)
+{
+    const uint32_t before = flight_list_before(thread, message->time_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; thread && i < thread->count; i++)
+        if (thread->events[i].role == FLIGHT_SENDS)
+            return thread->events[i].record->object;
+    return 0;
+}
+
+void path_walk_go_to_finished(struct path_walk *w)
+{
+    const struct recorder_record *finished = w->finished;
+    w->finished = NULL;
+    w->floor_ns = w->first_ns;
+    w->depth = 0;
+    w->is_paired = true;
+    w->is_inferred = false;
+    path_walk_go_to_peer(w, finished->tid, finished->time_ns,
+                         socket_of_message(flight_index_thread(w->index, finished->tid), finished));
 }
 
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject)

@@ -14,14 +14,20 @@ struct path_walk {
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;
-    uint64_t floor_ns; /* the request's begin, or from where the records are complete: the walk goes no further back */
+    uint64_t floor_ns; /* the walk goes no further back: the request's begin, or from where the records are complete;
+                          while `finished` is set, its time */
+    uint64_t first_ns; /* floor_ns without `finished` */
     uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
                                           request's own */
     unsigned depth;                    /* of the current thread's */
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
     uint32_t task_pid;
-    uint64_t task;          /* the request's task there; 0: not known */
+    uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
+                    */
+    const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
+                                               there the walk goes on, whatever its own thread did until then */
+    bool is_paired; /* that has happened: the current thread is the one that finished it, or one that it waited for */
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: what follows rests on it */
 };
@@ -36,6 +42,11 @@ struct path_segment path_walk_segment(const struct flight_list *thread, enum req
 /* Adds `segment` as [start, w->t), and goes back to its start. */
 void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment segment);
 void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const char *reason);
+
+/* Where the thread that replies works for the request again: what did its task wait for until then? Sets `finished`. */
+void path_walk_find_finished(struct path_walk *w);
+/* Goes on in the thread of `finished`. */
+void path_walk_go_to_finished(struct path_walk *w);
 
 /* Goes on in thread `tid` as it was at `t`. */
 void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);

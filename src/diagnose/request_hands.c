@@ -101,6 +101,8 @@ static bool has_waited_since_before(const struct request_hands *h, const struct 
                                     const struct recorder_record *woken)
 {
     const struct thread_span wait = flight_thread_span(thread, woken->time_ns);
+    if (flight_thread_is_held_lock(h->index, (uint32_t)thread->key, woken->object))
+        return false;
     return wait.state == THREAD_BLOCKED && wait.start_ns < h->begin_ns && was_idle(h->index, thread, woken);
 }
 

@@ -1,9 +1,10 @@
 /* Searches the window's RECORDER_TASK; see task_wait.h. */
 #include "diagnose/task_wait.h"
 
-/* The task that made this record: both were written at once. */
-static uint64_t task_at(const struct flight_window *window, const struct recorder_record *operation)
+/* Both records were written at once. */
+uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation)
 {
+    const struct flight_window *window = flight_index_window(index);
     for (size_t i = flight_window_since(window, operation->time_ns);
          i < window->count && window->records[i].time_ns == operation->time_ns; i++) {
         const struct recorder_record *r = &window->records[i];
@@ -19,8 +20,23 @@ uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint
     const uint32_t before = flight_list_before(list, begin_ns);
     for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; list && i < list->count && flight_index_spend(index); i++)
         if (list->events[i].role == FLIGHT_RECEIVES)
-            return task_at(flight_index_window(index), list->events[i].record);
+            return task_of_operation(index, list->events[i].record);
     return 0;
+}
+
+const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                                 uint64_t after_ns, uint64_t before_ns)
+{
+    const struct flight_window *window = flight_index_window(index);
+    for (size_t i = id ? flight_window_since(window, before_ns) : 0; i-- > 0 && flight_index_spend(index);) {
+        const struct recorder_record *r = &window->records[i];
+        if (r->time_ns <= after_ns)
+            break;
+        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && r->object == id &&
+            recorder_high(r->value) == pid)
+            return r;
+    }
+    return NULL;
 }
 
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,

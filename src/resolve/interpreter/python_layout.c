@@ -21,22 +21,20 @@
     .interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, .thread_id = 176,           \
     .thread_current = 24, .frame_code = 32, .frame_previous = 24, .code_checked = 48, .code_first_line = 40,           \
     .code_file = 104, .code_name = 112, .code_lines = 120, .text_ascii = 48, .text_compact = 72,                       \
-    .code_instructions = PYTHON_BYTES_DATA
+    .code_instructions = PYTHON_BYTES_DATA, .thread_context = 240
 
 /* From 3.13 on: the fields that _Py_DebugOffsets lacks. */
 #define OFFSETS_OF_ITS_OWN                                                                                             \
-    {                                                                                                                  \
-        .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES                        \
-    }
+    .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES | PYTHON_GIL_POINTER
 
 static const struct python_layout versions[] = {
-    {FRAME_OBJECTS, .interpreter_made = 2664, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
-     .lines = PYTHON_LINES_LNOTAB},
-    {FRAME_OBJECTS, .interpreter_made = 3496, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
-     .lines = PYTHON_LINES_LNOTAB},
-    {FRAME_OBJECTS, .interpreter_made = 3448, .thread_cframe = 48, .thread_root = 264, .cframe_current = 8,
-     .frame_instruction = 96, .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
-     .lines = PYTHON_LINES_RANGES},
+    {FRAME_OBJECTS, .interpreter_made = 2664, .gil = 1152 - 32, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
+     .lines = PYTHON_LINES_LNOTAB, .frame_locals = 360},
+    {FRAME_OBJECTS, .interpreter_made = 3496, .gil = 352 - 32, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
+     .lines = PYTHON_LINES_LNOTAB, .frame_locals = 360},
+    {FRAME_OBJECTS, .interpreter_made = 3448, .gil = 352 - 32, .thread_cframe = 48, .thread_root = 264,
+     .cframe_current = 8, .frame_instruction = 96, .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
+     .lines = PYTHON_LINES_RANGES, .frame_locals = 352},
     {.interpreters = 40,
      .interpreter_next = 0,
      .interpreter_threads = 16,
@@ -57,7 +55,10 @@ static const struct python_layout versions[] = {
      .text_ascii = 48,
      .text_compact = 72,
      .code_instructions = 184,
-     .flags = PYTHON_CFRAMES},
+     .flags = PYTHON_CFRAMES,
+     .thread_context = 224,
+     .frame_locals = 72,
+     .gil = 360 - 40},
     {.interpreters = 40,
      .interpreter_next = 0,
      .interpreter_threads = 72,
@@ -78,9 +79,12 @@ static const struct python_layout versions[] = {
      .text_ascii = 40,
      .text_compact = 56,
      .code_instructions = 192,
-     .flags = PYTHON_CFRAMES | PYTHON_MARKED_FRAMES},
-    OFFSETS_OF_ITS_OWN,
-    OFFSETS_OF_ITS_OWN,
+     .flags = PYTHON_CFRAMES | PYTHON_MARKED_FRAMES | PYTHON_GIL_POINTER,
+     .thread_context = 208,
+     .frame_locals = 72,
+     .gil = 384},
+    {OFFSETS_OF_ITS_OWN, .thread_context = 208, .frame_locals = 72, .gil = 16},
+    {OFFSETS_OF_ITS_OWN}, /* 3.14: those of tasks and of the GIL have not been verified */
 };
 
 /* _Py_DebugOffsets, at the start of the runtime: 8-byte words. */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #include "probes/interpreter/interpreter.h"
+#include "probes/recorder/recorder_program.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -42,6 +43,7 @@ struct retired_generation {
 struct unwind_tables {
     struct { /* borrowed from the skeleton */
         int processes_fd, chunks_fd, objects_fd;
+        int programs_fd; /* of the flight recorder; -1: it reads no programs */
     } maps;
     size_t max_bytes;
     uint32_t generation;
@@ -151,6 +153,7 @@ int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwi
     t->maps.processes_fd = bpf_object__find_map_fd_by_name(of, "unwind_processes");
     t->maps.chunks_fd = bpf_object__find_map_fd_by_name(of, "unwind_chunks");
     t->maps.objects_fd = bpf_object__find_map_fd_by_name(of, "unwind_objects");
+    t->maps.programs_fd = bpf_object__find_map_fd_by_name(of, "recorder_programs");
     t->max_bytes = max_bytes;
     for (size_t i = 0; i < UNWIND_MAX_OBJECTS; i++)
         t->slots[i].fd = -1;
@@ -379,6 +382,16 @@ static bool are_in_order(const struct unwind_mapping *mappings, size_t count)
     return true;
 }
 
+/* What the flight recorder reads of the process. Without room, it reads nothing. */
+static void put_program(struct unwind_tables *t, uint32_t pid, const struct interpreter_layouts *interpreters)
+{
+    const struct recorder_program program = {.is_go = interpreters->go.g_m != 0, .python = interpreters->python};
+    if (program.is_go || program.python.thread_context)
+        (void)bpf_map_update_elem(t->maps.programs_fd, &pid, &program, BPF_ANY);
+    else
+        (void)bpf_map_delete_elem(t->maps.programs_fd, &pid);
+}
+
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, const struct interpreter_layouts *interpreters)
 {
@@ -413,6 +426,7 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
         retire_generation(t, pid, &old);
     else
         t->mapping_bytes += PROCESS_BYTES;
+    put_program(t, pid, &process.interpreters);
     return 0;
 }
 
@@ -425,6 +439,7 @@ void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid)
     if (bpf_map_delete_elem(t->maps.processes_fd, &pid) < 0)
         return;
     t->mapping_bytes -= PROCESS_BYTES;
+    (void)bpf_map_delete_elem(t->maps.programs_fd, &pid);
     retire_generation(t, pid, &old);
 }
 

@@ -1,0 +1,26 @@
+/* Writes a record of a task that a program schedules on its threads itself, and where that is called. */
+#pragma once
+
+#include "probes/recorder/recorder.bpf.h"
+#include "probes/recorder/recorder_tasks.bpf.h"
+
+/* Where the current thread is. */
+enum recorder_moment {
+    RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
+    RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
+    RECORDER_AT_SOCKET,    /* it sends or receives */
+    RECORDER_AT_MESSAGE,   /* what it sends on a socket of AF_UNIX arrives */
+};
+
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)
+{
+    const __u64 current = bpf_get_current_pid_tgid();
+    struct recorder_record r = {.time_ns = now_ns,
+                                .kind = RECORDER_TASK,
+                                .flags = state,
+                                .syscall = RECORDER_NO_SYSCALL,
+                                .tid = current,
+                                .object = id,
+                                .value = current & 0xffffffff00000000ULL};
+    recorder_put_object(place, &r);
+}

@@ -1,0 +1,97 @@
+"""Requests of an event loop whose jobs run on a pool of threads: which thread did the job that a request's task waited for, and who had the GIL. Both are
+read from the interpreter's memory, at places that depend on its version."""
+import re
+import threading
+import time
+from collections import Counter
+
+import pytest
+from harness.processes import wait_for
+from python_programs import interpreter_of, versions
+from real_servers import Server, get, total, why
+
+pytestmark = pytest.mark.usefixtures("root")
+MINORS = (8, 9, 10, 11, 12, 13)
+SLOW_S, SPINS_S = 0.3, 0.2
+POOL = """
+import asyncio, concurrent.futures, os, threading, time
+pool = concurrent.futures.ThreadPoolExecutor(2)
+def spin():
+    while True:
+        pass
+def poll():
+    while True:
+        time.sleep(0.001)
+def stat():
+    ends = time.monotonic() + SPINS_S
+    while time.monotonic() < ends:
+        os.stat("/")
+def start():
+    spinner = threading.Thread(target=spin, daemon=True)
+    spinner.start()
+    for _ in range(2):
+        threading.Thread(target=poll, daemon=True).start()
+    return spinner.native_id
+JOBS = {"/slow": lambda: time.sleep(SLOW_S), "/quick": lambda: None, "/stat": stat, "/start": start}
+async def serve(reader, writer):
+    path = (await reader.readuntil(b"\\r\\n\\r\\n")).split()[1].decode()
+    result = str(await asyncio.get_running_loop().run_in_executor(pool, JOBS[path])).encode()
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n" % len(result) + result)
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+""".replace("SLOW_S", str(SLOW_S)).replace("SPINS_S", str(SPINS_S))
+
+
+@pytest.fixture(params=versions(*MINORS))
+def server(run, request):
+    running = run(interpreter_of(request.param), "-c", POOL, name="pool")
+    said = wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")
+    return Server(running, int(said[1]), [running.pid])
+
+
+def get_behind_others(server):
+    """A quick request while both threads of the pool have slow ones, which end at the same time."""
+    others = [threading.Thread(target=get, args=(server.port, "/slow")) for _ in range(2)]
+    for other in others:
+        other.start()
+    time.sleep(SLOW_S / 6)
+    get(server.port, "/quick")
+    for other in others:
+        other.join()
+
+
+def test_job_that_waits_in_the_queue_of_a_pool(sonde, agent, server):
+    """No thread is woken for it. Without its task, the loop has been woken by both slow jobs, too."""
+    started = agent("--set", "budget.cpu=100%")
+
+    def look():
+        get_behind_others(server)
+        found = [r for r in why(sonde, started, "--route", "/quick") if r["pid"] == server.pid and r["duration_ns"] >= SLOW_S * 0.6e9]
+        return len(found) >= 5 and found
+    for request in wait_for(look, 60, what="records of the quick requests"):
+        assert total(request, "queue_behind") >= 0.8 * request["duration_ns"], request["segments"]
+        waited = max(request["segments"], key=lambda s: s["ns"])
+        assert waited["owner"] == "other" and waited["tid"] != server.pid, waited
+
+
+def test_holder_of_the_gil(sonde, agent, server):
+    """Pollers take it for moments and wake those that wait for it."""
+    started = agent("--set", "budget.cpu=100%")
+    get(server.port, "/slow")  # the agent knows the process before the spinner begins
+    spinner = int(get(server.port, "/start").body)
+
+    def look():
+        get(server.port, "/stat")
+        found = [r for r in why(sonde, started, "--route", "/stat") if r["pid"] == server.pid and r["segments"]]
+        return len(found) >= 3 and found
+    held = Counter()
+    for request in wait_for(look, 60, what="records of requests that wait for the GIL"):
+        for segment in request["segments"]:
+            held[segment["tid"] if segment["kind"] == "lock" else 0] += segment["ns"]
+    assert held[spinner] >= 0.85 * (sum(held.values()) - held[0]), held
+    assert held[spinner] >= 0.2 * sum(held.values()), held  # a busy machine adds other waits

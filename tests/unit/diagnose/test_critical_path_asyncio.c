@@ -1,0 +1,305 @@
+/* The critical path in programs whose tasks run on an event loop, and whose jobs run on a pool of threads: which thread
+ * did the job that a request's task waited for is recorded where it finishes. And who had the lock that all of them
+ * need. */
+#include "flight_trace.h"
+
+enum {
+    LOOP = 11,
+    WORKER = 21,
+    OTHER_WORKER = 22,
+    SPINNER = 31,
+    POLLER = 32,
+    TASK = 501,
+    TASK_OF_A = 502,
+    TASK_OF_B = 503
+};
+
+#define QUEUE 0x5000
+#define GIL   0x9000
+
+static void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned state)
+{
+    put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
+}
+
+static void put_timeout(uint64_t us, uint32_t tid)
+{
+    put_interrupt_waking(us - 2, tid, RECORDER_IN_HARDIRQ);
+    put_run(us - 1, tid);
+}
+
+static void put_reply(uint64_t us, uint64_t task, uint64_t socket)
+{
+    put_task(us, LOOP, task, RECORDER_TASK_RUNS);
+    put_send(us, LOOP, socket);
+}
+
+/* A thread has finished a job: a byte that it sends to the loop's socket arrives. */
+static void put_finished(uint64_t us, uint32_t tid, uint64_t task)
+{
+    put_task(us, tid, task, RECORDER_TASK_FINISHED);
+    put_local_send(us, tid, PIPE_WRITER, PIPE, RECORDER_UNIX);
+}
+
+/* The loop reads R at 100, and gives its job to the pool without waking a thread, as all are busy with jobs of A and B.
+ */
+static void put_queued_job(void)
+{
+    put_run(10, WORKER);
+    put_run(10, OTHER_WORKER);
+    put_sleep(20, LOOP, SYS_epoll_wait, 4);
+    put_arrival(100, R);
+    put_interrupt_waking(100, LOOP, RECORDER_IN_SOFTIRQ);
+    put_run(110, LOOP);
+    put_receive(120, LOOP, R);
+    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+}
+
+static void test_queued_job(void **state)
+{
+    (void)state;
+    put_queued_job();
+    put_finished(500, WORKER, TASK_OF_A);
+    put_waking(500, LOOP, WORKER, SYS_sendto, 7);
+    put_finished(540, OTHER_WORKER, TASK_OF_B);
+    put_finished(560, WORKER, TASK);
+    put_sleep(570, WORKER, SYS_futex, QUEUE);
+    put_sleep(580, OTHER_WORKER, SYS_futex, QUEUE);
+    put_run(600, LOOP);
+    put_receive(610, LOOP, PIPE);
+    put_reply(700, TASK_OF_A, A);
+    put_reply(800, TASK_OF_B, B);
+    put_reply(900, TASK, R);
+    expect_path(R, 100, 900, LOOP,
+                "run_queue 11 100-110\ncpu 11 110-150\nqueue_behind 21 150-501 other inferred\ncpu 21 501-560\n"
+                "run_queue 11 560-600\nloop_busy 11 600-700 other\nloop_busy 11 700-800 other\ncpu 11 800-900\n");
+}
+
+/* Whoever wakes the loop last, and whatever it then reads. */
+static void test_job_that_another_one_follows(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_run(10, OTHER_WORKER);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(160, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_finished(400, WORKER, TASK);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(410, WORKER, SYS_futex, QUEUE);
+    put_finished(700, OTHER_WORKER, TASK_OF_A);
+    put_run(710, LOOP);
+    put_receive(720, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(
+        R, 100, 900, LOOP,
+        "cpu 11 100-150\nrun_queue 21 150-160\ncpu 21 160-400\nrun_queue 11 400-710\nloop_busy 11 710-720 other\n"
+        "cpu 11 720-900\n");
+}
+
+/* The loop replies before the send that woke it has ended. */
+static void test_reply_before_the_end_of_the_send(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(160, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_task(400, WORKER, TASK, RECORDER_TASK_FINISHED);
+    put(400, RECORDER_READY, RECORDER_UNIX, RECORDER_NO_SYSCALL, WORKER, PIPE, 500ull << 32);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_switch(401, WORKER, LOOP, RECORDER_PREEMPTED, SYS_sendto, 7);
+    put_receive(410, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    put_run(950, WORKER);
+    put(960, RECORDER_SEND, RECORDER_UNIX, SYS_sendto, WORKER, PIPE_WRITER, 20);
+    expect_path(
+        R, 100, 900, LOOP,
+        "cpu 11 100-150\nrun_queue 21 150-160\ncpu 21 160-400\nrun_queue 11 400-401\nloop_busy 11 401-410 other\n"
+        "cpu 11 410-900\n");
+}
+
+/* A job of another request slept before this one's: select() for no file is no wait for work. */
+static void test_job_behind_one_that_sleeps_by_select(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_pselect6, 0);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_timeout(400, WORKER);
+    put_finished(410, WORKER, TASK_OF_A);
+    put_waking(410, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(450, WORKER, SYS_pselect6, 0);
+    put_timeout(600, WORKER);
+    put_finished(610, WORKER, TASK);
+    put_sleep(620, WORKER, SYS_futex, QUEUE);
+    put_run(700, LOOP);
+    put_receive(710, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(R, 100, 900, LOOP,
+                "cpu 11 100-170\nqueue_behind 21 170-398 other inferred\nrun_queue 21 398-399 other inferred\n"
+                "queue_behind 21 399-411 other inferred\ncpu 21 411-450\nsleep 21 450-598\nrun_queue 21 598-599\n"
+                "cpu 21 599-610\nrun_queue 11 610-700\nloop_busy 11 700-710 other\ncpu 11 710-900\n");
+}
+
+/* Two jobs one after the other. */
+static void test_two_jobs(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_sleep(20, OTHER_WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(150, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_finished(400, WORKER, TASK);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(402, WORKER, SYS_futex, QUEUE);
+    put_run(401, LOOP);
+    put_receive(410, LOOP, PIPE);
+    put_waking(450, OTHER_WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(450, OTHER_WORKER);
+    put_sleep(470, LOOP, SYS_epoll_wait, 4);
+    put_finished(800, OTHER_WORKER, TASK);
+    put_waking(800, LOOP, OTHER_WORKER, SYS_sendto, 7);
+    put_sleep(802, OTHER_WORKER, SYS_futex, QUEUE);
+    put_run(801, LOOP);
+    put_receive(810, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(R, 100, 900, LOOP,
+                "cpu 11 100-150\ncpu 21 150-400\nrun_queue 11 400-401\nloop_busy 11 401-410 other\ncpu 11 410-450\n"
+                "cpu 22 450-800\nrun_queue 11 800-801\nloop_busy 11 801-810 other\ncpu 11 810-900\n");
+}
+
+/* The id of a task that has ended is used again: what was finished before the request was read was for the earlier one.
+ * Tasks of other processes may have the same id. */
+static void test_other_tasks_with_the_same_id(void **state)
+{
+    (void)state;
+    put_run(10, WORKER);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_finished(200, WORKER, TASK);
+    put_reply(300, TASK, A);
+    put_receive(400, LOOP, R);
+    put_task(500, 200, TASK, RECORDER_TASK_FINISHED);
+    put_reply(900, TASK, R);
+    expect_path(R, 100, 900, LOOP, "unread 11 100-300 other\nunread 11 300-400 other\ncpu 11 400-900\n");
+}
+
+/* ---- the GIL ---- */
+
+static void put_gil_wait(uint64_t us, uint32_t tid, uint32_t holder)
+{
+    put_sleep(us, tid, SYS_futex, GIL + 40);
+    put(us, RECORDER_HELD, 0, RECORDER_NO_SYSCALL, tid, GIL, (uint64_t)process_of(tid) << 32 | holder);
+}
+
+/* WORKER reads R and waits for the GIL in rounds. The spinner has it, but for a moment in which it goes to the poller,
+ * which has waited longer; that one's next sleep gives it back to the spinner. */
+static void put_contended_gil(void)
+{
+    put_run(10, SPINNER);
+    put_sleep(20, POLLER, SYS_clock_nanosleep, 0);
+    put_run(90, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_timeout(140, POLLER);
+    put_gil_wait(150, POLLER, SPINNER);
+    put_gil_wait(200, WORKER, SPINNER);
+    put_timeout(300, WORKER);
+    put_gil_wait(300, WORKER, SPINNER);
+    put_waking(350, POLLER, SPINNER, SYS_futex, GIL + 40);
+    put_run(351, POLLER);
+    put_gil_wait(360, SPINNER, POLLER);
+    put_waking(370, SPINNER, POLLER, SYS_futex, GIL + 44);
+    put_run(371, SPINNER);
+    put_sleep(380, POLLER, SYS_clock_nanosleep, 0);
+}
+
+static void test_holder_of_the_gil(void **state)
+{
+    (void)state;
+    put_contended_gil();
+    put_timeout(400, WORKER);
+    put_gil_wait(400, WORKER, SPINNER);
+    put_waking(450, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_run(451, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER,
+                "cpu 21 100-200\nlock 31 200-350 unknown\nlock 32 350-351 unknown\nlock 32 351-370 unknown\n"
+                "lock 31 370-371 unknown\nlock 31 371-450 unknown\nrun_queue 21 450-451\ncpu 21 451-900\n");
+}
+
+/* The last round ends by its timeout, as the GIL was just free. */
+static void test_gil_that_was_taken_after_a_timeout(void **state)
+{
+    (void)state;
+    put_contended_gil();
+    put_timeout(400, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(
+        R, 100, 900, WORKER,
+        "cpu 21 100-200\nlock 31 200-298 unknown\nrun_queue 21 298-299\ncpu 21 299-300\nlock 31 300-350 unknown\n"
+        "lock 32 350-351 unknown\nlock 32 351-380 unknown\nlock 31 380-398 unknown inferred\n"
+        "run_queue 21 398-399\ncpu 21 399-900\n");
+}
+
+/* The poller takes it once more, without waiting. */
+static void test_gil_that_was_taken_without_waiting(void **state)
+{
+    (void)state;
+    put_contended_gil();
+    put_timeout(430, POLLER);
+    put_waking(450, WORKER, POLLER, SYS_futex, GIL + 40);
+    put_run(451, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER,
+                "cpu 21 100-200\nlock 31 200-350 unknown\nlock 32 350-351 unknown\nlock 32 351-380 unknown\n"
+                "lock 31 380-428 unknown inferred\nlock 32 428-429 unknown\nlock 32 429-450 unknown\n"
+                "run_queue 21 450-451\ncpu 21 451-900\n");
+}
+
+/* A thread that releases the GIL hands no work to the one that it wakes. */
+static void test_release_of_the_gil(void **state)
+{
+    (void)state;
+    put_run(40, WORKER);
+    put_gil_wait(50, POLLER, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_waking(150, POLLER, WORKER, SYS_futex, GIL + 40);
+    put_run(151, POLLER);
+    put_sleep(160, WORKER, SYS_futex, 0x7000);
+    put_waking(800, WORKER, POLLER, SYS_futex, 0x7000);
+    put_run(801, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER, "cpu 21 100-160\nlock 32 160-800 unknown\nrun_queue 21 800-801\ncpu 21 801-900\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_queued_job, start_trace),
+        cmocka_unit_test_setup(test_job_that_another_one_follows, start_trace),
+        cmocka_unit_test_setup(test_reply_before_the_end_of_the_send, start_trace),
+        cmocka_unit_test_setup(test_job_behind_one_that_sleeps_by_select, start_trace),
+        cmocka_unit_test_setup(test_two_jobs, start_trace),
+        cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
+        cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
+        cmocka_unit_test_setup(test_gil_that_was_taken_after_a_timeout, start_trace),
+        cmocka_unit_test_setup(test_gil_that_was_taken_without_waiting, start_trace),
+        cmocka_unit_test_setup(test_release_of_the_gil, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
