@@ -1,6 +1,7 @@
 /* Any window of the flight recorder and any request: the walk ends, its segments cover the request exactly, and so do
  * the segments and components shown of it, within their limits. */
 #include "diagnose/critical_path.h"
+#include "diagnose/flight_index.h"
 #include "diagnose/path_text.h"
 
 #include <linux/types.h>
