@@ -6,6 +6,7 @@
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "resolve/sample/wait_stacks.h"
+#include "signals/recent_waits.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/request/request_paths.h"
@@ -87,6 +88,23 @@ static bool is_go_program(const struct request_signal *q, const struct request_r
     return process && process_go_file(process);
 }
 
+/* The processes of the request and of its path: waits of their threads are recorded from now on. What the kernel lacks
+ * to unwind their stacks is published ahead of them. */
+static void want_waits(const struct request_signal *q, const struct request_record *record,
+                       const struct path_segments *path)
+{
+    const struct signal_services *s = q->services;
+    const uint64_t now_ns = clock_monotonic_ns();
+    uint32_t last = record->h.pid;
+    recent_waits_want(s->recent_waits, last, now_ns);
+    for (size_t i = 0; i < path->count; i++) {
+        const uint32_t pid = path->items[i].pid;
+        if (pid != last && recent_waits_want(s->recent_waits, pid, now_ns))
+            s->note_stack(s->pipeline, pid, 0, record->h.time_ns);
+        last = pid;
+    }
+}
+
 static void take_request(void *self, const struct record_header *header)
 {
     const struct request_signal *q = self;
@@ -94,6 +112,7 @@ static void take_request(void *self, const struct record_header *header)
     struct losses *losses = q->services->losses;
     struct request_namer namer = {q->services->recorder,
                                   q->services->recent_stacks,
+                                  q->services->recent_waits,
                                   q->services->processes,
                                   q->services->resolver,
                                   q->wait_stacks,
@@ -106,6 +125,8 @@ static void take_request(void *self, const struct record_header *header)
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
     struct path_segments path;
     const bool has_path = request_paths_find(q->paths, record, is_go_program(q, record), &path) == 0;
+    if (q->services->recent_waits)
+        want_waits(q, record, &path);
     int r = diagnose_request(record, has_path ? &path : NULL, &names, &request);
     path_segments_clear(&path);
     if (r == 0)
