@@ -19,6 +19,7 @@
 #include "probes/context/sample_context.bpf.h"
 #include "probes/offcpu/offcpu_cause.bpf.h"
 #include "probes/offcpu/offcpu_threads.bpf.h"
+#include "probes/offcpu/offcpu_walk.bpf.h"
 #include "probes/offcpu/stack_hash.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -50,31 +51,6 @@ static __always_inline struct off_cpu_stats *stats_get(void)
 }
 
 /* ---- stacks ---- */
-
-/* Walks the user stack of the current task, which a thread that leaves its CPU still is. */
-static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
-                                     struct task_struct *task)
-{
-    struct unwind_walk *w = &scratch->walk;
-    /* Stored behind the kernel frames until the walk writes there. */
-    struct user_registers *registers = (struct user_registers *)(scratch->data + STACK_MAX_KERNEL_FRAMES);
-    if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm) || !kernel_registers(task, registers) ||
-        !user_mode(registers))
-        return UNWIND_END_NO_USER;
-    if (!walk_begin(w, registers))
-        return UNWIND_END_UNSUPPORTED;
-    w->interrupted = 1;
-    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), stack_record_of(scratch)->h.time_ns);
-    int end = unwind_user();
-    interpreters_walked(scratch, bpf_get_current_pid_tgid());
-    if (!end_is_resumable(end))
-        return end;
-    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
-        stat->copies_refused++;
-    else
-        copy_stack(task);
-    return end;
-}
 
 /* The reader polls now and then; it is woken when a quarter of the ring is full, and for a stack copy. */
 static __always_inline __u64 wakeup_flags(bool at_once)
@@ -118,7 +94,7 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
     sample_kernel(ctx, scratch);
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
-    sample_set_walk(scratch, walk_user(scratch, stat, task));
+    sample_set_walk(scratch, walk_user(scratch, task, true, &stat->copies_refused));
     bool is_incomplete =
         sample_take_context(); /* reads the thread's own memory, like its stack: only possible while it is current */
     hash = hash_of(scratch, s);
@@ -156,7 +132,7 @@ static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off
     scratch->walk.base = s->kernel_frames;
     if (kind != OFF_CPU_WAKER_INTERRUPT) {
         scratch->walk.pid = s->h.pid;
-        return walk_user(scratch, stat, current);
+        return walk_user(scratch, current, true, &stat->copies_refused);
     }
     s->h.pid = s->h.tid = 0;
     s->cgroup_id = 0;

@@ -158,6 +158,11 @@ const void *config_signal(const struct config *c, const struct signal *signal)
 bool config_enables(const struct config *c, const struct signal *signal)
 {
     const struct signal_settings *settings = config_signal(c, signal);
+    for (const struct signal *const *served = signal->serves; served && *served; served++)
+        if (!config_enables(c, *served))
+            return false;
+    if (signal->replaced_by && config_enables(c, signal->replaced_by))
+        return false;
     return !settings || settings->enabled;
 }
 

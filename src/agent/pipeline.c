@@ -23,6 +23,7 @@
 #include "resolve/lines/line_objects.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
+#include "signals/recent_waits.h"
 #include "sources/attach/sample_event.h"
 #include "sources/events/batch.h"
 #include "sources/events/record_file.h"
@@ -278,6 +279,14 @@ static int make_sample_stages(struct pipeline *p, const struct pipeline_options 
     return r;
 }
 
+/* Long after the stack was recorded. What is missing in it is not counted: it is evidence, and no sample. */
+static bool resolve_wait(void *pipeline, const struct stack_record *record, struct sample *ret)
+{
+    const struct pipeline *p = pipeline;
+    struct losses not_counted = {0};
+    return sample_resolve(p->resolver, record, &not_counted, ret) != -EBADMSG;
+}
+
 static struct signal_services services_of(struct pipeline *p, const struct pipeline_options *options)
 {
     return (struct signal_services){
@@ -290,6 +299,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .memory_bytes = options->memory_bytes,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .recent_stacks = p->recent_stacks,
+        .recent_waits = p->recent_waits,
         .pipeline = p,
         .emit_sample = emit_sample,
         .emit_request = p->sink.request ? emit_request : NULL,
@@ -365,7 +375,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         set_event_type(p, options->event);
     int r = make_sample_stages(p, options);
     if (r == 0 && p->sink.request)
-        r = recent_stacks_new(&p->recent_stacks);
+        r = recent_stacks_new(&p->recent_stacks) ?: recent_waits_new(resolve_wait, p, &p->recent_waits);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
@@ -399,6 +409,7 @@ void pipeline_free(struct pipeline *p)
             p->opened[i].signal->source->free(p->opened[i].source);
     }
     recent_stacks_free(p->recent_stacks);
+    recent_waits_free(p->recent_waits);
     shared_tables_free(p->tables);
     sample_resolver_free(p->resolver);
     jits_free(p->jits);

@@ -23,6 +23,7 @@ struct pipeline {
     size_t opened_count;
     struct batch *batch;
     struct recent_stacks *recent_stacks; /* NULL: no requests are wanted */
+    struct recent_waits *recent_waits;   /* likewise */
     struct record_writer *record_events;
     int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;

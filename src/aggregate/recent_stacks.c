@@ -1,4 +1,4 @@
-/* Rings of texts, searched from the newest entry; see recent_stacks.h. */
+/* A ring of texts, searched from the newest entry; see recent_stacks.h. */
 #include "aggregate/recent_stacks.h"
 
 #include "model/frame.h"
@@ -10,22 +10,19 @@
 #include <string.h>
 
 #define SAMPLES     8192 /* 1 MiB */
-#define WAITS       4096 /* 512 KiB, which is used only if waits are recorded (off_cpu.enabled) */
 #define FRAMES      3
 #define FRAME_BYTES 32         /* of a function's name */
 #define ORDER_NS    1000000000 /* how much earlier than one before it a sample may be */
 
 struct entry {
-    uint64_t start_ns; /* of a wait */
-    uint64_t time_ns;  /* of a sample; the end of a wait */
+    uint64_t time_ns;
     uint32_t tid;
     char text[RECENT_STACK_BYTES];
 };
 
 struct recent_stacks {
     struct entry samples[SAMPLES]; /* number n is at n % SAMPLES */
-    struct entry waits[WAITS];     /* likewise */
-    uint64_t sample_count, wait_count;
+    uint64_t sample_count;
 };
 
 int recent_stacks_new(struct recent_stacks **ret)
@@ -89,27 +86,18 @@ static void put_collector(const struct sample *sample, char out[RECENT_STACK_BYT
         }
 }
 
-/* The innermost frames, without those of the kernel if `is_program`. */
-static void put_frames(const struct sample *sample, bool is_program, char out[RECENT_STACK_BYTES])
+/* The innermost frames. */
+static void put_frames(const struct sample *sample, char out[RECENT_STACK_BYTES])
 {
     char name[FRAME_TEXT_BYTES];
     size_t shown = 0;
     for (size_t i = 0; i < sample->frame_count && shown < FRAMES; i++) {
         const struct frame *f = &sample->frames[i];
-        if (f->kind == FRAME_TRUNCATED || f->kind == FRAME_WAIT || (is_program && f->kind == FRAME_KERNEL))
+        if (f->kind == FRAME_TRUNCATED || f->kind == FRAME_WAIT)
             continue;
         append_name(frame_text(f->kind, f->function, f->mapping, f->address, name), out);
         shown++;
     }
-}
-
-static void fill_entry(struct entry *e, const struct sample *sample, uint64_t start_ns,
-                       const char text[RECENT_STACK_BYTES])
-{
-    e->start_ns = start_ns;
-    e->time_ns = sample->time_ns;
-    e->tid = sample->tid;
-    memcpy(e->text, text, RECENT_STACK_BYTES);
 }
 
 void recent_stacks_add(struct recent_stacks *s, const struct sample *sample)
@@ -119,9 +107,12 @@ void recent_stacks_add(struct recent_stacks *s, const struct sample *sample)
         return;
     put_collector(sample, text);
     if (!text[0])
-        put_frames(sample, false, text);
-    if (text[0])
-        fill_entry(&s->samples[s->sample_count++ % SAMPLES], sample, sample->time_ns, text);
+        put_frames(sample, text);
+    if (!text[0])
+        return;
+    struct entry *e = &s->samples[s->sample_count++ % SAMPLES];
+    *e = (struct entry){.time_ns = sample->time_ns, .tid = sample->tid};
+    memcpy(e->text, text, RECENT_STACK_BYTES);
 }
 
 size_t recent_stacks_find(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
@@ -136,33 +127,4 @@ size_t recent_stacks_find(const struct recent_stacks *s, uint32_t tid, uint64_t 
             ret[found++] = e->text;
     }
     return found;
-}
-
-void recent_stacks_add_wait(struct recent_stacks *s, const struct sample *sample, uint64_t start_ns)
-{
-    char text[RECENT_STACK_BYTES] = "";
-    put_frames(sample, true, text);
-    if (!text[0])
-        put_frames(sample, false, text);
-    if (text[0])
-        fill_entry(&s->waits[s->wait_count++ % WAITS], sample, start_ns, text);
-}
-
-const char *recent_stacks_find_wait(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
-                                    uint64_t *ret_ns)
-{
-    const char *text = NULL;
-    *ret_ns = 0;
-    for (uint64_t n = s->wait_count; n-- > 0 && s->wait_count - n <= WAITS;) {
-        const struct entry *e = &s->waits[n % WAITS];
-        if (e->time_ns + ORDER_NS < from_ns)
-            break;
-        const uint64_t begin_ns = e->start_ns > from_ns ? e->start_ns : from_ns;
-        const uint64_t end_ns = e->time_ns < to_ns ? e->time_ns : to_ns;
-        if (e->tid != tid || end_ns <= begin_ns || end_ns - begin_ns <= *ret_ns)
-            continue;
-        *ret_ns = end_ns - begin_ns;
-        text = e->text;
-    }
-    return text;
 }

@@ -1,6 +1,5 @@
-/* Where threads ran and waited in the last seconds: the innermost functions of recent CPU samples and of waits, by
- * thread and time, as evidence for requests. Two rings, in which the newest overwrite the oldest. Pipeline thread
- * only. */
+/* Where threads ran in the last seconds: the innermost functions of recent CPU samples, by thread and time, as evidence
+ * for requests. A ring, in which the newest overwrite the oldest. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -26,12 +25,3 @@ void recent_stacks_add(struct recent_stacks *s, const struct sample *sample);
  * Returns their number. */
 size_t recent_stacks_find(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
                           const char **ret, size_t max);
-
-/* Keeps the stack of a wait that began at `start_ns` and lasted until the sample's time. Of its frames those of the
- * program are kept; those of the kernel only if there are no others. Does nothing without frames. */
-void recent_stacks_add_wait(struct recent_stacks *s, const struct sample *sample, uint64_t start_ns);
-
-/* Of the waits of thread `tid`, the one with the most time in [from, to): its text, as of recent_stacks_find, and how
- * much of it is there. NULL: there is none. */
-const char *recent_stacks_find_wait(const struct recent_stacks *s, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
-                                    uint64_t *ret_ns);

@@ -250,12 +250,12 @@ static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const st
 static void put_wait(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
 {
     char time[32];
-    uint64_t ns = 0;
-    const char *text = names->wait ? names->wait(names->context, tid, from_ns, to_ns, &ns) : NULL;
-    if (!text)
+    struct path_wait wait;
+    if (!names->wait || !names->wait(names->context, tid, from_ns, to_ns, &wait))
         return;
     begin_line(out);
-    buf_printf(out, "waited %s in %s", units_format_duration(ns, time, sizeof(time)), text);
+    buf_printf(out, "waited %s%s", units_format_duration(wait.ns, time, sizeof(time)),
+               wait.where[0] ? wait.where : wait.kernel);
 }
 
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,

@@ -29,6 +29,12 @@ struct path_text {
     char stretches[REQUEST_SEGMENTS_MAX][DETAIL_BYTES]; /* details of segments that stand for several */
     struct buf notes[REQUEST_SEGMENTS_MAX];
     size_t segment_count;
+    struct path_names names;
+    /* Of components with the stack of a wait, in the order in which they were asked for. */
+    struct part_text {
+        struct buf detail, stack;
+    } parts[REQUEST_PARTS_MAX];
+    size_t part_count;
 };
 
 void path_text_free(struct path_text *text)
@@ -37,6 +43,10 @@ void path_text_free(struct path_text *text)
         return;
     for (size_t i = 0; i < REQUEST_SEGMENTS_MAX; i++)
         buf_clear(&text->notes[i]);
+    for (size_t i = 0; i < text->part_count; i++) {
+        buf_clear(&text->parts[i].detail);
+        buf_clear(&text->parts[i].stack);
+    }
     free(text->items);
     free(text);
 }
@@ -270,38 +280,87 @@ static void make_segments(struct path_text *text, const struct path_segments *pa
 
 /* ---- components ---- */
 
+/* A component, and the longest of the segments that it adds up. */
+struct component {
+    struct request_part part;
+    size_t item;
+    uint64_t item_ns;
+};
+
 static int compare_names(const void *a, const void *b)
 {
-    const struct request_part *x = a, *y = b;
-    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->detail, y->detail);
+    const struct component *x = a, *y = b;
+    return x->part.kind != y->part.kind ? (x->part.kind < y->part.kind ? -1 : 1)
+                                        : strcmp(x->part.detail, y->part.detail);
 }
 
 static int compare_durations(const void *a, const void *b)
 {
-    const struct request_part *x = a, *y = b;
-    if (x->duration_ns != y->duration_ns)
-        return x->duration_ns > y->duration_ns ? -1 : 1;
+    const struct component *x = a, *y = b;
+    if (x->part.duration_ns != y->part.duration_ns)
+        return x->part.duration_ns > y->part.duration_ns ? -1 : 1;
     return compare_names(a, b);
 }
 
+static void add_component(struct component *to, const struct component *added)
+{
+    to->part.duration_ns += added->part.duration_ns;
+    if (added->item_ns > to->item_ns) {
+        to->item = added->item;
+        to->item_ns = added->item_ns;
+    }
+}
+
 /* Adds up those of one name, and puts the longest first. */
-static void add_up_parts(struct request_part *parts, size_t *count)
+static void add_up_parts(struct component *parts, size_t *count)
 {
     size_t kept = 0;
     qsort(parts, *count, sizeof(parts[0]), compare_names);
     for (size_t i = 0; i < *count; i++)
         if (kept && compare_names(&parts[kept - 1], &parts[i]) == 0)
-            parts[kept - 1].duration_ns += parts[i].duration_ns;
+            add_component(&parts[kept - 1], &parts[i]);
         else
             parts[kept++] = parts[i];
     qsort(parts, kept, sizeof(parts[0]), compare_durations);
     *count = kept;
 }
 
-int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max,
-                    struct request_part *ret, size_t *ret_count)
+/* Where the thread called the system call that the detail begins with, which is not repeated. */
+static const char *place_of_call(const char *where, const char *detail)
 {
-    _cleanup_free_ struct request_part *all = calloc(text->count + 1, sizeof(*all));
+    static const char in[] = " in ", from[] = " < ";
+    const size_t in_bytes = strlen(in), from_bytes = strlen(from);
+    const char *caller = strstr(where, from);
+    const size_t call_bytes = caller && strncmp(where, in, in_bytes) == 0 ? (size_t)(caller - where) - in_bytes : 0;
+    const bool is_repeated = call_bytes && strncmp(where + in_bytes, detail, call_bytes) == 0 &&
+                             (detail[call_bytes] == '\0' || detail[call_bytes] == ' ');
+    return is_repeated ? caller + from_bytes : where[0] ? where + in_bytes : where;
+}
+
+/* Adds where the longest segment of the component waited, if a known wait was most of it. */
+static void put_wait(struct path_text *text, struct component *c)
+{
+    const struct path_segment *s = &text->items[c->item].segment;
+    struct part_text *words = &text->parts[text->part_count];
+    struct path_wait wait;
+    if (c->part.kind == REQUEST_PART_CPU || c->part.kind == REQUEST_PART_RUN_QUEUE || !s->tid || !text->names.wait ||
+        text->part_count >= REQUEST_PARTS_MAX ||
+        !text->names.wait(text->names.context, s->tid, s->start_ns, s->end_ns, &wait) || wait.ns < length_of(s) / 2)
+        return;
+    const char *place = place_of_call(wait.where, c->part.detail);
+    buf_printf(&words->detail, "%s%s%s%s", c->part.detail, place[0] ? " in " : "", place, wait.kernel);
+    buf_puts(&words->stack, wait.stack);
+    text->part_count++;
+    if (buf_error(&words->detail) < 0 || buf_error(&words->stack) < 0)
+        return;
+    c->part.detail = words->detail.size ? words->detail.data : "";
+    c->part.stack = words->stack.size ? words->stack.data : "";
+}
+
+int path_text_parts(struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max, struct request_part *ret,
+                    size_t *ret_count)
+{
+    _cleanup_free_ struct component *all = calloc(text->count + 1, sizeof(*all));
     size_t count = 0;
     assert(max >= REQUEST_PART_COUNT);
     if (!all)
@@ -311,16 +370,23 @@ int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_
         const uint64_t start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
                        end_ns = s->end_ns < to_ns ? s->end_ns : to_ns;
         if (start_ns < end_ns)
-            all[count++] = (struct request_part){
-                .kind = s->kind, .duration_ns = end_ns - start_ns, .detail = text->items[i].detail, .stack = ""};
+            all[count++] = (struct component){.part = {.kind = s->kind,
+                                                       .duration_ns = end_ns - start_ns,
+                                                       .detail = text->items[i].detail,
+                                                       .stack = ""},
+                                              .item = i,
+                                              .item_ns = end_ns - start_ns};
     }
     add_up_parts(all, &count);
     if (count > max) {
         for (size_t i = max - REQUEST_PART_COUNT; i < count; i++)
-            all[i].detail = "";
+            all[i].part.detail = "";
         add_up_parts(all, &count);
     }
-    memcpy(ret, all, count * sizeof(*ret));
+    for (size_t i = 0; i < count; i++) {
+        put_wait(text, &all[i]);
+        ret[i] = all[i].part;
+    }
     *ret_count = count;
     return 0;
 }
@@ -342,6 +408,7 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
         describe(path, &text->items[i], pid, tid, names);
     }
     text->count = path->count;
+    text->names = *names;
     make_segments(text, path, names);
     *ret = take_ptr(text);
     return 0;

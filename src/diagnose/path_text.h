@@ -17,6 +17,14 @@ struct path_file_name {
     char file_system[16];             /* "ext4"; "": the file is not known */
 };
 
+/* Where a thread waited, and how long of the interval that was asked for. */
+struct path_wait {
+    uint64_t ns;
+    const char *where;  /* stack_text_append_user: " in nanosleep < sleep_ms < handle"; "": not known */
+    const char *kernel; /* stack_text_append_kernel: ": do_nanosleep < hrtimer_nanosleep"; "": likewise */
+    const char *stack;  /* as of struct request_part */
+};
+
 struct path_names {
     void *context;
     /* The name of a thread; "" if it is not known. NULL: never known. */
@@ -26,9 +34,9 @@ struct path_names {
     /* Where CPU samples found the thread in [from, to): "leaf < caller < its caller", at most `max`. Strings are valid
      * until the next sample. Returns their number. NULL: never known. */
     size_t (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max);
-    /* Where the thread waited the longest in [from, to), in the same form, and how long of it; NULL: not known. Valid
-     * likewise. NULL: never known. */
-    const char *(*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns);
+    /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
+     * NULL: never known. */
+    bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);
     /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
     void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
@@ -38,7 +46,8 @@ struct path_names {
 
 struct path_text;
 
-/* Of a request that was served last by thread `tid` of process `pid`. The caller frees `*ret`. -ENOMEM. */
+/* Of a request that was served last by thread `tid` of process `pid`. `names` is copied; its context is borrowed. The
+ * caller frees `*ret`. -ENOMEM. */
 int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, const struct path_names *names,
                   struct path_text **ret);
 void path_text_free(struct path_text *text);
@@ -49,7 +58,8 @@ DEFINE_FREEP(path_text)
  * `text`. */
 const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count);
 
-/* Writes the components of [from, to), longest first: segments that are alike added up. Of more than `max`, which must
- * be REQUEST_PART_COUNT at least, the shortest ones become one for each kind. -ENOMEM. */
-int path_text_parts(const struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max,
-                    struct request_part *ret, size_t *ret_count);
+/* Writes the components of [from, to), longest first: segments that are alike added up, with the stack of the longest
+ * one's wait. Of more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones become one for each
+ * kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have stacks. -ENOMEM. */
+int path_text_parts(struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max, struct request_part *ret,
+                    size_t *ret_count);

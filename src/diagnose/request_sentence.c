@@ -50,10 +50,13 @@ static const char *longest_holder(const struct request *r)
     return longest ? strstr(longest->detail, "held by") : "";
 }
 
-/* The detail of a component without the kernel's functions, which follow it where there is a stack. */
+/* The detail of a component without the kernel's functions, which end it where the stack has some. */
 static int detail_bytes(const struct request_part *part)
 {
-    const char *end = part->stack && part->stack[0] ? strstr(part->detail, ": ") : NULL;
+    const char *end = NULL;
+    if (part->stack && strstr(part->stack, REQUEST_KERNEL_FRAME))
+        for (const char *at = part->detail; (at = strstr(at, ": ")); at++)
+            end = at;
     return (int)(end ? (size_t)(end - part->detail) : strlen(part->detail));
 }
 

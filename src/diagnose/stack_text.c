@@ -12,6 +12,11 @@
 #define STACK_MAX      16384 /* of one wait, as text */
 #define STACK_TOO_LONG "[truncated: names too long]"
 
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 static void append(char *out, size_t size, const char *text)
 {
     size_t used = strlen(out);
@@ -71,15 +76,61 @@ static size_t first_shown(const struct frame *frames, size_t count, const char *
     return i;
 }
 
+/* Functions on the stack of every sleeping thread, which carry no information. */
+static bool is_scheduler(const char *function)
+{
+    static const char *const names[] = {"__schedule",     "schedule",           "io_schedule",      "preempt_schedule",
+                                        "__cond_resched", "do_wait_for_common", "__wait_for_common"};
+    for (size_t i = 0; i < array_size(names); i++)
+        if (starts_with(function, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_entry(const char *function)
+{
+    return starts_with(function, "__x64_sys_") || starts_with(function, "__arm64_sys_") ||
+           starts_with(function, "do_syscall") || starts_with(function, "x64_sys_call") ||
+           starts_with(function, "entry_SYSCALL") || starts_with(function, "__se_sys_") ||
+           starts_with(function, "invoke_syscall") || starts_with(function, "el0") ||
+           starts_with(function, "asm_exc_") || starts_with(function, "exc_");
+}
+
+/* Whether a runtime executes code of this stack. */
+static bool has_runtime(const struct frame *frames, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (frame_kind_has_lines(frames[i].kind))
+            return true;
+    return false;
+}
+
 void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out, size_t size)
 {
     char text[SHOWN_BYTES];
+    const bool is_run = has_runtime(frames, count);
     int shown = 0;
     for (size_t i = first_shown(frames, count, syscall); i < count && shown < SHOWN_MAX; i++) {
         if (frames[i].kind == FRAME_TRUNCATED)
             break;
+        if (is_run && shown && !frame_kind_has_lines(frames[i].kind))
+            continue;
         append(out, size, shown++ ? " < " : " in ");
         append(out, size, printable_frame_name(&frames[i], text, sizeof(text)));
+    }
+}
+
+void stack_text_append_kernel(const struct frame *frames, size_t count, char *out, size_t size)
+{
+    int shown = 0;
+    for (size_t i = 0; i < count && shown < SHOWN_MAX; i++) {
+        const char *function = frames[i].function;
+        if (!function[0] || is_scheduler(function))
+            continue;
+        if (is_entry(function))
+            break;
+        append(out, size, shown++ ? " < " : ": ");
+        append(out, size, function);
     }
 }
 

@@ -15,26 +15,6 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Functions on the stack of every sleeping thread, which carry no information. */
-static bool is_scheduler(const char *function)
-{
-    static const char *const names[] = {"__schedule",     "schedule",           "io_schedule",      "preempt_schedule",
-                                        "__cond_resched", "do_wait_for_common", "__wait_for_common"};
-    for (size_t i = 0; i < array_size(names); i++)
-        if (starts_with(function, names[i]))
-            return true;
-    return false;
-}
-
-static bool is_entry(const char *function)
-{
-    return starts_with(function, "__x64_sys_") || starts_with(function, "__arm64_sys_") ||
-           starts_with(function, "do_syscall") || starts_with(function, "x64_sys_call") ||
-           starts_with(function, "entry_SYSCALL") || starts_with(function, "__se_sys_") ||
-           starts_with(function, "invoke_syscall") || starts_with(function, "el0") ||
-           starts_with(function, "asm_exc_") || starts_with(function, "exc_");
-}
-
 static bool on_stack(const struct frame *frames, size_t count, const char *start)
 {
     for (size_t i = 0; i < count; i++)
@@ -170,20 +150,6 @@ static void append_object(const struct request_wait *w, char *out, size_t size)
     }
 }
 
-static void append_stack(const struct frame *frames, size_t count, char *out, size_t size)
-{
-    int shown = 0;
-    for (size_t i = 0; i < count && shown < 4; i++) {
-        const char *function = frames[i].function;
-        if (!function[0] || is_scheduler(function))
-            continue;
-        if (is_entry(function))
-            break;
-        append(out, size, shown++ ? " < " : ": ");
-        append(out, size, function);
-    }
-}
-
 const char *wait_detail(const struct request_wait *w, const struct wait_frames *frames, char *out, size_t size)
 {
     char call[32], times[32];
@@ -199,6 +165,6 @@ const char *wait_detail(const struct request_wait *w, const struct wait_frames *
         append(out, size, times);
     }
     stack_text_append_user(frames->user, frames->user_count, call, out, size);
-    append_stack(frames->kernel, frames->kernel_count, out, size);
+    stack_text_append_kernel(frames->kernel, frames->kernel_count, out, size);
     return out;
 }

@@ -29,6 +29,7 @@ struct interpreters;
 struct process;
 struct processes;
 struct recent_stacks;
+struct recent_waits;
 struct sample_resolver;
 
 /* What the pipeline lends to all signals. Borrowed until `destroy`. */
@@ -41,7 +42,8 @@ struct signal_services {
     const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
     uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
     struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
-    struct recent_stacks *recent_stacks;  /* where threads ran and waited; NULL: requests are not wanted */
+    struct recent_stacks *recent_stacks;  /* where threads ran; NULL: requests are not wanted */
+    struct recent_waits *recent_waits;    /* where they waited; likewise */
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request or node event. emit_sample and emit_event borrow; emit_request takes
@@ -81,6 +83,11 @@ struct signal {
     const char *name; /* of its directories: "offcpu" */
     const struct source *source;
     unsigned flags;
+
+    /* It is opened only where all of these are enabled; ends with NULL. NULL: always. */
+    const struct signal *const *serves;
+    /* It is not opened where this one, which provides as much, is enabled. NULL: none does. */
+    const struct signal *replaced_by;
 
     const struct sample_type *sample_type; /* of the samples that it provides; NULL: it provides none */
 

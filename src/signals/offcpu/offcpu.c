@@ -1,13 +1,14 @@
 /* Signal "offcpu": where threads wait, for what and how long. */
 #include "sources/offcpu/offcpu.h"
-#include "aggregate/recent_stacks.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "signals/offcpu/wait_samples.h"
+#include "signals/recent_waits.h"
 #include "signals/signal.h"
 #include "signals/stack_record.h"
 
+#include "probes/common/hash.h"
 #include "probes/offcpu.h"
 #include "probes/unwind/stack.h"
 
@@ -17,15 +18,11 @@
 
 #define SAMPLE_WAIT_NS 1000000 /* of the agent */
 #define KEPT_WAIT_NS   1000000 /* shorter waits are not kept as evidence for requests */
-#define KEPT_PERIOD_NS 100000000
-#define KEPT_WAITS_MAX 100 /* in that period */
 
 struct off_cpu_signal {
     const struct signal_services *services;
     void *source; /* NULL: a replay */
     struct wait_samples *waits;
-    uint64_t kept_since_ns;
-    unsigned kept; /* since then */
 };
 
 static void emit_wait(void *context, const struct sample *waits)
@@ -73,20 +70,21 @@ static bool check_wait(const struct record_header *header)
            w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
 }
 
-/* Resolving each wait alone costs more than their sums do, so few are. */
+/* As evidence for the paths of requests. A stack is sent once for several waits of a thread, whose name is therefore
+ * the thread and the time of that. */
 static void keep_for_requests(struct off_cpu_signal *o, const struct off_cpu_wait *wait)
 {
-    struct sample sample;
-    if (wait->flags & OFF_CPU_PREEMPTED || wait->h.time_ns - wait->start_ns < KEPT_WAIT_NS)
+    struct recent_waits *kept = o->services->recent_waits;
+    const uint64_t lasted_ns = wait->h.time_ns - wait->start_ns;
+    if (wait->flags & OFF_CPU_PREEMPTED || lasted_ns < KEPT_WAIT_NS || !recent_waits_wants(kept, wait->h.pid))
         return;
-    if (wait->h.time_ns >= o->kept_since_ns + KEPT_PERIOD_NS) { /* they come by thread, and not in the order of time */
-        o->kept_since_ns = wait->h.time_ns;
-        o->kept = 0;
-    }
-    if (o->kept < KEPT_WAITS_MAX && wait_samples_resolve(o->waits, wait, &sample)) {
-        recent_stacks_add_wait(o->services->recent_stacks, &sample, wait->start_ns);
-        o->kept++;
-    }
+    const struct stack_record *stack = wait_samples_find_stack(o->waits, wait);
+    const uint64_t name = hash_mix(wait->stack_ns, wait->h.tid) | 1;
+    if (!stack)
+        return;
+    recent_waits_put_stack(kept, name, stack);
+    recent_waits_put(kept, wait->h.tid, wait->start_ns,
+                     wait->h.time_ns - (wait->queued_ns < lasted_ns ? wait->queued_ns : 0), name);
 }
 
 static void take_wait(void *self, const struct record_header *header)
@@ -94,7 +92,7 @@ static void take_wait(void *self, const struct record_header *header)
     struct off_cpu_signal *o = self;
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     wait_samples_add(o->waits, wait);
-    if (o->services->recent_stacks)
+    if (o->services->recent_waits)
         keep_for_requests(o, wait);
 }
 

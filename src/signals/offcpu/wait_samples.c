@@ -152,15 +152,9 @@ void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)
     wait_sums_add(w->sums, record);
 }
 
-bool wait_samples_resolve(struct wait_samples *w, const struct off_cpu_wait *wait, struct sample *ret)
+const struct stack_record *wait_samples_find_stack(const struct wait_samples *w, const struct off_cpu_wait *wait)
 {
-    struct losses counted_later = {0};
-    const struct stack_record *stack = wait_sums_find_stack(w->sums, wait);
-    if (!stack || sample_resolve(w->resolver, stack, &counted_later, ret) < 0)
-        return false;
-    const uint64_t lasted_ns = wait->h.time_ns - wait->start_ns;
-    ret->time_ns = wait->h.time_ns - (wait->queued_ns < lasted_ns ? wait->queued_ns : 0);
-    return true;
+    return wait_sums_find_stack(w->sums, wait);
 }
 
 void wait_samples_flush(struct wait_samples *w, uint32_t pid)

@@ -22,9 +22,8 @@ void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);
 
-/* Resolves where the thread waited, of a wait that was added last. False: its stack is not known. `ret` is as of
- * sample_resolve, with the time at which the wait ended, by a wake-up; losses are not counted again. */
-bool wait_samples_resolve(struct wait_samples *w, const struct off_cpu_wait *wait, struct sample *ret);
+/* The stack of a wait that was added last; NULL: not known. Borrowed until the next call. */
+const struct stack_record *wait_samples_find_stack(const struct wait_samples *w, const struct off_cpu_wait *wait);
 
 /* The number of waits so far whose waker is unknown although wakers are recorded. */
 uint64_t wait_samples_wakers_unseen(const struct wait_samples *w);

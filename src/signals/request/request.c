@@ -6,6 +6,7 @@
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "resolve/sample/wait_stacks.h"
+#include "signals/recent_waits.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/request/request_paths.h"
@@ -91,12 +92,30 @@ static bool is_go_program(const struct request_signal *q, const struct request_r
     return process && process_go_file(process);
 }
 
+/* The processes of the request and of its path: waits of their threads are recorded from now on. What the kernel lacks
+ * to unwind their stacks is published ahead of them. */
+static void want_waits(const struct request_signal *q, const struct request_record *record,
+                       const struct path_segments *path)
+{
+    const struct signal_services *s = q->services;
+    const uint64_t now_ns = clock_monotonic_ns();
+    uint32_t last = record->h.pid;
+    recent_waits_want(s->recent_waits, last, now_ns);
+    for (size_t i = 0; i < path->count; i++) {
+        const uint32_t pid = path->items[i].pid;
+        if (pid != last && recent_waits_want(s->recent_waits, pid, now_ns))
+            s->note_stack(s->pipeline, pid, 0, record->h.time_ns);
+        last = pid;
+    }
+}
+
 /* What is not known yet is known when the whole turn has been read: its requests share what their paths cost. */
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
     struct request_namer namer = {q->services->recorder,
                                   q->services->recent_stacks,
+                                  q->services->recent_waits,
                                   q->services->processes,
                                   q->services->resolver,
                                   q->wait_stacks,
@@ -107,6 +126,8 @@ static void diagnose_pending(struct request_signal *q)
     for (size_t i = 0; i < q->pending_count; i++) {
         struct request_path *pending = &q->pending[i];
         struct request *request;
+        if (q->services->recent_waits)
+            want_waits(q, pending->record, &pending->segments);
         int r = diagnose_request(pending->record, pending->is_found ? &pending->segments : NULL, &names, &request);
         if (r == 0)
             q->services->emit_request(q->services->pipeline, request);

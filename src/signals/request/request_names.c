@@ -3,6 +3,7 @@
 
 #include "aggregate/recent_stacks.h"
 #include "diagnose/waits.h"
+#include "signals/recent_waits.h"
 #include "sources/request/request.h"
 #include "sources/tables/flight_recorder.h"
 
@@ -111,10 +112,10 @@ static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64
     return n->recent_stacks ? recent_stacks_find(n->recent_stacks, tid, from_ns, to_ns, ret, max) : 0;
 }
 
-static const char *find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns)
+static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret)
 {
     const struct request_namer *n = context;
-    return n->recent_stacks ? recent_stacks_find_wait(n->recent_stacks, tid, from_ns, to_ns, ret_ns) : NULL;
+    return n->recent_waits && recent_waits_find(n->recent_waits, tid, from_ns, to_ns, ret);
 }
 
 static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])

@@ -11,6 +11,7 @@
 struct request_namer {
     const struct flight_recorder *recorder; /* NULL: there is none */
     const struct recent_stacks *recent_stacks;
+    struct recent_waits *recent_waits;
     struct processes *processes;
     struct sample_resolver *resolver;
     struct wait_stacks *wait_stacks;

@@ -1,4 +1,4 @@
-/* Recent CPU samples and waits: found by thread and time, three frames deep, the oldest overwritten. */
+/* Recent CPU samples: found by thread and time, three frames deep, the oldest overwritten. */
 #include "aggregate/recent_stacks.h"
 
 #include "model/sample_type.h"
@@ -89,62 +89,6 @@ static void test_other_samples_are_not_kept(void **state)
     assert_int_equal(recent_stacks_find(s, 7, 0, 10, found, MAX), 0);
 }
 
-static void add_wait(struct recent_stacks *s, uint32_t tid, uint64_t start_ns, uint64_t end_ns, const char *name)
-{
-    const struct frame frames[] = {
-        {.kind = FRAME_WAIT, .function = "lock: futex", .mapping = ""},
-        {.kind = FRAME_KERNEL, .function = "schedule", .mapping = ""},
-        {.kind = FRAME_KERNEL, .function = "futex_wait", .mapping = ""},
-        {.kind = FRAME_NATIVE, .function = name, .mapping = ""},
-        {.kind = FRAME_NATIVE, .function = "main", .mapping = ""},
-    };
-    recent_stacks_add_wait(
-        s, &(struct sample){.tid = tid, .time_ns = end_ns, .frames = frames, .frame_count = name ? 5 : 3}, start_ns);
-}
-
-static void test_wait_with_the_most_time_in_the_interval(void **state)
-{
-    _cleanup_(recent_stacks_freep) struct recent_stacks *s = NULL;
-    uint64_t ns;
-    (void)state;
-    assert_int_equal(recent_stacks_new(&s), 0);
-    add_wait(s, 7, 0, 1000, "idle");
-    add_wait(s, 7, 1010, 1050, "lock");
-    add_wait(s, 8, 1000, 1100, "other");
-    add_wait(s, 7, 1090, 5000, "after");
-    assert_string_equal(recent_stacks_find_wait(s, 7, 990, 1100, &ns), "lock < main");
-    assert_int_equal(ns, 40);
-    assert_string_equal(recent_stacks_find_wait(s, 7, 900, 1100, &ns), "idle < main");
-    assert_int_equal(ns, 100);
-    assert_null(recent_stacks_find_wait(s, 7, 1000, 1010, &ns));
-    assert_null(recent_stacks_find_wait(s, 9, 0, UINT64_MAX, &ns));
-    assert_int_equal(recent_stacks_find(s, 7, 0, UINT64_MAX, found, MAX), 0);
-}
-
-static void test_wait_without_frames_of_the_program(void **state)
-{
-    _cleanup_(recent_stacks_freep) struct recent_stacks *s = NULL;
-    uint64_t ns;
-    (void)state;
-    assert_int_equal(recent_stacks_new(&s), 0);
-    add_wait(s, 7, 0, 1000, NULL);
-    assert_string_equal(recent_stacks_find_wait(s, 7, 0, 1000, &ns), "schedule < futex_wait");
-    recent_stacks_add_wait(s, &(struct sample){.tid = 8, .time_ns = 1000}, 0);
-    assert_null(recent_stacks_find_wait(s, 8, 0, 1000, &ns));
-}
-
-static void test_oldest_waits_are_overwritten(void **state)
-{
-    _cleanup_(recent_stacks_freep) struct recent_stacks *s = NULL;
-    uint64_t ns;
-    (void)state;
-    assert_int_equal(recent_stacks_new(&s), 0);
-    for (uint64_t i = 0; i < 10000; i++)
-        add_wait(s, 7, 2 * i, 2 * i + 1, "f");
-    assert_null(recent_stacks_find_wait(s, 7, 0, 10000, &ns));
-    assert_non_null(recent_stacks_find_wait(s, 7, 19990, 20000, &ns));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,9 +97,6 @@ int main(void)
         cmocka_unit_test(test_garbage_collectors_are_named),
         cmocka_unit_test(test_oldest_are_overwritten),
         cmocka_unit_test(test_other_samples_are_not_kept),
-        cmocka_unit_test(test_wait_with_the_most_time_in_the_interval),
-        cmocka_unit_test(test_wait_without_frames_of_the_program),
-        cmocka_unit_test(test_oldest_waits_are_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,11 +36,12 @@ static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64
 }
 
 /* Thread 11 waited half of any interval. */
-static const char *find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t *ret_ns)
+static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret)
 {
     (void)context;
-    *ret_ns = (to_ns - from_ns) / 2;
-    return knows_waits && tid == 11 ? "recv < query" : NULL;
+    *ret = (struct path_wait){(to_ns - from_ns) / 2, " in recv < query", ": sk_wait_data",
+                              "sk_wait_data_[k]\nrecv\nquery"};
+    return knows_waits && tid == 11;
 }
 
 /* Compares the notes of the path's segments of this kind. */

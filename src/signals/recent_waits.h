@@ -1,0 +1,41 @@
+/* Where threads of servers waited in the last seconds, as evidence for the critical paths of requests, and which
+ * processes these are: those of recent paths. Stacks are kept as they were recorded, and get names when a path asks for
+ * them: of thousands of waits, few are on one. Memory is bounded: the newest overwrite the oldest. Pipeline thread
+ * only. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "diagnose/path_text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct recent_waits;
+struct sample;
+struct stack_record;
+
+#define RECENT_WAITS_PROCESSES 256
+#define RECENT_WAITS_BYTES     (1 << 20) /* of stacks and their texts */
+
+/* `resolve` fills `ret`, valid until its next call; false: malformed record. The caller frees `*ret`. -ENOMEM. */
+int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret),
+                     void *context, struct recent_waits **ret);
+void recent_waits_free(struct recent_waits *w);
+DEFINE_FREEP(recent_waits)
+
+/* A request's path led through this process: its waits are wanted for a minute from now on. Of more than
+ * RECENT_WAITS_PROCESSES, those named last. Returns whether it was not among them. */
+bool recent_waits_want(struct recent_waits *w, uint32_t pid, uint64_t now_ns);
+bool recent_waits_wants(const struct recent_waits *w, uint32_t pid);
+/* Drops those whose minute is over, and fills `ret` with the others. Returns their number. */
+size_t recent_waits_wanted(struct recent_waits *w, uint64_t now_ns, uint32_t ret[RECENT_WAITS_PROCESSES]);
+
+/* Keeps a copy of a stack by its name, unless it has it. Does nothing without memory. */
+void recent_waits_put_stack(struct recent_waits *w, uint64_t name, const struct stack_record *record);
+/* Thread `tid` waited in [start, end) at this stack. */
+void recent_waits_put(struct recent_waits *w, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t stack);
+
+/* Of the waits of thread `tid`, the one with the most time in [from, to). False: there is none, or its stack is not
+ * known. Texts are valid until the next call of this module. */
+bool recent_waits_find(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);

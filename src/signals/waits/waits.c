@@ -1,0 +1,128 @@
+/* Signal "waits": where threads of servers wait, as evidence for the critical paths of requests. With off-CPU profiles
+ * these have the waits of all threads, and this signal is not opened. */
+#include "sources/waits/waits.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "resolve/sample/samples.h"
+#include "signals/recent_waits.h"
+#include "signals/signal.h"
+#include "signals/stack_record.h"
+
+#include <linux/types.h>
+
+#include "probes/unwind/stack.h"
+#include "probes/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct waits_signal {
+    const struct signal_services *services;
+    void *source; /* NULL: a replay */
+    union {
+        struct stack_record record;
+        char room[sizeof(struct stack_record) + 8 * (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES) +
+                  RECORD_MAX_BYTES - STACK_COPY_BYTES];
+    } walked; /* of walk_copy */
+};
+
+static void destroy_waits(void *self)
+{
+    free(self);
+}
+
+static int create_waits(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    struct waits_signal *w = services->recent_waits ? calloc(1, sizeof(*w)) : NULL;
+    (void)settings;
+    if (services->recent_waits && !w)
+        return -ENOMEM;
+    if (w)
+        *w = (struct waits_signal){.services = services, .source = source};
+    *ret_self = w;
+    return 0;
+}
+
+/* The record with frames in place of the copied stack, which is walked now: it is large, and the mappings are as they
+ * were. */
+static const struct stack_record *walk_copy(struct waits_signal *w, const struct stack_record *record)
+{
+    struct sample_resolver *resolver = w->services->resolver;
+    struct stack_record *s = &w->walked.record;
+    uint64_t frames[STACK_MAX_USER_FRAMES];
+    const size_t tail_bytes = stack_record_tail_bytes(record);
+    unsigned end;
+    if (!record->stack_bytes)
+        return record;
+    const size_t count =
+        sample_user_stack(resolver, record, sample_process(resolver, record), frames, array_size(frames), &end);
+    const size_t frames_end = sizeof(*s) + 8 * (record->kernel_frames + count);
+    memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
+    memcpy(s->data + s->kernel_frames, frames, 8 * count);
+    memcpy((char *)s + frames_end, (const char *)record + record->h.size_bytes - tail_bytes, tail_bytes);
+    s->h.size_bytes = (uint32_t)(frames_end + tail_bytes);
+    s->user_frames = (uint16_t)count;
+    s->user_end = (uint8_t)end;
+    s->stack_bytes = 0;
+    s->flags &= (uint8_t) ~(STACK_RECORD_REGISTERS | STACK_RECORD_SECOND_STACK);
+    return s;
+}
+
+static void take_stack(void *self, const struct record_header *header)
+{
+    struct waits_signal *w = self;
+    const struct stack_record *record = (const struct stack_record *)header;
+    recent_waits_put_stack(w->services->recent_waits, record->wait.name, walk_copy(w, record));
+    w->services->note_stack(w->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+}
+
+static bool check_wait(const struct record_header *header)
+{
+    const struct wait_record *r = (const struct wait_record *)header;
+    return header->size_bytes == sizeof(*r) && r->start_ns <= header->time_ns;
+}
+
+static void take_wait(void *self, const struct record_header *header)
+{
+    struct waits_signal *w = self;
+    const struct wait_record *r = (const struct wait_record *)header;
+    recent_waits_put(w->services->recent_waits, header->tid, r->start_ns, header->time_ns, r->stack);
+}
+
+static void watch_wanted(void *self, const struct mapped_processes *mapped)
+{
+    struct waits_signal *w = self;
+    uint32_t pids[RECENT_WAITS_PROCESSES];
+    (void)mapped;
+    if (w->source)
+        waits_source_watch(w->source, pids, recent_waits_wanted(w->services->recent_waits, clock_monotonic_ns(), pids));
+}
+
+static bool is_node_wide(const void *settings)
+{
+    (void)settings; /* a path leads through processes that the filter excludes */
+    return true;
+}
+
+static const struct record_type records[] = {
+    {RECORD_WAIT_STACK, stack_record_check, take_stack},
+    {RECORD_WAIT, check_wait, take_wait},
+    {0},
+};
+
+extern const struct signal signal_offcpu, signal_recorder, signal_request;
+
+const struct signal signal_waits = {
+    .name = "waits",
+    .source = &source_waits,
+    .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS,
+    .serves = (const struct signal *const[]){&signal_request, &signal_recorder, NULL},
+    .replaced_by = &signal_offcpu,
+    .records = records,
+    .is_node_wide = is_node_wide,
+    .create = create_waits,
+    .destroy = destroy_waits,
+    .turn = watch_wanted,
+};
