@@ -92,10 +92,8 @@ static void test_other_samples_are_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found_by_thread_and_time),
-        cmocka_unit_test(test_long_names_are_cut),
-        cmocka_unit_test(test_garbage_collectors_are_named),
-        cmocka_unit_test(test_oldest_are_overwritten),
+        cmocka_unit_test(test_found_by_thread_and_time),     cmocka_unit_test(test_long_names_are_cut),
+        cmocka_unit_test(test_garbage_collectors_are_named), cmocka_unit_test(test_oldest_are_overwritten),
         cmocka_unit_test(test_other_samples_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
