@@ -216,7 +216,8 @@ static bool add_kernel_frames(struct sample_resolver *r, const struct stack_reco
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, STACK_MAX_KERNEL_FRAMES);
-    if (record->h.kind == RECORD_OFF_CPU_STACK || record->h.kind == RECORD_OFF_CPU_WAKER) {
+    if (record->h.kind == RECORD_OFF_CPU_STACK || record->h.kind == RECORD_OFF_CPU_WAKER ||
+        record->h.kind == RECORD_WAIT_STACK) {
         size_t probe = kernel_stack_probe_frames(r->frames, n);
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
