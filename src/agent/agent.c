@@ -261,7 +261,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = new_windows(a);
     if (r < 0)
         return r;
-    r = requests_new(config->budget_memory_bytes / 16, &a->requests);
+    r = requests_new(config->budget_memory_bytes / 24, &a->requests);
     if (r < 0)
         return r;
     r = node_events_new(&a->events);
