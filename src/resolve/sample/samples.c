@@ -1,9 +1,8 @@
 /* Resolves sample records; see samples.h.
  *
- * The middle of the pipeline, between the records of the sources and the windows of aggregate. A frame is resolved from
- * its address to the mapping of its process, the file offset, and the name; a return address is looked up one byte
- * earlier, where the call is. What could not be walked or named is visible in the sample and counted. Code without a
- * file gets its name from the runtime's perf map or jitdump (jit.h). */
+ * The middle of the pipeline, between the sources' records and the windows of aggregate. A frame is resolved from its
+ * address to the mapping of its process, the file offset, and the name; a return address one byte earlier, at the call.
+ * What could not be walked or named is visible and counted. Code without a file: jit.h. */
 #include "resolve/sample/samples.h"
 
 #include "resolve/interpreter/interpreted.h"
@@ -216,8 +215,8 @@ static bool add_kernel_frames(struct sample_resolver *r, const struct stack_reco
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, STACK_MAX_KERNEL_FRAMES);
-    if (record->h.kind == RECORD_OFF_CPU_STACK || record->h.kind == RECORD_OFF_CPU_WAKER ||
-        record->h.kind == RECORD_WAIT_STACK) {
+    const unsigned kind = record->h.kind;
+    if (kind == RECORD_OFF_CPU_STACK || kind == RECORD_OFF_CPU_WAKER || kind == RECORD_WAIT_STACK) {
         size_t probe = kernel_stack_probe_frames(r->frames, n);
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));

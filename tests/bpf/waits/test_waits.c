@@ -1,0 +1,189 @@
+/* Waits of the threads of watched processes, by both methods: each is recorded once, with a stack that is sent once and
+ * is complete; other processes leave no trace. */
+#include "../rows.h"
+#include "../workload.h"
+
+#include "signals/signals.h"
+#include "sources/tables/unwind_tables.h"
+#include "sources/waits/waits.h"
+
+#include <linux/types.h>
+
+#include "probes/waits.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define HOLD_NS     3000000
+#define NAPS        20
+#define WAITS_MAX   256
+#define BATCH_BYTES (16U << 20)
+
+static struct watch open_by(enum waits_method method)
+{
+    struct watch w = {.source = &source_waits, .tables = watch_tables(&watch_defaults, false)};
+    const struct source_services services = watch_services(&watch_defaults, w.tables);
+    struct attach_report report = {0};
+    if (waits_source_open_by(&services, &report, method, &w.self) < 0) {
+        printf("skipped: %s\n", report.entries[0].fallback_reason);
+        shared_tables_free(w.tables);
+        skip();
+    }
+    assert_int_equal(batch_new(BATCH_BYTES, signals_check_record, &w.batch), 0);
+    return w;
+}
+
+struct recorded {
+    struct wait_record waits[WAITS_MAX];
+    struct stack_record stacks[WAITS_MAX];
+    size_t wait_count, stack_count;
+};
+
+static void drain(struct watch *w, struct recorded *ret)
+{
+    *ret = (struct recorded){0};
+    batch_begin(w->batch, UINT64_MAX);
+    assert_int_equal(source_waits.drain(w->self, w->batch), 0);
+    batch_end(w->batch, UINT64_MAX);
+    for (size_t i = 0; i < batch_count(w->batch); i++) {
+        const struct record_header *header = batch_get(w->batch, i);
+        if (header->kind == RECORD_WAIT) {
+            assert_true(ret->wait_count < WAITS_MAX);
+            ret->waits[ret->wait_count++] = *(const struct wait_record *)header;
+        } else if (header->kind == RECORD_WAIT_STACK) {
+            assert_true(ret->stack_count < WAITS_MAX);
+            ret->stacks[ret->stack_count++] = *(const struct stack_record *)header;
+        }
+    }
+    batch_clear(w->batch);
+}
+
+static void nap(struct workload *child, unsigned count)
+{
+    workload_begin(child, workload_nap, count);
+    workload_interrupt(child, count, HOLD_NS);
+    workload_await(child);
+}
+
+static size_t count_at(const struct recorded *r, uint64_t stack)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->wait_count; i++)
+        count += r->waits[i].stack == stack;
+    return count;
+}
+
+static const struct stack_record *stack_of(const struct recorded *r, uint64_t name)
+{
+    const struct stack_record *found = NULL;
+    for (size_t i = 0; i < r->stack_count; i++)
+        if (r->stacks[i].wait.name == name) {
+            assert_null(found); /* sent once */
+            found = &r->stacks[i];
+        }
+    return found;
+}
+
+static void test_waits_of_a_watched_process(void **state)
+{
+    struct recorded r;
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL), other = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    size_t places = 0;
+    assert_true(unwind_load_process(shared_tables_unwind(w.tables), child.pid) > 0);
+    nap(&child, 2);
+    drain(&w, &r);
+    assert_int_equal(r.wait_count + r.stack_count, 0); /* no process is watched */
+    waits_source_watch(w.self, &pid, 1);
+    nap(&child, 2); /* it came back once before its first wait that is known */
+    drain(&w, &r);
+    const uint64_t begin_ns = clock_monotonic_ns();
+    nap(&other, NAPS);
+    nap(&child, NAPS);
+    const uint64_t end_ns = clock_monotonic_ns();
+    struct recorded before = r;
+    drain(&w, &r);
+    for (size_t i = 0; i < r.wait_count; i++) {
+        const struct wait_record *wait = &r.waits[i];
+        assert_int_equal(wait->h.pid, pid);
+        assert_int_equal(wait->h.tid, pid);
+        assert_true(wait->h.time_ns - wait->start_ns >= WAITS_MIN_NS && wait->h.time_ns <= end_ns);
+        if (count_at(&r, wait->stack) != NAPS) /* it waited to be asked to nap */
+            continue;
+        places++;
+        assert_true(wait->h.time_ns - wait->start_ns >= HOLD_NS && wait->start_ns >= begin_ns);
+        const struct stack_record *stack = stack_of(&before, wait->stack) ?: stack_of(&r, wait->stack);
+        assert_non_null(stack);
+        assert_int_equal(stack->user_end, UNWIND_END_ENTRY);
+        assert_true(stack->kernel_frames > 2 && stack->user_frames > 2);
+    }
+    assert_int_equal(places, NAPS);
+    waits_source_watch(w.self, NULL, 0);
+    nap(&child, 2);
+    drain(&w, &r);
+    assert_int_equal(r.wait_count + r.stack_count, 0);
+    workload_end(&child);
+    workload_end(&other);
+    watch_end(&w);
+}
+
+static void *nap_once(void *context)
+{
+    (void)context;
+    usleep(20000);
+    return NULL;
+}
+
+static void nap_in_new_threads(unsigned count)
+{
+    for (pthread_t thread; count-- > 0;)
+        if (pthread_create(&thread, NULL, nap_once, NULL) == 0)
+            pthread_join(thread, NULL);
+}
+
+/* Servers with a thread for each request. */
+static void test_first_wait_of_a_thread(void **state)
+{
+    struct recorded r;
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    size_t naps = 0;
+    assert_true(unwind_load_process(shared_tables_unwind(w.tables), child.pid) > 0);
+    waits_source_watch(w.self, &pid, 1);
+    workload_run(&child, nap_in_new_threads, 8);
+    drain(&w, &r);
+    for (size_t i = 0; i < r.wait_count; i++) {
+        const uint64_t lasted_ns = r.waits[i].h.time_ns - r.waits[i].start_ns;
+        naps += r.waits[i].h.tid != pid && lasted_ns >= 19000000;
+    }
+    assert_int_equal(naps, 8);
+    workload_end(&child);
+    watch_end(&w);
+}
+
+#define CASES(name, method)                                                                                            \
+    {"waits_of_a_watched_process_" name, test_waits_of_a_watched_process, NULL, NULL, (void *)(uintptr_t)(method)},    \
+    {                                                                                                                  \
+        "first_wait_of_a_thread_" name, test_first_wait_of_a_thread, NULL, NULL, (void *)(uintptr_t)(method)           \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASES("at_return", WAITS_AT_RETURN),
+        CASES("at_switches", WAITS_AT_SWITCHES),
+    };
+    if (geteuid() != 0) {
+        printf("skipped: BPF needs root\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
