@@ -110,10 +110,11 @@ server.serve_forever()
 """
 
 
-def test_wait_of_another_thread_has_its_stack(sonde, agent, run):
+@pytest.mark.parametrize("options", [[], ["--off-cpu"]], ids=["by_default", "off_cpu"])
+def test_wait_of_another_thread_has_its_stack(sonde, agent, run, options):
     running = run(sys.executable, "-c", NAPPING, name="napping")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
-    started = agent("--set", "budget.cpu=100%", "--off-cpu")
+    started = agent("--set", "budget.cpu=100%", *options)
 
     def look():
         get(server.port, "/")
