@@ -287,6 +287,34 @@ static void test_release_of_the_gil(void **state)
     expect_path(R, 100, 900, WORKER, "cpu 21 100-160\nlock 32 160-800 unknown\nrun_queue 21 800-801\ncpu 21 801-900\n");
 }
 
+/* A thread is woken just before it would have slept for the GIL, and goes on: what it sleeps for later is not over. */
+static void test_wake_up_of_a_thread_that_did_not_sleep(void **state)
+{
+    (void)state;
+    put_run(90, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_waking(150, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_sleep(200, WORKER, SYS_clock_nanosleep, 0);
+    put_timeout(800, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER, "cpu 21 100-200\nsleep 21 200-798\nrun_queue 21 798-799\ncpu 21 799-900\n");
+}
+
+/* The same, if it does sleep for the GIL: the waker was early. */
+static void test_wake_up_before_the_switch(void **state)
+{
+    (void)state;
+    put_run(90, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_waking(199, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_sleep(200, WORKER, SYS_futex, GIL + 44);
+    put_run(800, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER, "cpu 21 100-200\nrun_queue 21 200-800\ncpu 21 800-900\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +328,8 @@ int main(void)
         cmocka_unit_test_setup(test_gil_that_was_taken_after_a_timeout, start_trace),
         cmocka_unit_test_setup(test_gil_that_was_taken_without_waiting, start_trace),
         cmocka_unit_test_setup(test_release_of_the_gil, start_trace),
+        cmocka_unit_test_setup(test_wake_up_of_a_thread_that_did_not_sleep, start_trace),
+        cmocka_unit_test_setup(test_wake_up_before_the_switch, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
