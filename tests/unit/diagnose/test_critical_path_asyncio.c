@@ -150,6 +150,29 @@ static void test_job_behind_one_that_sleeps_by_select(void **state)
                 "cpu 21 599-610\nrun_queue 11 610-700\nloop_busy 11 700-710 other\ncpu 11 710-900\n");
 }
 
+/* The job was for a task, or a future, that the request's task waits for: nothing shows that, but for the order. */
+static void test_job_for_another_task(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(160, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_finished(400, WORKER, TASK_OF_A);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(410, WORKER, SYS_futex, QUEUE);
+    put_run(500, LOOP);
+    put_receive(510, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(
+        R, 100, 900, LOOP,
+        "cpu 11 100-150 inferred\nrun_queue 21 150-160 inferred\ncpu 21 160-400 inferred\nrun_queue 11 400-500\n"
+        "cpu 11 500-900\n");
+}
+
 /* Two jobs one after the other. */
 static void test_two_jobs(void **state)
 {
@@ -322,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup(test_job_that_another_one_follows, start_trace),
         cmocka_unit_test_setup(test_reply_before_the_end_of_the_send, start_trace),
         cmocka_unit_test_setup(test_job_behind_one_that_sleeps_by_select, start_trace),
+        cmocka_unit_test_setup(test_job_for_another_task, start_trace),
         cmocka_unit_test_setup(test_two_jobs, start_trace),
         cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
         cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
