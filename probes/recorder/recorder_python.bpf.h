@@ -114,6 +114,7 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
     __u32 is_locked = 0;
     if (!place.cpu || !gil || word - gil >= PYTHON_GIL_BYTES)
         return;
+    (void)python_current_state(l); /* others may wait for this thread later */
     if (bpf_probe_read_user(&is_locked, sizeof(is_locked), (const void *)(gil + PYTHON_GIL_LOCKED)) || !is_locked)
         return;
     const struct recorder_python_state key = {.address = python_word(gil + PYTHON_GIL_HOLDER), .pid = current >> 32};
@@ -135,12 +136,11 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
 static __always_inline void record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
 {
     const struct recorder_place place = recorder_place();
-    const __u64 state =
-        python_current_state(l); /* also where it is not needed: others may wait for this thread later */
     if (moment == RECORDER_AT_FUTEX) {
         record_python_wait(l, now_ns, word);
         return;
     }
+    const __u64 state = python_current_state(l);
     const __u64 context = !state                          ? 0
                           : moment == RECORDER_AT_MESSAGE ? python_finished_context(l, state)
                                                           : python_word(state + l->thread_context);

@@ -71,10 +71,11 @@ def test_job_that_waits_in_the_queue_of_a_pool(sonde, agent, server):
 
     def look():
         get_behind_others(server)
-        found = [r for r in why(sonde, started, "--route", "/quick") if r["pid"] == server.pid and r["duration_ns"] >= SLOW_S * 0.6e9]
+        found = [r for r in why(sonde, started, "--route", "/quick") if r["pid"] == server.pid and r["segments"] and r["duration_ns"] >= SLOW_S * 0.6e9]
         return len(found) >= 5 and found
     for request in wait_for(look, 60, what="records of the quick requests"):
-        assert total(request, "queue_behind") >= 0.8 * request["duration_ns"], request["segments"]
+        assert total(request, "sleep") < 0.1 * request["duration_ns"], request["segments"]
+        assert total(request, "queue_behind") >= 0.5 * request["duration_ns"], request["segments"]  # on a busy machine also `run_queue`
         waited = max(request["segments"], key=lambda s: s["ns"])
         assert waited["owner"] == "other" and waited["tid"] != server.pid, waited
 
@@ -94,4 +95,4 @@ def test_holder_of_the_gil(sonde, agent, server):
         for segment in request["segments"]:
             held[segment["tid"] if segment["kind"] == "lock" else 0] += segment["ns"]
     assert held[spinner] >= 0.85 * (sum(held.values()) - held[0]), held
-    assert held[spinner] >= 0.2 * sum(held.values()), held  # a busy machine adds other waits
+    assert held[spinner] >= 0.05 * sum(held.values()), held  # on a busy machine most of it is `run_queue`
