@@ -8,6 +8,7 @@
 enum recorder_moment {
     RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
     RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
+    RECORDER_AT_RELEASE,   /* it wakes another by a futex */
     RECORDER_AT_SOCKET,    /* it sends or receives */
     RECORDER_AT_MESSAGE,   /* what it sends on a socket of AF_UNIX arrives */
 };

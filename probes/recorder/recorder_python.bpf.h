@@ -114,6 +114,7 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
     __u32 is_locked = 0;
     if (!place.cpu || !gil || word - gil >= PYTHON_GIL_BYTES)
         return;
+    (void)python_current_state(l); /* others may wait for this thread later */
     if (bpf_probe_read_user(&is_locked, sizeof(is_locked), (const void *)(gil + PYTHON_GIL_LOCKED)) || !is_locked)
         return;
     const struct recorder_python_state key = {.address = python_word(gil + PYTHON_GIL_HOLDER), .pid = current >> 32};
@@ -131,20 +132,22 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
 }
 
 /* What the current thread does at this moment. A task's job is finished when the byte that says so arrives, and not
- * when its send ends: what that wakes may long run by then. */
+ * when its send ends: what that wakes may long run by then. Before the send the thread releases the GIL: if that wakes
+ * the event loop, it may have forgotten who waits for the future when the byte arrives. */
 static __always_inline void record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
 {
     const struct recorder_place place = recorder_place();
-    const __u64 state =
-        python_current_state(l); /* also where it is not needed: others may wait for this thread later */
     if (moment == RECORDER_AT_FUTEX) {
         record_python_wait(l, now_ns, word);
         return;
     }
-    const __u64 context = !state                          ? 0
-                          : moment == RECORDER_AT_MESSAGE ? python_finished_context(l, state)
-                                                          : python_word(state + l->thread_context);
+    if (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES)
+        return;
+    const bool runs = moment == RECORDER_AT_SOCKET;
+    const __u64 state = python_current_state(l);
+    const __u64 context = !state ? 0
+                          : runs ? python_word(state + l->thread_context)
+                                 : python_finished_context(l, state);
     if (context && place.cpu)
-        record_task(&place, context, moment == RECORDER_AT_MESSAGE ? RECORDER_TASK_FINISHED : RECORDER_TASK_RUNS,
-                    now_ns);
+        record_task(&place, context, runs ? RECORDER_TASK_RUNS : RECORDER_TASK_FINISHED, now_ns);
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #define ENTRIES_MAX 2       /* of one record */
 #define SEARCH_MAX  1000000 /* events, in all searches for a request: some 10 ms */
@@ -232,9 +233,21 @@ static void return_unseen(struct flight_event *events, uint32_t now, struct foll
     *f = (struct follower){THREAD_RUNNING, now, FLIGHT_NONE, FLIGHT_NONE};
 }
 
-static void leave_cpu(uint32_t now, uint8_t flags, struct follower *f)
+/* Whether this wake-up may be for the sleep that follows it. One by another futex was for a wait that the thread gave
+ * up before it slept. */
+static bool may_end(const struct recorder_record *woken, const struct recorder_record *left)
 {
-    const uint32_t early = f->early;
+    if (woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ) || woken->syscall != SYS_futex ||
+        recorder_high(woken->value) != recorder_high(left->value))
+        return true;
+    return left->syscall == SYS_futex && left->object - woken->object + FUTEX_WORDS_NEAR <= 2 * FUTEX_WORDS_NEAR;
+}
+
+static void leave_cpu(const struct flight_event *events, uint32_t now, struct follower *f)
+{
+    const struct recorder_record *left = events[now].record;
+    const uint8_t flags = left->flags;
+    const uint32_t early = f->early != FLIGHT_NONE && may_end(events[f->early].record, left) ? f->early : FLIGHT_NONE;
     *f = (struct follower){THREAD_BLOCKED, now, FLIGHT_NONE, FLIGHT_NONE};
     if (flags & RECORDER_DEAD)
         f->state = THREAD_UNKNOWN;
@@ -264,7 +277,7 @@ static void follow_event(struct flight_event *events, uint32_t now, struct follo
         *f = (struct follower){THREAD_RUNNING, now, FLIGHT_NONE, FLIGHT_NONE};
     }
     if (e->role == FLIGHT_OUT)
-        leave_cpu(now, e->record->flags, f);
+        leave_cpu(events, now, f);
 }
 
 static void follow_thread(struct flight_list *thread, struct flight_event *events)

@@ -103,6 +103,7 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
 static void follow_arrival(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct recorder_record *sent = request_work_sender(w->index, arrival);
+    w->is_inferred |= w->depth == 0 && w->is_unpaired && arrival->flags & RECORDER_UNIX;
     if (sent)
         path_walk_go_to_peer(w, sent->tid, arrival->time_ns, sent->object);
     else

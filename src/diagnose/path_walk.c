@@ -73,7 +73,10 @@ static uint64_t last_read_ns(const struct path_walk *w)
 void path_walk_find_finished(struct path_walk *w)
 {
     const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
+    if (!w->task)
+        return;
     w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
+    w->is_unpaired = !w->finished && task_finished_find(w->index, w->task_pid, 0, from_ns, w->t_ns);
     if (w->finished)
         w->floor_ns = w->finished->time_ns;
 }
@@ -120,7 +123,7 @@ bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)
         }
     if (!request_hands_find(w->hands, tid, t_ns))
         return false;
-    w->is_inferred |= request_hands_is_shared(w->hands, tid, t_ns);
+    w->is_inferred |= request_hands_is_shared(w->hands, tid, t_ns) || (w->depth == 0 && w->is_unpaired);
     path_walk_go_to_peer(w, tid, t_ns, 0);
     return true;
 }

@@ -27,7 +27,9 @@ struct path_walk {
                     */
     const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
                                                there the walk goes on, whatever its own thread did until then */
-    bool is_paired; /* that has happened: the current thread is the one that finished it, or one that it waited for */
+    bool is_unpaired; /* nothing was finished for the task itself, but for others: jobs that threads did for the request
+                         are known by rules only */
+    bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: what follows rests on it */
 };

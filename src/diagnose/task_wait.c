@@ -28,11 +28,11 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
                                                  uint64_t after_ns, uint64_t before_ns)
 {
     const struct flight_window *window = flight_index_window(index);
-    for (size_t i = id ? flight_window_since(window, before_ns) : 0; i-- > 0 && flight_index_spend(index);) {
+    for (size_t i = flight_window_since(window, before_ns); i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns <= after_ns)
             break;
-        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && r->object == id &&
+        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && (!id || r->object == id) &&
             recorder_high(r->value) == pid)
             return r;
     }

@@ -150,6 +150,29 @@ static void test_job_behind_one_that_sleeps_by_select(void **state)
                 "cpu 21 599-610\nrun_queue 11 610-700\nloop_busy 11 700-710 other\ncpu 11 710-900\n");
 }
 
+/* The job was for a task, or a future, that the request's task waits for: nothing shows that, but for the order. */
+static void test_job_for_another_task(void **state)
+{
+    (void)state;
+    put_sleep(20, WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(160, WORKER);
+    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_finished(400, WORKER, TASK_OF_A);
+    put_waking(400, LOOP, WORKER, SYS_sendto, 7);
+    put_sleep(410, WORKER, SYS_futex, QUEUE);
+    put_run(500, LOOP);
+    put_receive(510, LOOP, PIPE);
+    put_reply(900, TASK, R);
+    expect_path(
+        R, 100, 900, LOOP,
+        "cpu 11 100-150 inferred\nrun_queue 21 150-160 inferred\ncpu 21 160-400 inferred\nrun_queue 11 400-500\n"
+        "cpu 11 500-900\n");
+}
+
 /* Two jobs one after the other. */
 static void test_two_jobs(void **state)
 {
@@ -287,6 +310,34 @@ static void test_release_of_the_gil(void **state)
     expect_path(R, 100, 900, WORKER, "cpu 21 100-160\nlock 32 160-800 unknown\nrun_queue 21 800-801\ncpu 21 801-900\n");
 }
 
+/* A thread is woken just before it would have slept for the GIL, and goes on: what it sleeps for later is not over. */
+static void test_wake_up_of_a_thread_that_did_not_sleep(void **state)
+{
+    (void)state;
+    put_run(90, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_waking(150, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_sleep(200, WORKER, SYS_clock_nanosleep, 0);
+    put_timeout(800, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER, "cpu 21 100-200\nsleep 21 200-798\nrun_queue 21 798-799\ncpu 21 799-900\n");
+}
+
+/* The same, if it does sleep for the GIL: the waker was early. */
+static void test_wake_up_before_the_switch(void **state)
+{
+    (void)state;
+    put_run(90, WORKER);
+    put_arrival(100, R);
+    put_receive(100, WORKER, R);
+    put_waking(199, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_sleep(200, WORKER, SYS_futex, GIL + 44);
+    put_run(800, WORKER);
+    put_send(900, WORKER, R);
+    expect_path(R, 100, 900, WORKER, "cpu 21 100-200\nrun_queue 21 200-800\ncpu 21 800-900\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,12 +345,15 @@ int main(void)
         cmocka_unit_test_setup(test_job_that_another_one_follows, start_trace),
         cmocka_unit_test_setup(test_reply_before_the_end_of_the_send, start_trace),
         cmocka_unit_test_setup(test_job_behind_one_that_sleeps_by_select, start_trace),
+        cmocka_unit_test_setup(test_job_for_another_task, start_trace),
         cmocka_unit_test_setup(test_two_jobs, start_trace),
         cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
         cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
         cmocka_unit_test_setup(test_gil_that_was_taken_after_a_timeout, start_trace),
         cmocka_unit_test_setup(test_gil_that_was_taken_without_waiting, start_trace),
         cmocka_unit_test_setup(test_release_of_the_gil, start_trace),
+        cmocka_unit_test_setup(test_wake_up_of_a_thread_that_did_not_sleep, start_trace),
+        cmocka_unit_test_setup(test_wake_up_before_the_switch, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
