@@ -65,25 +65,37 @@ def get_behind_others(server):
         other.join()
 
 
-def test_job_that_waits_in_the_queue_of_a_pool(sonde, agent, server):
-    """No thread is woken for it. Without its task, the loop has been woken by both slow jobs, too."""
+def is_behind(request, server):
+    waited = max(request["segments"], key=lambda s: s["ns"])
+    return waited["kind"] != "sleep" and waited["owner"] == "other" and waited["tid"] != server.pid
+
+
+def quick_requests(sonde, agent, server):
+    """No thread is woken for these. Without its task, the loop has been woken by both slow jobs, too."""
     started = agent("--set", "budget.cpu=100%")
 
     def look():
         get_behind_others(server)
         found = [r for r in why(sonde, started, "--route", "/quick") if r["pid"] == server.pid and r["segments"] and r["duration_ns"] >= SLOW_S * 0.6e9]
         return len(found) >= 10 and found
-
-    def is_behind(request):
-        waited = max(request["segments"], key=lambda s: s["ns"])
-        return waited["kind"] != "sleep" and waited["owner"] == "other" and waited["tid"] != server.pid
-    found = wait_for(look, 90, what="records of the quick requests")
-    # The loop may forget who waits for a job before the byte that says that it is finished (docs/why.md).
-    assert sum(map(is_behind, found)) >= 0.8 * len(found), [r["segments"] for r in found if not is_behind(r)]
+    return wait_for(look, 90, what="records of the quick requests")
 
 
-def test_holder_of_the_gil(sonde, agent, server):
-    """Pollers take it for moments and wake those that wait for it."""
+def test_job_that_waits_in_the_queue_of_a_pool(sonde, agent, server):
+    found = quick_requests(sonde, agent, server)
+    assert any(is_behind(r, server) for r in found), [r["segments"] for r in found]
+
+
+@pytest.mark.statistical
+def test_most_jobs_that_wait_in_the_queue_of_a_pool(sonde, agent, server):
+    """The loop may forget who waits for a job before the byte that says that it is finished (docs/why.md)."""
+    found = quick_requests(sonde, agent, server)
+    assert sum(is_behind(r, server) for r in found) >= 0.8 * len(found), [r["segments"] for r in found if not is_behind(r, server)]
+
+
+def holders_of_the_gil(sonde, agent, server):
+    """Pollers take it for moments and wake those that wait for it. Returns the spinner, and how long each thread held it for requests that waited; 0: the
+    rest of their time."""
     started = agent("--set", "budget.cpu=100%")
     get(server.port, "/slow")  # the agent knows the process before the spinner begins
     spinner = int(get(server.port, "/start").body)
@@ -96,5 +108,16 @@ def test_holder_of_the_gil(sonde, agent, server):
     for request in wait_for(look, 60, what="records of requests that wait for the GIL"):
         for segment in request["segments"]:
             held[segment["tid"] if segment["kind"] == "lock" else 0] += segment["ns"]
+    return spinner, held
+
+
+def test_holder_of_the_gil(sonde, agent, server):
+    spinner, held = holders_of_the_gil(sonde, agent, server)
+    assert held[spinner] == max(ns for tid, ns in held.items() if tid), held
+
+
+@pytest.mark.statistical
+def test_share_of_the_holder_of_the_gil(sonde, agent, server):
+    spinner, held = holders_of_the_gil(sonde, agent, server)
     assert held[spinner] >= 0.85 * (sum(held.values()) - held[0]), held
     assert held[spinner] >= 0.05 * sum(held.values()), held  # on a busy machine most of it is `run_queue`

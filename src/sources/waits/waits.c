@@ -1,4 +1,4 @@
-/* Loads probes/waits.bpf.c by the method that the kernel allows, tells it which processes to watch, and drains its
+/* Loads probes/waits.bpf.c by the method that the kernel allows, sets the processes that they watch, and drains its
  * records. Reports as losses what its programs count (struct waits_stats). */
 #include "sources/waits/waits.h"
 
