@@ -304,23 +304,25 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
     walk_share_pay(share, now);
 }
 
-static __always_inline void arrive(struct task_struct *task, __u64 now)
+/* A function, so that its record is not on the stack while another thread's stack is walked. */
+static __noinline int arrive(struct task_struct *task, __u64 now)
 {
     struct wait_thread *t = thread_of(task);
     struct waits_stats *stat = stats_get();
     if (!t || !stat || !t->left_ns)
-        return;
+        return 0;
     __u64 start_ns = t->left_ns;
     t->left_ns = 0;
     t->was_long = now - start_ns >= WAITS_MIN_NS;
     if (!t->was_long)
-        return;
+        return 0;
     if (!t->stack)
         stat->shed++;
     else if (!window_takes_wait(now))
         stat->over_rate++;
     else
         emit_wait(task, stat, start_ns, now, t->stack);
+    return 0;
 }
 
 SEC("tp_btf/sched_switch")

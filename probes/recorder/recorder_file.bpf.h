@@ -144,9 +144,10 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     recorder_put_object(place, r);
 }
 
-/* `task` leaves the CPU to sleep for a disk, as its record `left` says. */
-static __always_inline void record_files(const struct recorder_place *place, const struct recorder_record *left,
-                                         struct task_struct *task)
+/* `task` leaves the CPU to sleep for a disk, as its record `left` says. A function, so that what it needs of the stack
+ * is not there while tasks are read. */
+static __noinline int record_files(const struct recorder_place *place, const struct recorder_record *left,
+                                   struct task_struct *task)
 {
     struct recorder_record r = *left;
     const __u32 zero = 0;
@@ -154,9 +155,10 @@ static __always_inline void record_files(const struct recorder_place *place, con
     record_file_of_call(place, &r, task);
     const struct added_pages *added = bpf_map_lookup_elem(&recorder_added, &zero);
     if (!added || added->tid != r.tid || added->sleeps + 1 != BPF_CORE_READ(task, nvcsw))
-        return;
+        return 0;
     r.flags = RECORDER_ADDED_PAGES;
     r.object = file_key((struct inode *)added->inode, NULL);
     r.value = recorder_pages(added->first, added->end - added->first);
     recorder_put_object(place, &r);
+    return 0;
 }

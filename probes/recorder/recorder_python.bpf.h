@@ -134,15 +134,15 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
 /* What the current thread does at this moment. A task's job is finished when the byte that says so arrives, and not
  * when its send ends: what that wakes may long run by then. Before the send the thread releases the GIL: if that wakes
  * the event loop, it may have forgotten who waits for the future when the byte arrives. */
-static __always_inline void record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
+static __noinline int record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
 {
     const struct recorder_place place = recorder_place();
     if (moment == RECORDER_AT_FUTEX) {
         record_python_wait(l, now_ns, word);
-        return;
+        return 0;
     }
     if (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES)
-        return;
+        return 0;
     const bool runs = moment == RECORDER_AT_SOCKET;
     const __u64 state = python_current_state(l);
     const __u64 context = !state ? 0
@@ -150,4 +150,5 @@ static __always_inline void record_python(const struct python_layout *l, __u64 n
                                  : python_finished_context(l, state);
     if (context && place.cpu)
         record_task(&place, context, runs ? RECORDER_TASK_RUNS : RECORDER_TASK_FINISHED, now_ns);
+    return 0;
 }

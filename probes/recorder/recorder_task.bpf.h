@@ -16,6 +16,18 @@ static __always_inline void set_no_syscall(struct recorder_record *r)
     r->object = 0;
 }
 
+/* The system call of `task` by the place of its registers: -1: not readable. A function, so that they are not on the
+ * stack afterwards. */
+static __noinline __s32 find_syscall(struct task_struct *task, __u64 *ret_first)
+{
+    struct syscall_registers copy;
+    const void *top = BPF_CORE_READ(task, stack) + stack_offset;
+    if (bpf_probe_read_kernel(&copy, sizeof(copy), top - sizeof(copy)) != 0)
+        return -1;
+    *ret_first = REGISTERS_FIRST(&copy);
+    return REGISTERS_NUMBER(&copy);
+}
+
 /* None in exceptions and interrupts. `task` is no kernel thread. Without task registers, its fields may be unreadable
  * directly. */
 static __always_inline void set_syscall(struct recorder_record *r, struct task_struct *task)
@@ -27,12 +39,7 @@ static __always_inline void set_syscall(struct recorder_record *r, struct task_s
         number = REGISTERS_NUMBER(registers);
         first = REGISTERS_FIRST(registers);
     } else {
-        struct syscall_registers copy;
-        const void *top = BPF_CORE_READ(task, stack) + stack_offset;
-        if (bpf_probe_read_kernel(&copy, sizeof(copy), top - sizeof(copy)) == 0) {
-            number = REGISTERS_NUMBER(&copy);
-            first = REGISTERS_FIRST(&copy);
-        }
+        number = find_syscall(task, &first);
     }
     if (number < 0 || number > 0x7fff)
         return;

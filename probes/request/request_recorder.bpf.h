@@ -61,7 +61,7 @@ static __always_inline void set_socket_by_name(struct recorder_record *r, struct
 /* `kind`: RECORDER_SEND or RECORDER_RECEIVE; `is_served`: a request came in on it. Returns the time; 0: nothing is
  * recorded. A function, so that its record is not on the stack while other functions run: 512 bytes are all that they
  * and their callers have. */
-static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, bool is_served)
+static __noinline __u64 record_operation(struct sock *sk, __u8 kind, __s32 bytes, bool is_served)
 {
     if (!has_recorder || bytes < 0 || asleep)
         return 0;
@@ -77,10 +77,6 @@ static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, b
         recorder_set_socket(&r, sk, bpf_skc_to_tcp_sock(sk), kind, bytes);
     else
         set_socket_by_name(&r, sk, kind, bytes);
-    if (has_tasks)
-        record_program(r.time_ns, RECORDER_AT_SOCKET, 0);
-    if (has_tasks && !has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_UNIX)
-        record_program(r.time_ns, RECORDER_AT_MESSAGE, 0); /* its arrival is not seen */
     if (r.flags & RECORDER_TCP && is_served)
         r.flags |= RECORDER_REQUESTS;
     else if (has_socket_cookies && kind == RECORDER_SEND && r.flags & RECORDER_TCP)
@@ -88,6 +84,19 @@ static __noinline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, b
     recorder_put_object(&place, &r);
     timer_stop(REQUEST_TIMER_RECORD, start_ns);
     return r.time_ns;
+}
+
+/* The same, with the task that the current thread runs. Inlined, so that reading the task is not called by the function
+ * that has the record. */
+static __always_inline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, bool is_served)
+{
+    const __u64 now = record_operation(sk, kind, bytes, is_served);
+    if (has_tasks && now)
+        record_program(now, RECORDER_AT_SOCKET, 0);
+    if (has_tasks && now && !has_socket_cookies && kind == RECORDER_SEND &&
+        BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX)
+        record_program(now, RECORDER_AT_MESSAGE, 0); /* its arrival is not seen */
+    return now;
 }
 
 /* Bytes have arrived. */
