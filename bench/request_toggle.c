@@ -13,8 +13,10 @@
 #include "bench.h"
 #include "probes/recorder/recorder.h"
 #include "probes/request.h"
+#include "probes/waits.h"
 #include "recorder.skel.h"
 #include "request.skel.h"
+#include "waits.skel.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -33,6 +35,8 @@ struct slice {
 
 static struct request_bpf *requests;
 static struct recorder_bpf *recorder;
+static struct waits_bpf *waits;
+static unsigned server; /* its process */
 static int empty_program;
 
 /* ---- the cases: each attaches and returns the number of descriptors used ---- */
@@ -89,12 +93,34 @@ static size_t request_and_recorder_programs(int *fds)
     return count;
 }
 
+/* The program that records where threads wait, for no process and for the server's. */
+static size_t waits_program(int *fds)
+{
+    fds[0] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(waits->progs.waits_return));
+    must(fds[0] >= 0, "waits_return");
+    return 1;
+}
+
+static size_t waits_of_others(int *fds)
+{
+    waits->bss->watched[server % WAITS_LINES][0] = 0;
+    return waits_program(fds);
+}
+
+static size_t waits_of_server(int *fds)
+{
+    waits->bss->watched[server % WAITS_LINES][0] = server;
+    return waits_program(fds);
+}
+
 static const struct {
     const char *name;
     size_t (*attach)(int *fds);
 } ways[] = {{"nothing", nothing},
             {"requests", request_programs},
             {"requests and recorder", request_and_recorder_programs},
+            {"waits, not of it", waits_of_others},
+            {"waits of it", waits_of_server},
             {"empty pair", empty_pair}};
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
@@ -110,6 +136,19 @@ static void load_recorder(void)
              bpf_map__reuse_fd(requests->maps.recorder_cpus, bpf_map__fd(recorder->maps.recorder_cpus)) == 0,
          "the recorder's maps");
     requests->rodata->has_recorder = true;
+}
+
+static void load_waits(void)
+{
+    struct bpf_map *map;
+    must((waits = waits_bpf__open()) != NULL, "waits.bpf.o");
+    bpf_program__set_autoload(waits->progs.waits_switch, false);
+    bpf_object__for_each_map(map, waits->obj) if (bpf_map__max_entries(map) <= 1 &&
+                                                  bpf_map__type(map) == BPF_MAP_TYPE_ARRAY &&
+                                                  !bpf_map__is_internal(map))
+        must(bpf_map__set_max_entries(map, (unsigned)libbpf_num_possible_cpus()) == 0, "set_max_entries");
+    waits->rodata->ring_bytes = bpf_map__max_entries(waits->maps.records);
+    must(waits_bpf__load(waits) == 0, "the program of waits (Linux 6.16 and later)");
 }
 
 static void load(void)
@@ -193,7 +232,9 @@ int main(int argc, char **argv)
     unsigned slice_ms = argc == 4 ? (unsigned)atoi(argv[2]) : 0, rounds = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
     if (slice_ms == 0 || rounds == 0 || rounds > ROUNDS_MAX)
         return 2;
+    server = (unsigned)atoi(argv[1]);
     load();
+    load_waits();
     struct ring_buffer *ring = ring_buffer__new(bpf_map__fd(requests->maps.request_ring), ignore, NULL, NULL);
     must(ring, "ring");
     struct slice before = take(argv[1], slice_ms);

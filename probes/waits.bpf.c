@@ -224,7 +224,8 @@ static __always_inline void emit_wait(const struct task_struct *task, struct wai
 /* ---- a thread comes back (6.16 and later) ---- */
 
 /* When its only wait since it came back last began and, by the wake-up, ended. False: it was too short or the thread
- * was preempted, or it left several times, unseen. */
+ * was preempted, or it left several times, unseen. A new thread's first wait is placed too early by the time that
+ * it was queued before its first run. */
 static __always_inline bool last_wait(const struct wait_thread *t, const struct task_struct *task, __u64 now,
                                       __u64 *ret_start, __u64 *ret_end)
 {

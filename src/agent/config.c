@@ -161,8 +161,6 @@ bool config_enables(const struct config *c, const struct signal *signal)
     for (const struct signal *const *served = signal->serves; served && *served; served++)
         if (!config_enables(c, *served))
             return false;
-    if (signal->replaced_by && config_enables(c, signal->replaced_by))
-        return false;
     return !settings || settings->enabled;
 }
 

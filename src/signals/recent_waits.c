@@ -82,17 +82,12 @@ void recent_waits_free(struct recent_waits *w)
 
 /* ---- processes ---- */
 
-static struct wanted_process *find_wanted(const struct recent_waits *w, uint32_t pid)
+static struct wanted_process *find_wanted(struct recent_waits *w, uint32_t pid)
 {
     for (size_t i = 0; i < w->wanted_count; i++)
         if (w->wanted[i].pid == pid)
-            return (struct wanted_process *)&w->wanted[i];
+            return &w->wanted[i];
     return NULL;
-}
-
-bool recent_waits_wants(const struct recent_waits *w, uint32_t pid)
-{
-    return find_wanted(w, pid) != NULL;
 }
 
 bool recent_waits_want(struct recent_waits *w, uint32_t pid, uint64_t now_ns)

@@ -27,7 +27,6 @@ DEFINE_FREEP(recent_waits)
 /* A request's path led through this process: its waits are wanted for a minute from now on. Of more than
  * RECENT_WAITS_PROCESSES, those named last. Returns whether it was not among them. */
 bool recent_waits_want(struct recent_waits *w, uint32_t pid, uint64_t now_ns);
-bool recent_waits_wants(const struct recent_waits *w, uint32_t pid);
 /* Drops those whose minute is over, and fills `ret` with the others. Returns their number. */
 size_t recent_waits_wanted(struct recent_waits *w, uint64_t now_ns, uint32_t ret[RECENT_WAITS_PROCESSES]);
 

@@ -86,8 +86,6 @@ struct signal {
 
     /* It is opened only where all of these are enabled; ends with NULL. NULL: always. */
     const struct signal *const *serves;
-    /* It is not opened where this one, which provides as much, is enabled. NULL: none does. */
-    const struct signal *replaced_by;
 
     const struct sample_type *sample_type; /* of the samples that it provides; NULL: it provides none */
 

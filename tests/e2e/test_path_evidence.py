@@ -122,3 +122,50 @@ def test_wait_of_another_thread_has_its_stack(sonde, agent, run, options):
                 for segment in request["segments"] if segment["kind"] == "sleep" and segment["tid"] != request["tid"] and segment.get("notes")]
     segment = wait_for(look, 60, what="a sleep of another thread with its stack")[0]
     assert re.match(r"waited \d.* ms in .*sleep", segment["notes"][-1]), segment
+
+
+SLOW = """
+import asyncio, concurrent.futures, http.server, sys, time
+def slow_query():
+    time.sleep(0.05)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        slow_query()
+        self.send_response(200)
+        self.end_headers()
+async def serve(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    await asyncio.get_running_loop().run_in_executor(None, slow_query)
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
+    await writer.drain()
+    writer.close()
+async def loop():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+if sys.argv[1] == "pool":
+    asyncio.run(loop())
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print("port", server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.parametrize("way", ["threads", "pool"])
+def test_sleeping_function_is_named_by_default(sonde, agent, run, way):
+    """The function of a handler, and of a job that an event loop gave to a pool: there also in the component and its stack."""
+    running = run(sys.executable, "-c", SLOW, way, name="slow")
+    server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
+    started = agent("--set", "budget.cpu=100%")
+
+    def look():
+        get(server.port, "/")
+        return [(request, segment["notes"][-1]) for request in why(sonde, started) if request["pid"] == server.pid
+                for segment in request["segments"] if segment["kind"] == "sleep" and "slow_query" in " ".join(segment.get("notes", []))]
+    request, note = wait_for(look, 60, what="a sleep with its function")[0]
+    assert re.match(r"waited \d.* ms in \w*sleep < (\w+\.)*slow_query", note), note
+    if way == "threads":
+        return
+    part = max((part for part in request["parts"] if part["kind"] == "sleep"), key=lambda part: part["ns"])
+    assert re.match(r"clock_nanosleep in thread \d+ .* in slow_query < ", part["detail"]), part
+    assert "slow_query" in part["stack"] and part["stack"][0].endswith("_[k]"), part

@@ -201,14 +201,6 @@ void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
     add_wait(&w->sum, &wait);
 }
 
-const struct stack_record *wait_sums_find_stack(const struct wait_sums *s, const struct off_cpu_wait *wait)
-{
-    for (const struct waiter *w = s->buckets[wait->h.tid & (BUCKETS - 1)]; w; w = w->next)
-        if (w->tid == wait->h.tid && w->pid == wait->h.pid)
-            return stack_of(w, wait);
-    return NULL;
-}
-
 void wait_sums_flush(struct wait_sums *s, uint32_t pid)
 {
     for (size_t i = 0; i < BUCKETS; i++)

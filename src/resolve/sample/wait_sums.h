@@ -40,9 +40,6 @@ int wait_sums_waker(struct wait_sums *s, const struct stack_record *record);
  * wait of its own. */
 void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record);
 
-/* The stored stack of a wait of which nothing newer was added; NULL: none. Borrowed until the next call. */
-const struct stack_record *wait_sums_find_stack(const struct wait_sums *s, const struct off_cpu_wait *wait);
-
 /* Emits the sums of a process, and those whose waker belongs to it (0: all sums). */
 void wait_sums_flush(struct wait_sums *s, uint32_t pid);
 /* Emits the sums of an exited thread (tid 0: of all threads of `pid`) and removes it. */

@@ -4,11 +4,9 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "signals/offcpu/wait_samples.h"
-#include "signals/recent_waits.h"
 #include "signals/signal.h"
 #include "signals/stack_record.h"
 
-#include "probes/common/hash.h"
 #include "probes/offcpu.h"
 #include "probes/unwind/stack.h"
 
@@ -17,7 +15,6 @@
 #include <string.h>
 
 #define SAMPLE_WAIT_NS 1000000 /* of the agent */
-#define KEPT_WAIT_NS   1000000 /* shorter waits are not kept as evidence for requests */
 
 struct off_cpu_signal {
     const struct signal_services *services;
@@ -70,30 +67,9 @@ static bool check_wait(const struct record_header *header)
            w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
 }
 
-/* As evidence for the paths of requests. A stack is sent once for several waits of a thread, whose name is therefore
- * the thread and the time of that. */
-static void keep_for_requests(struct off_cpu_signal *o, const struct off_cpu_wait *wait)
-{
-    struct recent_waits *kept = o->services->recent_waits;
-    const uint64_t lasted_ns = wait->h.time_ns - wait->start_ns;
-    if (wait->flags & OFF_CPU_PREEMPTED || lasted_ns < KEPT_WAIT_NS || !recent_waits_wants(kept, wait->h.pid))
-        return;
-    const struct stack_record *stack = wait_samples_find_stack(o->waits, wait);
-    const uint64_t name = hash_mix(wait->stack_ns, wait->h.tid) | 1;
-    if (!stack)
-        return;
-    recent_waits_put_stack(kept, name, stack);
-    recent_waits_put(kept, wait->h.tid, wait->start_ns,
-                     wait->h.time_ns - (wait->queued_ns < lasted_ns ? wait->queued_ns : 0), name);
-}
-
 static void take_wait(void *self, const struct record_header *header)
 {
-    struct off_cpu_signal *o = self;
-    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
-    wait_samples_add(o->waits, wait);
-    if (o->services->recent_waits)
-        keep_for_requests(o, wait);
+    wait_samples_add(((const struct off_cpu_signal *)self)->waits, (const struct off_cpu_wait *)header);
 }
 
 static void resolve_waits_of(void *self, uint32_t pid)

@@ -152,11 +152,6 @@ void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)
     wait_sums_add(w->sums, record);
 }
 
-const struct stack_record *wait_samples_find_stack(const struct wait_samples *w, const struct off_cpu_wait *wait)
-{
-    return wait_sums_find_stack(w->sums, wait);
-}
-
 void wait_samples_flush(struct wait_samples *w, uint32_t pid)
 {
     wait_sums_flush(w->sums, pid);

@@ -22,8 +22,5 @@ void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);
 
-/* The stack of a wait that was added last; NULL: not known. Borrowed until the next call. */
-const struct stack_record *wait_samples_find_stack(const struct wait_samples *w, const struct off_cpu_wait *wait);
-
 /* The number of waits so far whose waker is unknown although wakers are recorded. */
 uint64_t wait_samples_wakers_unseen(const struct wait_samples *w);

@@ -1,5 +1,4 @@
-/* Signal "waits": where threads of servers wait, as evidence for the critical paths of requests. With off-CPU profiles
- * these have the waits of all threads, and this signal is not opened. */
+/* Signal "waits": where threads of servers wait, as evidence for the critical paths of requests. */
 #include "sources/waits/waits.h"
 
 #include "base/cleanup.h"
@@ -112,14 +111,13 @@ static const struct record_type records[] = {
     {0},
 };
 
-extern const struct signal signal_offcpu, signal_recorder, signal_request;
+extern const struct signal signal_recorder, signal_request;
 
 const struct signal signal_waits = {
     .name = "waits",
     .source = &source_waits,
     .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS,
     .serves = (const struct signal *const[]){&signal_request, &signal_recorder, NULL},
-    .replaced_by = &signal_offcpu,
     .records = records,
     .is_node_wide = is_node_wide,
     .create = create_waits,

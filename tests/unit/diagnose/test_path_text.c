@@ -18,6 +18,7 @@
 static struct path_segment items[4096];
 static struct path_segments path;
 static unsigned names_read;
+static uint64_t waited; /* this part of 100 of any interval */
 
 /* ---- paths ---- */
 
@@ -48,6 +49,7 @@ static int start_path(void **state)
     (void)state;
     path = (struct path_segments){.items = items, .begin_ns = BASE, .next_end_ns = BASE};
     names_read = 0;
+    waited = 0;
     return 0;
 }
 
@@ -70,9 +72,20 @@ static void name_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
     snprintf(out, PATH_PEER_BYTES, "%s", cookie == 77 ? "10.0.0.3:5432" : "");
 }
 
+static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret)
+{
+    static char where[32], stack[64];
+    (void)context;
+    snprintf(where, sizeof(where), " in %s < f%u", tid == TID ? "pread64" : "recv", (unsigned)(to_ns - from_ns));
+    snprintf(stack, sizeof(stack), "schedule_[k]\nf%u", (unsigned)(to_ns - from_ns));
+    *ret = (struct path_wait){(to_ns - from_ns) * waited / 100, where, ": io_wait", stack};
+    return waited > 0;
+}
+
 static struct path_text *make_text(void)
 {
-    const struct path_names names = {.thread = name_thread, .descriptor = name_descriptor, .peer = name_peer};
+    const struct path_names names = {
+        .thread = name_thread, .descriptor = name_descriptor, .peer = name_peer, .wait = find_wait};
     struct path_text *text = NULL;
     assert_int_equal(path_text_new(&path, PID, TID, &names, &text), 0);
     return text;
@@ -330,6 +343,41 @@ static void test_parts_of_an_interval(void **state)
     assert_int_equal(count, 0);
 }
 
+/* The system call is not repeated; the stack does not distinguish components. */
+static void test_parts_have_the_stack_of_their_longest_wait(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t count;
+    (void)state;
+    put_wait(3000, REQUEST_PART_DISK, SYS_pread64, 7);
+    put(2000, segment(REQUEST_PART_CPU, TID));
+    put_wait(4000, REQUEST_PART_DISK, SYS_pread64, 7);
+    put(1000, segment(REQUEST_PART_OTHER, 4711));
+    waited = 50;
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(path_text_parts(text, BASE, BASE + 10000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(count, 3);
+    assert_int_equal(parts[0].duration_ns, 7000);
+    assert_string_equal(parts[0].detail, "pread64 of weights.bin in f4000: io_wait");
+    assert_string_equal(parts[0].stack, "schedule_[k]\nf4000");
+    assert_string_equal(parts[1].detail, "");
+    assert_string_equal(parts[1].stack, "");
+    assert_string_equal(parts[2].detail, "in thread 4711 pool-1 in recv < f1000: io_wait");
+}
+
+static void test_short_wait_says_nothing_of_a_part(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t count;
+    (void)state;
+    put_wait(4000, REQUEST_PART_DISK, SYS_pread64, 7);
+    waited = 49;
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(path_text_parts(text, BASE, BASE + 4000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_string_equal(parts[0].detail, "pread64 of weights.bin");
+    assert_string_equal(parts[0].stack, "");
+}
+
 /* Beyond the maximum, the shortest become one of their kind. */
 static void test_more_parts_than_the_maximum(void **state)
 {
@@ -369,6 +417,8 @@ int main(void)
         cmocka_unit_test_setup(test_one_inferred_step_makes_the_stretch_inferred, start_path),
         cmocka_unit_test_setup(test_parts_add_up_alike_segments, start_path),
         cmocka_unit_test_setup(test_parts_of_an_interval, start_path),
+        cmocka_unit_test_setup(test_parts_have_the_stack_of_their_longest_wait, start_path),
+        cmocka_unit_test_setup(test_short_wait_says_nothing_of_a_part, start_path),
         cmocka_unit_test_setup(test_more_parts_than_the_maximum, start_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

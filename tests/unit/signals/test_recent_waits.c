@@ -157,11 +157,10 @@ static void test_processes_are_wanted_for_a_minute(void **state)
     assert_true(recent_waits_want(w, 7, SECOND));
     assert_true(recent_waits_want(w, 8, SECOND));
     assert_false(recent_waits_want(w, 7, 30 * SECOND));
-    assert_true(recent_waits_wants(w, 8));
     assert_int_equal(recent_waits_wanted(w, 60 * SECOND, pids), 2);
     assert_int_equal(recent_waits_wanted(w, 62 * SECOND, pids), 1);
     assert_int_equal(pids[0], 7);
-    assert_false(recent_waits_wants(w, 8));
+    assert_true(recent_waits_want(w, 8, 63 * SECOND));
 }
 
 static void test_process_named_longest_ago_gives_way(void **state)
@@ -173,9 +172,9 @@ static void test_process_named_longest_ago_gives_way(void **state)
         recent_waits_want(w, pid, pid);
     recent_waits_want(w, 1, 1000);
     assert_true(recent_waits_want(w, 5000, 1001));
-    assert_true(recent_waits_wants(w, 1));
-    assert_false(recent_waits_wants(w, 2));
     assert_int_equal(recent_waits_wanted(w, 1002, pids), RECENT_WAITS_PROCESSES);
+    assert_false(recent_waits_want(w, 1, 1003));
+    assert_true(recent_waits_want(w, 2, 1003));
 }
 
 int main(void)

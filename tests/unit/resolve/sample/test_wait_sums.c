@@ -86,23 +86,6 @@ static void test_equal_waits_are_summed(void **state)
     assert_int_equal(t.rows[!at].stack_ns, 0);
 }
 
-static void test_stack_of_a_wait(void **state)
-{
-    (void)state;
-    struct taken t = {0};
-    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
-    const struct off_cpu_wait wait = {.h = {.pid = 7, .tid = 8}, .stack_ns = 900},
-                              older = {.h = wait.h, .stack_ns = 800},
-                              other = {.h = {.pid = 7, .tid = 9}, .stack_ns = 900}, bare = {.h = wait.h};
-    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
-    assert_int_equal(put_stack(w, 8, 900), 0);
-    assert_non_null(wait_sums_find_stack(w, &wait));
-    assert_int_equal(wait_sums_find_stack(w, &wait)->h.time_ns, 900);
-    assert_null(wait_sums_find_stack(w, &older));
-    assert_null(wait_sums_find_stack(w, &other));
-    assert_null(wait_sums_find_stack(w, &bare));
-}
-
 static void test_different_waits_stay_separate(void **state)
 {
     (void)state;
@@ -333,7 +316,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_waits_are_summed),
-        cmocka_unit_test(test_stack_of_a_wait),
         cmocka_unit_test(test_different_waits_stay_separate),
         cmocka_unit_test(test_user_stack_arrives_later),
         cmocka_unit_test(test_later_user_stacks_are_bounded),
