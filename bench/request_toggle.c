@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define LINKS_MAX  16
-#define RECORDS    65536 /* of each of a CPU's two rings: 8 MiB on two CPUs, as by default */
+#define RECORDS    131072 /* of each of a CPU's two rings: 16 MiB on two CPUs, as by default */
 #define ROUNDS_MAX 5000
 #define SETTLE_US  50000
 
@@ -59,10 +59,8 @@ static size_t empty_pair(int *fds)
 static size_t request_programs(int *fds)
 {
     const struct bpf_program *programs[] = {
-        requests->progs.request_socket_receive,   requests->progs.request_socket_send,
-        requests->progs.request_connection_state, requests->progs.request_switch,
-        requests->progs.request_waking,           requests->progs.request_thread_exit,
-        requests->progs.request_return,
+        requests->progs.request_socket_receive, requests->progs.request_socket_send,      requests->progs.request_ready,
+        requests->progs.request_retransmission, requests->progs.request_connection_state,
     };
     size_t count = sizeof(programs) / sizeof(programs[0]);
     for (size_t i = 0; i < count; i++)
@@ -161,7 +159,6 @@ static void load(void)
         requests->progs.request_inet_receive,  requests->progs.request_inet6_receive,
         requests->progs.request_inet_send,     requests->progs.request_inet6_send,
         requests->progs.request_inet_sendpage, requests->progs.request_syscall_exit,
-        requests->progs.request_leave,
     };
     for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
         bpf_program__set_autoload(left_out[i], false);
@@ -171,9 +168,7 @@ static void load(void)
     load_recorder();
     requests->rodata->ring_bytes = bpf_map__max_entries(requests->maps.request_ring);
     requests->rodata->skip_pid = (unsigned)getpid();
-    requests->rodata->walks = REQUEST_WALKS_AT_RETURN;
-    must(request_bpf__load(requests) == 0,
-         "the programs of the first method (Linux 6.3 and later; stacks of waits: 6.16)");
+    must(request_bpf__load(requests) == 0, "the programs of the first method (Linux 6.3 and later)");
 }
 
 /* ---- slices ---- */

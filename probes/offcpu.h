@@ -5,8 +5,22 @@
  * requested (RECORD_OFF_CPU_WAKER: a struct stack_record of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
-#include "probes/request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what the thread waited for, and how */
+#include "probes/common/record.h"
 #include "probes/unwind/stack.h"
+
+/* What a thread waited on, as far as the system call's file descriptor shows. */
+enum off_cpu_object {
+    OFF_CPU_OBJECT_NONE = 0,
+    OFF_CPU_OBJECT_SOCKET = 2, /* IPv4 or IPv6 */
+    OFF_CPU_OBJECT_UNIX,       /* AF_UNIX */
+    OFF_CPU_OBJECT_FILE,       /* a regular file, a directory or a block device */
+    OFF_CPU_OBJECT_PIPE,
+    OFF_CPU_OBJECT_OTHER, /* a device, an eventfd, ... */
+};
+
+#define OFF_CPU_WAIT_UNINTERRUPTIBLE 1 /* state D */
+#define OFF_CPU_WAIT_IO              2 /* the kernel counted it as waiting for I/O */
+#define OFF_CPU_WAIT_STOPPED         4 /* by a signal, a debugger or a freezer, whatever the system call was */
 
 enum { RECORD_OFF_CPU = 3 }; /* struct off_cpu_wait: how long a thread waited */
 
@@ -19,8 +33,8 @@ struct off_cpu_wait {
     __u64 stack_ns;  /* time_ns of this thread's stack records that apply, of which the last one counts; 0: no stack */
     __u32 count;     /* number of waits it is weighted for */
     __s32 syscall;   /* system call number; -1: none, a page fault or an interrupt */
-    __u8 object;     /* enum request_object */
-    __u8 state;      /* REQUEST_WAIT_* */
+    __u8 object;     /* enum off_cpu_object */
+    __u8 state;      /* OFF_CPU_WAIT_* */
     __u8 flags;      /* OFF_CPU_* */
     __u8 waker;      /* enum off_cpu_waker */
     __u32 waker_ns;  /* low 32 bits of time_ns of the waker's record: the last one for this thread */

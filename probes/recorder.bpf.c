@@ -12,6 +12,7 @@
 #include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_file.bpf.h"
 #include "probes/recorder/recorder_program.bpf.h"
+#include "probes/recorder/recorder_taken.bpf.h"
 #include "probes/recorder/recorder_task.bpf.h"
 #include "probes/recorder/recorder_timer.h"
 
@@ -26,6 +27,7 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
         return 0;
     __u64 start_ns = timer_start(RECORDER_TIMER_SWITCH);
     r.time_ns = bpf_ktime_get_ns();
+    record_taken(&place, &r, before, after);
     r.kind = RECORDER_SWITCH;
     r.flags = switch_flags(before, preempted);
     r.tid = before->pid;
@@ -34,7 +36,7 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
     if (!(before->flags & PF_KTHREAD))
         set_syscall(&r, before);
     recorder_put_scheduler(&place, &r);
-    if (r.flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) && !(before->flags & PF_KTHREAD))
+    if (!(before->flags & PF_KTHREAD) && is_for_file(&r))
         record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
         record_program(r.time_ns,

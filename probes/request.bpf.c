@@ -1,19 +1,17 @@
-/* BPF side of request tracing: requests served over plain HTTP/1 on sockets, with their latency breakdown.
+/* BPF side of request tracing: requests served over plain HTTP/1 on sockets.
  *
- * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for
- * other work; meanwhile sched_switch shows when it did not run, and why. Three methods see sends and receives; the
- * cheapest that attaches is used: the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all
- * system calls. sched_switch, sched_waking and inet_sock_set_state are used with each of them. Records go to the ring
- * (request.h) and on to src/sources/request/request.c. */
+ * A thread that receives the first bytes of a request begins it; what is sent on the socket is its reply, by whichever
+ * thread. Three methods see sends and receives; the cheapest that attaches is used: the socket tracepoints, fexit of
+ * inet_sendmsg and inet_recvmsg, the exit of all system calls. inet_sock_set_state is used with each of them. Records
+ * go to the ring (request.h) and on to src/sources/request/request.c. What requests waited for is not known here, but
+ * in the flight recorder. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/request/request_arrivals.bpf.h"
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
-#include "probes/request/request_sched.bpf.h"
 #include "probes/request/request_send.bpf.h"
-#include "probes/request/request_walk.bpf.h"
 
 #define MSG_PEEK      2
 
@@ -37,7 +35,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
         return 0;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
-    if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
+    if (family != AF_INET && family != AF_INET6)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
     received(sk, c, bytes, arrival_ns, NULL, now);
@@ -151,14 +149,17 @@ int BPF_PROG(request_inet_sendpage, struct socket *socket, struct page *page, in
 /* ---- method 3: the exit of every system call ---- */
 
 /* The stream on this descriptor, or NULL. `bytes` were sent on it or received, as `kind` says; 0: not to be recorded.
- */
-static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes)
+ * `*ret_now`: as of record_socket. */
+static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, __u64 *ret_now)
 {
-    struct request_wait_key k = {};
-    identify_file(&k, (struct task_struct *)bpf_get_current_task(), fd);
-    struct sock *sk = k.sk;
+    *ret_now = 0;
+    struct file *file = task_file((struct task_struct *)bpf_get_current_task(), fd);
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+        return NULL;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    struct sock *sk = BPF_CORE_READ(socket, sk);
     if (sk && bytes > 0)
-        record_socket(sk, kind, bytes, connection_of(sk));
+        *ret_now = record_socket(sk, kind, bytes, connection_of(sk));
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
 }
 
@@ -173,20 +174,21 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 {
     struct request_syscall call;
     struct sock *sk;
+    __u64 now;
     syscall_from_registers((const struct syscall_registers *)registers, &call);
     if (is_receive(call.number)) {
         if (result <= 0)
             return 0;
         __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-        sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result);
+        sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result, &now);
         if (sk)
-            received(sk, connection_of(sk), result, 0, &call, 0);
+            received(sk, connection_of(sk), result, 0, &call, now);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
         __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-        sk = stream_of(send_fd(&call), RECORDER_SEND, result);
+        sk = stream_of(send_fd(&call), RECORDER_SEND, result, &now);
         if (sk || unfinished_until_ns)
-            sent(sk, connection_of(sk), result, &call, 0);
+            sent(sk, connection_of(sk), result, &call, now);
         timer_stop(REQUEST_TIMER_SEND, start_ns);
     }
     return 0;
@@ -216,6 +218,21 @@ static __always_inline bool is_sending(struct request_connection *c)
     return (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) && send_fd(&call) == c->fd;
 }
 
+static __always_inline void end_connection(struct request_connection *c, struct sock *sk, __u64 now)
+{
+    __u64 socket = number_of(sk);
+    __u32 end_seq;
+    if (!is_missing_any(c, sk, &end_seq) || !set_aside(c->number, socket, end_seq, now)) {
+        forget(c, sk, now);
+        return;
+    }
+    connection_unname(sk);
+    if (c->sent_seq == end_seq) /* seen just now */
+        complete(c->number, now);
+    else if (c->replied && is_sending(c))
+        take_rest(c->number, end_seq, now);
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
 {
@@ -224,10 +241,6 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
         bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     if (after == TCP_SYN_SENT) {
         record_socket(sk, RECORDER_SEND, 0, false);
-        __u64 pid_tgid = bpf_get_current_pid_tgid();
-        struct request_thread *t = thread_find(pid_tgid);
-        if (t && t->connection)
-            called(t, key, pid_tgid, sk, true, bpf_ktime_get_ns());
         return 0;
     }
     if (after != TCP_FIN_WAIT1 && after != TCP_LAST_ACK && after != TCP_CLOSE)
@@ -235,92 +248,20 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     struct request_connection *c = connection_of(sk);
     if (!c)
         return 0;
-    __u64 now = bpf_ktime_get_ns(), socket = number_of(sk);
-    __u32 end_seq;
-    if (!is_missing_any(c, sk, &end_seq) || !set_aside(c->number, socket, end_seq, now)) {
-        forget(c, sk, now);
-        return 0;
-    }
-    connection_unname(sk);
-    if (c->sent_seq == end_seq) /* seen just now */
-        complete(c->number, now);
-    else if (c->replied && is_sending(c))
-        take_rest(c->number, end_seq, now);
+    __u64 now = bpf_ktime_get_ns(), held = connection_hold(c, now);
+    end_connection(c, sk, now);
+    connection_release(held);
     return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct task_struct *after)
+/* Run by user space. */
+SEC("raw_tp")
+int request_flush(void *ctx)
 {
-    struct request_thread *t = thread_find(before->pid);
-    if (t) {
-        __u64 start_ns = timer_start(REQUEST_TIMER_SWITCH);
-        stop_running(t, before, before->pid, preempted, bpf_ktime_get_ns());
-        timer_stop(REQUEST_TIMER_SWITCH, start_ns);
-    }
-    t = thread_find(after->pid);
-    if (t) {
-        __u64 start_ns = timer_start(REQUEST_TIMER_SWITCH);
-        run_again(t, after, after->pid, ABSENCE_SWITCHED, bpf_ktime_get_ns());
-        timer_stop(REQUEST_TIMER_SWITCH, start_ns);
-    }
-    return 0;
-}
-
-/* One of the following two: a thread comes back from a wait, or (after request_switch) begins one. */
-
-SEC("tp_btf/sched_exit_tp")
-int BPF_PROG(request_return, bool switched)
-{
-    struct task_struct *task = bpf_get_current_task_btf();
-    __u32 tid = task->pid;
-    struct request_thread *t = switched ? thread_find(tid) : NULL;
-    if (!t || (!t->stack_place && !t->off_since_ns))
-        return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_STACK), now = bpf_ktime_get_ns();
-    if (t->off_since_ns)
-        run_on(number_of(task), tid, now);
-    if (t->stack_place)
-        stack_take(t, tid, now);
-    timer_stop(REQUEST_TIMER_STACK, start_ns);
-    return 0;
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(request_leave, bool preempted, struct task_struct *before)
-{
-    struct request_thread *t = thread_find(before->pid);
-    if (!t || !t->connection || !t->off_since_ns || t->preempted || t->idle)
-        return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_STACK);
-    stack_take_early(t, bpf_ktime_get_ns());
-    timer_stop(REQUEST_TIMER_STACK, start_ns);
-    return 0;
-}
-
-SEC("tp_btf/sched_waking")
-int BPF_PROG(request_waking, struct task_struct *task)
-{
-    __u32 tid = task->pid;
-    struct request_thread *t = thread_find(tid);
-    if (!t)
-        return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_WAKING);
-    if (t->off_since_ns && !t->woken_ns)
-        t->woken_ns = bpf_ktime_get_ns();
-    timer_stop(REQUEST_TIMER_WAKING, start_ns);
-    return 0;
-}
-
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(request_thread_exit, struct task_struct *task)
-{
-    __u32 tid = task->pid;
-    struct request_thread *t = thread_find(tid);
-    if (!t)
-        return 0;
-    turn_away(t, tid, bpf_ktime_get_ns());
-    thread_drop(tid);
+    __u64 start_ns = timer_start(REQUEST_TIMER_FLUSH), now = bpf_ktime_get_ns();
+    for (__u32 set = 0; set < REQUEST_CONNECTIONS_MAX / 8; set++)
+        flush_set(set, now);
+    timer_stop(REQUEST_TIMER_FLUSH, start_ns);
     return 0;
 }
 

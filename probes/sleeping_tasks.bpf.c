@@ -10,7 +10,6 @@
  * Losses: struct sleeping_tasks_stats. Such a thread keeps its earlier record. Linux 5.18 and later. */
 #define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is unwound from the copy */
 #define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES
-#define UNWIND_COPY_BYTES    STACK_COPY_BYTES
 #include "probes/common/vmlinux.h"
 
 #include "probes/unwind/unwind_sample.bpf.h"

@@ -48,17 +48,6 @@ static __always_inline __u64 task_queued(struct task_struct *task)
     return BPF_CORE_READ(task, sched_info.run_delay);
 }
 
-/* Whether the thread does not run because its cgroup has used up its CPU quota. Newer kernels mark the thread itself,
- * older ones its run queue. */
-static __always_inline bool task_throttled(struct task_struct *task)
-{
-    if (bpf_core_field_exists(task->throttled))
-        return BPF_CORE_READ(task, throttled);
-    if (bpf_core_field_exists(task->se.cfs_rq) && bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
-        return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
-    return false;
-}
-
 static __always_inline __u32 task_wait_state(struct task_struct *task)
 {
     __u64 state;

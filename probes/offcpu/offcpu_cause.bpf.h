@@ -11,19 +11,19 @@ static __always_inline __u8 object_of(struct file *file)
     case S_IFREG:
     case S_IFDIR:
     case S_IFBLK:
-        return REQUEST_OBJECT_FILE;
+        return OFF_CPU_OBJECT_FILE;
     case S_IFIFO:
-        return REQUEST_OBJECT_PIPE;
+        return OFF_CPU_OBJECT_PIPE;
     case S_IFSOCK:
         break;
     default:
-        return REQUEST_OBJECT_OTHER;
+        return OFF_CPU_OBJECT_OTHER;
     }
     struct socket *socket = BPF_CORE_READ(file, private_data);
     __u16 family = BPF_CORE_READ(socket, sk, __sk_common.skc_family);
-    return family == AF_UNIX                         ? REQUEST_OBJECT_UNIX
-           : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
-                                                     : REQUEST_OBJECT_OTHER;
+    return family == AF_UNIX                         ? OFF_CPU_OBJECT_UNIX
+           : family == AF_INET || family == AF_INET6 ? OFF_CPU_OBJECT_SOCKET
+                                                     : OFF_CPU_OBJECT_OTHER;
 }
 
 /* `is_current`: its memory can be read. Not inlined, like all functions below that are not part of the walk: the walk
@@ -33,11 +33,11 @@ static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *t
 {
     struct syscall_registers r;
     __u32 state = task_wait_state(task);
-    t->state = (state & TASK_UNINTERRUPTIBLE ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
-               (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? REQUEST_WAIT_STOPPED : 0) |
-               (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
+    t->state = (state & TASK_UNINTERRUPTIBLE ? OFF_CPU_WAIT_UNINTERRUPTIBLE : 0) |
+               (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? OFF_CPU_WAIT_STOPPED : 0) |
+               (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? OFF_CPU_WAIT_IO : 0);
     t->syscall = -1;
-    t->object = REQUEST_OBJECT_NONE;
+    t->object = OFF_CPU_OBJECT_NONE;
     if (BPF_CORE_READ(task, flags) & PF_KTHREAD || bpf_probe_read_kernel(&r, sizeof(r), registers) < 0)
         return;
     __s32 number = REGISTERS_NUMBER(&r), fd = -1;

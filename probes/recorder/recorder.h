@@ -31,8 +31,11 @@ enum recorder_kind {
     RECORDER_EXIT,    /* thread `tid` of process `value` ends; object: when it began (CLOCK_MONOTONIC) */
     RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
 
-    RECORDER_FILE = 8, /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
-                          (struct recorder_file); syscall: its system call; value: recorder_pages */
+    RECORDER_TAKEN = 7, /* in the scheduler ring. While thread `tid` was the current one, until its switch of the same
+                           time, its CPU did something else for `value` ns (low half), of which the hypervisor took so
+                           many (high half); the rest were interrupts. By the scheduler's accounts */
+    RECORDER_FILE = 8,  /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
+                           (struct recorder_file); syscall: its system call; value: recorder_pages */
 
     /* In the object ring. */
     RECORDER_HELD, /* thread `tid`, whose switch has the same time, begins to wait for a lock. object: address of the
@@ -101,7 +104,13 @@ struct recorder_cpu {
     __u64 object_count;
     __u32 scheduler_mask;
     __u32 object_mask;
-    __u64 reserved[5];
+    /* Of the current thread: when it got the CPU, and what the scheduler's accounts were then. Its own CPU's only. */
+    __u32 current_tid;
+    __u32 reserved;
+    __u64 current_ns;
+    __u64 current_runtime_ns;
+    __u64 stolen_ns; /* by the hypervisor from this CPU, when it was last read */
+    __u64 reserved2;
 };
 _Static_assert(sizeof(struct recorder_cpu) == 64, "one line of cache");
 

@@ -144,8 +144,15 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     recorder_put_object(place, r);
 }
 
-/* `task` leaves the CPU to sleep for a disk, as its record `left` says. A function, so that what it needs of the stack
- * is not there while tasks are read. */
+/* Whether the thread sleeps for a disk, or for a lock on a file. */
+static __always_inline bool is_for_file(const struct recorder_record *left)
+{
+    return left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) ||
+           (left->syscall == NR_flock && !(left->flags & RECORDER_PREEMPTED));
+}
+
+/* `task` leaves the CPU to sleep for a disk or for a lock on a file, as its record `left` says. A function, so that
+ * what it needs of the stack is not there while tasks are read. */
 static __noinline int record_files(const struct recorder_place *place, const struct recorder_record *left,
                                    struct task_struct *task)
 {
@@ -153,6 +160,8 @@ static __noinline int record_files(const struct recorder_place *place, const str
     const __u32 zero = 0;
     r.kind = RECORDER_FILE;
     record_file_of_call(place, &r, task);
+    if (left->syscall == NR_flock)
+        return 0;
     const struct added_pages *added = bpf_map_lookup_elem(&recorder_added, &zero);
     if (!added || added->tid != r.tid || added->sleeps + 1 != BPF_CORE_READ(task, nvcsw))
         return 0;

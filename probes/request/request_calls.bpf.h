@@ -61,13 +61,6 @@ static __always_inline bool is_send(__s32 number)
     return number == NR_write || number == NR_sendto || number == NR_writev || number == NR_sendmsg;
 }
 
-/* Calls in which an event loop or an idle worker waits for whatever comes next. */
-static __always_inline bool is_waiting_for_work(__s32 number)
-{
-    return number == NR_epoll_wait || number == NR_epoll_pwait || number == NR_epoll_pwait2 || number == NR_select ||
-           number == NR_pselect6 || number == NR_accept || number == NR_accept4 || number == NR_io_uring_enter;
-}
-
 /* Where in user memory the bytes begin that the call received or sent: the buffer itself or the first part of a vector.
  * NULL where there are none to see (sendfile, io_uring). */
 static __always_inline const void *syscall_buffer(const struct request_syscall *call, __u32 *ret_size)

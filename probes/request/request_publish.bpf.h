@@ -9,8 +9,7 @@
 #pragma once
 
 #include "probes/common/sampling.bpf.h"
-#include "probes/context/thread_link.bpf.h"
-#include "probes/request/request_stacks.bpf.h"
+#include "probes/request/request_threads.bpf.h"
 
 #define WINDOW_SHIFT   30 /* 1.07 s */
 #define WINDOW_SAMPLES 8  /* at least half as many, and twice as many in a burst for each doubling of the rate */
@@ -124,80 +123,63 @@ static __always_inline __u64 ring_wakeup(void)
                                                                                 : BPF_RB_NO_WAKEUP;
 }
 
-/* Puts the stack of a wait behind the others in the record. How many frames there are is kept in the record: what the
- * verifier does not follow there, it would follow for each number of each wait. */
-static __always_inline void append_stack(struct request_record_stacks *out, struct request_wait *w)
-{
-    __u64 used = at_most(*(volatile __u32 *)&out->r.h.size_bytes, REQUEST_FRAMES);
-    w->user_frames = 0;
-    if (w->user_end >= REQUEST_STACK_APART)
-        return;
-    w->user_end = REQUEST_STACK_LOST;
-    __u32 index = stack_find(w->stack);
-    struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
-    if (!s || used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
-        return;
-    __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
-    if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
-        return;
-    w->user_frames = frames;
-    w->user_end = s->end;
-    out->r.h.size_bytes = used + frames;
-}
-
-static __noinline bool send_with_stacks(struct request_record *r)
-{
-    struct request_record_stacks *out = bpf_ringbuf_reserve(&request_ring, sizeof(*out), 0);
-    if (!out)
-        return false;
-    bpf_probe_read_kernel(&out->r, sizeof(out->r), r);
-    out->r.h.size_bytes = 0;
-    for (int i = 0; i < REQUEST_WAITS; i++)
-        if (i < r->wait_count)
-            append_stack(out, &out->r.waits[i]);
-    out->r.h.size_bytes = sizeof(out->r) + out->r.h.size_bytes * 8;
-    bpf_ringbuf_submit(out, ring_wakeup());
-    return true;
-}
-
 /* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that
  * is sent again keeps its link where nothing is known any more. A function, so that what it needs of the stack is not
  * beside what sending needs: 512 bytes are all that they and their callers have. */
-static __noinline int link_record(struct request_record *r)
+static __noinline int link_record(struct request_connection *c)
 {
     const struct link_ids none = {0};
-    bool alone = !(r->flags & REQUEST_HANDED_OVER) && r->other_requests_ns == 0;
+    struct request_record *r = &c->r;
 
-    if (!alone || link_of_span(r->h.pid, r->h.tid, r->start_ns + r->unread_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
+    if (c->shared ||
+        link_of_span(r->h.pid, r->h.tid, r->start_ns + r->unread_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
         r->link = none;
     return 0;
 }
 
-__noinline int send_record(__u64 number)
+static __noinline int send_record(struct request_connection *c)
 {
-    struct request_connection *c = connection_find(number);
-    if (!c)
-        return 0;
     struct request_record *r = &c->r;
-    __u32 waits = r->wait_count;
-    if (waits > REQUEST_WAITS)
-        return 0;
-    __u64 size = __builtin_offsetof(struct request_record, waits) + waits * sizeof(struct request_wait);
-    if (size > sizeof(*r))
-        return 0;
-    r->h.size_bytes = size;
+    r->h.size_bytes = sizeof(*r);
     r->h.time_ns = r->start_ns + r->duration_ns;
     if (links)
-        link_record(r);
-    if (c->has_stacks ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, ring_wakeup()) < 0)
+        link_record(c);
+    if (bpf_ringbuf_output(&request_ring, r, sizeof(*r), ring_wakeup()) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;
     return 0;
 }
 
-/* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records.
- * A global function, so that it is verified once and not at every place that calls it; that is why it takes a number.
- */
+/* Does the request get a record, or a newer one? */
+static __always_inline bool is_to_be_recorded(struct request_connection *c, struct request_process *p, bool first,
+                                              __u64 now, bool last)
+{
+    __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
+    if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
+        return false;
+    if (counts_only) {
+        if (first)
+            lose(REQUEST_LOSS_NOT_DETAILED);
+        return false;
+    }
+    if (recorded) /* it went on after its record */
+        return duration >= recorded + (recorded >> 2) || (last && duration > recorded);
+    bool notable = is_notable(p, duration, c->r.status, now);
+    if (first)
+        c->r.weight = sample_weight(p, c->r.id);
+    if (notable || c->r.weight) {
+        if (!first)
+            lose_not(REQUEST_LOSS_NOT_DETAILED);
+        return true;
+    }
+    if (first)
+        lose(REQUEST_LOSS_NOT_DETAILED);
+    return false;
+}
+
+/* Nothing was sent for a while, or (`last`) nothing more can come: counts, corrects what was counted too early,
+ * records. A global function, so that it is verified once and not at every place that calls it; that is why it takes a
+ * number. */
 __noinline int publish(__u64 number, __u64 now, int last)
 {
     struct request_connection *c = connection_find(number);
@@ -212,30 +194,9 @@ __noinline int publish(__u64 number, __u64 now, int last)
     bool first = !c->counted;
     if (c->dirty)
         count(c, p);
-    c->dirty = false;
     p->last_ns = now;
-    if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
-        return 0;
-    __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
-    if (counts_only) {
-        if (first)
-            lose(REQUEST_LOSS_NOT_DETAILED);
-        return 0;
-    }
-    if (recorded) { /* it went on after its record */
-        if (duration >= recorded + (recorded >> 2) || (last && duration > recorded))
-            send_record(number);
-        return 0;
-    }
-    bool notable = is_notable(p, duration, c->r.status, now);
-    if (first)
-        c->r.weight = sample_weight(p, c->r.id);
-    if (notable || c->r.weight) {
-        send_record(number);
-        if (!first)
-            lose_not(REQUEST_LOSS_NOT_DETAILED);
-    } else if (first) {
-        lose(REQUEST_LOSS_NOT_DETAILED);
-    }
+    if (is_to_be_recorded(c, p, first, now, last))
+        send_record(c);
+    c->dirty = false; /* at last: from now on the connection need not be held */
     return 0;
 }

@@ -1,7 +1,6 @@
 /* State of request tracing on the BPF side: maps, and how their entries are found and created. Part of request.bpf.c.
  *
- * A connection holds its latest request; a thread holds which connection it works for. Threads that never served a
- * request cost one load of `tracked` in every program. */
+ * A connection holds its latest request. Any thread may read it, and any may reply: the socket decides. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -15,7 +14,6 @@
 #include "probes/common/task.bpf.h"
 #include "probes/request/request_table.bpf.h"
 
-#define CALLS_MAX      4096
 #define FILTER_MAX     64
 #define PARENTS_MAX    16
 #define REPLACEABLE_NS 1000000000ULL
@@ -32,93 +30,37 @@ const volatile __u32 wanted_commands = 0;
 const volatile __u32 records_a_window = 32;
 const volatile bool has_socket_cookies =
     true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
-const volatile __u32 stack_offset = 16384;       /* THREAD_SIZE, where bpf_task_pt_regs is missing */
-const volatile __u32 walks = REQUEST_WALKS_NONE; /* enum request_walks */
+const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
 const volatile __u64 ring_bytes = 0;
 
 /* Set at any time. */
 volatile bool counts_only = false;
 volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
 
-struct request_thread {
-    __u64 connection;   /* whose request it works on: a number of `connections`; 0: none */
-    __u64 process;      /* its name */
-    __u64 off_since_ns; /* 0: it runs, or was never seen to stop */
-    __u64 woken_ns;
-    __u64 stolen_ns;     /* by the hypervisor while the thread was on a CPU, up to stolen_ms; grows only */
-    __u64 cpu_stolen_ns; /* by it from the CPU in all, by then */
-    __u32 stolen_ms;     /* of 2^20 ns */
-    __s32 call_number;
-    __u64 call_argument; /* the first one of the system call that it stopped in */
-    __u64 runtime_ns;    /* by the scheduler's accounts, when it stopped running */
-    __u64 queued_ns;
-    __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
-    __u64 idle_run_queue_ns;
-    __s32 wait_fd;     /* the descriptor that poll() waits on, read while it was readable; -1 */
-    __u32 wait_state;  /* the state that it went to sleep in */
-    __u32 stack_place; /* of the wait that it just came back from: 1 + where its user stack is to go; 0: nowhere */
-    __s32 long_call;   /* 1 + the system call of its last long wait */
-    __u64 stack;       /* its user stack, if that was walked when it stopped */
-    __u8 stack_end;
-    bool preempted;
-    bool throttled; /* it stopped because its cgroup's CPU quota was used up */
-    bool idle;
-} __attribute__((aligned(64)));
-
-/* The stack of a wait that turns out to be the longest of its kind only if the request is not over. */
-struct request_late_wait {
-    __u64 longest_ns;
-    __u64 kernel[REQUEST_KERNEL_FRAMES];
-    __u64 stack;
-    __u8 kernel_frames, user_end;
-};
-
-/* What every request touches comes first and in as few lines of cache as can be, then what only waits do: at 40,000
- * requests a second most lines have to be fetched anew each time. Waits after the latest send are kept apart (tail)
- * until another send shows that the request was not over. */
+/* What every request touches is in as few lines of cache as can be: at 40,000 requests a second most lines have to be
+ * fetched anew each time. */
 struct request_connection {
-    __u64 number;           /* its own: 1 + index */
-    __u64 process;          /* that the request came to: its name */
-    __u64 parked_ns;        /* since when no thread works on it; 0: one does */
-    __u64 runtime_start_ns; /* of the thread, when the request began */
-    __u64 stolen_start_ns;
+    __u64 number;      /* its own: 1 + index */
+    __u64 process;     /* that the request came to: its name */
     __u64 counted_ns;  /* duration as counted in its process's buckets */
     __u64 recorded_ns; /* duration as in the latest record sent */
+    char head[12];     /* of the reply */
     __u32 sent_seq;    /* what TCP's own count of bytes sent would be if all of them were seen here */
-    __u32 tid;
-    __s32 fd;
+    __s32 fd;          /* by which it was read */
+    __u8 head_bytes;
     __u8 counted_class;
     bool active;  /* a request is there, replied to or not */
     bool replied; /* its reply has begun */
     bool partial; /* not enough bytes yet to recognize HTTP */
     bool dirty;   /* sent since it was last published */
     bool counted;
-    bool tail;    /* any tail_* is set */
-    bool closing; /* its connection has ended, and who was sending on it is not back yet (struct request_unfinished) */
-    bool blocked; /* the latest send found the buffer full, or left it so */
-    bool has_stacks; /* some of its waits were long enough for a user stack */
-    __u8 late_wait;  /* whose stack is in `late`: 1 + index in `waits`; 0: none */
-    __u8 head_bytes;
-    char head[16]; /* of the reply */
-    __u64 tail_run_queue_ns;
-    __u64 tail_throttled_ns;
-    __u64 tail_other_requests_ns;
-    __u64 tail_unattributed_ns;
-    struct request_record r;
-    __u64 tail_more_waits_ns;
-    __u64 tail_ns[REQUEST_WAITS];
-    __u32 tail_count[REQUEST_WAITS];
-    __u64 wait_key[REQUEST_WAITS];
-    struct request_late_wait late;
+    bool closing;            /* its connection has ended, and the sender is not back yet (struct request_unfinished) */
+    bool unanswered;         /* counted as such with the thread that read it (request_threads.bpf.h) */
+    bool shared;             /* that thread was not with this request alone */
+    struct request_record r; /* its last member is the line, */
+    char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that (append_line) */
 } __attribute__((aligned(64)));
-_Static_assert(__builtin_offsetof(struct request_connection, r) == 2 * 64, "two lines of cache");
-
-/* A connection on which a thread called another service for a request. */
-struct request_call {
-    __u64 connection;
-    __u64 request; /* start_ns, to verify that it is still the same */
-    bool sent, answered;
-};
+_Static_assert(__builtin_offsetof(struct request_connection, r) == 64, "a line of cache");
 
 /* A request whose connection ended before everything sent on it was seen: usually a send is in progress, whose return
  * completes it. */
@@ -151,21 +93,6 @@ struct {
     __type(key, __u32);
     __type(value, struct request_connection);
 } connections SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, CALLS_MAX);
-    __type(key, __u64);
-    __type(value, struct request_call);
-} calls SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(map_flags, BPF_F_MMAPABLE); /* as above */
-    __uint(max_entries, REQUEST_THREADS_MAX);
-    __type(key, __u32);
-    __type(value, struct request_thread);
-} threads SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -245,70 +172,10 @@ static __always_inline __u64 current_pid_tgid(void)
 
 static __always_inline __u64 current_process(__u32 pid)
 {
+    if (has_task_registers)
+        return request_process_name(pid, bpf_get_current_task_btf()->group_leader->start_boottime);
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     return request_process_name(pid, BPF_CORE_READ(task, group_leader, start_boottime));
-}
-
-static __always_inline __u64 current_runtime(void)
-{
-    if (has_task_registers)
-        return bpf_get_current_task_btf()->se.sum_exec_runtime;
-    return task_runtime((struct task_struct *)bpf_get_current_task());
-}
-
-/* What the hypervisor has taken from this CPU, by the scheduler's accounts; 0 where that is not known. The run queue is
- * found by way of the running thread: the variable itself has a name only in kernels with CONFIG_KALLSYMS_ALL. */
-static __always_inline __u64 cpu_stolen(void)
-{
-    if (!bpf_core_field_exists(((struct rq *)0)->prev_steal_time_rq) ||
-        !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
-        return 0;
-    if (has_task_registers)
-        return bpf_get_current_task_btf()->se.cfs_rq->rq->prev_steal_time_rq;
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    return BPF_CORE_READ(task, se.cfs_rq, rq, prev_steal_time_rq);
-}
-
-/* `t` runs on this CPU from now on. */
-static __always_inline void stolen_begin(struct request_thread *t, __u64 now)
-{
-    t->cpu_stolen_ns = cpu_stolen();
-    t->stolen_ms = now >> 20;
-}
-
-static __always_inline void stolen_add(struct request_thread *t, __u64 now)
-{
-    t->stolen_ns += cpu_stolen() - t->cpu_stolen_ns;
-    stolen_begin(t, now);
-}
-
-/* What the hypervisor has taken from the running thread. Other CPUs write where that is kept, and to look costs a line
- * of cache: a look a millisecond does. */
-static __always_inline __u64 current_stolen(struct request_thread *t, __u64 now)
-{
-    if (t->stolen_ms != (__u32)(now >> 20))
-        stolen_add(t, now);
-    return t->stolen_ns;
-}
-
-/* By its place, in a form whose bound the verifier sees. */
-static __always_inline struct request_thread *thread_at(__u32 index)
-{
-    return bpf_map_lookup_elem(&threads, &index);
-}
-
-static __always_inline volatile __u32 *thread_set(__u32 tid)
-{
-    return thread_names[tid & (REQUEST_THREADS_MAX / 4 - 1)];
-}
-
-/* What every thread pays at every switch. */
-static __always_inline struct request_thread *thread_find(__u32 tid)
-{
-    __u32 way = table_way4(thread_set(tid), tid);
-    if (way == TABLE_NOT_FOUND || !tid) /* 0: a CPU with nothing to do */
-        return NULL;
-    return thread_at((tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way);
 }
 
 static __always_inline bool is_wanted(__u32 pid)
@@ -335,38 +202,6 @@ static __always_inline bool is_wanted(__u32 pid)
         task = BPF_CORE_READ(task, real_parent);
     }
     return false;
-}
-
-static __always_inline struct request_thread *thread_make(__u64 pid_tgid)
-{
-    __u32 tid = (__u32)pid_tgid;
-    struct request_thread *t;
-    if (!is_wanted(pid_tgid >> 32))
-        return NULL;
-    for (__u32 way = 0; way < 4; way++) {
-        __u32 index = (tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way;
-        if (thread_set(tid)[way] || !table_claim(REQUEST_CLAIM_THREAD | index))
-            continue;
-        t = thread_at(index);
-        if (!t)
-            return NULL;
-        __builtin_memset(t, 0, sizeof(*t));
-        t->process = current_process(pid_tgid >> 32);
-        stolen_begin(t, bpf_ktime_get_ns());
-        thread_set(tid)[way] = tid;
-        return t;
-    }
-    lose(REQUEST_LOSS_MAP_FULL);
-    return NULL;
-}
-
-static __always_inline void thread_drop(__u32 tid)
-{
-    __u32 set = tid & (REQUEST_THREADS_MAX / 4 - 1), way = table_way4(thread_names[set], tid);
-    if (way == TABLE_NOT_FOUND)
-        return;
-    thread_names[set][table_index(way, 3)] = 0;
-    table_release(REQUEST_CLAIM_THREAD | (set * 4 + way));
 }
 
 static __always_inline struct request_connection *connection_find(__u64 number)
@@ -407,11 +242,16 @@ static __always_inline struct request_connection *connection_of(struct sock *sk)
     return way == TABLE_NOT_FOUND || !name ? NULL : connection_find(set * 8 + way + 1);
 }
 
+/* Of a request whose reply has begun. */
+static __always_inline __u64 last_sent_ns(const struct request_connection *c)
+{
+    return c->r.start_ns + c->r.duration_ns;
+}
+
 /* Idle for so long that its place is better used for another: what it may still send is not seen then. */
 static __always_inline bool is_replaceable(struct request_connection *c, __u64 now)
 {
-    return !c->active || c->closing ||
-           (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
+    return !c->active || c->closing || (c->replied && !c->dirty && now > last_sent_ns(c) + REPLACEABLE_NS);
 }
 
 /* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no
@@ -453,7 +293,8 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
     if (!c)
         return NULL;
     c->number = index + 1;
-    c->active = false;
+    c->process = 0;
+    c->active = c->unanswered = false;
     c->r.socket = name;
     c->r.h.kind = RECORD_REQUEST;
     c->r.h.pid = pid_tgid >> 32;
@@ -507,7 +348,7 @@ static __noinline struct request_process *process_make(struct request_connection
 static __always_inline struct request_process *process_find(struct request_connection *c)
 {
     __u64 name = c->process;
-    __u32 set = name & (REQUEST_PROCESSES_MAX / 4 - 1), way = table_way4_wide(process_names[set], name);
+    __u32 set = name & (REQUEST_PROCESSES_MAX / 4 - 1), way = table_way4(process_names[set], name);
     if (way == TABLE_NOT_FOUND)
         return process_make(c);
     __u32 index = set * 4 + way;

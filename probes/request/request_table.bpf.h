@@ -1,6 +1,5 @@
 /* Tables for lookups at every event: arrays of sets, where the names of a set's entries share one cache line. A lookup
- * costs a few loads and no call; most events find that a thread or socket is not in a table, which must cost nearly
- * nothing.
+ * costs a few loads and no call; most events find that a socket is not in a table, which must cost nearly nothing.
  *
  * Names are numbers of 63 bits, not 0. Taking and freeing a place is rare and goes through a hash table, which lets
  * only one of several contenders win. Part of request.bpf.c. */
@@ -18,12 +17,11 @@
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC);
-    __uint(max_entries, REQUEST_THREADS_MAX + 2 * (REQUEST_CONNECTIONS_MAX + REQUEST_PROCESSES_MAX));
+    __uint(max_entries, 2 * (REQUEST_CONNECTIONS_MAX + REQUEST_PROCESSES_MAX) + REQUEST_CONNECTIONS_MAX);
     __type(key, __u64);
     __type(value, __u8);
 } claims SEC(".maps");
 
-volatile __u32 thread_names[REQUEST_THREADS_MAX / 4][4] __attribute__((aligned(64)));
 volatile __u64 connection_names[REQUEST_CONNECTIONS_MAX / 8][8] __attribute__((aligned(64)));
 volatile __u64 process_names[REQUEST_PROCESSES_MAX / 4][4] __attribute__((aligned(64)));
 
@@ -40,12 +38,7 @@ static __always_inline __u32 table_way_of4(__u64 name0, __u64 name1, __u64 name2
     return found ? (found >> 1) - (found >> 3) : TABLE_NOT_FOUND;
 }
 
-static __always_inline __u32 table_way4(volatile __u32 *names, __u64 name)
-{
-    return table_way_of4(names[0], names[1], names[2], names[3], name);
-}
-
-static __always_inline __u32 table_way4_wide(volatile __u64 *names, __u64 name)
+static __always_inline __u32 table_way4(volatile __u64 *names, __u64 name)
 {
     return table_way_of4(names[0], names[1], names[2], names[3], name);
 }

@@ -80,7 +80,6 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #ifndef UNWIND_MAX_FRAMES
 #define UNWIND_MAX_FRAMES    STACK_MAX_USER_FRAMES
 #define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
-#define UNWIND_COPY_BYTES    STACK_COPY_BYTES
 #endif
 
 /* For what follows the stack. */
@@ -89,7 +88,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #endif
 
 #define UNWIND_DATA_WORDS                                                                                              \
-    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
+    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + STACK_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
 #define UNWIND_BY_RUNTIME 2 /* walk.by_fp */
 #define UNWIND_FLUX_NS    1000000000ULL
 #define UNWIND_COPY_PAGE  4096
@@ -358,7 +357,7 @@ static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u
     return found;
 }
 
-/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on behind the frames, as far as it is readable. `top`: start
+/* Copies up to STACK_COPY_BYTES of the stack from r.sp on behind the frames, as far as it is readable. `top`: start
  * of the main thread's stack; what lies above (arguments, environment) is not a frame. `alternate`: the thread's
  * signal stack; behind its end, the rest is copied from the interrupted stack. */
 __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_bytes)
@@ -371,7 +370,7 @@ __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_byt
         return 0;
     at = (scratch->walk.base + scratch->walk.frames) * 8;
     from = scratch->walk.r.sp & ~7ULL;
-    to = from + UNWIND_COPY_BYTES;
+    to = from + STACK_COPY_BYTES;
     top = (top + 7) & ~7ULL;
     if (from < top && top < to)
         to = top;
@@ -385,7 +384,7 @@ __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_byt
     at += scratch->walk.copied;
     /* The kernel's frames are aligned, and so is the search. */
     from = unwind_find_interrupted((at - (end & 15)) / 8, alternate, alternate_bytes) & ~7ULL;
-    to = from + UNWIND_COPY_BYTES - 8 - scratch->walk.stack_bytes;
+    to = from + STACK_COPY_BYTES - 8 - scratch->walk.stack_bytes;
     if (from < top && top < to)
         to = top;
     if (from == 0)

@@ -40,7 +40,7 @@ __noinline int unwind_copy_piece(__u64 from, __u64 to, __u32 at)
     scratch->walk.copy_from = from;
     scratch->walk.copy_at = at;
     scratch->walk.copied = scratch->walk.copy_skipped = 0;
-    for (int n = 0; n < UNWIND_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
+    for (int n = 0; n < STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!unwind_copy_page(scratch, to))
             break;
     return 0;

@@ -14,7 +14,7 @@
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
 
 /* The flight recorder takes no memory that the rest of the pipeline needs. */
-#define OTHERS_MIN_BYTES   (48ull << 20)
+#define OTHERS_MIN_BYTES   (32ull << 20)
 #define RECORDER_MIN_BYTES (1ull << 20)
 
 static uint64_t recorder_limit(uint64_t memory_bytes)

@@ -139,9 +139,7 @@ static struct entry make_entry(const struct request *r)
                       .duration_ns = r->duration_ns,
                       .weight = r->weight,
                       .status = r->status};
-    uint64_t unknown_ns =
-        request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) + request_kind_ns(r, REQUEST_PART_OTHER_REQUESTS);
-    e.is_explained = r->segment_count || unknown_ns <= r->duration_ns / 10;
+    e.is_explained = r->segment_count || request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10;
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
         uint64_t us = (request_kind_ns(r, (enum request_part_kind)kind) + 500) / 1000;
         e.kind_us[kind] = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;

@@ -33,7 +33,7 @@ static void put_thread(const struct request *r, const struct request_lane *lane,
 {
     if (!lane->tid || lane->tid == r->tid || lane->sums_ns[REQUEST_PART_LOCK] == lane->duration_ns)
         return;
-    buf_printf(out, "  in thread %u ", lane->tid);
+    buf_printf(out, "  in thread %u%s", lane->tid, lane->thread[0] ? " " : "");
     table_cell_put(out, lane->thread, 0);
     if (lane->pid && lane->pid != r->pid)
         buf_printf(out, " of process %u", lane->pid);

@@ -7,6 +7,7 @@
 #include "diagnose/path_holder.h"
 #include "diagnose/path_marks.h"
 #include "diagnose/path_socket.h"
+#include "diagnose/path_taken.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/task_wait.h"
 
@@ -14,7 +15,8 @@
 #include <sys/syscall.h>
 
 #define STEPS_MAX      32768
-#define START_SLACK_NS 200000 /* between the records of one system call by two programs */
+#define START_SLACK_NS 200000  /* between the records of one system call by two programs */
+#define SEND_NS        1000000 /* how long after a wake-up by it a local send may end */
 
 /* ---- programs that schedule themselves ---- */
 
@@ -100,12 +102,34 @@ static uint32_t find_returning_thread(const struct path_walk *w, const struct wo
     return last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
 }
 
+/* The thread's last operation on the request's socket was a part of the reply, and its next operation is another one:
+ * it waited until the client had read enough. */
+static bool is_between_sends(const struct path_walk *w, uint64_t t_ns)
+{
+    const uint64_t subject = path_walk_subject(w);
+    const struct flight_list *socket = flight_index_socket(w->index, subject);
+    const uint32_t last = socket ? flight_operation_before(socket, t_ns) : FLIGHT_NONE,
+                   before = flight_list_before(w->thread, t_ns);
+    if (last == FLIGHT_NONE || socket->events[last].role != FLIGHT_SENDS)
+        return false;
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < w->thread->count && flight_index_spend(w->index); i++) {
+        const struct flight_event *e = &w->thread->events[i];
+        if (e->record->time_ns >= t_ns && (e->role == FLIGHT_SENDS || e->role == FLIGHT_RECEIVES))
+            return e->role == FLIGHT_SENDS && e->record->object == subject;
+    }
+    return false;
+}
+
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
 {
     const uint64_t service = request_work_unanswered(w->index, slice, path_walk_subject(w), end_ns);
-    if (service) {
+    if (is_between_sends(w, end_ns)) {
+        s->kind = REQUEST_PART_NETWORK;
+        s->socket = path_walk_subject(w);
+        s->reason = "the receiver's buffer was full";
+    } else if (service) {
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
         s->reason = "for a service that it had called";
@@ -215,6 +239,51 @@ static bool is_release(const struct path_walk *w, const struct thread_span *wait
            (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
 }
 
+/* What the thread sent on a socket as it woke another one: by this send, or by the end of the connection after it.
+ * NULL: nothing. */
+static const struct recorder_record *sent_by_waker(const struct path_walk *w, const struct recorder_record *woken)
+{
+    const struct flight_list *waker = flight_index_thread(w->index, recorder_low(woken->value));
+    if (!waker || flight_threads_share_process(waker, w->thread))
+        return NULL;
+    if (woken->syscall == SYS_close || woken->syscall == SYS_shutdown) {
+        const uint32_t before = flight_operation_before(waker, woken->time_ns);
+        const struct flight_event *e = before == FLIGHT_NONE ? NULL : &waker->events[before];
+        return e && e->role == FLIGHT_SENDS ? e->record : NULL;
+    }
+    const uint32_t before = flight_list_before(waker, woken->time_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before;
+         path_wait_is_send(woken->syscall) && i < waker->count && flight_index_spend(w->index); i++) {
+        const struct flight_event *e = &waker->events[i];
+        if (e->record->time_ns > woken->time_ns + SEND_NS)
+            break;
+        if (e->role == FLIGHT_SENDS && e->record->time_ns >= woken->time_ns)
+            return e->record;
+    }
+    return NULL;
+}
+
+/* Without records of arrivals, and of what interrupts wake, a thread that waits for a socket is woken by the peer's
+ * system call. True: goes on in a thread that sent it something, or the client was waited for. */
+static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns)
+{
+    if (flight_index_has_arrivals(w->index) || !wait->left ||
+        !(path_wait_is_for_events(wait->left) || path_wait_is_receive(wait->left->syscall)))
+        return false;
+    if (path_wait_is_for_events(wait->left) && is_between_sends(w, end_ns)) {
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
+        s.socket = path_walk_subject(w);
+        s.is_inferred = true;
+        s.reason = "the receiver's buffer was full";
+        path_walk_add(w, from_ns, s);
+        return true;
+    }
+    const struct recorder_record *sent = sent_by_waker(w, wait->woken);
+    if (sent)
+        path_walk_go_to_peer(w, sent->tid, end_ns, sent->object);
+    return sent != NULL;
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -223,6 +292,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const uint32_t waker = recorder_low(wait->woken->value);
     const bool is_lock = path_wait_is_for_lock(wait->left) && !is_message(w, wait->left, waker);
     const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
+    if (wait_for_peer(w, wait, from_ns, end_ns))
+        return true;
     if (!is_released && path_walk_go_to_own(w, waker, end_ns))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
@@ -247,6 +318,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const struct holder_walk holder = {.index = w->index,
                                        .out = w->out,
                                        .waiter = (uint32_t)w->thread->key,
+                                       .left = is_lock ? wait->left : NULL,
                                        .kind = is_lock || is_signal ? REQUEST_PART_LOCK : REQUEST_PART_UNATTRIBUTED,
                                        .owner = REQUEST_OWNER_UNKNOWN,
                                        .is_inferred = w->is_inferred || is_inferred || is_signal};
@@ -437,6 +509,6 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns)
              : reply            ? task_of_operation(index, reply)
                                 : 0;
-    r = path_segments_finish(ret, walk_back(&w));
+    r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

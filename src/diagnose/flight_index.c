@@ -27,7 +27,8 @@ struct flight_index {
     struct futex_words *words;
     struct held_locks *held;
     uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
-    uint32_t *searches_left;  /* its own allocation, as searching does not change the index */
+    bool has_arrivals;
+    uint32_t *searches_left; /* its own allocation, as searching does not change the index */
 };
 
 struct entry {
@@ -405,6 +406,7 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
         link_operations(socket, events);
         link_sends(socket, events);
         socket->is_served = is_served(index, socket);
+        index->has_arrivals |= socket->has_arrivals;
         for (size_t k = 0; k < socket->count; k++)
             index->record_sockets[events[k].record - window->records] = socket->number + 1;
     }
@@ -415,6 +417,11 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
 const struct flight_window *flight_index_window(const struct flight_index *index)
 {
     return index->window;
+}
+
+bool flight_index_has_arrivals(const struct flight_index *index)
+{
+    return index->has_arrivals;
 }
 
 const struct held_locks *flight_index_held_locks(const struct flight_index *index)

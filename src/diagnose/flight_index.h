@@ -69,6 +69,8 @@ DEFINE_FREEP(flight_index)
 
 const struct flight_window *flight_index_window(const struct flight_index *index);
 const struct held_locks *flight_index_held_locks(const struct flight_index *index);
+/* Whether arrivals at sockets are recorded: Linux 6.3 and later. */
+bool flight_index_has_arrivals(const struct flight_index *index);
 /* The index of the window's first record at `t` or later; its count: there is none. */
 size_t flight_window_since(const struct flight_window *window, uint64_t t_ns);
 /* NULL: there is no record of it. */

@@ -1,28 +1,64 @@
-/* Uses the rules of request waits (waits.c), and the system call where those give no reason; see off_cpu.h. */
+/* See off_cpu.h. */
 #include "diagnose/off_cpu.h"
 
+#include "base/cleanup.h"
 #include "diagnose/syscalls.h"
-#include "diagnose/waits.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
+#define KERNEL_FRAMES_MAX 12
+
+/* ---- the reason: by system call, object, state, and kernel stack last, because kernel function names change between
+ * versions and system call numbers do not ---- */
+
+struct kernel_frames {
+    const struct frame *items[KERNEL_FRAMES_MAX];
+    size_t count;
+};
+
+static bool on_stack(const struct kernel_frames *frames, const char *start)
+{
+    for (size_t i = 0; i < frames->count; i++)
+        if (strncmp(frames->items[i]->function, start, strlen(start)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_kernel_lock(const struct kernel_frames *frames)
+{
+    return on_stack(frames, "rwsem_down") || on_stack(frames, "__mutex_lock") || on_stack(frames, "percpu_rwsem") ||
+           on_stack(frames, "__percpu_down") || on_stack(frames, "rt_mutex") ||
+           on_stack(frames, "lock_mm_and_find_vma") || on_stack(frames, "__break_lease");
+}
+
+/* On older kernels, and with the cgroup v2 freezer, only a function on the stack identifies a frozen task. */
+static bool is_stopped(const struct kernel_frames *frames)
+{
+    return on_stack(frames, "__refrigerator") || on_stack(frames, "do_freezer_trap");
+}
+
+static bool is_journal(const struct kernel_frames *frames)
+{
+    return on_stack(frames, "jbd2") || on_stack(frames, "xfs_") || on_stack(frames, "btrfs_") ||
+           on_stack(frames, "blk_");
+}
+
 /* Descriptors that are neither files nor sockets are identified by kernel functions on the stack. */
-static const char *reason_of_stack(const struct wait_frames *frames)
+static const char *reason_of_stack(const struct kernel_frames *frames)
 {
     static const struct {
         const char *function, *reason;
     } known[] = {{"fifo_open", "ipc"}, {"eventfd_", "events"}, {"inotify_read", "events"}, {"signalfd_read", "signal"}};
-    for (size_t i = 0; i < frames->kernel_count; i++)
-        for (size_t k = 0; k < array_size(known); k++)
-            if (strncmp(frames->kernel[i].function, known[k].function, strlen(known[k].function)) == 0)
-                return known[k].reason;
+    for (size_t i = 0; i < array_size(known); i++)
+        if (on_stack(frames, known[i].function))
+            return known[i].reason;
     return "other";
 }
 
 /* The reason by system call, for waits that neither object, lock nor state explains. */
-static const char *reason_of_call(int number, const struct wait_frames *frames)
+static const char *reason_of_call(int number, const struct kernel_frames *frames)
 {
     switch (number) {
 #if defined(__x86_64__)
@@ -55,28 +91,54 @@ static const char *reason_of_call(int number, const struct wait_frames *frames)
     }
 }
 
+/* A wait on a file; sendfile to a socket counts as I/O while it waits for the file. Without I/O, a process may wait for
+ * another one to open the other end of a pipe. */
+static const char *reason_of_file(const struct off_cpu_wait *w, const struct kernel_frames *frames)
+{
+    if (w->state & OFF_CPU_WAIT_IO || w->object == OFF_CPU_OBJECT_FILE)
+        return "disk";
+    if (on_stack(frames, "fifo_open"))
+        return "ipc";
+    return is_kernel_lock(frames) ? "lock" : "disk";
+}
+
+/* Uninterruptible without a lock: page faults without a stack, and file system journals that do not count as I/O. */
+static const char *reason_of_state(const struct off_cpu_wait *w, const struct kernel_frames *frames)
+{
+    if (is_kernel_lock(frames))
+        return "lock";
+    if (on_stack(frames, "timerfd_read"))
+        return "sleep";
+    if (w->state & OFF_CPU_WAIT_UNINTERRUPTIBLE && is_journal(frames))
+        return "disk";
+    return w->object == OFF_CPU_OBJECT_PIPE ? "ipc" : reason_of_call(w->syscall, frames);
+}
+
+static const char *reason_of_wait(const struct off_cpu_wait *w, const struct kernel_frames *frames)
+{
+    const enum syscall_reason reason = syscall_reason(w->syscall);
+    if (w->state & OFF_CPU_WAIT_STOPPED)
+        return "stopped";
+    if (is_stopped(frames))
+        return w->object == OFF_CPU_OBJECT_PIPE ? "ipc" : reason_of_call(w->syscall, frames);
+    if (reason == SYSCALL_REASON_LOCK)
+        return "lock"; /* flock has a file but does not wait for a disk */
+    if (w->state & OFF_CPU_WAIT_IO)
+        return "disk";
+    if (w->object == OFF_CPU_OBJECT_SOCKET || w->object == OFF_CPU_OBJECT_UNIX)
+        return w->object == OFF_CPU_OBJECT_UNIX ? "ipc" : "network";
+    if (w->object == OFF_CPU_OBJECT_FILE || reason == SYSCALL_REASON_DISK)
+        return reason_of_file(w, frames);
+    return reason == SYSCALL_REASON_SLEEP ? "sleep" : reason_of_state(w, frames);
+}
+
 const char *off_cpu_reason(const struct off_cpu_wait *wait, const struct sample *s)
 {
-    struct wait_frames frames = {0};
-    for (size_t i = 0; i < s->frame_count && frames.kernel_count < array_size(frames.kernel); i++)
+    struct kernel_frames frames = {.count = 0};
+    for (size_t i = 0; i < s->frame_count && frames.count < array_size(frames.items); i++)
         if (s->frames[i].kind == FRAME_KERNEL)
-            frames.kernel[frames.kernel_count++] = s->frames[i];
-    const struct request_wait w = {.syscall = wait->syscall, .object = wait->object, .state = wait->state};
-    if (wait->state & REQUEST_WAIT_STOPPED)
-        return "stopped";
-    switch (wait_kind(&w, &frames)) {
-    case REQUEST_PART_DISK:
-        return "disk";
-    case REQUEST_PART_LOCK:
-        return "lock";
-    case REQUEST_PART_SLEEP:
-        return "sleep";
-    case REQUEST_PART_NETWORK:
-    case REQUEST_PART_DOWNSTREAM:
-        return wait->object == REQUEST_OBJECT_UNIX ? "ipc" : "network";
-    default:
-        return wait->object == REQUEST_OBJECT_PIPE ? "ipc" : reason_of_call(wait->syscall, &frames);
-    }
+            frames.items[frames.count++] = &s->frames[i];
+    return reason_of_wait(wait, &frames);
 }
 
 const char *off_cpu_text(const struct off_cpu_wait *wait, const struct sample *s, char out[OFF_CPU_TEXT_BYTES])

@@ -31,7 +31,6 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
     struct path_segment s = {.kind = REQUEST_PART_CPU,
                              .tid = (uint32_t)thread->key,
                              .pid = thread->pid,
-                             .for_tid = walk->waiter,
                              .syscall = RECORDER_NO_SYSCALL,
                              .reason = ""};
     if (span->state == THREAD_RUNNABLE)
@@ -54,6 +53,8 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
     if (walk->kind != REQUEST_PART_UNATTRIBUTED)
         s.kind = walk->kind;
     s.for_tid = walk->waiter;
+    s.for_syscall = walk->left ? walk->left->syscall : RECORDER_NO_SYSCALL;
+    s.for_object = walk->left ? walk->left->object : 0;
     s.owner_id = request_of(walk->index, thread, t_ns);
     s.owner = s.owner_id ? REQUEST_OWNER_OTHER : walk->owner;
     return s;

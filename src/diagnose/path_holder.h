@@ -8,7 +8,8 @@
 struct holder_walk {
     const struct flight_index *index;
     struct path_segments *out;
-    uint32_t waiter;             /* the thread that waited */
+    uint32_t waiter;                    /* the thread that waited, */
+    const struct recorder_record *left; /* since this switch; NULL: it does not matter */
     enum request_part_kind kind; /* of the time, whatever the thread did: `lock`, or one in which the request was ready;
                                     REQUEST_PART_UNATTRIBUTED: what the thread did */
     enum request_owner owner;    /* of what is for no known request */

@@ -2,6 +2,7 @@
 #include "diagnose/path_marks.h"
 
 #include "diagnose/path_ready.h"
+#include "diagnose/path_socket.h"
 #include "diagnose/path_wait.h"
 
 /* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
@@ -99,13 +100,40 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
     path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
+/* Of the arrivals on the socket before this one, since something was last sent on it, the last one that a thread of
+ * this node sent: an answer, if this arrival is the end of its connection. NULL: there is none. */
+static const struct recorder_record *last_local_arrival(const struct path_walk *w,
+                                                        const struct recorder_record *arrival,
+                                                        const struct recorder_record **ret_sent)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, arrival->object);
+    for (uint32_t i = flight_list_before(socket, arrival->time_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
+         i--) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_SENDS)
+            break;
+        *ret_sent = e->role == FLIGHT_PRODUCES ? request_work_sender(w->index, e->record) : NULL;
+        if (*ret_sent)
+            return e->record;
+    }
+    return NULL;
+}
+
 /* Goes on where this arrival came from: a thread of this node, or a service elsewhere. */
 static void follow_arrival(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct recorder_record *sent = request_work_sender(w->index, arrival);
     w->is_inferred |= w->depth == 0 && w->is_unpaired && arrival->flags & RECORDER_UNIX;
+    if (!sent) {
+        const struct recorder_record *answer = last_local_arrival(w, arrival, &sent);
+        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_DOWNSTREAM);
+        s.socket = arrival->object;
+        s.reason = "until it closed the connection";
+        if (answer)
+            path_walk_add(w, answer->time_ns, s);
+    }
     if (sent)
-        path_walk_go_to_peer(w, sent->tid, arrival->time_ns, sent->object);
+        path_walk_go_to_peer(w, sent->tid, w->t_ns < arrival->time_ns ? w->t_ns : arrival->time_ns, sent->object);
     else
         at_remote_answer(w, arrival);
 }
@@ -133,6 +161,29 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
     return found;
 }
 
+/* Whether the thread, just before `t`, waited for what comes in on this socket, or had just been woken by that. */
+static bool waits_for_socket(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
+{
+    const struct thread_span span = flight_thread_span(w->thread, t_ns);
+    if (span.state == THREAD_RUNNING || (span.state == THREAD_RUNNABLE && !span.woken))
+        return false;
+    if (!span.left || path_wait_is_for_events(span.left))
+        return true;
+    return path_wait_is_receive(span.left->syscall) && path_socket_of_wait(w->thread, span.left, t_ns) == cookie;
+}
+
+/* What it had asked for arrived, at `arrival` first, while the thread was at other work for this request, which then is
+ * what delayed it. */
+static bool was_at_own_work(const struct path_walk *w, const struct recorder_record *arrival)
+{
+    enum work_mark mark = WORK_NO_MARK;
+    const uint64_t subject = path_walk_subject(w), begin_ns = w->out->begin_ns;
+    const struct flight_event *before = request_work_last_mark(w->index, w->thread, subject, begin_ns, w->t_ns, &mark);
+    return (mark == WORK_READ || mark == WORK_CONSUMED) && before->record->time_ns < arrival->time_ns &&
+           request_work_asked(w->index, arrival->object, subject, begin_ns, w->t_ns) &&
+           !waits_for_socket(w, arrival->object, arrival->time_ns);
+}
+
 void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns)
 {
     const struct work_arrivals arrivals = request_work_arrivals(w->index, cookie, w->t_ns);
@@ -151,6 +202,8 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
             path_walk_go_to(w, slice.tid, from_ns);
         return;
     }
+    if (was_at_own_work(w, arrivals.first))
+        return; /* the walk goes on in this thread */
     path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
     follow_arrival(w, arrival);
 }

@@ -247,15 +247,36 @@ static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const st
 
 /* ---- waits ---- */
 
-static void put_wait(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
+/* `who`: "waited", or with the thread before it. */
+static void put_wait(const char *who, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names,
+                     struct buf *out)
 {
     char time[32];
     struct path_wait wait;
-    if (!names->wait || !names->wait(names->context, tid, from_ns, to_ns, &wait))
+    if (!tid || !names->wait || !names->wait(names->context, tid, from_ns, to_ns, &wait))
         return;
     begin_line(out);
-    buf_printf(out, "waited %s%s", units_format_duration(wait.ns, time, sizeof(time)),
+    buf_printf(out, "%s %s%s", who, units_format_duration(wait.ns, time, sizeof(time)),
                wait.where[0] ? wait.where : wait.kernel);
+}
+
+/* The thread that waited for the lock that `tid` held; 0: not known. */
+static uint32_t find_waiter(const struct path_segments *path, size_t first, size_t end, uint32_t tid)
+{
+    for (size_t i = first; i < end; i++)
+        if (path->items[i].kind == REQUEST_PART_LOCK && path->items[i].tid == tid)
+            return path->items[i].for_tid;
+    return 0;
+}
+
+/* Where the code is that asked for the lock. */
+static void put_waiter(const struct path_segments *path, size_t first, size_t end, uint32_t tid,
+                       const struct path_names *names, struct buf *out)
+{
+    const uint32_t waiter = find_waiter(path, first, end, tid);
+    char who[48];
+    snprintf(who, sizeof(who), "thread %" PRIu32 " waited", waiter);
+    put_wait(who, waiter, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
 }
 
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
@@ -267,6 +288,8 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
         put_files(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))
         put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
-    if (tid && kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE)
-        put_wait(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
+    if (kind == REQUEST_PART_LOCK)
+        put_waiter(path, first, end, tid, names, out);
+    if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE)
+        put_wait("waited", tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
 }

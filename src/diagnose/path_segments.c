@@ -21,9 +21,10 @@ void path_segments_clear(struct path_segments *s)
 
 static bool is_alike(const struct path_segment *a, const struct path_segment *b)
 {
-    return a->kind == b->kind && a->tid == b->tid && a->for_tid == b->for_tid && a->owner == b->owner &&
-           a->owner_id == b->owner_id && a->is_inferred == b->is_inferred && a->syscall == b->syscall &&
-           a->object == b->object && a->socket == b->socket && strcmp(a->reason, b->reason) == 0;
+    return a->kind == b->kind && a->tid == b->tid && a->for_tid == b->for_tid && a->for_syscall == b->for_syscall &&
+           a->for_object == b->for_object && a->owner == b->owner && a->owner_id == b->owner_id &&
+           a->is_inferred == b->is_inferred && a->syscall == b->syscall && a->object == b->object &&
+           a->socket == b->socket && strcmp(a->reason, b->reason) == 0;
 }
 
 static bool make_room(struct path_segments *s)
@@ -81,5 +82,15 @@ int path_segments_finish(struct path_segments *s, const char *reason)
         s->items[i] = s->items[--k];
         s->items[k] = swapped;
     }
+    return 0;
+}
+
+int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns)
+{
+    if (!make_room(s))
+        return -ENOMEM;
+    memmove(&s->items[i + 1], &s->items[i], (s->count - i) * sizeof(*s->items));
+    s->count++;
+    s->items[i].end_ns = s->items[i + 1].start_ns = at_ns;
     return 0;
 }

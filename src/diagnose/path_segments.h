@@ -14,7 +14,9 @@ struct path_segment {
     enum request_part_kind kind;
     uint32_t tid,
         pid; /* whose activity it is: the thread that ran, waited or held the lock; 0: no thread of this node */
-    uint32_t for_tid; /* the thread that waited for it meanwhile; 0: none, or itself */
+    uint32_t for_tid;    /* the thread that waited for it meanwhile; 0: none, or itself */
+    int for_syscall;     /* of that wait, of a thread for a lock; RECORDER_NO_SYSCALL: none, or not known; */
+    uint64_t for_object; /* its first argument */
     enum request_owner owner;
     uint64_t owner_id;        /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
     bool is_inferred;         /* it rests on an inference, which `reason` names; otherwise it is measured */
@@ -42,4 +44,6 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
 /* Orders the segments by time. They cover [begin, end) exactly; what was not added is unattributed, for `reason`.
  * -ENOMEM. */
 int path_segments_finish(struct path_segments *s, const char *reason);
+/* Splits finished segment `i` in two at `at`, a time within it: the second one is `i` + 1. -ENOMEM: nothing changed. */
+int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns);
 void path_segments_clear(struct path_segments *s);

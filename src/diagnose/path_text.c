@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #define DETAIL_BYTES 192
 #define NAMES_KEPT   16
@@ -30,7 +31,7 @@ struct path_text {
     struct buf notes[REQUEST_SEGMENTS_MAX];
     size_t segment_count;
     struct path_names names;
-    /* Of components with the stack of a wait, in the order in which they were asked for. */
+    /* Of components that waited, in the order in which they were asked for. */
     struct part_text {
         struct buf detail, stack;
     } parts[REQUEST_PARTS_MAX];
@@ -66,32 +67,53 @@ static bool is_wait(enum request_part_kind kind)
            kind == REQUEST_PART_DOWNSTREAM || kind == REQUEST_PART_OTHER;
 }
 
-/* The file of the system call, as it was recorded; else what its descriptor is now. */
-static void name_file(const struct path_segments *path, const struct path_segment *s, const struct path_names *names,
-                      char out[PATH_DESCRIPTOR_BYTES])
+/* The file of a system call of the thread that began in [from, to), as it was recorded; else what its descriptor is
+ * now. */
+static void name_file(const struct path_segments *path, uint32_t tid, uint64_t from_ns, uint64_t to_ns, uint64_t fd,
+                      const struct path_names *names, struct path_file_name *ret)
 {
     struct path_file_name file = {.name = ""};
     size_t count;
-    const struct path_file_wait *waits = path_evidence_files(&path->evidence, s->start_ns, s->end_ns, &count);
-    for (size_t i = 0; i < count && names->file && !file.name[0]; i++)
-        if (waits[i].tid == s->tid && waits[i].is_of_call)
+    const struct path_file_wait *waits = path_evidence_files(&path->evidence, from_ns, to_ns, &count);
+    for (size_t i = count; i-- > 0 && names->file && !file.name[0];)
+        if (waits[i].tid == tid && waits[i].is_of_call)
             names->file(names->context, waits[i].file, &file);
-    if (file.name[0])
-        memcpy(out, file.name, sizeof(file.name));
-    else if (names->descriptor)
-        names->descriptor(names->context, s->pid, s->object, out);
+    if (!file.name[0]) {
+        file.file_system[0] = '\0';
+        if (names->descriptor)
+            names->descriptor(names->context, tid, fd, file.name);
+    }
+    *ret = file;
 }
 
+/* A lock on a file, which another thread held. */
+static bool is_file_lock(const struct path_segment *s)
+{
+    return s->kind == REQUEST_PART_LOCK && s->for_tid && (s->for_syscall == SYS_flock || s->for_syscall == SYS_fcntl);
+}
+
+/* "pread64 of weights.bin (ext4)" */
 static void describe_call(const struct path_segments *path, const struct path_segment *s,
                           const struct path_names *names, char *out)
 {
-    char call[48], file[PATH_DESCRIPTOR_BYTES] = "";
+    char call[48];
+    struct path_file_name file = {.name = ""};
+    if (is_file_lock(s)) {
+        append(out, "", syscall_name(s->for_syscall, call, sizeof(call)));
+        name_file(path, s->for_tid, path->begin_ns, s->end_ns, s->for_object, names, &file);
+        append(out, " of ", file.name);
+        return;
+    }
     if (!is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
         return;
     append(out, "", syscall_name(s->syscall, call, sizeof(call)));
     if (s->syscall >= 0 && s->kind == REQUEST_PART_DISK)
-        name_file(path, s, names, file);
-    append(out, " of ", file);
+        name_file(path, s->tid, s->start_ns, s->end_ns, s->object, names, &file);
+    append(out, " of ", file.name);
+    if (file.file_system[0]) {
+        append(out, " (", file.file_system);
+        append(out, "", ")");
+    }
 }
 
 /* "to 10.0.0.3:5432, 2 segments sent again" */
@@ -283,6 +305,7 @@ static void make_segments(struct path_text *text, const struct path_segments *pa
 /* A component, and the longest of the segments that it adds up. */
 struct component {
     struct request_part part;
+    uint32_t waits; /* of these segments */
     size_t item;
     uint64_t item_ns;
 };
@@ -305,6 +328,7 @@ static int compare_durations(const void *a, const void *b)
 static void add_component(struct component *to, const struct component *added)
 {
     to->part.duration_ns += added->part.duration_ns;
+    to->waits += added->waits;
     if (added->item_ns > to->item_ns) {
         to->item = added->item;
         to->item_ns = added->item_ns;
@@ -337,28 +361,37 @@ static const char *place_of_call(const char *where, const char *detail)
     return is_repeated ? caller + from_bytes : where[0] ? where + in_bytes : where;
 }
 
-/* Adds where the longest segment of the component waited, if a known wait was most of it. */
-static void put_wait(struct path_text *text, struct component *c)
+/* Where the longest segment of the component waited, if a known wait was most of it. */
+static bool find_wait(const struct path_text *text, const struct component *c, struct path_wait *ret)
 {
     const struct path_segment *s = &text->items[c->item].segment;
-    struct part_text *words = &text->parts[text->part_count];
+    return c->part.kind != REQUEST_PART_CPU && c->part.kind != REQUEST_PART_RUN_QUEUE && s->tid && text->names.wait &&
+           text->names.wait(text->names.context, s->tid, s->start_ns, s->end_ns, ret) && ret->ns >= length_of(s) / 2;
+}
+
+/* Adds how often the component waited, and where. */
+static void put_waits(struct path_text *text, struct component *c)
+{
     struct path_wait wait;
-    if (c->part.kind == REQUEST_PART_CPU || c->part.kind == REQUEST_PART_RUN_QUEUE || !s->tid || !text->names.wait ||
-        text->part_count >= REQUEST_PARTS_MAX ||
-        !text->names.wait(text->names.context, s->tid, s->start_ns, s->end_ns, &wait) || wait.ns < length_of(s) / 2)
+    const bool is_known = find_wait(text, c, &wait);
+    if (text->part_count >= REQUEST_PARTS_MAX || (!is_known && c->waits < 2))
         return;
-    const char *place = place_of_call(wait.where, c->part.detail);
-    buf_printf(&words->detail, "%s%s%s%s", c->part.detail, place[0] ? " in " : "", place, wait.kernel);
-    buf_puts(&words->stack, wait.stack);
-    text->part_count++;
+    struct part_text *words = &text->parts[text->part_count++];
+    buf_puts(&words->detail, c->part.detail);
+    if (c->waits > 1)
+        buf_printf(&words->detail, ", %u times", c->waits);
+    if (is_known) {
+        const char *place = place_of_call(wait.where, c->part.detail);
+        buf_printf(&words->detail, "%s%s%s", place[0] ? " in " : "", place, wait.kernel);
+        buf_puts(&words->stack, wait.stack);
+    }
     if (buf_error(&words->detail) < 0 || buf_error(&words->stack) < 0)
         return;
     c->part.detail = words->detail.size ? words->detail.data : "";
     c->part.stack = words->stack.size ? words->stack.data : "";
 }
 
-int path_text_parts(struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max, struct request_part *ret,
-                    size_t *ret_count)
+int path_text_parts(struct path_text *text, size_t max, struct request_part *ret, size_t *ret_count)
 {
     _cleanup_free_ struct component *all = calloc(text->count + 1, sizeof(*all));
     size_t count = 0;
@@ -366,25 +399,23 @@ int path_text_parts(struct path_text *text, uint64_t from_ns, uint64_t to_ns, si
     if (!all)
         return -ENOMEM;
     for (size_t i = 0; i < text->count; i++) {
-        const struct path_segment *s = &text->items[i].segment;
-        const uint64_t start_ns = s->start_ns > from_ns ? s->start_ns : from_ns,
-                       end_ns = s->end_ns < to_ns ? s->end_ns : to_ns;
-        if (start_ns < end_ns)
-            all[count++] = (struct component){.part = {.kind = s->kind,
-                                                       .duration_ns = end_ns - start_ns,
-                                                       .detail = text->items[i].detail,
-                                                       .stack = ""},
-                                              .item = i,
-                                              .item_ns = end_ns - start_ns};
+        const struct described *d = &text->items[i];
+        all[count++] = (struct component){
+            .part = {.kind = d->segment.kind, .duration_ns = length_of(&d->segment), .detail = d->detail, .stack = ""},
+            .waits = is_wait(d->segment.kind) && d->detail[0],
+            .item = i,
+            .item_ns = length_of(&d->segment)};
     }
     add_up_parts(all, &count);
     if (count > max) {
-        for (size_t i = max - REQUEST_PART_COUNT; i < count; i++)
+        for (size_t i = max - REQUEST_PART_COUNT; i < count; i++) {
             all[i].part.detail = "";
+            all[i].waits = 0;
+        }
         add_up_parts(all, &count);
     }
     for (size_t i = 0; i < count; i++) {
-        put_wait(text, &all[i]);
+        put_waits(text, &all[i]);
         ret[i] = all[i].part;
     }
     *ret_count = count;

@@ -37,9 +37,9 @@ struct path_names {
     /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
      * NULL: never known. */
     bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);
-    /* What descriptor `fd` of the process is, by its last component ("weights.bin"); "": not known. NULL: never known.
+    /* What descriptor `fd` of the thread is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
-    void (*descriptor)(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
+    void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
     /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
     void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
 };
@@ -53,13 +53,11 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
 void path_text_free(struct path_text *text);
 DEFINE_FREEP(path_text)
 
-/* At most REQUEST_SEGMENTS_MAX; where there are more, short neighbours become one, which has the kind
- * with the most of its time. Valid as long as
- * `text`. */
+/* At most REQUEST_SEGMENTS_MAX; where there are more, short neighbours become one, which has the kind with the most of
+ * its time. Valid as long as `text`. */
 const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count);
 
-/* Writes the components of [from, to), longest first: segments that are alike added up, with the stack of the longest
- * one's wait. Of more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones become one for each
- * kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have stacks. -ENOMEM. */
-int path_text_parts(struct path_text *text, uint64_t from_ns, uint64_t to_ns, size_t max, struct request_part *ret,
-                    size_t *ret_count);
+/* Writes the components, longest first: segments that are alike added up, with their number of waits and the stack of
+ * the longest one. Of more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones become one for each
+ * kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have numbers and stacks. -ENOMEM. */
+int path_text_parts(struct path_text *text, size_t max, struct request_part *ret, size_t *ret_count);

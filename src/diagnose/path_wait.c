@@ -80,12 +80,13 @@ static void set_unattributed(struct path_segment *s, const char *reason)
     s->reason = reason;
 }
 
-/* Ended by an interrupt, or by nothing that was recorded. */
+/* Ended by an interrupt, or by nothing that was recorded. Sockets wake their readers from softirqs: a read that a timer
+ * ends is that of a timerfd. */
 static void set_by_system_call(const struct recorder_record *left, const struct recorder_record *woken,
                                struct path_segment *s)
 {
     const bool is_timer = woken && woken->flags & RECORDER_IN_HARDIRQ;
-    if (is_timer && (path_wait_is_for_events(left) || path_wait_is_for_lock(left))) {
+    if (is_timer && (path_wait_is_for_events(left) || path_wait_is_for_lock(left) || left->syscall == SYS_read)) {
         s->kind = REQUEST_PART_SLEEP;
         s->reason = "until a timer expired";
         s->is_inferred = true;

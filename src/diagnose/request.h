@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "diagnose/path_text.h"
-#include "model/frame.h"
 #include "model/request.h"
 #include "model/resource.h"
 
@@ -15,20 +14,22 @@
 
 struct request_names {
     void *context;
-    /* Resolves kernel addresses, leaf first; returns the number of frames. NULL: no names. */
-    size_t (*kernel_frames)(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max);
-    /* Resolves the user stack of a wait of this record, whose addresses follow the record. Strings are valid until
-     * the next call. NULL: no names. */
-    size_t (*user_frames)(void *context, const struct request_record *record, const struct request_wait *wait,
-                          const __u64 *addresses, struct frame *ret_frames, size_t max);
     /* The resource of the process, or NULL if it exited unseen. Valid at least until diagnose_request returns, also
      * when other names are resolved in between. NULL: never available. */
     const struct resource *(*resource)(void *context, uint32_t pid, uint64_t cgroup_id);
     struct path_names path;
 };
 
-/* Creates the request; the caller owns *ret. `path`: its critical path, which is then also where the request begins
- * and, unless its thread alone explains it, where its components come from; NULL: none was found. -EBADMSG: not HTTP,
- * although it looked like it at first (the caller counts LOSS_DECODE); -ENOMEM. */
+/* Why the critical path of a request is not known. */
+enum request_no_path {
+    REQUEST_NO_RECORDER,
+    REQUEST_NO_RECORDS, /* the flight recorder has nothing of it, or not any more */
+    REQUEST_NO_BUDGET,  /* of CPU time, to look for it */
+    REQUEST_NO_REASONS
+};
+
+/* Creates the request; the caller owns *ret. `path`: its critical path, from which its components are; NULL or empty:
+ * it is not known, for the reason `no_path`, and its time is unattributed. -EBADMSG: not HTTP, although it looked like
+ * it at first (the caller counts LOSS_DECODE); -ENOMEM. */
 int diagnose_request(const struct request_record *record, const struct path_segments *path,
-                     const struct request_names *names, struct request **ret);
+                     enum request_no_path no_path, const struct request_names *names, struct request **ret);

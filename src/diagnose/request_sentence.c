@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ELSEWHERE_BYTES 320
-
 /* After a duration: "180 ms waiting for disk". */
 static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_CPU] = "on a CPU",
@@ -17,7 +15,6 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_SLEEP] = "asleep",
     [REQUEST_PART_NETWORK] = "waiting for the client",
     [REQUEST_PART_DOWNSTREAM] = "waiting for another service",
-    [REQUEST_PART_OTHER_REQUESTS] = "while its thread served others",
     [REQUEST_PART_UNREAD] = "arrived and not read",
     [REQUEST_PART_LOOP_BUSY] = "ready, while the event loop worked for others",
     [REQUEST_PART_QUEUE_BEHIND] = "queued behind other work",
@@ -25,9 +22,6 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_STEAL] = "while the hypervisor ran something else",
     [REQUEST_PART_UNATTRIBUTED] = "not known",
 };
-
-/* Ends "20.1 ms of lock in 3 steps: ", with which the detail of a segment begins that stands for several. */
-#define STEPS_END " steps: "
 
 /* The longest component of a kind; there is one. */
 static const struct request_part *longest_part(const struct request *r, enum request_part_kind kind)
@@ -60,32 +54,6 @@ static int detail_bytes(const struct request_part *part)
     return (int)(end ? (size_t)(end - part->detail) : strlen(part->detail));
 }
 
-/* What the request mostly waited for in the other processes of this node that its path leads through, for at least half
- * of `part_ns`: "; there, 91 ms waiting for a lock or another thread, held by thread 7 of process 7". "": nothing. */
-static void put_elsewhere(const struct request *r, uint64_t part_ns, char *out, size_t size)
-{
-    const struct request_segment *longest = NULL;
-    uint64_t sums[REQUEST_PART_COUNT] = {0};
-    size_t top = 0;
-    char text[32];
-    for (size_t i = 0; i < r->segment_count; i++)
-        if (r->segments[i].pid && r->segments[i].pid != r->pid)
-            sums[r->segments[i].kind] += r->segments[i].duration_ns;
-    for (size_t kind = 0; kind < REQUEST_PART_COUNT; kind++)
-        if (sums[kind] > sums[top])
-            top = kind;
-    for (size_t i = 0; i < r->segment_count; i++)
-        if (r->segments[i].kind == top && r->segments[i].pid && r->segments[i].pid != r->pid &&
-            (!longest || r->segments[i].duration_ns > longest->duration_ns))
-            longest = &r->segments[i];
-    if (!longest || 2 * sums[top] < part_ns)
-        return;
-    const char *steps = strstr(longest->detail, STEPS_END);
-    const char *detail = steps ? steps + strlen(STEPS_END) : longest->detail;
-    snprintf(out, size, "; there, %s %s%s%s", units_format_duration(sums[top], text, sizeof(text)), activities[top],
-             detail[0] ? ", " : "", detail);
-}
-
 static void put_usual(const struct request_usual *usual, char *out, size_t size)
 {
     char duration[32];
@@ -97,7 +65,7 @@ static void put_usual(const struct request_usual *usual, char *out, size_t size)
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     uint64_t kind_ns[REQUEST_PART_COUNT];
-    char in_all[32], in_part[32], usual[80] = "", elsewhere[ELSEWHERE_BYTES] = "";
+    char in_all[32], in_part[32], usual[80] = "";
     const char *start = r->status ? "" : "no reply was seen; ";
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         kind_ns[kind] = request_kind_ns(r, (enum request_part_kind)kind);
@@ -109,12 +77,10 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
         return out;
     }
     const char *holder = top == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
-    if (top == REQUEST_PART_DOWNSTREAM)
-        put_elsewhere(r, kind_ns[top], elsewhere, sizeof(elsewhere));
-    snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s%s", start,
+    snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s", start,
              units_format_duration(r->duration_ns, in_all, sizeof(in_all)),
              units_format_duration(kind_ns[top], in_part, sizeof(in_part)), activities[top],
-             part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder, elsewhere);
+             part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
     memcpy(out + strlen(out), usual, strlen(usual) + 1);
     return out;
 }

@@ -382,8 +382,8 @@ bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint6
          i != FLIGHT_NONE && flight_index_spend(index); i--) {
         if (socket->events[i].role == FLIGHT_RECEIVES && asked)
             break;
-        if (socket->events[i].role == FLIGHT_SENDS)
-            asked = socket->events[i].record;
+        if (socket->events[i].role == FLIGHT_SENDS && recorder_low(socket->events[i].record->value))
+            asked = socket->events[i].record; /* and not the connect before */
     }
     return asked && request_work_is_for(index, asked->tid, subject, begin_ns, asked->time_ns);
 }

@@ -64,16 +64,14 @@ static bool is_c_library(const struct frame *f)
 }
 
 /* Skips the C library, except for the function that the program called, such as pthread_mutex_lock. */
-static size_t first_shown(const struct frame *frames, size_t count, const char *syscall)
+static size_t first_shown(const struct frame *frames, size_t count)
 {
     size_t i = 0;
     while (i < count && is_c_library(&frames[i]))
         i++;
     if (i == count)
         return 0;
-    if (i > 0 && frames[i - 1].function[0] && strcmp(frames[i - 1].function, syscall) != 0)
-        i--;
-    return i;
+    return i > 0 && frames[i - 1].function[0] ? i - 1 : i;
 }
 
 /* Functions on the stack of every sleeping thread, which carry no information. */
@@ -105,12 +103,12 @@ static bool has_runtime(const struct frame *frames, size_t count)
     return false;
 }
 
-void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out, size_t size)
+void stack_text_append_user(const struct frame *frames, size_t count, char *out, size_t size)
 {
     char text[SHOWN_BYTES];
     const bool is_run = has_runtime(frames, count);
     int shown = 0;
-    for (size_t i = first_shown(frames, count, syscall); i < count && shown < SHOWN_MAX; i++) {
+    for (size_t i = first_shown(frames, count); i < count && shown < SHOWN_MAX; i++) {
         if (frames[i].kind == FRAME_TRUNCATED)
             break;
         if (is_run && shown && !frame_kind_has_lines(frames[i].kind))

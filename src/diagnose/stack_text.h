@@ -7,8 +7,8 @@
 
 /* Appends " in nanosleep < sleep_ms < handle_request": the program's functions that led to the wait, leaf first,
  * starting with the one that called the C library; of interpreted and JIT-compiled code those that it called from,
- * without the interpreter's own. Appends nothing if none has a name; `syscall` is not repeated. */
-void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out, size_t size);
+ * without the interpreter's own. Appends nothing if none has a name. */
+void stack_text_append_user(const struct frame *frames, size_t count, char *out, size_t size);
 
 /* Appends ": futex_wait_queue < do_futex": the kernel's functions that led to the wait, without the scheduler's and
  * those that enter the kernel. */

@@ -19,7 +19,6 @@
     X(SLEEP, "sleep", "asleep because the program asked to sleep")                                                     \
     X(NETWORK, "network", "waiting for the client or for network buffers")                                             \
     X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                                \
-    X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                                   \
     X(UNREAD, "unread", "its bytes had arrived and the server had not read them")                                      \
     X(LOOP_BUSY, "loop_busy", "ready, while the event loop worked for others")                                         \
     X(QUEUE_BEHIND, "queue_behind", "in a queue, behind other work of the thread that took it")                        \

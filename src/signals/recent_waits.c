@@ -168,7 +168,7 @@ static bool put_texts(struct recent_waits *w, struct kept_stack *s)
     if (!w->resolve(w->context, s->record, &sample))
         return false;
     const size_t in_kernel = count_kernel_frames(&sample);
-    stack_text_append_user(sample.frames + in_kernel, sample.frame_count - in_kernel, "", where, sizeof(where));
+    stack_text_append_user(sample.frames + in_kernel, sample.frame_count - in_kernel, where, sizeof(where));
     stack_text_append_kernel(sample.frames, in_kernel, kernel, sizeof(kernel));
     stack_text_put(&s->stack, sample.frames, sample.frame_count);
     const size_t where_bytes = strlen(where) + 1, kernel_bytes = strlen(kernel) + 1;

@@ -8,14 +8,19 @@ int server_main(int argc, char **argv);
 #include "threads.h"
 
 #include "signals/request/request_metrics.h"
+#include "signals/request/request_names.h"
+#include "signals/request/request_paths.h"
 #include "signals/signals.h"
-#include "sources/tables/unwind_tables.h"
+#include "sources/recorder/recorder.h"
+#include "sources/tables/flight_recorder.h"
 
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+
+#define RECORDER_BYTES (8 << 20)
 
 struct watch watch;
 pid_t servers[4];
@@ -87,11 +92,24 @@ int start_servers(void **state)
     return 0;
 }
 
+static void close_sources(void)
+{
+    if (watch.self)
+        source_request.free(watch.self);
+    if (watch.recorder)
+        source_recorder.free(watch.recorder);
+    request_metrics_free(watch.metrics);
+    shared_tables_free(watch.tables);
+    watch.self = watch.recorder = NULL;
+    watch.metrics = NULL;
+    watch.tables = NULL;
+    watch.why_not[0] = 0;
+}
+
 int stop_servers(void **state)
 {
     (void)state;
-    if (watch.self)
-        source_request.free(watch.self);
+    close_sources();
     for (int i = 0; i < 4; i++) {
         kill(-servers[i], SIGKILL);
         kill(servers[i], SIGKILL);
@@ -158,61 +176,33 @@ static void keep_request(struct request *request)
     watch.requests[watch.count++] = request;
 }
 
-/* Names the server's functions by their start address: none is longer. */
-static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
-                               const __u64 *addresses, struct frame *ret_frames, size_t max)
+static void keep(const struct request_record *record)
 {
-    static const struct {
-        void *start;
-        const char *name;
-    } functions[] = {{sleep_ms, "sleep_ms"},         {nap_short, "nap_short"}, {nap_long, "nap_long"},
-                     {nap_after_reply, "nap_after"}, {advance, "advance"},     {wait_for_lock, "wait_for_lock"}};
-    static char end[16];
-    size_t n = 0;
-    (void)context;
-    (void)record;
-    for (; n < w->user_frames && n < max; n++) {
-        const char *name = "", *nearest = NULL;
-        for (size_t i = 0; i < array_size(functions); i++) {
-            const char *start = functions[i].start, *at = (const char *)(addresses[n] & ~FRAME_EXACT);
-            if (at > start && at < start + 2048 && (!nearest || start > nearest)) {
-                nearest = start;
-                name = functions[i].name;
-            }
-        }
-        ret_frames[n] =
-            (struct frame){.kind = FRAME_NATIVE, .function = name, .file = "", .mapping = "", .build_id = ""};
-    }
-    snprintf(end, sizeof(end), "end %u", w->user_end);
-    if (w->user_end != UNWIND_END_ENTRY && n < max)
-        ret_frames[n++] =
-            (struct frame){.kind = FRAME_TRUNCATED, .function = end, .file = "", .mapping = "", .build_id = ""};
-    return n;
+    struct request_namer namer = {.recorder = shared_tables_recorder(watch.tables), .source = watch.self};
+    const struct request_names names = request_names_by(&namer);
+    _cleanup_(request_paths_freep) struct request_paths *paths = NULL; /* each may cost as much as it does */
+    struct request_path path = {.record = record};
+    struct request *request;
+    assert_int_equal(request_paths_new(shared_tables_recorder(watch.tables), &paths), 0);
+    request_paths_find(paths, &path, 1);
+    int r = diagnose_request(record, &path.segments, path.no_path, &names, &request);
+    if (r == -EBADMSG)
+        watch.bad++;
+    else
+        keep_request(request);
+    path_segments_clear(&path.segments);
 }
 
 void check(void)
 {
-    static const struct request_names names = {.user_frames = name_user_frames};
     batch_clear(watch.batch);
     assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
     request_metrics_sweep(watch.metrics, clock_monotonic_ns());
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
-        struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == RECORD_REQUEST_STACK) { /* no unwind table is loaded here */
-            if (watch.apart_count < array_size(watch.apart))
-                watch.apart[watch.apart_count++] = *(const struct stack_record *)record;
-            continue;
-        }
         assert_int_equal(record->h.kind, RECORD_REQUEST);
-        if (record->start_ns < watch.began_ns)
-            continue;
-        memcpy(&watch.last, record, record->h.size_bytes);
-        int r = diagnose_request(record, NULL, &names, &request);
-        if (r == -EBADMSG)
-            watch.bad++;
-        else
-            keep_request(request);
+        if (record->start_ns >= watch.began_ns)
+            keep(record);
     }
 }
 
@@ -274,36 +264,30 @@ const struct request *await_requests(pid_t pid, const char *route, size_t count)
  * previous case started before this one. */
 int watch_begin(void **state)
 {
-    static int open_state = -1;
+    static int open_method = -2;
     struct task_filter filter = {.pid_count = 4}; /* exclusive to this test */
     struct attach_report report = {0};
     for (int i = 0; i < 4; i++)
         filter.pids[i] = (uint32_t)servers[i];
-    int state_now = (int)(long)*state;
-    const struct request_choice choice = {.method = state_now % 256 - 1, .walks = state_now / 256 - 1};
-    if (state_now != open_state) {
-        if (watch.self)
-            source_request.free(watch.self);
-        watch.self = NULL;
-        request_metrics_free(watch.metrics);
-        watch.metrics = NULL;
-        shared_tables_free(watch.tables);
-        watch.why_not[0] = 0;
-        open_state = state_now;
-        const struct shared_tables_options tables = {.filter = &filter, .unwind_bytes = 8 << 20};
+    const int method = (int)(long)*state;
+    if (method != open_method) {
+        close_sources();
+        open_method = method;
+        const struct shared_tables_options tables = {.filter = &filter, .recorder_bytes = RECORDER_BYTES};
         assert_int_equal(shared_tables_new(&tables, &watch.tables), 0);
         const struct source_services services = {.tables = watch.tables, .filter = &filter, .ring_bytes = 256 * 1024};
-        if (request_source_open_on(&services, &report, &choice, &watch.self) < 0)
+        if (request_source_open_on(&services, &report, method, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
         else
             assert_int_equal(request_metrics_new(watch.self, NULL, &watch.metrics), 0);
         snprintf(watch.limitation, sizeof(watch.limitation), "%s", report.entries[0].limitation);
-        watch.has_stacks = report.entries[1].attached;
-        snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].fallback_reason);
+        if (source_recorder.open(&services, NULL, &report, &watch.recorder) < 0)
+            fail_msg("%s", report.entries[report.count - 1].fallback_reason);
+        assert_int_equal(source_recorder.start(watch.recorder), 0);
     }
     if (!watch.self)
         return 0;
-    watch.count = watch.bad = watch.apart_count = 0;
+    watch.count = watch.bad = 0;
     watch.began_ns = clock_monotonic_ns();
     watch.before = (struct losses){0};
     source_request.losses(watch.self, &watch.before);
@@ -369,13 +353,6 @@ void need_method(void)
 {
     if (!watch.self)
         skip_method(watch.why_not);
-}
-
-void need_stacks(void)
-{
-    need_method();
-    if (!watch.has_stacks)
-        skip_method(watch.why_no_stacks);
 }
 
 void need_arrivals(void)

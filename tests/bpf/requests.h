@@ -1,5 +1,5 @@
-/* Shared by the request tests: servers of four kinds, a client, and the request source with one attach method and the
- * requests that it has recorded so far. */
+/* Shared by the request tests: servers of four kinds, a client, and the request source with one attach method, the
+ * flight recorder, and the requests that were recorded so far, each with its critical path. */
 #pragma once
 
 #include "base/clock.h"
@@ -17,8 +17,6 @@
 
 #include <cmocka.h>
 
-#include "probes/unwind/stack.h"
-
 #define PATIENCE_NS 60000000000ull
 #define KEPT_MAX    512
 #define CAUSE_MS    40
@@ -26,20 +24,16 @@
 struct watch {
     struct shared_tables *tables;
     struct request_metrics *metrics; /* of the source */
+    void *recorder;                  /* its source */
     void *self; /* the source; NULL: this kernel does not support the method, and why_not says why */
     struct batch *batch;
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
     size_t count;
-    uint64_t bad;                      /* records that are not HTTP */
-    struct request_record_stacks last; /* unparsed */
-    struct stack_record apart[8];      /* stack headers that arrived separately */
-    size_t apart_count;
+    uint64_t bad; /* records that are not HTTP */
     uint64_t began_ns;
     struct losses before;
     char why_not[512];
     char limitation[512]; /* of the method */
-    bool has_stacks;      /* else why_no_stacks says why */
-    char why_no_stacks[512];
 };
 extern struct watch watch;
 
@@ -47,10 +41,8 @@ enum { THREADS, EPOLL, PREFORK, POOL };
 extern pid_t servers[4];
 extern unsigned short ports[4];
 
-/* cmocka setup: once per group, and around each case. The initial state of a case is its attach method and how stacks
- * are walked. */
-#define ON_METHOD(method)                ON_METHOD_WALKING(method, REQUEST_WALKS_BEST)
-#define ON_METHOD_WALKING(method, walks) ((void *)(long)(((walks) + 1) * 256 + (method) + 1))
+/* cmocka setup: once per group, and around each case. The initial state of a case is its attach method. */
+#define ON_METHOD(method) ((void *)(long)(method))
 int start_servers(void **state);
 int stop_servers(void **state);
 /* Stops a server and starts another process under the same PID, whose threads are named `command`. Returns false where
@@ -79,9 +71,8 @@ uint64_t lost(enum loss_reason reason);
 uint64_t counted(const char *service);
 void await_counted(const char *service, uint64_t count);
 
-/* Skips the case where the kernel lacks the method, or this way to walk stacks. */
+/* Skips the case where the kernel lacks the method. */
 void need_method(void);
-void need_stacks(void);
 /* Skips the case where requests begin when they are read. */
 void need_arrivals(void);
 void assert_nothing_lost(void);

@@ -176,7 +176,7 @@ static bool check_naps(const struct record_header *header, void *context)
     if (wait->flags || wait->syscall != SYS_clock_nanosleep)
         return true; /* the end of a time slice, an untraced switch, or a wait for the next request */
     assert_int_equal(wait->stack_ns, e->stack_ns);
-    assert_int_equal(wait->object, REQUEST_OBJECT_NONE);
+    assert_int_equal(wait->object, OFF_CPU_OBJECT_NONE);
     assert_int_equal(wait->state, 0);
     assert_true(wait->weight_ns - wait->queued_ns >= HOLD_NS);
     e->naps++;
@@ -256,7 +256,7 @@ static bool check_pipes(const struct record_header *header, void *context)
     check_wait(header, wait);
     if (wait->syscall != SYS_read)
         return false;
-    assert_int_equal(wait->object, REQUEST_OBJECT_PIPE);
+    assert_int_equal(wait->object, OFF_CPU_OBJECT_PIPE);
     return true;
 }
 

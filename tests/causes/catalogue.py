@@ -102,9 +102,9 @@ KINDS = {
     "sleep": {"sleep", "timer"},
     "disk": {"disk"},
     "downstream": {"downstream"},  # and segments in the called process
-    "loop_busy": {"loop_busy", "other_requests", "unread"},  # and segments of the loop that belong to another request
+    "loop_busy": {"loop_busy", "unread"},  # and segments of the loop that belong to another request
     "queue_behind": {"queue_behind", "lock", "loop_busy", "unread"},  # and segments that belong to another request
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
-ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "loop_busy", "other_requests", "queue_behind", "unread"}
+ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "loop_busy", "queue_behind", "unread"}
 ACCUSED_NS = 5_000_000

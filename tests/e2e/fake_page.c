@@ -389,7 +389,7 @@ static const struct request synthetic_requests[] = {
      .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"},
                {REQUEST_PART_SLEEP, 10 * MS, "nanosleep"},
                {REQUEST_PART_NETWORK, 10 * MS, "write to the client"},
-               {REQUEST_PART_OTHER_REQUESTS, 8 * MS, ""},
+               {REQUEST_PART_LOOP_BUSY, 8 * MS, ""},
                {REQUEST_PART_OTHER, 8 * MS, "epoll_wait"}}},
     {.duration_ns = 3 * MS,
      .pid = 101,

@@ -366,7 +366,8 @@ def delaying_proxy():
 def test_slow_downstream_service_is_found_in_python(sonde, watch, run, delaying_proxy):
     watching, service = watch(), start_prefork(run)
     port, server = delaying_proxy(service.port), start_prefork(run)
-    assert_found(sonde, watching, server, f"/downstream?{port}", "downstream", f"127.0.0.1:{port}")
+    request = assert_found(sonde, watching, server, f"/downstream?{port}", "sleep", f"of process {os.getpid()}")  # the path leads into the proxy
+    assert request["upstream"], json.dumps(request)
 
 
 @pytest.mark.statistical
@@ -375,7 +376,7 @@ def test_slow_downstream_service_is_found_in_nginx(sonde, watch, run, delaying_p
     port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
     request = find_request(sonde, watching, server, "/ok", get(server.port, "/ok"))
-    assert_cause(request, "downstream", INJECTED_NS, request["duration_ns"], f"127.0.0.1:{port}")
+    assert_cause(request, "sleep", INJECTED_NS, request["duration_ns"], f"of process {os.getpid()}")
 
 
 # --- sleeps and locks ---------------------------------------------------------------------------------------
@@ -415,7 +416,9 @@ def wait_for_lock(server, path, way):
 def test_contended_lock_is_found(sonde, watch, run, tmp_path, way):
     watching, server = watch(), start_prefork(run)
     reply = wait_for_lock(server, tmp_path / "lock", way)
-    assert_found(sonde, watching, server, f"/{way}?", "lock", "futex" if way == "mutex" else "flock", reply)
+    # The mutex is taken once, so nothing shows that it is one: the path leads on to the sender of the signal that released it.
+    kind, detail = ("sleep", f"of process {os.getpid()}") if way == "mutex" else ("lock", f"flock of lock held by thread {os.getpid()}")
+    assert_found(sonde, watching, server, f"/{way}?", kind, detail, reply)
 
 
 # --- kind and detail, independent of machine load ----------------------------------------------------------------------
@@ -424,17 +427,17 @@ def test_contended_lock_is_found(sonde, watch, run, tmp_path, way):
 def test_component_kinds_and_details_in_python(sonde, watch, run, delaying_proxy, tmp_path):
     watching, server, service = watch(), start_prefork(run), start_prefork(run)
     port = delaying_proxy(service.port)
-    for target, kind, detail in (("/sleep?0.05", "sleep", "nanosleep"), (f"/downstream?{port}", "downstream", f"127.0.0.1:{port}"), ("/cpu?0.03", "cpu", "")):
+    for target, kind, detail in (("/sleep?0.05", "sleep", "nanosleep"), (f"/downstream?{port}", "sleep", f"of process {os.getpid()}"), ("/cpu?0.03", "cpu", "")):
         assert_kind(find_request(sonde, watching, server, target.partition("?")[0], get(server.port, target)), kind, detail)
-    for way, detail in (("mutex", "futex"), ("flock", "flock of lock")):
-        assert_kind(find_request(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), "lock", detail)
+    for way, kind, detail in (("mutex", "sleep", f"of process {os.getpid()}"), ("flock", "lock", f"flock of lock held by thread {os.getpid()}")):
+        assert_kind(find_request(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), kind, detail)
 
 
 def test_component_of_a_service_behind_nginx(sonde, watch, run, delaying_proxy, tmp_path):
     watching, service = watch(), start_prefork(run)
     port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
-    assert_kind(find_request(sonde, watching, server, "/ok", get(server.port, "/ok")), "downstream", f"127.0.0.1:{port}")
+    assert_kind(find_request(sonde, watching, server, "/ok", get(server.port, "/ok")), "sleep", f"of process {os.getpid()}")
 
 
 def test_disk_component_and_detail_in_nginx_and_python(sonde, watch, run, slow_disk, ends_before_unmount):

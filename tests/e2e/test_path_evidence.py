@@ -58,10 +58,10 @@ def test_disk_segment_names_the_file(sonde, agent, run, cold_file):
     def look():
         get(server.port, "/")
         return [(request, segment) for request in why(sonde, started) if request["pid"] == server.pid
-                for segment in request["segments"] if segment["kind"] == "disk" and segment.get("notes")]
+                for segment in request["segments"] if "pread64 of weights.bin" in segment["detail"] and segment.get("notes")]
     request, segment = wait_for(look, 60, what="a disk segment with evidence")[0]
     assert segment["tid"] != request["tid"] and segment["pid"] == server.pid, segment
-    assert "pread64 of weights.bin" in segment["detail"], segment
+    assert segment["kind"] == "disk", segment
     assert re.match(r"weights\.bin \(ext4\): .+ (in \d+ places|at offset \d+), .+/s$", segment["notes"][0]), segment
     printed = subprocess.run([str(sonde), "why", "--agent", f"127.0.0.1:{started.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert re.search(r"^ +weights\.bin \(ext4\): ", printed.stdout, re.M), printed.stdout

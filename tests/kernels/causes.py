@@ -10,7 +10,7 @@ COMMANDS = ("tc", "dmsetup")
 SLACK_NS = 10_000_000
 # Route: kind, minimum injected delay, text in the detail. netem delays each packet by 80 ms: the connection's two, the request and the reply.
 # dm-delay delays each read or write by 100. 40 ms of CPU at 5 in each 100 take seven more periods, if the whole 5 are available.
-INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, "127.0.0.1:8002"),
+INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, ""),
             "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
 
 

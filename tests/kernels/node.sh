@@ -19,7 +19,7 @@ whole() {
 echo "[ RUN      ] doctor"
 /t/sonde doctor --json >/tmp/said 2>&1
 doctor=$?
-for probe in "CPU samples" requests "traced requests" "user stacks of waits" "process lifecycle" "kernel function names" \
+for probe in "CPU samples" requests "traced requests" "stacks of servers' waits" "process lifecycle" "kernel function names" \
     "off-CPU time"; do
     grep -qF "{\"attached\":true,\"probe\":\"$probe\"," /tmp/said || doctor=1
 done

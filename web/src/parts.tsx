@@ -16,7 +16,6 @@ export const PART_KINDS: [string, string, string][] = [
     ['sleep', 'sleep', 'asleep because the program asked to sleep'],
     ['network', 'network', 'waiting for the client or for network buffers'],
     ['downstream', 'downstream', 'waiting for another service that this request called'],
-    ['other_requests', 'other requests', 'the thread was working for other requests'],
     ['unread', 'unread', 'its bytes had arrived and the server had not read them'],
     ['loop_busy', 'loop busy', 'ready, while the event loop worked for others'],
     ['queue_behind', 'queued', 'in a queue, behind other work of the thread that took it'],

@@ -179,7 +179,7 @@ static size_t resolve_user(struct sample_resolver *r, const struct process *proc
     return n;
 }
 
-size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
+static size_t resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
                              struct frame *ret_frames, size_t max)
 {
     size_t n = count < max ? count : max;
@@ -214,7 +214,7 @@ static size_t drop_retpoline_target(struct sample_resolver *r, size_t count)
 static bool add_kernel_frames(struct sample_resolver *r, const struct stack_record *record, struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
-    size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, STACK_MAX_KERNEL_FRAMES);
+    size_t n = resolve_kernel(r, addresses, record->kernel_frames, r->frames, STACK_MAX_KERNEL_FRAMES);
     const unsigned kind = record->h.kind;
     if (kind == RECORD_OFF_CPU_STACK || kind == RECORD_OFF_CPU_WAKER || kind == RECORD_WAIT_STACK) {
         size_t probe = kernel_stack_probe_frames(r->frames, n);
@@ -561,8 +561,6 @@ const struct process *sample_process(struct sample_resolver *r, const struct sta
     return processes_find(r->processes, record->h.pid, record->cgroup_id);
 }
 
-/* ---- stacks of other records ---- */
-
 size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                          uint64_t *ret, size_t max, unsigned *ret_end)
 {
@@ -576,25 +574,4 @@ size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *r
     }
     memcpy(ret, r->user, count * sizeof(*ret));
     return count;
-}
-
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
-                           size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max)
-{
-    strings_reset(r);
-    if (count > array_size(r->user))
-        count = array_size(r->user);
-    memcpy(r->user, addresses, count * sizeof(*addresses));
-    count = settle_user_stack(r, process, count, end);
-    size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
-    const char *reason = stack_end_count(end, losses);
-    return reason ? sample_end_stack(reason, n, ret_frames, max) : n;
-}
-
-size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max)
-{
-    struct sample s = {.frame_count = count};
-    if (count < max)
-        add_truncation_frame(&s, ret_frames, reason);
-    return s.frame_count;
 }

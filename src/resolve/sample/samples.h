@@ -44,19 +44,7 @@ void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *te
 /* The process of the record at its time, as of processes_find; NULL: unknown. */
 const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record);
 
-/* For other records with stacks (requests). The strings of frames are valid until the next call of this resolver. */
-
 /* The user stack of `record`, finished from its stack copy if it has one: fills `ret` with addresses in the format of
  * stack_record.data, returns their number. `*ret_end`: how the walk ended (enum unwind_end). */
 size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
                          uint64_t *ret, size_t max, unsigned *ret_end);
-
-/* Resolves the addresses of one user stack: fills `ret_frames`, returns the number of frames. A stack that does not
- * reach the thread's entry gets a truncation frame with the reason, and is counted, as in samples. */
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
-                           size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max);
-/* Appends a truncation frame with `reason` after `count` frames, if `max` allows; returns the new number of frames. */
-size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max);
-/* Resolves the addresses of a kernel stack: fills `ret_frames`, returns the number of frames. */
-size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
-                             struct frame *ret_frames, size_t max);

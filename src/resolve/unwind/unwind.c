@@ -154,9 +154,8 @@ static bool find_pieces(const struct stack_record *record, struct unwind_copy *c
 /* Whether the copy has its maximum length, and the missed address is above it, where the stack may continue. */
 static bool is_too_short(const struct stack_record *record, const struct unwind_copy *copy, uint64_t missed)
 {
-    const size_t max = record->h.kind == RECORD_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : STACK_COPY_BYTES;
     const struct unwind_piece *last = &copy->pieces[copy->pieces[1].bytes ? 1 : 0];
-    return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > max &&
+    return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > STACK_COPY_BYTES &&
            missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;
 }
 

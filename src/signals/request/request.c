@@ -4,18 +4,14 @@
 #include "base/clock.h"
 #include "resolve/process/process_go.h"
 #include "resolve/process/processes.h"
-#include "resolve/sample/samples.h"
-#include "resolve/sample/wait_stacks.h"
 #include "signals/recent_waits.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/request/request_paths.h"
 #include "signals/signal.h"
-#include "signals/stack_record.h"
 #include "sources/request/request.h"
 
 #include "probes/request.h"
-#include "probes/unwind/stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +21,6 @@
 
 struct request_signal {
     const struct signal_services *services;
-    struct wait_stacks *wait_stacks; /* stacks that arrived before their requests */
     struct request_paths *paths;
     struct request_metrics *metrics;          /* NULL: a replay */
     void *source;                             /* NULL: a replay */
@@ -38,7 +33,6 @@ static void destroy_request(void *self)
     struct request_signal *q = self;
     request_metrics_free(q->metrics);
     request_paths_free(q->paths);
-    wait_stacks_free(q->wait_stacks);
     free(q);
 }
 
@@ -50,7 +44,7 @@ static int create_request(const struct signal_services *services, const void *se
         return -ENOMEM;
     q->services = services;
     q->source = source;
-    int r = wait_stacks_new(&q->wait_stacks) ?: request_paths_new(services->recorder, &q->paths);
+    int r = request_paths_new(services->recorder, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
     if (r < 0)
@@ -60,30 +54,11 @@ static int create_request(const struct signal_services *services, const void *se
     return r;
 }
 
-/* Unwinds the stack of a wait ahead of its request record. Unwinding it now also finds missing unwind tables. */
-static void take_stack(void *self, const struct record_header *header)
-{
-    const struct request_signal *q = self;
-    const struct stack_record *record = (const struct stack_record *)header;
-    uint64_t addresses[REQUEST_USER_FRAMES];
-    unsigned end;
-    const struct process *process = sample_process(q->services->resolver, record);
-    size_t count = sample_user_stack(q->services->resolver, record, process, addresses, array_size(addresses), &end);
-    wait_stacks_put(q->wait_stacks, record->h.pid, record->h.time_ns, addresses, count, end);
-    q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
-}
-
 static bool check_request(const struct record_header *header)
 {
     const struct request_record *r = (const struct request_record *)header;
 
-    if (!request_record_is_sound(r))
-        return false;
-    for (size_t i = 0; i < r->wait_count; i++)
-        if (!memchr(r->waits[i].file_system, 0, sizeof(r->waits[i].file_system)) ||
-            !memchr(r->waits[i].file_name, 0, sizeof(r->waits[i].file_name)))
-            return false;
-    return memchr(r->comm, 0, sizeof(r->comm));
+    return request_record_is_sound(r) && memchr(r->comm, 0, sizeof(r->comm));
 }
 
 static bool is_go_program(const struct request_signal *q, const struct request_record *record)
@@ -113,14 +88,8 @@ static void want_waits(const struct request_signal *q, const struct request_reco
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {q->services->recorder,
-                                  q->services->recent_stacks,
-                                  q->services->recent_waits,
-                                  q->services->processes,
-                                  q->services->resolver,
-                                  q->wait_stacks,
-                                  losses,
-                                  q->source};
+    struct request_namer namer = {q->services->recorder, q->services->recent_stacks, q->services->recent_waits,
+                                  q->services->processes, q->source};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);
     for (size_t i = 0; i < q->pending_count; i++) {
@@ -128,7 +97,7 @@ static void diagnose_pending(struct request_signal *q)
         struct request *request;
         if (q->services->recent_waits)
             want_waits(q, pending->record, &pending->segments);
-        int r = diagnose_request(pending->record, pending->is_found ? &pending->segments : NULL, &names, &request);
+        int r = diagnose_request(pending->record, &pending->segments, pending->no_path, &names, &request);
         if (r == 0)
             q->services->emit_request(q->services->pipeline, request);
         else
@@ -186,7 +155,6 @@ static bool is_node_wide(const void *settings)
 
 static const struct record_type records[] = {
     {RECORD_REQUEST, check_request, take_request},
-    {RECORD_REQUEST_STACK, stack_record_check, take_stack},
     {0},
 };
 
@@ -198,7 +166,6 @@ static const struct setting settings[] = {
 const struct signal signal_request = {
     .name = "request",
     .source = &source_request,
-    .flags = SIGNAL_UNWINDS,
     .records = records,
     .settings_bytes = sizeof(struct signal_settings),
     .defaults = &(const struct signal_settings){.enabled = true},

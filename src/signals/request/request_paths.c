@@ -143,8 +143,11 @@ static void find_path(struct request_paths *p, const struct flight_index *index,
         .schedules_itself = request->schedules_itself,
     };
     request->is_done = true;
-    request->is_found = index && critical_path_find(index, &wanted, &request->segments) == 0;
-    p->outcomes[request->is_found ? FOUND : NO_RECORDS]++;
+    const bool is_found = index && critical_path_find(index, &wanted, &request->segments) == 0;
+    if (!is_found)
+        path_segments_clear(&request->segments);
+    request->no_path = REQUEST_NO_RECORDS;
+    p->outcomes[is_found ? FOUND : NO_RECORDS]++;
 }
 
 static void pass_time(struct request_paths *p, uint64_t *since_ns)
@@ -201,6 +204,7 @@ void request_paths_find(struct request_paths *p, struct request_path *requests, 
             find_paths(p, slowest, requests, count);
         } else {
             slowest->is_done = true;
+            slowest->no_path = REQUEST_NO_BUDGET;
             p->outcomes[OVER_BUDGET]++;
         }
     }

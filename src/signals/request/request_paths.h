@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "diagnose/path_segments.h"
+#include "diagnose/request.h"
 #include "model/metric.h"
 
 #include <stdint.h>
@@ -15,10 +15,10 @@ struct request_record;
 /* A request that has just ended. */
 struct request_path {
     const struct request_record *record;
-    bool schedules_itself; /* its program puts its work on threads by a scheduler of its own */
-    bool is_done;          /* it has been looked for */
-    bool is_found;
-    struct path_segments segments; /* found, or empty */
+    bool schedules_itself;         /* its program puts its work on threads by a scheduler of its own */
+    bool is_done;                  /* it has been looked for */
+    struct path_segments segments; /* found, or empty, */
+    enum request_no_path no_path;  /* for this reason */
 };
 
 /* `recorder` is borrowed; NULL: no path is ever found. The caller frees `*ret`. -ENOMEM. */

@@ -25,10 +25,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FLUSH_PERIOD_NS 50000000 /* a drain may follow another one at once */
+
 struct request_source {
     struct request_bpf *bpf;
     struct record_ring ring;
     const struct shared_tables *tables;
+    uint64_t flushed_ns;
     bool attached;
 };
 
@@ -47,13 +50,13 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-int request_source_open_on(const struct source_services *services, struct attach_report *report,
-                           const struct request_choice *choice, void **ret_self)
+int request_source_open_on(const struct source_services *services, struct attach_report *report, int method,
+                           void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = request_attach_best(services, report, choice, &s->bpf);
+    int r = request_attach_best(services, report, method, &s->bpf);
     if (r < 0)
         return r;
     s->tables = services->tables;
@@ -69,14 +72,29 @@ static int request_open(const struct source_services *services, const void *opti
                         void **ret_self)
 {
     (void)options;
-    const struct request_choice best = {.method = REQUEST_METHOD_BEST, .walks = REQUEST_WALKS_BEST};
-    return request_source_open_on(services, report, &best, ret_self);
+    return request_source_open_on(services, report, REQUEST_METHOD_BEST, ret_self);
 }
 
 static int request_start(void *self)
 {
     (void)self; /* attached by open: attaching is how the method was chosen */
     return 0;
+}
+
+/* Publishes requests of connections that say nothing any more. */
+static int flush(struct request_source *s)
+{
+    LIBBPF_OPTS(bpf_test_run_opts, run);
+    s->flushed_ns = clock_monotonic_ns();
+    return bpf_prog_test_run_opts(bpf_program__fd(s->bpf->progs.request_flush), &run);
+}
+
+static int request_stop(void *self)
+{
+    struct request_source *s = self;
+    s->bpf->bss->asleep = true;
+    s->bpf->bss->flushes_all = true;
+    return flush(s);
 }
 
 static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
@@ -91,6 +109,10 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
+    const bool is_due = s->attached && clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
+    const int r = is_due ? flush(s) : 0;
+    if (r < 0)
+        return r;
     return record_ring_drain(&s->ring, batch);
 }
 
@@ -127,9 +149,8 @@ static uint64_t request_run_time_ns(void *self)
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
-    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send",  "request_switch",
-                                                      "request_waking",  "request_stack", "request_record",
-                                                      "request_ready"};
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_record",
+                                                      "request_ready", "request_flush"};
     const struct request_source *s = self;
     run_timers_put(s->bpf->bss->run_timers, names, REQUEST_TIMERS, set);
 }
@@ -206,6 +227,7 @@ const struct source source_request = {
     .help = "HTTP/1 requests served, each with a latency breakdown",
     .open = request_open,
     .start = request_start,
+    .stop = request_stop,
     .poll_fds = request_poll_fds,
     .drain = request_drain,
     .losses = request_losses,

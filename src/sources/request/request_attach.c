@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "sources/attach/preempt_count.h"
 #include "sources/sampling/task_filters.h"
-#include "sources/tables/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -26,8 +25,6 @@ enum request_programs {
     BY_SYSCALL = 4,
     WITH_EVERY_METHOD = 8,
     IF_SENDPAGE = 16,
-    WALKS_AT_RETURN = 32,
-    WALKS_AT_LEAVING = 64,
 };
 
 static const struct {
@@ -45,11 +42,7 @@ static const struct {
     {"request_inet_sendpage", IF_SENDPAGE},
     {"request_syscall_exit", BY_SYSCALL},
     {"request_connection_state", WITH_EVERY_METHOD},
-    {"request_switch", WITH_EVERY_METHOD},
-    {"request_return", WALKS_AT_RETURN},
-    {"request_leave", WALKS_AT_LEAVING},
-    {"request_waking", WITH_EVERY_METHOD},
-    {"request_thread_exit", WITH_EVERY_METHOD},
+    {"request_flush", WITH_EVERY_METHOD},
 };
 
 #define BEGIN_WHEN_READ "requests begin when they are read"
@@ -63,33 +56,13 @@ static const struct method {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
     {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
     {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true,
-     "services that an event loop calls over Unix sockets are not seen; " BEGIN_WHEN_READ},
+     "what is sent over Unix sockets is not seen; " BEGIN_WHEN_READ},
     {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false,
-     "services that an event loop calls over Unix sockets are not seen; " BEGIN_WHEN_READ},
+     "what is sent over Unix sockets is not seen; " BEGIN_WHEN_READ},
     {"exit of all system calls", BY_SYSCALL, true,
      "costs every system call on the node about 60 ns; io_uring is not seen; " BEGIN_WHEN_READ},
     {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
      "costs every system call on the node about 60 ns; io_uring is not seen; " BEGIN_WHEN_READ},
-};
-
-static const struct walks {
-    const char *name;
-    unsigned programs;
-    const char *limitation;
-} walks[] = {
-    [REQUEST_WALKS_AT_RETURN] = {"return from the scheduler", WALKS_AT_RETURN, ""},
-    [REQUEST_WALKS_AT_LEAVING] = {"switches", WALKS_AT_LEAVING,
-                                  "taken before a wait is known to be long: on a CPU with very many short waits, some "
-                                  "long waits have none"},
-    [REQUEST_WALKS_NONE] = {"", 0, "waits have no user stack"},
-};
-
-/* One attempt: an attach method, and how stacks are unwound. */
-struct attempt {
-    const struct method *method;
-    enum request_walks walks;
-    bool has_sendpage;
-    struct request_bpf *opened; /* object for the next attempt; NULL: it opens its own */
 };
 
 /* Whether the kernel has this attach target. libbpf loads the kernel's BTF for the first such query of each object: 10
@@ -99,38 +72,24 @@ static bool has_attach_target(struct bpf_program *program, const char *name)
     return bpf_program__set_attach_target(program, 0, name) == 0;
 }
 
-static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
+static void choose_programs(struct request_bpf *bpf, const struct method *method, bool has_sendpage)
 {
-    unsigned used = a->method->programs | walks[a->walks].programs | WITH_EVERY_METHOD;
-    if (!a->has_sendpage)
+    unsigned used = method->programs | WITH_EVERY_METHOD;
+    if (!has_sendpage)
         used &= ~(unsigned)IF_SENDPAGE;
     for (size_t i = 0; i < array_size(programs); i++) {
         struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
         if (program)
             bpf_program__set_autoload(program, programs[i].used & used);
     }
-}
-
-/* Configures the maps for unwinding. */
-static int configure_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_services *services)
-{
-    bpf->rodata->walks = a->walks;
-    if (a->walks == REQUEST_WALKS_NONE) {
-        (void)bpf_map__set_autocreate(bpf->maps.unwind_scratch, false);
-        (void)bpf_map__set_autocreate(bpf->maps.unwind_cache, false);
-        return shared_tables_use(services->tables, bpf->obj);
-    }
-    int cpus = libbpf_num_possible_cpus();
-    if (cpus <= 0)
-        return -ENODEV;
-    return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus)
-               ?: shared_tables_use(services->tables, bpf->obj);
+    bpf_program__set_autoattach(bpf->progs.request_flush, false); /* it is run, not attached */
 }
 
 static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)
 {
     bpf->rodata->sampling_seed = services->sampling_seed;
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
+    (void)bpf_map__set_autocreate(bpf->maps.request_threads, bpf->rodata->links);
     bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
     bpf->rodata->has_tasks = shared_tables_has_tasks(services->tables);
     bpf->rodata->preempt_count_distance = preempt_count_find().distance;
@@ -172,14 +131,17 @@ static void release(struct request_bpf *bpf, uint64_t claim)
     (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &claim);
 }
 
+static void forget_threads(struct request_bpf *bpf)
+{
+    const struct bpf_map *threads = bpf->maps.request_threads;
+    char blank[64] = {0};
+    for (uint32_t i = 0; bpf_map__fd(threads) >= 0 && i < bpf_map__max_entries(threads); i++)
+        (void)bpf_map_update_elem(bpf_map__fd(threads), &i, blank, BPF_ANY);
+}
+
 void request_attach_forget(struct request_bpf *bpf)
 {
-    uint32_t *threads = (uint32_t *)bpf->bss->thread_names;
     uint64_t *connections = (uint64_t *)bpf->bss->connection_names;
-    for (uint32_t i = 0; i < REQUEST_THREADS_MAX; i++) {
-        threads[i] = 0;
-        release(bpf, REQUEST_CLAIM_THREAD | i);
-    }
     for (uint32_t i = 0; i < REQUEST_CONNECTIONS_MAX; i++) {
         uint64_t name = connections[i];
         connections[i] = 0;
@@ -187,6 +149,7 @@ void request_attach_forget(struct request_bpf *bpf)
             release(bpf, name);
         release(bpf, REQUEST_CLAIM_CONNECTION | i);
     }
+    forget_threads(bpf);
 }
 
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
@@ -199,15 +162,16 @@ void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
     release(bpf, REQUEST_CLAIM_NAME | name);
 }
 
-/* Loads and attaches. On success requests are traced from now on. */
-static int try_method(struct attempt *a, const struct source_services *services, struct request_bpf **ret)
+/* Loads and attaches. On success requests are traced from now on. `opened`: consumed; NULL: opens its own. */
+static int try_method(const struct method *method, bool has_sendpage, const struct source_services *services,
+                      struct request_bpf *opened, struct request_bpf **ret)
 {
-    struct request_bpf *bpf = a->opened ? take_ptr(a->opened) : request_bpf__open();
+    struct request_bpf *bpf = opened ?: request_bpf__open();
     if (!bpf)
         return -errno;
-    choose_programs(bpf, a);
-    set_options(bpf, a->method, services);
-    int r = configure_walks(bpf, a, services);
+    choose_programs(bpf, method, has_sendpage);
+    set_options(bpf, method, services);
+    int r = shared_tables_use(services->tables, bpf->obj);
     if (r == 0)
         r = request_bpf__load(bpf);
     if (r == 0)
@@ -231,71 +195,33 @@ static int discard_libbpf_message(enum libbpf_print_level level, const char *for
     return 0;
 }
 
-static int try_methods(const struct source_services *services, struct attach_entry *entry, int only, struct attempt *a,
-                       struct request_bpf **ret)
-{
-    int r = -ENOTSUP;
-    for (size_t i = 0; i < array_size(methods); i++) {
-        if (only != REQUEST_METHOD_BEST && (size_t)only != i)
-            continue;
-        if (!a->has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the previous method */
-            continue;
-        a->method = &methods[i];
-        r = try_method(a, services, ret);
-        if (r == 0) {
-            snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
-            snprintf(entry->limitation, sizeof(entry->limitation), "%s", methods[i].limitation);
-            entry->attached = true;
-            return 0;
-        }
-        attach_entry_refused(entry, methods[i].name, r);
-    }
-    return r;
-}
-
-static void report_walks(struct attach_report *report, enum request_walks way, bool attached, int refused)
-{
-    struct attach_entry *entry = attach_report_add(report, "user stacks of waits");
-    snprintf(entry->limitation, sizeof(entry->limitation), "%s", walks[attached ? way : REQUEST_WALKS_NONE].limitation);
-    if (!attached) {
-        attach_entry_refused(entry, walks[way].name, refused);
-        return;
-    }
-    snprintf(entry->method, sizeof(entry->method), "%s", walks[way].name);
-    entry->attached = true;
-    if (way == REQUEST_WALKS_AT_LEAVING)
-        attach_entry_refused(entry, walks[REQUEST_WALKS_AT_RETURN].name, -ENOENT);
-}
-
-int request_attach_best(const struct source_services *services, struct attach_report *report,
-                        const struct request_choice *choice, struct request_bpf **ret)
+int request_attach_best(const struct source_services *services, struct attach_report *report, int method,
+                        struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
-    enum request_walks way = (enum request_walks)choice->walks;
-    struct attempt a = {.opened = request_bpf__open()};
-    if (!a.opened)
+    struct request_bpf *opened = request_bpf__open();
+    int r = -ENOTSUP;
+    if (!opened)
         return -errno;
     libbpf_print_fn_t before = libbpf_set_print(discard_libbpf_message);
-    a.has_sendpage = has_attach_target(a.opened->progs.request_inet_sendpage, "inet_sendpage");
-    bool has_return = has_attach_target(a.opened->progs.request_return, "sched_exit_tp");
-    if (choice->walks == REQUEST_WALKS_BEST)
-        way = has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
-    a.walks = way;
-    bool is_possible = way != REQUEST_WALKS_AT_RETURN || has_return;
-    int r = is_possible ? try_methods(services, entry, choice->method, &a, ret) : -ENOENT, refused = r;
-    if (r < 0 && r != -EPERM) { /* maybe this kernel rejects the unwinding only */
-        struct attach_entry second = {0};
-        snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
-        a.walks = REQUEST_WALKS_NONE;
-        r = try_methods(services, &second, choice->method, &a, ret);
-        if (r == 0)
-            *entry = second;
+    const bool has_sendpage = has_attach_target(opened->progs.request_inet_sendpage, "inet_sendpage");
+    for (size_t i = 0; i < array_size(methods) && r < 0; i++) {
+        if (method != REQUEST_METHOD_BEST && (size_t)method != i)
+            continue;
+        if (!has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the previous method */
+            continue;
+        r = try_method(&methods[i], has_sendpage, services, take_ptr(opened), ret);
+        if (r < 0) {
+            attach_entry_refused(entry, methods[i].name, r);
+            continue;
+        }
+        snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
+        snprintf(entry->limitation, sizeof(entry->limitation), "%s", methods[i].limitation);
+        entry->attached = true;
     }
-    request_bpf__destroy(a.opened);
+    request_bpf__destroy(opened);
     libbpf_set_print(before);
     if (r < 0)
         snprintf(entry->limitation, sizeof(entry->limitation), "no requests are seen");
-    else
-        report_walks(report, way, refused == 0, refused);
     return r;
 }

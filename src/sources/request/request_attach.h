@@ -5,25 +5,19 @@
 #include "sources/source.h"
 
 #define REQUEST_METHOD_BEST (-1)
-#define REQUEST_WALKS_BEST  (-1)
 
 struct request_bpf;
 
-struct request_choice {
-    int method; /* REQUEST_METHOD_BEST, or this one only */
-    int walks;  /* REQUEST_WALKS_BEST, or enum request_walks */
-};
+/* Loads and attaches `method`, or the best one that works (REQUEST_METHOD_BEST); the caller destroys `*ret`. Refused
+ * methods are in `report`. Returns -errno when none works. */
+int request_attach_best(const struct source_services *services, struct attach_report *report, int method,
+                        struct request_bpf **ret);
 
-/* Loads and attaches the best method that `choice` allows; the caller destroys `*ret`. Refused methods are in
- * `report`. Returns -errno when none works. */
-int request_attach_best(const struct source_services *services, struct attach_report *report,
-                        const struct request_choice *choice, struct request_bpf **ret);
-
-/* Discards all connections and threads. */
+/* Discards all connections. */
 void request_attach_forget(struct request_bpf *bpf);
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 
-/* As source_request.open, restricted to `choice`. */
-int request_source_open_on(const struct source_services *services, struct attach_report *report,
-                           const struct request_choice *choice, void **ret_self);
+/* As source_request.open, with this method. */
+int request_source_open_on(const struct source_services *services, struct attach_report *report, int method,
+                           void **ret_self);

@@ -18,6 +18,9 @@
 
 #define RINGS_PER_CPU   2
 
+/* How much later than it was disabled a window may end: a window is a little longer than what it is wanted for. */
+#define DISABLED_SLACK_NS 1000000
+
 struct flight_recorder {
     struct flight_recorder_size size;
     const struct recorder_record *records;
@@ -25,7 +28,8 @@ struct flight_recorder {
     struct recorder_ring *rings;
     int files_fd;
     bool is_enabled;
-    uint64_t since_ns; /* when it was enabled */
+    uint64_t since_ns; /* when it was enabled; 0: never */
+    uint64_t until_ns; /* when it was disabled, if it is */
     uint64_t windows, windows_overwritten;
 };
 
@@ -131,7 +135,7 @@ void flight_recorder_enable(struct flight_recorder *fr, bool is_enabled)
     fr->is_enabled = is_enabled;
     for (size_t i = 0; i < fr->size.cpus; i++) /* by one store: a program never sees one of the two alone */
         __atomic_store_n((__u64 *)(void *)&fr->cpus[i].scheduler_mask, masks, __ATOMIC_SEQ_CST);
-    fr->since_ns = clock_monotonic_ns();
+    *(is_enabled ? &fr->since_ns : &fr->until_ns) = clock_monotonic_ns();
 }
 
 bool flight_recorder_is_enabled(const struct flight_recorder *fr)
@@ -143,7 +147,7 @@ int flight_recorder_window(struct flight_recorder *fr, uint64_t from_ns, uint64_
                            struct flight_window *ret)
 {
     uint64_t horizon_ns = UINT64_MAX;
-    if (!fr->is_enabled) {
+    if (!fr->since_ns || (!fr->is_enabled && to_ns > fr->until_ns + DISABLED_SLACK_NS)) {
         *ret = (struct flight_window){.complete_from_ns = horizon_ns};
         return 0;
     }

@@ -29,17 +29,17 @@ int flight_recorder_new(int records_fd, int cpus_fd, int files_fd, const struct 
 void flight_recorder_free(struct flight_recorder *fr);
 DEFINE_FREEP(flight_recorder)
 
-/* Makes the programs record, or not. What was recorded before is of no use afterwards: an interval that is not recorded
- * looks like one in which nothing happened. */
+/* Makes the programs record, or not. What was recorded before is of no use once they record again: an interval that is
+ * not recorded looks like one in which nothing happened. */
 void flight_recorder_enable(struct flight_recorder *fr, bool is_enabled);
 bool flight_recorder_is_enabled(const struct flight_recorder *fr);
 
 /* Copies the records with times of from_ns to to_ns (CLOCK_MONOTONIC, both included) that the rings still have, of all
  * CPUs, by time; the newest `max_records` if there are more. `ret->complete_from_ns` is where completeness begins: the
- * newest of the rings' oldest times, when recording was enabled, or the first record of those that fitted. While
- * nothing is recorded, the window is empty and complete from UINT64_MAX. Never returns a record that was overwritten
- * meanwhile or is half written: records that are being written at the time of the call may be missing. 0, -ENOMEM;
- * the caller frees the window with flight_recorder_window_free. */
+ * newest of the rings' oldest times, when recording was enabled, or the first record of those that fitted. A window
+ * that ends when nothing was recorded is empty and complete from UINT64_MAX. Never returns a record that was
+ * overwritten meanwhile or is half written: records that are being written at the time of the call may be missing. 0,
+ * -ENOMEM; the caller frees the window with flight_recorder_window_free. */
 int flight_recorder_window(struct flight_recorder *fr, uint64_t from_ns, uint64_t to_ns, size_t max_records,
                            struct flight_window *ret);
 /* Frees the records; the window is empty then. */

@@ -11,8 +11,7 @@
 #include <string.h>
 
 /* The recorder must not be why an attach method is refused. */
-static void expect_refused_without_recorder(const struct request_choice *choice, const struct task_filter *filter,
-                                            const char *reason)
+static void expect_refused_without_recorder(int method, const struct task_filter *filter, const char *reason)
 {
     const struct shared_tables_options wanted = {.filter = filter};
     struct attach_report report = {0};
@@ -20,14 +19,13 @@ static void expect_refused_without_recorder(const struct request_choice *choice,
     void *request;
     assert_int_equal(shared_tables_new(&wanted, &tables), 0);
     const struct source_services services = {.tables = tables, .filter = filter};
-    if (request_source_open_on(&services, &report, choice, &request) == 0)
+    if (request_source_open_on(&services, &report, method, &request) == 0)
         fail_msg("refused with the recorder only: %s", reason);
     shared_tables_free(tables);
 }
 
 bool recording_begin_by(struct recording *r, uint32_t records, int method)
 {
-    const struct request_choice choice = {.method = method, .walks = REQUEST_WALKS_NONE};
     static const struct task_filter filter;
     const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * records * sizeof(struct recorder_record);
     const struct shared_tables_options wanted = {.filter = &filter, .recorder_bytes = bytes};
@@ -39,9 +37,9 @@ bool recording_begin_by(struct recording *r, uint32_t records, int method)
     const struct source_services services = {.tables = r->tables, .filter = &filter};
     if (source_recorder.open(&services, NULL, &report, &r->recorder) < 0)
         fail_msg("%s", report.entries[0].fallback_reason);
-    if (request_source_open_on(&services, &report, &choice, &r->request) < 0) {
+    if (request_source_open_on(&services, &report, method, &r->request) < 0) {
         print_message("%s\n", report.entries[1].fallback_reason);
-        expect_refused_without_recorder(&choice, &filter, report.entries[1].fallback_reason);
+        expect_refused_without_recorder(method, &filter, report.entries[1].fallback_reason);
         source_recorder.free(r->recorder);
         shared_tables_free(r->tables);
         return false;

@@ -137,7 +137,7 @@ static void test_slow_against_usual(void **state)
     assert_false(route.is_estimate);
 }
 
-/* Their own waits are not known, so neither is what is usual of them. */
+/* What they waited for is not known, so neither is what is usual of them. */
 static void test_unexplained_requests_say_nothing_of_components(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_unexplained_requests_say_nothing_of_components(void **state)
     assert_int_equal(request_routes_new(&r), 0);
     for (int i = 0; i < 60; i++) {
         struct request request = make_request("/", NOW, 1 * MS, 9 * MS, 1);
-        request.parts[1].kind = i % 3 ? REQUEST_PART_OTHER_REQUESTS : REQUEST_PART_DISK;
+        request.parts[1].kind = i % 3 ? REQUEST_PART_UNATTRIBUTED : REQUEST_PART_DISK;
         request_routes_add(r, &request);
     }
     const struct request_usual usual = usual_of(r, "/");

@@ -31,20 +31,15 @@ static inline struct request_record make_record(uint64_t duration_ns)
     return r;
 }
 
+static inline struct path_segment make_segment(uint64_t start_ns, uint64_t end_ns, enum request_part_kind kind,
+                                               uint32_t pid, uint32_t tid)
+{
+    return (struct path_segment){
+        .start_ns = start_ns, .end_ns = end_ns, .kind = kind, .pid = pid, .tid = tid, .syscall = -1, .reason = ""};
+}
+
 static inline void assert_part(const struct request *request, size_t at, enum request_part_kind kind, uint64_t ns)
 {
     assert_int_equal(request->parts[at].kind, kind);
     assert_int_equal(request->parts[at].duration_ns, ns);
-}
-
-static inline void add_wait(struct request_record *r, int number, int object, int state, uint64_t ns)
-{
-    r->waits[r->wait_count++] = (struct request_wait){.syscall = number,
-                                                      .object = (__u8)object,
-                                                      .state = (__u8)state,
-                                                      .duration_ns = ns,
-                                                      .longest_ns = ns,
-                                                      .count = 1,
-                                                      .file_system = "ext4",
-                                                      .file_name = "data"};
 }

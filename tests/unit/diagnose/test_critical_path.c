@@ -31,15 +31,20 @@ static void test_sleep_and_disk(void **state)
     put_switch(400, 11, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 7);
     put_interrupt_waking(600, 11, RECORDER_IN_SOFTIRQ);
     put_run(620, 11);
-    put_send(700, 11, R);
-    expect_path(R, 100, 700, 11,
+    put_sleep(700, 11, SYS_read, 8); /* of a timerfd */
+    put_interrupt_waking(800, 11, RECORDER_IN_HARDIRQ);
+    put_run(800, 11);
+    put_send(900, 11, R);
+    expect_path(R, 100, 900, 11,
                 "cpu 11 100-200\n"
                 "sleep 11 200-300\n"
                 "run_queue 11 300-310\n"
                 "cpu 11 310-400\n"
                 "disk 11 400-600\n"
                 "run_queue 11 600-620\n"
-                "cpu 11 620-700\n");
+                "cpu 11 620-700\n"
+                "sleep 11 700-800 inferred\n"
+                "cpu 11 800-900\n");
 }
 
 /* sched_waking fires before the sleeper has left its CPU. */

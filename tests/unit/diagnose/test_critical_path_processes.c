@@ -54,6 +54,141 @@ static void test_kept_connection_to_a_service(void **state)
                 "cpu 11 710-800\n");
 }
 
+/* A service of this node answers, and then closes the connection: the thread reads until that. */
+static void test_answer_that_ends_with_its_connection(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_sleep(90, WORKER, SYS_recvfrom, 7);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_local_send(150, 11, SERVICE, SERVICE_PEER, RECORDER_IN_SOFTIRQ);
+    put_waking(152, WORKER, 11, SYS_sendto, 9);
+    put_sleep(160, 11, SYS_recvfrom, 9);
+    put_run(170, WORKER);
+    put_receive(180, WORKER, SERVICE_PEER);
+    put_local_send(600, WORKER, SERVICE_PEER, SERVICE, RECORDER_IN_SOFTIRQ);
+    put_waking(602, 11, WORKER, SYS_sendto, 7);
+    put_run(610, 11);
+    put_receive(620, 11, SERVICE);
+    put_sleep(630, 11, SYS_recvfrom, 9);
+    put(700, RECORDER_READY, RECORDER_IN_SOFTIRQ, RECORDER_NO_SYSCALL, WORKER, SERVICE, 501ull << 32);
+    put_waking(701, 11, WORKER, SYS_close, 7);
+    put_run(710, 11);
+    put(720, RECORDER_RECEIVE, 0, SYS_recvfrom, 11, SERVICE, 0);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-150\n"
+                "run_queue 210 150-170\n"
+                "cpu 210 170-600\n"
+                "downstream 11 600-700\n"
+                "run_queue 11 700-710\n"
+                "cpu 11 710-800\n");
+}
+
+/* The rest of an answer arrives while the thread sleeps of its own accord, and it reads that afterwards: the answer did
+ * not delay it. */
+static void test_own_work_before_the_rest_of_an_answer(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(120, 11, SERVICE);
+    put_sleep(130, 11, SYS_recvfrom, 4);
+    put_arrival(190, SERVICE);
+    put_interrupt_waking(191, 11, RECORDER_IN_SOFTIRQ);
+    put_run(195, 11);
+    put_receive(200, 11, SERVICE);
+    put_sleep(210, 11, SYS_clock_nanosleep, 0);
+    put_arrival(220, SERVICE);
+    put_interrupt_waking(500, 11, RECORDER_IN_HARDIRQ);
+    put_run(505, 11);
+    put_receive(510, 11, SERVICE);
+    put_send(600, 11, R);
+    expect_path(R, 100, 600, 11,
+                "cpu 11 100-120\n"
+                "downstream 11 120-190\n"
+                "run_queue 11 190-195\n"
+                "cpu 11 195-210\n"
+                "sleep 11 210-500\n"
+                "run_queue 11 500-505\n"
+                "cpu 11 505-600\n");
+}
+
+/* Before Linux 6.3 arrivals are not recorded: the wake-up by a send leads into the service, which closes the connection
+ * after its answer. */
+static void put_service_without_arrivals(int last_call)
+{
+    put_run(90, 11);
+    put_receive(100, 11, R);
+    put_waking(149, WORKER, 11, SYS_sendto, 9);
+    put_send(150, 11, SERVICE);
+    put_sleep(160, 11, SYS_recvfrom, 9);
+    put_run(170, WORKER);
+    put(180, RECORDER_RECEIVE, RECORDER_TCP | RECORDER_REQUESTS, SYS_recvfrom, WORKER, SERVICE_PEER, 100);
+    put_sleep(190, WORKER, SYS_clock_nanosleep, 0);
+    put_interrupt_waking(600, WORKER, RECORDER_IN_HARDIRQ);
+    put_run(610, WORKER);
+    if (last_call == SYS_sendto)
+        put_waking(699, 11, WORKER, SYS_sendto, 7);
+    put(700, RECORDER_SEND, RECORDER_TCP | RECORDER_REQUESTS, SYS_sendto, WORKER, SERVICE_PEER, 100);
+    if (last_call == SYS_close)
+        put_waking(705, 11, WORKER, SYS_close, 7);
+    put_run(710, 11);
+    put_receive(720, 11, SERVICE);
+    put_send(800, 11, R);
+}
+
+static void test_service_without_arrivals(void **state)
+{
+    (void)state;
+    put_service_without_arrivals(SYS_sendto);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "network 210 160-180\n"
+                "cpu 210 180-190\n"
+                "sleep 210 190-600\n"
+                "run_queue 210 600-610\n"
+                "cpu 210 610-699\n"
+                "run_queue 11 699-710\n"
+                "cpu 11 710-800\n");
+}
+
+static void test_service_that_closes_without_arrivals(void **state)
+{
+    (void)state;
+    put_service_without_arrivals(SYS_close);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "network 210 160-180\n"
+                "cpu 210 180-190\n"
+                "sleep 210 190-600\n"
+                "run_queue 210 600-610\n"
+                "cpu 210 610-705\n"
+                "run_queue 11 705-710\n"
+                "cpu 11 710-800\n");
+}
+
+/* An event loop sends as much as the client's buffer takes, and waits until it may send the rest. */
+static void test_loop_waits_for_the_client_between_sends(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(150, 11, R);
+    put_sleep(160, 11, SYS_epoll_wait, 4);
+    put_interrupt_waking(700, 11, RECORDER_IN_SOFTIRQ);
+    put_run(710, 11);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "network 11 160-700 inferred\n"
+                "run_queue 11 700-710\n"
+                "cpu 11 710-800\n");
+}
+
 /* The loop gives the request to a thread that passes it on to a worker process. It sleeps until that has answered, by
  * way of a thread that reads for it. */
 static void put_worker_process(void)
@@ -438,6 +573,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_lock_released_by_a_signal, start_trace),
         cmocka_unit_test_setup(test_kept_connection_to_a_service, start_trace),
+        cmocka_unit_test_setup(test_answer_that_ends_with_its_connection, start_trace),
+        cmocka_unit_test_setup(test_own_work_before_the_rest_of_an_answer, start_trace),
+        cmocka_unit_test_setup(test_service_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_loop_waits_for_the_client_between_sends, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop_that_served_others, start_trace),
         cmocka_unit_test_setup(test_worker_process_that_is_done_while_the_loop_runs, start_trace),

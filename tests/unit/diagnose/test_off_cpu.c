@@ -28,21 +28,21 @@ static void expect(int syscall, unsigned object, unsigned state, const struct fr
 static void test_reasons_by_system_call(void **state)
 {
     (void)state;
-    expect(SYS_clock_nanosleep, REQUEST_OBJECT_NONE, 0, NULL, "[sleep: clock_nanosleep]");
-    expect(SYS_futex, REQUEST_OBJECT_NONE, 0, NULL, "[lock: futex]");
-    expect(SYS_flock, REQUEST_OBJECT_FILE, 0, NULL, "[lock: flock]");
-    expect(SYS_pread64, REQUEST_OBJECT_FILE, REQUEST_WAIT_IO | REQUEST_WAIT_UNINTERRUPTIBLE, NULL, "[disk: pread64]");
-    expect(SYS_read, REQUEST_OBJECT_SOCKET, 0, NULL, "[network: read]");
-    expect(SYS_recvmsg, REQUEST_OBJECT_UNIX, 0, NULL, "[ipc: recvmsg]");
-    expect(SYS_read, REQUEST_OBJECT_PIPE, 0, NULL, "[ipc: read]");
-    expect(SYS_read, REQUEST_OBJECT_OTHER, 0, NULL, "[other: read]");
-    expect(SYS_ppoll, REQUEST_OBJECT_NONE, 0, NULL, "[events: ppoll]");
-    expect(SYS_ppoll, REQUEST_OBJECT_SOCKET, 0, NULL, "[network: ppoll]");
-    expect(SYS_wait4, REQUEST_OBJECT_NONE, 0, NULL, "[child: wait4]");
-    expect(SYS_rt_sigtimedwait, REQUEST_OBJECT_NONE, 0, NULL, "[signal: rt_sigtimedwait]");
-    expect(SYS_read, REQUEST_OBJECT_PIPE, REQUEST_WAIT_STOPPED, NULL, "[stopped: read]");
-    expect(-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_IO, NULL, "[disk: page fault]");
-    expect(-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, &rwsem, "[lock: page fault]");
+    expect(SYS_clock_nanosleep, OFF_CPU_OBJECT_NONE, 0, NULL, "[sleep: clock_nanosleep]");
+    expect(SYS_futex, OFF_CPU_OBJECT_NONE, 0, NULL, "[lock: futex]");
+    expect(SYS_flock, OFF_CPU_OBJECT_FILE, 0, NULL, "[lock: flock]");
+    expect(SYS_pread64, OFF_CPU_OBJECT_FILE, OFF_CPU_WAIT_IO | OFF_CPU_WAIT_UNINTERRUPTIBLE, NULL, "[disk: pread64]");
+    expect(SYS_read, OFF_CPU_OBJECT_SOCKET, 0, NULL, "[network: read]");
+    expect(SYS_recvmsg, OFF_CPU_OBJECT_UNIX, 0, NULL, "[ipc: recvmsg]");
+    expect(SYS_read, OFF_CPU_OBJECT_PIPE, 0, NULL, "[ipc: read]");
+    expect(SYS_read, OFF_CPU_OBJECT_OTHER, 0, NULL, "[other: read]");
+    expect(SYS_ppoll, OFF_CPU_OBJECT_NONE, 0, NULL, "[events: ppoll]");
+    expect(SYS_ppoll, OFF_CPU_OBJECT_SOCKET, 0, NULL, "[network: ppoll]");
+    expect(SYS_wait4, OFF_CPU_OBJECT_NONE, 0, NULL, "[child: wait4]");
+    expect(SYS_rt_sigtimedwait, OFF_CPU_OBJECT_NONE, 0, NULL, "[signal: rt_sigtimedwait]");
+    expect(SYS_read, OFF_CPU_OBJECT_PIPE, OFF_CPU_WAIT_STOPPED, NULL, "[stopped: read]");
+    expect(-1, OFF_CPU_OBJECT_NONE, OFF_CPU_WAIT_IO, NULL, "[disk: page fault]");
+    expect(-1, OFF_CPU_OBJECT_NONE, OFF_CPU_WAIT_UNINTERRUPTIBLE, &rwsem, "[lock: page fault]");
 }
 
 /* A kind of descriptor that the BPF side does not report. */
@@ -67,7 +67,7 @@ static void test_reasons_by_kernel_function(void **state)
     for (size_t i = 0; i < array_size(cases); i++) {
         const struct frame function = {
             .kind = FRAME_KERNEL, .function = cases[i].function, .mapping = "", .file = "", .build_id = ""};
-        expect(cases[i].syscall, REQUEST_OBJECT_OTHER, 0, &function, cases[i].text);
+        expect(cases[i].syscall, OFF_CPU_OBJECT_OTHER, 0, &function, cases[i].text);
     }
 }
 

@@ -96,7 +96,7 @@ static void test_pages_that_were_read(void **state)
     put_disk_wait(SYS_pread64);
     put_file(1100, 11, 0, SYS_pread64, WEIGHTS, 16, 4);
     put_file(1100, 11, RECORDER_ADDED_PAGES, SYS_pread64, WEIGHTS, 16, 256);
-    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin",
+    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin (ext4)",
                  "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s");
 }
 
@@ -106,7 +106,8 @@ static void test_what_was_asked_for(void **state)
     (void)state;
     put_disk_wait(SYS_pread64);
     put_file(1100, 11, 0, SYS_pread64, WEIGHTS, 0, 256);
-    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin", "weights.bin (ext4): asked for 1.00 MiB at offset 0");
+    expect_notes(REQUEST_PART_DISK, "pread64 of weights.bin (ext4)",
+                 "weights.bin (ext4): asked for 1.00 MiB at offset 0");
 }
 
 static void test_direct_read(void **state)
@@ -114,7 +115,8 @@ static void test_direct_read(void **state)
     (void)state;
     put_disk_wait(SYS_read);
     put_file(1100, 11, RECORDER_DIRECT, SYS_read, WEIGHTS, 0, 256);
-    expect_notes(REQUEST_PART_DISK, "read of weights.bin", "weights.bin (ext4): 1.00 MiB at offset 0, 125 MiB/s");
+    expect_notes(REQUEST_PART_DISK, "read of weights.bin (ext4)",
+                 "weights.bin (ext4): 1.00 MiB at offset 0, 125 MiB/s");
 }
 
 static void test_page_fault_is_inferred(void **state)
@@ -130,7 +132,7 @@ static void test_call_without_a_range(void **state)
     (void)state;
     put_disk_wait(SYS_fsync);
     put_file(1100, 11, 0, SYS_fsync, INDEX, 0, 0);
-    expect_notes(REQUEST_PART_DISK, "fsync of index", "index (ext4)");
+    expect_notes(REQUEST_PART_DISK, "fsync of index (ext4)", "index (ext4)");
 }
 
 static void test_name_that_is_gone(void **state)

@@ -60,10 +60,10 @@ static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]
     snprintf(out, PATH_THREAD_BYTES, "%s", tid == 4711 ? "pool-1" : tid == 5801 ? "backend" : "");
 }
 
-static void name_descriptor(void *context, uint32_t pid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
+static void name_descriptor(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
 {
     (void)context;
-    snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", pid == PID && fd == 7 ? "weights.bin" : "");
+    snprintf(out, PATH_DESCRIPTOR_BYTES, "%s", tid != 5801 && fd == 7 ? "weights.bin" : "");
 }
 
 static void name_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
@@ -154,6 +154,76 @@ static void test_system_calls_and_descriptors(void **state)
     s.syscall = SYS_clock_nanosleep;
     s.object = 7; /* no descriptor */
     expect_detail(s, "clock_nanosleep");
+}
+
+/* The file is that of the thread which waited, not of the holder. */
+static void test_lock_on_a_file(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_LOCK, 5801);
+    (void)state;
+    s.pid = 5800;
+    s.for_tid = TID;
+    s.for_syscall = SYS_flock;
+    s.for_object = 7;
+    expect_detail(s, "flock of weights.bin held by thread 5801 backend of process 5800");
+    s.for_object = 8;
+    expect_detail(s, "flock held by thread 5801 backend of process 5800");
+    s.for_syscall = SYS_futex;
+    expect_detail(s, "held by thread 5801 backend of process 5800");
+}
+
+/* Where it was asked for, and where its holder waited. */
+static void test_notes_of_a_lock(void **state)
+{
+    struct path_segment s = segment(REQUEST_PART_LOCK, 5801);
+    size_t count;
+    (void)state;
+    s.for_tid = TID;
+    put(5000, s);
+    waited = 80;
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = path_text_segments(text, &count);
+    assert_string_equal(segments[0].notes, "thread 4701 waited 4.00 us in pread64 < f5000\n"
+                                           "waited 4.00 us in recv < f5000");
+}
+
+static void name_file(void *context, uint64_t key, struct path_file_name *out)
+{
+    (void)context;
+    *out = key == 33 ? (struct path_file_name){"cart.db", "ext4"} : (struct path_file_name){"other", "xfs"};
+}
+
+/* The holder of the lock did two things; the file is recorded where the wait for it began. What the thread last read,
+ * and another thread's file, is not that of the call. */
+static void test_recorded_files(void **state)
+{
+    struct path_file_wait files[] = {
+        {.time_ns = BASE, .file = 34, .tid = TID, .is_of_call = false},
+        {.time_ns = BASE, .file = 33, .tid = TID, .is_of_call = true},
+        {.time_ns = BASE + 1000, .file = 34, .tid = 5801, .is_of_call = true},
+        {.time_ns = BASE + 1000, .file = 33, .tid = TID, .is_of_call = true},
+    };
+    const struct path_names names = {.file = name_file, .descriptor = name_descriptor};
+    struct path_segment s = segment(REQUEST_PART_LOCK, 5801);
+    size_t count;
+    (void)state;
+    put_wait(1000, REQUEST_PART_DISK, SYS_pread64, 7);
+    s.for_tid = TID;
+    s.for_syscall = SYS_flock;
+    s.reason = "the holder was running";
+    put(1000, s);
+    s.reason = "the holder slept";
+    put(1000, s);
+    put_wait(1000, REQUEST_PART_DISK, SYS_pread64, 7);
+    path.evidence.files = files;
+    path.evidence.file_count = array_size(files);
+    _cleanup_(path_text_freep) struct path_text *text = NULL;
+    assert_int_equal(path_text_new(&path, PID, TID, &names, &text), 0);
+    const struct request_segment *segments = path_text_segments(text, &count);
+    assert_int_equal(count, 4);
+    assert_string_equal(segments[0].detail, "pread64 of cart.db (ext4)");
+    assert_string_equal(segments[2].detail, "flock of cart.db held by thread 5801 of process 5800: the holder slept");
+    assert_string_equal(segments[3].detail, "pread64 of weights.bin"); /* not recorded */
 }
 
 static void test_peers_and_retransmissions(void **state)
@@ -316,31 +386,13 @@ static void test_parts_add_up_alike_segments(void **state)
     put_wait(4000, REQUEST_PART_DISK, SYS_pread64, 8);
     put_wait(3000, REQUEST_PART_DISK, SYS_pread64, 7);
     _cleanup_(path_text_freep) struct path_text *text = make_text();
-    assert_int_equal(path_text_parts(text, BASE, BASE + 12000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(path_text_parts(text, REQUEST_PARTS_MAX, parts, &count), 0);
     assert_int_equal(count, 3);
-    assert_string_equal(parts[0].detail, "pread64 of weights.bin");
+    assert_string_equal(parts[0].detail, "pread64 of weights.bin, 2 times");
     assert_int_equal(parts[0].duration_ns, 6000);
     assert_string_equal(parts[1].detail, "pread64");
     assert_int_equal(parts[2].kind, REQUEST_PART_CPU);
     assert_int_equal(parts[2].duration_ns, 2000);
-}
-
-static void test_parts_of_an_interval(void **state)
-{
-    struct request_part parts[REQUEST_PARTS_MAX];
-    size_t count;
-    (void)state;
-    put(1000, segment(REQUEST_PART_UNREAD, TID));
-    put(1000, segment(REQUEST_PART_CPU, TID));
-    put(1000, segment(REQUEST_PART_RUN_QUEUE, TID));
-    _cleanup_(path_text_freep) struct path_text *text = make_text();
-    assert_int_equal(path_text_parts(text, BASE + 600, BASE + 1500, REQUEST_PARTS_MAX, parts, &count), 0);
-    assert_int_equal(count, 2);
-    assert_int_equal(parts[0].kind, REQUEST_PART_CPU);
-    assert_int_equal(parts[0].duration_ns, 500);
-    assert_int_equal(parts[1].duration_ns, 400);
-    assert_int_equal(path_text_parts(text, BASE, BASE, REQUEST_PARTS_MAX, parts, &count), 0);
-    assert_int_equal(count, 0);
 }
 
 /* The system call is not repeated; the stack does not distinguish components. */
@@ -355,10 +407,10 @@ static void test_parts_have_the_stack_of_their_longest_wait(void **state)
     put(1000, segment(REQUEST_PART_OTHER, 4711));
     waited = 50;
     _cleanup_(path_text_freep) struct path_text *text = make_text();
-    assert_int_equal(path_text_parts(text, BASE, BASE + 10000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(path_text_parts(text, REQUEST_PARTS_MAX, parts, &count), 0);
     assert_int_equal(count, 3);
     assert_int_equal(parts[0].duration_ns, 7000);
-    assert_string_equal(parts[0].detail, "pread64 of weights.bin in f4000: io_wait");
+    assert_string_equal(parts[0].detail, "pread64 of weights.bin, 2 times in f4000: io_wait");
     assert_string_equal(parts[0].stack, "schedule_[k]\nf4000");
     assert_string_equal(parts[1].detail, "");
     assert_string_equal(parts[1].stack, "");
@@ -373,7 +425,7 @@ static void test_short_wait_says_nothing_of_a_part(void **state)
     put_wait(4000, REQUEST_PART_DISK, SYS_pread64, 7);
     waited = 49;
     _cleanup_(path_text_freep) struct path_text *text = make_text();
-    assert_int_equal(path_text_parts(text, BASE, BASE + 4000, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(path_text_parts(text, REQUEST_PARTS_MAX, parts, &count), 0);
     assert_string_equal(parts[0].detail, "pread64 of weights.bin");
     assert_string_equal(parts[0].stack, "");
 }
@@ -391,7 +443,7 @@ static void test_more_parts_than_the_maximum(void **state)
     _cleanup_(path_text_freep) struct path_text *text = make_text();
     for (size_t max = REQUEST_PART_COUNT; max <= REQUEST_PARTS_MAX; max++) {
         size_t count;
-        assert_int_equal(path_text_parts(text, BASE, BASE + total_ns, max, parts, &count), 0);
+        assert_int_equal(path_text_parts(text, max, parts, &count), 0);
         assert_true(count <= max);
         assert_int_equal(count, max - REQUEST_PART_COUNT + 2);
         assert_int_equal(sum_of(parts, count), total_ns);
@@ -407,6 +459,9 @@ int main(void)
         cmocka_unit_test_setup(test_other_threads_are_named, start_path),
         cmocka_unit_test_setup(test_holder_of_a_lock, start_path),
         cmocka_unit_test_setup(test_system_calls_and_descriptors, start_path),
+        cmocka_unit_test_setup(test_lock_on_a_file, start_path),
+        cmocka_unit_test_setup(test_notes_of_a_lock, start_path),
+        cmocka_unit_test_setup(test_recorded_files, start_path),
         cmocka_unit_test_setup(test_reasons, start_path),
         cmocka_unit_test_setup(test_peers_and_retransmissions, start_path),
         cmocka_unit_test_setup(test_without_names, start_path),
@@ -416,7 +471,6 @@ int main(void)
         cmocka_unit_test_setup(test_equal_segments_of_any_number, start_path),
         cmocka_unit_test_setup(test_one_inferred_step_makes_the_stretch_inferred, start_path),
         cmocka_unit_test_setup(test_parts_add_up_alike_segments, start_path),
-        cmocka_unit_test_setup(test_parts_of_an_interval, start_path),
         cmocka_unit_test_setup(test_parts_have_the_stack_of_their_longest_wait, start_path),
         cmocka_unit_test_setup(test_short_wait_says_nothing_of_a_part, start_path),
         cmocka_unit_test_setup(test_more_parts_than_the_maximum, start_path),

@@ -427,26 +427,6 @@ static void test_deepest_stack_with_long_names(void **state)
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 }
 
-static void test_stacks_of_other_records(void **state)
-{
-    struct fixture *f = *state;
-    struct frame frames[3];
-    const uint64_t addresses[] = {0x1101 | FRAME_EXACT, 0x1201, 0x1301, 0x1401};
-    const struct process *process = processes_find(f->processes, PROGRAM, 0);
-    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3),
-                     3);
-    assert_string_equal(frames[0].function, "program+5101");
-    assert_string_equal(frames[2].function, "program+5300");
-    assert_int_equal(
-        sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_TABLE, &f->losses, frames, 3), 3);
-    assert_int_equal(frames[2].kind, FRAME_TRUNCATED);
-    assert_int_equal(f->losses.count[LOSS_NO_UNWIND_TABLE], 1);
-    assert_int_equal(sample_resolve_kernel(f->resolver, addresses, 2, frames, 3), 2);
-    assert_string_equal(frames[1].function, "k1200");
-    assert_int_equal(sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);
-    assert_string_equal(frames[0].mapping, "");
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -468,7 +448,6 @@ int main(void)
         TEST(test_stack_capture_frames_are_omitted),
         TEST(test_invalid_records_are_refused),
         TEST(test_deepest_stack_with_long_names),
-        TEST(test_stacks_of_other_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

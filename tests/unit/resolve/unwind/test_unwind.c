@@ -49,7 +49,7 @@ static union {
 /* Two frames in the copy, the third at `third`. */
 static bool walks_code;
 
-static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
+static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
 {
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
@@ -58,7 +58,7 @@ static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uin
     uint64_t found[16];
     memset(&record, 0, sizeof(record));
     record.r.h.size_bytes = (uint32_t)(sizeof(record.r) + stack_bytes);
-    record.r.h.kind = kind;
+    record.r.h.kind = RECORD_CPU_SAMPLE;
     record.r.user_end = (uint8_t)user_end;
     record.r.stop_ip = CODE + 100;
     record.r.stop_sp = STACK;
@@ -67,11 +67,6 @@ static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uin
     memcpy((char *)record.r.data + 64, frames, sizeof(frames));
     memcpy((char *)record.r.data + 128, last, sizeof(last));
     return unwind_finish_sample(&record.r, &process, NULL, walks_code, NULL, found, 16, ret_count);
-}
-
-static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
-{
-    return finish_kind(RECORD_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
 }
 
 /* Its frame pointers would skip callers and lead to an apparent end. */
@@ -130,18 +125,6 @@ static void test_link_follows_the_copy(void **state)
     uint64_t found[16];
     assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &linked), end);
     assert_int_equal(linked, plain);
-}
-
-/* Less of a wait's stack is copied. */
-static void test_copy_of_a_wait(void **state)
-{
-    (void)state;
-    size_t count = 0;
-    const uint64_t above = STACK + REQUEST_STACK_COPY_BYTES + 4096;
-    assert_int_equal(finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count),
-                     UNWIND_END_NO_TABLE);
-    assert_int_equal(count, 2);
-    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_TABLE, above, &count), UNWIND_END_BAD_READ);
 }
 
 /* A handler on a stack of its own, called by the trampoline above the kernel's frame, which says that STACK was
@@ -336,7 +319,6 @@ int main(void)
         cmocka_unit_test(test_code_without_frame_pointers_ends_the_stack),
         cmocka_unit_test(test_copy_is_shorter_than_the_stack),
         cmocka_unit_test(test_unreadable_stack),
-        cmocka_unit_test(test_copy_of_a_wait),
         cmocka_unit_test(test_link_follows_the_copy),
         cmocka_unit_test(test_interrupted_stack_is_a_separate_copy),
         cmocka_unit_test(test_interrupted_stack_was_not_copied),

@@ -1,0 +1,10 @@
+/* Time on a CPU in which the CPU did something else: the hypervisor ran something else, or interrupts were served. */
+#pragma once
+
+#include "diagnose/path_segments.h"
+
+struct flight_index;
+
+/* Takes it out of the finished segments on a CPU. It is recorded for each time that a thread ran as a whole; where a
+ * segment is a part of that, as much as must have been in it. -ENOMEM. */
+int path_taken_find(const struct flight_index *index, struct path_segments *path);

@@ -1,0 +1,75 @@
+/* Time on a CPU that the CPU did not give to the thread: stolen by the hypervisor, or spent on interrupts. */
+#include "flight_trace.h"
+
+static void put_taken(uint64_t us, uint32_t tid, uint64_t taken_us, uint64_t stolen_us)
+{
+    put(us, RECORDER_TAKEN, 0, RECORDER_NO_SYSCALL, tid, 0, stolen_us * 1000 << 32 | taken_us * 1000);
+}
+
+/* Thread 11 runs from 90 to 510 and answers at 500: 20 us of that are not the request's. */
+static void put_computing(uint64_t taken_us, uint64_t stolen_us)
+{
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(500, 11, R);
+    put_taken(510, 11, taken_us, stolen_us);
+    put_sleep(510, 11, SYS_recvfrom, 5);
+}
+
+static void test_stolen_time_is_not_cpu(void **state)
+{
+    (void)state;
+    put_computing(220, 220);
+    expect_path(R, 100, 500, 11,
+                "cpu 11 100-300\n"
+                "steal 11 300-500\n");
+}
+
+static void test_interrupts_are_not_cpu(void **state)
+{
+    (void)state;
+    put_computing(120, 50);
+    expect_path(R, 100, 500, 11,
+                "cpu 11 100-400\n"
+                "other 11 400-450\n"
+                "steal 11 450-500\n");
+}
+
+/* It may all have been before the request, or after it. */
+static void test_time_taken_elsewhere(void **state)
+{
+    (void)state;
+    put_computing(20, 20);
+    expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
+}
+
+/* Accounts that do not match. */
+static void test_more_taken_than_there_was(void **state)
+{
+    (void)state;
+    put_computing(4000000, 4000000);
+    expect_path(R, 100, 500, 11, "steal 11 100-500\n");
+}
+
+static void test_time_taken_from_another_thread(void **state)
+{
+    (void)state;
+    put_run(80, 12);
+    put_taken(480, 12, 300, 300);
+    put_sleep(480, 12, SYS_futex, 0x4000);
+    put_computing(20, 0);
+    expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_stolen_time_is_not_cpu, start_trace),
+        cmocka_unit_test_setup(test_interrupts_are_not_cpu, start_trace),
+        cmocka_unit_test_setup(test_time_taken_elsewhere, start_trace),
+        cmocka_unit_test_setup(test_more_taken_than_there_was, start_trace),
+        cmocka_unit_test_setup(test_time_taken_from_another_thread, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
