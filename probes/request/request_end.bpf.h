@@ -12,8 +12,7 @@ static __always_inline void finish(struct request_connection *c, __u64 now)
     c->active = false;
     thread_answered(c);
     if (c->replied) {
-        if (c->dirty || c->recorded_ns)
-            publish(c->number, now, true);
+        publish_last(c, now);
         return;
     }
     if (c->partial || !has_version(c))
@@ -68,8 +67,8 @@ __noinline int set_aside(__u64 number, __u64 socket, __u32 end_seq, __u64 now)
     struct request_unfinished u = {
         .connection = number, .request = c->r.start_ns, .socket = socket, .ended_ns = now, .end_seq = end_seq};
     __u64 key = unfinished_key(c->r.h.pid, c->fd);
-    if (c->replied && (c->dirty || c->recorded_ns))
-        publish(number, now, true);
+    if (c->replied)
+        publish_last(c, now);
     lose(REQUEST_LOSS_UNMATCHED);
     bpf_map_update_elem(&unfinished, &key, &u, BPF_ANY);
     unfinished_until_ns = now + UNFINISHED_NS;

@@ -15,9 +15,9 @@
 volatile bool flushes_all = false;
 
 /* The connection has something to publish, and was idle for so long. */
-static __always_inline bool is_idle(const volatile struct request_connection *c, __u64 now, __u64 ns)
+static __always_inline bool is_idle(const struct request_connection *c, __u64 now, __u64 ns)
 {
-    return c->dirty && now > c->r.start_ns + c->r.duration_ns + ns;
+    return c->dirty && now > last_sent_ns(c) + ns;
 }
 
 /* Returns what connection_release takes. */

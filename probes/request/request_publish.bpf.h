@@ -141,7 +141,7 @@ static __noinline int send_record(struct request_connection *c)
 {
     struct request_record *r = &c->r;
     r->h.size_bytes = sizeof(*r);
-    r->h.time_ns = r->start_ns + r->duration_ns;
+    r->h.time_ns = last_sent_ns(c);
     if (links)
         link_record(c);
     if (bpf_ringbuf_output(&request_ring, r, sizeof(*r), ring_wakeup()) < 0)
@@ -199,4 +199,11 @@ __noinline int publish(__u64 number, __u64 now, int last)
         send_record(c);
     c->dirty = false; /* at last: from now on the connection need not be held */
     return 0;
+}
+
+/* Nothing more can come of a request that was replied to. */
+static __always_inline void publish_last(struct request_connection *c, __u64 now)
+{
+    if (c->dirty || c->recorded_ns)
+        publish(c->number, now, true);
 }

@@ -49,8 +49,8 @@ static __always_inline void take_more(struct request_connection *c, const void *
  * record. */
 static __always_inline int take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
 {
-    if (c->active && (c->dirty || c->recorded_ns))
-        publish(c->number, now, true);
+    if (c->active)
+        publish_last(c, now);
     __u32 n = read_line(c->r.line, buffer, size);
     int match = n ? match_start(*(__u64 *)c->r.line, n) : METHOD_NONE;
     c->r.line_bytes = match == METHOD_NONE ? 0 : n;

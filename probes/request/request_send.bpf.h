@@ -62,7 +62,7 @@ static __always_inline bool is_next_reply(const struct request_syscall *call, __
 
 static __always_inline void begin_pipelined(struct request_connection *c, __u64 pid_tgid, __u64 now)
 {
-    __u64 start = c->r.start_ns + c->r.duration_ns;
+    __u64 start = last_sent_ns(c);
     publish(c->number, now, true);
     begin(c, pid_tgid, c->fd, start, start);
     c->r.line_bytes = 0;

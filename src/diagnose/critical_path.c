@@ -15,8 +15,7 @@
 #include <sys/syscall.h>
 
 #define STEPS_MAX      32768
-#define START_SLACK_NS 200000  /* between the records of one system call by two programs */
-#define SEND_NS        1000000 /* how long after a wake-up by it a local send may end */
+#define START_SLACK_NS 200000 /* between the records of one system call by two programs */
 
 /* ---- programs that schedule themselves ---- */
 
@@ -120,15 +119,21 @@ static bool is_between_sends(const struct path_walk *w, uint64_t t_ns)
     return false;
 }
 
+static void set_client_wait(const struct path_walk *w, struct path_segment *s)
+{
+    s->kind = REQUEST_PART_NETWORK;
+    s->socket = path_walk_subject(w);
+    s->is_inferred = true;
+    s->reason = "the receiver's buffer was full";
+}
+
 /* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
 {
     const uint64_t service = request_work_unanswered(w->index, slice, path_walk_subject(w), end_ns);
     if (is_between_sends(w, end_ns)) {
-        s->kind = REQUEST_PART_NETWORK;
-        s->socket = path_walk_subject(w);
-        s->reason = "the receiver's buffer was full";
+        set_client_wait(w, s);
     } else if (service) {
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
@@ -251,16 +256,8 @@ static const struct recorder_record *sent_by_waker(const struct path_walk *w, co
         const struct flight_event *e = before == FLIGHT_NONE ? NULL : &waker->events[before];
         return e && e->role == FLIGHT_SENDS ? e->record : NULL;
     }
-    const uint32_t before = flight_list_before(waker, woken->time_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before;
-         path_wait_is_send(woken->syscall) && i < waker->count && flight_index_spend(w->index); i++) {
-        const struct flight_event *e = &waker->events[i];
-        if (e->record->time_ns > woken->time_ns + SEND_NS)
-            break;
-        if (e->role == FLIGHT_SENDS && e->record->time_ns >= woken->time_ns)
-            return e->record;
-    }
-    return NULL;
+    return path_wait_is_send(woken->syscall) ? request_work_send_at(w->index, (uint32_t)waker->key, woken->time_ns, 0)
+                                             : NULL;
 }
 
 /* Without records of arrivals, and of what interrupts wake, a thread that waits for a socket is woken by the peer's
@@ -272,9 +269,7 @@ static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, u
         return false;
     if (path_wait_is_for_events(wait->left) && is_between_sends(w, end_ns)) {
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
-        s.socket = path_walk_subject(w);
-        s.is_inferred = true;
-        s.reason = "the receiver's buffer was full";
+        set_client_wait(w, &s);
         path_walk_add(w, from_ns, s);
         return true;
     }

@@ -31,7 +31,7 @@ static void diagnosis_freep(struct diagnosis **d)
     free(*d);
 }
 
-/* All that is known is when it was read. */
+/* All that is known is when it was read. The longest component comes first, as with a path. */
 static void add_parts_without_path(struct diagnosis *d, enum request_no_path no_path)
 {
     static const char *const reasons[REQUEST_NO_REASONS] = {
@@ -40,15 +40,17 @@ static void add_parts_without_path(struct diagnosis *d, enum request_no_path no_
         [REQUEST_NO_BUDGET] = "its path was not looked for, to stay within the CPU budget",
     };
     struct request *r = &d->request;
-    const uint64_t unread_ns = d->record->unread_ns < r->duration_ns ? d->record->unread_ns : r->duration_ns;
-    if (unread_ns)
-        r->parts[r->part_count++] =
-            (struct request_part){.kind = REQUEST_PART_UNREAD, .duration_ns = unread_ns, .detail = "", .stack = ""};
-    if (unread_ns < r->duration_ns)
-        r->parts[r->part_count++] = (struct request_part){.kind = REQUEST_PART_UNATTRIBUTED,
-                                                          .duration_ns = r->duration_ns - unread_ns,
-                                                          .detail = reasons[no_path],
-                                                          .stack = ""};
+    const uint64_t unread_ns = d->record->unread_ns < r->duration_ns ? d->record->unread_ns : r->duration_ns,
+                   rest_ns = r->duration_ns - unread_ns;
+    const struct request_part unread = {
+        .kind = REQUEST_PART_UNREAD, .duration_ns = unread_ns, .detail = "", .stack = ""};
+    if (unread_ns && unread_ns >= rest_ns)
+        r->parts[r->part_count++] = unread;
+    if (rest_ns)
+        r->parts[r->part_count++] = (struct request_part){
+            .kind = REQUEST_PART_UNATTRIBUTED, .duration_ns = rest_ns, .detail = reasons[no_path], .stack = ""};
+    if (unread_ns && unread_ns < rest_ns)
+        r->parts[r->part_count++] = unread;
 }
 
 static int add_path(struct diagnosis *d, const struct request_names *names)
@@ -61,18 +63,6 @@ static int add_path(struct diagnosis *d, const struct request_names *names)
     return path_text_parts(d->path, REQUEST_PARTS_MAX, r->parts, &r->part_count);
 }
 
-/* Sorts by duration, longest first. */
-static void sort_parts(struct request *r)
-{
-    for (size_t i = 1; i < r->part_count; i++) {
-        struct request_part part = r->parts[i];
-        size_t at = i;
-        for (; at > 0 && r->parts[at - 1].duration_ns < part.duration_ns; at--)
-            r->parts[at] = r->parts[at - 1];
-        r->parts[at] = part;
-    }
-}
-
 /* What a segment waited for outside of the process that serves the request: a socket, or another process of this node,
  * into which its path was followed. 0: nothing. */
 static uint64_t outside_of(const struct request *r, const struct path_segment *s)
@@ -82,13 +72,31 @@ static uint64_t outside_of(const struct request *r, const struct path_segment *s
     return s->pid && s->pid != r->pid && s->owner == REQUEST_OWNER_THIS ? (uint64_t)s->pid << 1 | 1 : 0;
 }
 
-static uint64_t time_outside(const struct diagnosis *d, uint64_t outside)
+/* The time of all segments that waited for the same. */
+struct outside {
+    uint64_t key; /* outside_of */
+    uint64_t ns;
+    const struct path_segment *first;
+};
+
+static int compare_outsides(const void *a, const void *b)
 {
-    uint64_t sum_ns = 0;
-    for (size_t i = 0; i < d->segments->count; i++)
-        if (outside_of(&d->request, &d->segments->items[i]) == outside)
-            sum_ns += d->segments->items[i].end_ns - d->segments->items[i].start_ns;
-    return sum_ns;
+    const struct outside *x = a, *y = b;
+    return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Adds up those of one key, which are sorted, and returns the one with the most time, the first of several; NULL: there
+ * is none. */
+static const struct outside *find_longest(struct outside *sorted, size_t count)
+{
+    const struct outside *longest = NULL;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && sorted[end].key == sorted[i].key; end++)
+            sorted[i].ns += sorted[end].ns;
+        if (!longest || sorted[i].ns > longest->ns || (sorted[i].ns == longest->ns && sorted[i].first < longest->first))
+            longest = &sorted[i];
+    }
+    return longest;
 }
 
 static const struct resource *resource_of(const struct request_names *names, uint32_t pid, uint64_t cgroup_id)
@@ -108,27 +116,27 @@ static void name_outside(struct diagnosis *d, const struct path_segment *s, cons
 }
 
 /* The service that the request waited for longest, and how long it waited for others in all. */
-static void set_upstream(struct diagnosis *d, const struct request_names *names)
+static int set_upstream(struct diagnosis *d, const struct request_names *names)
 {
     struct request *r = &d->request;
-    const struct path_segment *longest = NULL;
-    uint64_t longest_ns = 0, last = 0;
-    for (size_t i = 0; d->segments && i < d->segments->count; i++) {
+    const size_t segments = d->segments ? d->segments->count : 0;
+    _cleanup_free_ struct outside *all = calloc(segments + 1, sizeof(*all));
+    size_t count = 0;
+    if (!all)
+        return -ENOMEM;
+    for (size_t i = 0; i < segments; i++) {
         const struct path_segment *s = &d->segments->items[i];
-        const uint64_t outside = outside_of(r, s);
-        if (!outside)
-            continue;
-        r->upstream_ns += s->end_ns - s->start_ns;
-        const uint64_t ns = outside == last ? 0 : time_outside(d, outside);
-        last = outside;
-        if (ns > longest_ns) {
-            longest_ns = ns;
-            longest = s;
-        }
+        const struct outside one = {outside_of(r, s), s->end_ns - s->start_ns, s};
+        r->upstream_ns += one.key ? one.ns : 0;
+        if (one.key)
+            all[count++] = one;
     }
+    qsort(all, count, sizeof(*all), compare_outsides);
+    const struct outside *longest = find_longest(all, count);
     if (longest)
-        name_outside(d, longest, names);
+        name_outside(d, longest->first, names);
     r->upstream = d->upstream;
+    return 0;
 }
 
 static void set_service(struct diagnosis *d, const struct request_names *names)
@@ -176,8 +184,9 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         add_parts_without_path(d, no_path);
     else if ((r = add_path(d, names)) < 0)
         return r;
-    sort_parts(&d->request);
-    set_upstream(d, names);
+    r = set_upstream(d, names);
+    if (r < 0)
+        return r;
     d->request.cause = request_sentence(&d->request, d->cause);
     set_service(d, names);
     return request_copy(&d->request, ret);

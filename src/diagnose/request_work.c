@@ -6,7 +6,7 @@
 
 #include <sys/syscall.h>
 
-#define SEND_NS        1000000 /* how long after the arrival at the receiver a local send may end */
+#define SEND_NS        1000000 /* how long after it has an effect at the receiver a local send may end */
 #define EXTENSIONS_MAX 16
 #define ARRIVALS_MAX   64 /* returned by one read */
 
@@ -38,27 +38,33 @@ struct work_arrivals request_work_arrivals(const struct flight_index *index, uin
     return a;
 }
 
+const struct recorder_record *request_work_send_at(const struct flight_index *index, uint32_t tid, uint64_t t_ns,
+                                                   uint64_t except)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    const uint32_t before = flight_list_before(thread, t_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before; thread && i < thread->count && flight_index_spend(index); i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns > t_ns + SEND_NS)
+            break;
+        if (e->role == FLIGHT_SENDS && e->record->time_ns >= t_ns && e->record->object != except)
+            return e->record;
+    }
+    return NULL;
+}
+
 const struct recorder_record *request_work_sender(const struct flight_index *index,
                                                   const struct recorder_record *arrival)
 {
-    const struct flight_list *thread =
-        arrival->flags & RECORDER_IN_HARDIRQ ? NULL : flight_index_thread(index, arrival->tid);
-    if (!thread)
+    const struct recorder_record *sent =
+        arrival->flags & RECORDER_IN_HARDIRQ
+            ? NULL
+            : request_work_send_at(index, arrival->tid, arrival->time_ns, arrival->object);
+    /* TCP: what arrived must be a part of what was sent. */
+    if (sent && arrival->flags & RECORDER_TCP &&
+        recorder_high(sent->value) - recorder_high(arrival->value) >= recorder_low(sent->value))
         return NULL;
-    const uint32_t before = flight_list_before(thread, arrival->time_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before; i < thread->count && flight_index_spend(index); i++) {
-        const struct flight_event *e = &thread->events[i];
-        if (e->record->time_ns > arrival->time_ns + SEND_NS)
-            break;
-        if (e->role != FLIGHT_SENDS || e->record->time_ns < arrival->time_ns || e->record->object == arrival->object)
-            continue;
-        /* TCP: what arrived must be a part of what was sent. */
-        if (arrival->flags & RECORDER_TCP &&
-            recorder_high(e->record->value) - recorder_high(arrival->value) >= recorder_low(e->record->value))
-            return NULL;
-        return e->record;
-    }
-    return NULL;
+    return sent;
 }
 
 /* ---- marks ---- */

@@ -38,6 +38,10 @@ const struct recorder_record *request_work_arrival_in_order(const struct flight_
                                                             const struct flight_list *thread, uint64_t cookie,
                                                             uint64_t subject, uint64_t read_ns, uint64_t answer_ns);
 
+/* The first send of the thread on a socket other than `except` (a cookie; 0: any) that ended at `t` or just after it,
+ * as one does that has had an effect at `t`; NULL: none. */
+const struct recorder_record *request_work_send_at(const struct flight_index *index, uint32_t tid, uint64_t t_ns,
+                                                   uint64_t except);
 /* The local send that caused an arrival; NULL: it came from elsewhere, or the sender is not known. Over TCP, sender and
  * receiver must agree on the sequence number. */
 const struct recorder_record *request_work_sender(const struct flight_index *index,
