@@ -222,10 +222,11 @@ struct folio___pages_new { /* the same, 6.15 and later */
 } __attribute__((preserve_access_index));
 
 enum pageflags { /* valid only through CO-RE */
-    PG_head = 6,
+                 PG_head = 6,
 };
 
 struct qstr {
+    __u64 hash_len; /* of the name and the folder that it is in */
     const unsigned char *name;
 };
 

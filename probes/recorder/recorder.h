@@ -114,7 +114,7 @@ struct recorder_cpu {
 };
 _Static_assert(sizeof(struct recorder_cpu) == 64, "one line of cache");
 
-/* A file that waits were for: the value of `recorder_files`, by a hash of its device and inode. */
+/* A file that waits were for: the value of `recorder_files`, by a hash of its device, inode and name. */
 #define RECORDER_FILE_NAME_BYTES 48
 struct recorder_file {
     char name[RECORDER_FILE_NAME_BYTES]; /* last component of its path; "": none, as for a device's own blocks */

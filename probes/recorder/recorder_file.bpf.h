@@ -75,18 +75,20 @@ static __always_inline void note_added_page(const struct folio *folio)
     added->sleeps = sleeps;
 }
 
-/* The key of a file, whose name is then known. `dentry`: NULL: any one of the inode's. */
+/* The key of a file, whose name is then known: with the name in it, since files are renamed and inodes used again.
+ * `dentry`: NULL: any one of the inode's. */
 static __always_inline __u64 file_key(struct inode *inode, struct dentry *dentry)
 {
     const __u64 device = BPF_CORE_READ(inode, i_sb, s_dev);
-    const __u64 key = hash_mix(hash_mix(0, device), BPF_CORE_READ(inode, i_ino));
-    if (bpf_map_lookup_elem(&recorder_files, &key))
-        return key;
-    struct recorder_file file = {.name = ""};
     if (!dentry) {
         struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
         dentry = first ? (void *)first - bpf_core_field_offset(struct dentry, d_u.d_alias) : NULL;
     }
+    const __u64 name = dentry ? BPF_CORE_READ(dentry, d_name.hash_len) : 0;
+    const __u64 key = hash_mix(hash_mix(hash_mix(0, device), BPF_CORE_READ(inode, i_ino)), name);
+    if (bpf_map_lookup_elem(&recorder_files, &key))
+        return key;
+    struct recorder_file file = {.name = ""};
     if (dentry)
         bpf_probe_read_kernel_str(file.name, sizeof(file.name), BPF_CORE_READ(dentry, d_name.name));
     bpf_probe_read_kernel_str(file.file_system, sizeof(file.file_system), BPF_CORE_READ(inode, i_sb, s_type, name));

@@ -38,11 +38,11 @@ static bool make_cold_file(struct cold_file *f)
     assert_non_null(mkdtemp(f->folder));
     snprintf(command, sizeof(command),
              "truncate -s 32M %s.image && mkfs.ext4 -q -m 0 -O ^has_journal %s.image && mount -o loop %s.image %s && "
-             "head -c %d /dev/urandom >%s/weights.bin && sync -f %s/weights.bin",
+             "head -c %d /dev/urandom >%s/weights.new && sync -f %s/weights.new",
              f->folder, f->folder, f->folder, f->folder, FILE_PAGES * PAGE, f->folder, f->folder);
     if (!run_shell(command))
         return false;
-    snprintf(f->path, sizeof(f->path), "%s/weights.bin", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/weights.new", f->folder);
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
     assert_true(f->fd >= 0);
     return true;
@@ -83,16 +83,24 @@ static void touch_pages(const struct cold_file *f)
     munmap((void *)at, FILE_PAGES * PAGE);
 }
 
+/* As a download does that is complete. */
+static void rename_file(const struct cold_file *f)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/weights.bin", f->folder);
+    assert_int_equal(rename(f->path, path), 0);
+}
+
 /* How many such records name the file and a page of `i * 32 + offset`; others of the thread are about other files. */
-static size_t count_records(const struct recording *r, const struct flight_window *w, int number, uint8_t flags,
-                            uint64_t offset)
+static size_t count_records(const struct recording *r, const struct flight_window *w, const char *name, int number,
+                            uint8_t flags, uint64_t offset)
 {
     const struct recorder_record *record;
     size_t at = 0, count = 0;
     while ((record = recording_next(w, &at, RECORDER_FILE, (uint32_t)gettid()))) {
         struct recorder_file file;
         if (record->syscall != number || record->flags != flags ||
-            !flight_recorder_file(r->fr, record->object, &file) || strcmp(file.name, "weights.bin") != 0)
+            !flight_recorder_file(r->fr, record->object, &file) || strcmp(file.name, name) != 0)
             continue;
         assert_string_equal(file.file_system, "ext4");
         assert_int_equal(recorder_first_page(record->value) % 32, offset);
@@ -115,14 +123,20 @@ void test_files_that_are_waited_for(void **state)
     }
     recording_begin(&r, 8192);
     read_pages(&f);
+    rename_file(&f);
+    read_pages(&f);
     touch_pages(&f);
     struct flight_window w = recording_window(&r);
-    const size_t asked = count_records(&r, &w, SYS_pread64, 0, 0);
-    const size_t added = count_records(&r, &w, SYS_pread64, RECORDER_ADDED_PAGES, 0);
-    const size_t faults = count_records(&r, &w, RECORDER_NO_SYSCALL, RECORDER_ADDED_PAGES, 16);
+    const size_t before = count_records(&r, &w, "weights.new", SYS_pread64, 0, 0);
+    const size_t asked = count_records(&r, &w, "weights.bin", SYS_pread64, 0, 0);
+    const size_t added = count_records(&r, &w, "weights.bin", SYS_pread64, RECORDER_ADDED_PAGES, 0);
+    const size_t faults = count_records(&r, &w, "weights.bin", RECORDER_NO_SYSCALL, RECORDER_ADDED_PAGES, 16);
     flight_recorder_window_free(&w);
     recording_end(&r);
     remove_cold_file(&f);
-    if (asked < 32 || added < 32 || faults < 32)
-        fail_msg("%zu records of reads, %zu of the pages that they added, %zu of page faults", asked, added, faults);
+    if (before < 32 || asked < 32 || added < 32 || faults < 32)
+        fail_msg(
+            "%zu records of reads before the file was renamed, %zu after, %zu of the pages that they added, %zu of "
+            "page faults",
+            before, asked, added, faults);
 }
