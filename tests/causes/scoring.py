@@ -1,7 +1,7 @@
 """Compares what `sonde why` reports about a request with the ground truth. Pure: no clock, no process.
 
-A *piece* is a part or a segment of the report. An *item* is ground truth: servers/common.py. Both are reduced to the request's own interval, which is
-[start, start + duration] as reported; ground truth outside of it is counted as `outside_ns`.
+A *segment* is one of the report; a request without a path is one segment, `unattributed`. An *item* is ground truth: servers/common.py. Both are
+reduced to the request's own interval, which is [start, start + duration] as reported; ground truth outside of it is counted as `outside_ns`.
 """
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -40,19 +40,19 @@ class Scored:
     outside_ns: int
     error_ns: dict = field(default_factory=dict)
     decoy: bool = False
-    owned: Owned | None = None  # of segments
+    owned: Owned = field(default_factory=Owned)
 
 
-def accepts(cause, piece, service_pid=None):
-    """Whether a piece is right for a cause of the ground truth."""
-    kind = piece["kind"]
+def accepts(cause, segment, service_pid=None):
+    """Whether a segment is right for a cause of the ground truth."""
+    kind = segment["kind"]
     if kind in KINDS[cause]:
         return True
     if cause == "quota":
-        return kind == "run_queue" and "quota" in piece.get("detail", "")
+        return kind == "run_queue" and "quota" in segment.get("detail", "")
     if cause == "downstream":
-        return service_pid is not None and piece.get("pid") == service_pid
-    return cause in OF_OTHERS and piece.get("owner") == "other" and kind in ("cpu", "run_queue")
+        return service_pid is not None and segment.get("pid") == service_pid
+    return cause in OF_OTHERS and segment.get("owner") == "other" and kind in ("cpu", "run_queue")
 
 
 def clip(item, start, end):
@@ -96,25 +96,6 @@ def without(t0, t1, intervals):
     return [(a, b) for a, b in left if b > a]
 
 
-def error_of_parts(truth, parts, service_pid):
-    """{cause: named - truth} in ns. A part that is right for several causes is given to the largest first."""
-    totals = Counter()
-    for item in truth:
-        totals[item["cause"]] += item["ns"]
-    left, error = [part["ns"] for part in parts], {}
-    causes = [cause for cause, ns in totals.most_common() if ns >= EDGE_NS]
-    for cause in causes:
-        named = 0
-        for index, part in enumerate(parts):
-            if accepts(cause, part, service_pid):
-                # The rest remains for other causes that accept this part; without one, all of it is named.
-                shared = any(accepts(other, part, service_pid) for other in causes if other != cause)
-                taken = min(left[index], max(totals[cause] - named, 0)) if shared else left[index]
-                named, left[index] = named + taken, left[index] - taken
-        error[cause] = named - totals[cause]
-    return without_steal(error, sum(part["ns"] for part in parts if part["kind"] == "steal"))
-
-
 def without_steal(error, steal_ns):
     """Ground truth cannot know what the hypervisor took: up to STEAL_NS of it may lie in the component that lacks the most."""
     worst = min(error, key=lambda cause: error[cause], default="")
@@ -124,7 +105,7 @@ def without_steal(error, steal_ns):
 
 
 def error_of_segments(truth, segments, start, service_pid):
-    """The same by place: only a segment within an item's interval counts for it."""
+    """{cause: named - truth} in ns. Only a segment within an item's interval counts for it."""
     error = defaultdict(int)
     for item in truth:
         if item["ns"] < EDGE_NS:
@@ -138,13 +119,13 @@ def error_of_segments(truth, segments, start, service_pid):
     return without_steal(dict(error), sum(s["ns"] for s in segments if s["kind"] == "steal"))
 
 
-def top(pieces):
-    """(kind with the most time, its pieces)"""
+def top(segments):
+    """(kind with the most time, its segments)"""
     totals = Counter()
-    for piece in pieces:
-        totals[piece["kind"]] += piece["ns"]
+    for segment in segments:
+        totals[segment["kind"]] += segment["ns"]
     kind = max(totals, key=lambda k: totals[k])
-    return kind, [piece for piece in pieces if piece["kind"] == kind]
+    return kind, [segment for segment in segments if segment["kind"] == kind]
 
 
 def owner_of_segment(segment, items):
@@ -174,37 +155,38 @@ def owners(truth, segments, start):
     return owned
 
 
-def is_named(cause, ns, pieces, service_pid):
-    """Pieces that are right for a component of the ground truth have at least half of its time."""
-    return 2 * sum(p["ns"] for p in pieces if accepts(cause, p, service_pid)) >= ns
+def is_named(cause, ns, segments, service_pid):
+    """Segments that are right for a component of the ground truth have at least half of its time."""
+    return 2 * sum(s["ns"] for s in segments if accepts(cause, s, service_pid)) >= ns
 
 
-def score(number, name, request, start, truth, way="parts", service_pid=None):
+def score(number, name, request, start, truth, service_pid=None):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
-    cause, pieces, end = CAUSES[name], request[way], start + request["duration_ns"]
+    cause, end = CAUSES[name], start + request["duration_ns"]
+    segments = request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}]
     within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
-    kind, largest = top(pieces)
+    kind, largest = top(segments)
     totals = Counter()
     for item in truth:
         totals[item["cause"]] += item_ns(item)
     expected = totals.most_common(1)[0][0] if totals and totals.most_common(1)[0][1] >= EDGE_NS else ""
     if expected and cause.pair:
-        right = all(is_named(one, ns, pieces, service_pid) for one, ns in totals.items() if ns >= MAIN_SHARE * totals.total())
+        right = all(is_named(one, ns, segments, service_pid) for one, ns in totals.items() if ns >= MAIN_SHARE * totals.total())
     elif expected:
-        accepted = sum(p["ns"] for p in largest if accepts(expected, p, service_pid))
-        right = 2 * accepted >= max(sum(p["ns"] for p in largest), totals[expected])
+        accepted = sum(s["ns"] for s in largest if accepts(expected, s, service_pid))
+        right = 2 * accepted >= max(sum(s["ns"] for s in largest), totals[expected])
     else:
-        right = kind not in ACCUSING or sum(p["ns"] for p in largest) <= ACCUSED_NS
+        right = kind not in ACCUSING or sum(s["ns"] for s in largest) <= ACCUSED_NS
     by_kind = Counter()
-    for piece in pieces:
-        by_kind[piece["kind"]] += piece["ns"]
+    for segment in segments:
+        by_kind[segment["kind"]] += segment["ns"]
     return Scored(
         number, kind, right, request["duration_ns"], by_kind["unattributed"],
-        sum(p["ns"] for p in pieces if cause.truth and accepts(cause.truth, p, service_pid)),
+        sum(s["ns"] for s in segments if cause.truth and accepts(cause.truth, s, service_pid)),
         sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
-        error_of_segments(within, pieces, start, service_pid) if way == "segments" else error_of_parts(within, pieces, service_pid),
+        error_of_segments(within, segments, start, service_pid),
         any(by_kind[k] > ACCUSED_NS for k in cause.decoy),
-        owners(within, pieces, start) if way == "segments" else None)
+        owners(within, segments, start))
 
 
 def mean(values):
@@ -227,7 +209,7 @@ def summarize(scored):
     """Figures of a list of Scored: shares of 1, milliseconds."""
     if not scored:
         return {"requests": 0}
-    owned = sum((s.owned for s in scored if s.owned), Owned())
+    owned = sum((s.owned for s in scored), Owned())
     return {
         "requests": len(scored),
         "right": mean(s.right for s in scored),
