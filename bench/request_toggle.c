@@ -5,9 +5,10 @@
  * tracepoints.
  *
  * Measures only the BPF side, with the attach method of kernels 6.16 and later: this program reads the ring buffer, no
- * unwind tables are loaded, and the agent's own CPU time is not included. `request_toggle PID SLICE_MS ROUNDS`; a
- * request is one write of the process (access log off). Prints for each case by how many percent requests per second
- * and the process's CPU per request change: median, quartiles. */
+ * unwind tables are loaded, and the agent's own CPU time is not included. `request_toggle PID[,PID]... SLICE_MS
+ * ROUNDS`: the server's processes. Requests are counted by the TCP segments that this network namespace sends, of which
+ * each request has as many. Prints for each case by how many percent requests per second and the server's CPU per
+ * request change: median, quartiles. */
 #include <linux/types.h>
 
 #include "bench.h"
@@ -20,6 +21,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <linux/bpf.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,16 +29,18 @@
 #define LINKS_MAX  16
 #define RECORDS    131072 /* of each of a CPU's two rings: 16 MiB on two CPUs, as by default */
 #define ROUNDS_MAX 5000
+#define PIDS_MAX   64
 #define SETTLE_US  50000
 
 struct slice {
-    double rate, cpu_ns; /* requests per second, the process's CPU per request */
+    double rate, cpu_ns; /* requests per second, the server's CPU per request; requests in any unit */
 };
 
 static struct request_bpf *requests;
 static struct recorder_bpf *recorder;
 static struct waits_bpf *waits;
-static unsigned server; /* its process */
+static unsigned server[PIDS_MAX]; /* its processes */
+static size_t server_count;
 static int empty_program;
 
 /* ---- the cases: each attaches and returns the number of descriptors used ---- */
@@ -101,13 +105,13 @@ static size_t waits_program(int *fds)
 
 static size_t waits_of_others(int *fds)
 {
-    waits->bss->watched[server % WAITS_LINES][0] = 0;
+    waits->bss->watched[server[0] % WAITS_LINES][0] = 0;
     return waits_program(fds);
 }
 
 static size_t waits_of_server(int *fds)
 {
-    waits->bss->watched[server % WAITS_LINES][0] = server;
+    waits->bss->watched[server[0] % WAITS_LINES][0] = server[0];
     return waits_program(fds);
 }
 
@@ -173,27 +177,55 @@ static void load(void)
 
 /* ---- slices ---- */
 
-static unsigned long long number_in(const char *pid, const char *file, const char *before)
+/* TCP segments sent. */
+static unsigned long long segments(void)
 {
-    char path[64], text[4096];
-    snprintf(path, sizeof(path), "/proc/%s/%s", pid, file);
-    FILE *f = fopen(path, "re");
-    must(f, path);
-    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+    char line[1024];
+    unsigned long long found = 0;
+    FILE *f = fopen("/proc/self/net/snmp", "re");
+    must(f, "/proc/self/net/snmp");
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "Tcp: %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &found) == 1 && found)
+            break;
     fclose(f);
-    const char *at = strstr(text, before);
-    must(at, before);
-    return strtoull(at + strlen(before), NULL, 10);
+    return found;
 }
 
-static struct slice take(const char *pid, unsigned slice_ms)
+/* CPU time of the threads of a process, as the scheduler accounts it. */
+static unsigned long long cpu_of(unsigned pid)
+{
+    char path[128];
+    unsigned long long sum = 0, ns;
+    snprintf(path, sizeof(path), "/proc/%u/task", pid);
+    DIR *threads = opendir(path);
+    must(threads, path);
+    for (struct dirent *thread; (thread = readdir(threads));) {
+        snprintf(path, sizeof(path), "/proc/%u/task/%.20s/schedstat", pid, thread->d_name);
+        FILE *f = thread->d_name[0] == '.' ? NULL : fopen(path, "re");
+        if (f && fscanf(f, "%llu", &ns) == 1)
+            sum += ns;
+        if (f)
+            fclose(f);
+    }
+    closedir(threads);
+    return sum;
+}
+
+static unsigned long long server_cpu(void)
+{
+    unsigned long long sum = 0;
+    for (size_t i = 0; i < server_count; i++)
+        sum += cpu_of(server[i]);
+    return sum;
+}
+
+static struct slice take(unsigned slice_ms)
 {
     usleep(SETTLE_US);
-    unsigned long long writes = number_in(pid, "io", "syscw: "), cpu = number_in(pid, "schedstat", "");
+    unsigned long long sent = segments(), cpu = server_cpu();
     double start_ns = now_ns();
     usleep(slice_ms * 1000);
-    double done = (double)(number_in(pid, "io", "syscw: ") - writes),
-           used = (double)(number_in(pid, "schedstat", "") - cpu);
+    double done = (double)(segments() - sent), used = (double)(server_cpu() - cpu);
     if (done <= 0) {
         fprintf(stderr, "the server served nothing for %u ms\n", slice_ms);
         exit(1);
@@ -227,22 +259,24 @@ int main(int argc, char **argv)
     unsigned slice_ms = argc == 4 ? (unsigned)atoi(argv[2]) : 0, rounds = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
     if (slice_ms == 0 || rounds == 0 || rounds > ROUNDS_MAX)
         return 2;
-    server = (unsigned)atoi(argv[1]);
+    for (char *pid = strtok(argv[1], ","); pid && server_count < PIDS_MAX; pid = strtok(NULL, ","))
+        server[server_count++] = (unsigned)atoi(pid);
+    must(server_count > 0, "no process");
     load();
     load_waits();
     struct ring_buffer *ring = ring_buffer__new(bpf_map__fd(requests->maps.request_ring), ignore, NULL, NULL);
     must(ring, "ring");
-    struct slice before = take(argv[1], slice_ms);
+    struct slice before = take(slice_ms);
     for (unsigned round = 0; round < rounds; round++)
         for (size_t way = 0; way < WAYS; way++) {
             int fds[LINKS_MAX];
             size_t count = ways[way].attach(fds);
-            struct slice during = take(argv[1], slice_ms);
+            struct slice during = take(slice_ms);
             while (count)
                 close(fds[--count]);
             enable_recorder(false);
             ring_buffer__consume(ring);
-            struct slice after = take(argv[1], slice_ms);
+            struct slice after = take(slice_ms);
             rates[way][round] = 2 * during.rate / (before.rate + after.rate) - 1;
             cpus[way][round] = 2 * during.cpu_ns / (before.cpu_ns + after.cpu_ns) - 1;
             before = after;

@@ -16,7 +16,7 @@ from statistics import median
 
 import libraries
 import measure
-import nginx
+import servers
 import packages
 import stacks
 import trace_summary
@@ -412,10 +412,10 @@ class Bench:
         """Requests per second of one nginx worker at saturation, and its CPU per request, with the request programs attached for a fraction of a
         second and without (request_toggle.c), because machines drift. In the same slices: with the flight recorder as well and, for comparison,
         nothing attached, and an empty pair of raw system call tracepoints."""
-        with measure.bpf_statistics(False), nginx.saturated(self.folder / "nginx") as load:
-            found = nginx.toggled(load, self.folder, 20 * self.options.rounds, self.sonde.parent)
+        with measure.bpf_statistics(False), servers.saturated("nginx", self.folder) as load:
+            found = servers.toggled(load, self.folder, 20 * self.options.rounds, self.sonde.parent)
         for at, what in enumerate(("requests a second", "worker's CPU a request")):
-            cost = {way: nginx.format_change(changes[at]) for way, changes in found.items()}
+            cost = {way: servers.format_change(changes[at]) for way, changes in found.items()}
             self.row(f"nginx, {what}, nothing attached", cost["nothing"])
             for way in ("requests", "requests and recorder"):
                 self.row(f"nginx, {what}, {way} attached", cost[way], "", "", f"{cost['empty pair']} empty pair",
