@@ -5,12 +5,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-MODULES = ("brd", "dm-mod", "dm-delay", "sch_netem")
+MODULES = ("brd", "dm-mod", "dm-delay", "sch_netem", "sch_prio", "cls_u32")
 COMMANDS = ("tc", "dmsetup")
 SLACK_NS = 10_000_000
 # Route: kind, minimum injected delay, text in the detail. netem delays each packet by 80 ms: the connection's two, the request and the reply.
-# dm-delay delays each read or write by 100. 40 ms of CPU at 5 in each 100 take seven more periods, if the whole 5 are available.
+# The first packet of a connection is lost, and sent again after a second. dm-delay delays each read or write by 100 ms. 40 ms of CPU at 5 in each 100
+# take seven more periods, if the whole 5 are available.
 INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, ""),
+            "/downstream-lost": ("downstream", 1_000_000_000, "sent again"),
             "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
 
 
@@ -23,9 +25,13 @@ def keep_modules(tree, folder):
             (folder / f"{name}.ko").write_bytes(plain)
 
 
+def missing_modules(folder):
+    return [name for name in MODULES if not (folder / f"{name}.ko").exists()]
+
+
 def unavailable_reason(modules):
     """The reason why the causes cannot be tested, or None."""
-    missing = [name for name in MODULES if not (modules / f"{name}.ko").exists()] + [name for name in COMMANDS if not find(name)]
+    missing = missing_modules(modules) + [name for name in COMMANDS if not find(name)]
     return f"not there: {', '.join(missing)}" if missing else None
 
 

@@ -6,7 +6,7 @@ get() { wget -q -O /dev/null "http://127.0.0.1:$1" || say "failed: $1"; }
 
 say begin
 insmod /modules/brd.ko rd_nr=1 rd_size=16384
-for module in dm-mod dm-delay sch_netem; do
+for module in dm-mod dm-delay sch_netem sch_prio cls_u32; do
     insmod /modules/$module.ko
 done
 mkdir -p /disk
@@ -32,6 +32,13 @@ get "8001/disk?ms=400"
 get "8001/downstream?ms=0&port=8002"
 /t/tc qdisc del dev lo root
 
+# What goes to the service is lost for a while: its band is none that other packets are put into.
+/t/tc qdisc add dev lo root handle 1: prio bands 4
+/t/tc qdisc add dev lo parent 1:4 netem loss 100%
+/t/tc filter add dev lo parent 1: protocol ip u32 match ip dport 8002 0xffff flowid 1:4
+(sleep 0.5 && /t/tc qdisc del dev lo root) &
+get "8001/downstream-lost?ms=0&port=8002"
+
 for i in 1 2 3; do
     taskset 2 sh -c 'while :; do :; done' &
     hogs="$hogs $!"
@@ -44,7 +51,7 @@ get "8004/cpu-quota?ms=40"
 
 for i in $(seq 30); do
     /t/sonde why --json --slowest 100 >/tmp/why 2>/tmp/why.err
-    [ "$(grep -cE '"route":"/(disk|downstream|cpu-hog|cpu-quota)"' /tmp/why)" = 4 ] && break
+    [ "$(grep -cE '"route":"/(disk|downstream|downstream-lost|cpu-hog|cpu-quota)"' /tmp/why)" = 5 ] && break
     sleep 1
 done
 say why
