@@ -55,6 +55,7 @@ enum recorder_task_state {
     RECORDER_TASK_WAITS_TIMER,
     RECORDER_TASK_WAITS_LOCK,
     RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
+    RECORDER_TASK_WAITS_GC,   /* for the garbage collector */
     RECORDER_TASK_FINISHED,   /* the thread, which does not run it, has finished what it waits for */
 };
 

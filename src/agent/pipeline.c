@@ -34,6 +34,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BATCH_BYTES    (4 << 20)
 #define EXITED_KEPT_NS (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
@@ -297,6 +298,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .losses = &p->losses,
         .event_type = &p->event_type,
         .memory_bytes = options->memory_bytes,
+        .agent_cpus = options->config ? options->config->budget_cpu_share * (double)sysconf(_SC_NPROCESSORS_ONLN) : 0,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .recent_stacks = p->recent_stacks,
         .recent_waits = p->recent_waits,

@@ -8,6 +8,7 @@
 #include "diagnose/path_marks.h"
 #include "diagnose/path_socket.h"
 #include "diagnose/path_taken.h"
+#include "diagnose/path_task.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/task_wait.h"
 
@@ -24,21 +25,6 @@ static bool schedules_itself(const struct path_walk *w)
     return w->schedules_itself && w->thread->pid == w->task_pid;
 }
 
-/* The request's task was last seen waiting: adds that, and goes back to the thread that it had left. False: it was not.
- */
-static bool follow_task(struct path_walk *w)
-{
-    const struct recorder_record *wait = task_wait_find(w->index, w->task_pid, w->task, w->out->begin_ns, w->t_ns);
-    if (!wait)
-        return false;
-    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
-    task_wait_explain(wait, &s);
-    path_walk_add(w, wait->time_ns, s);
-    w->depth = 0;
-    path_walk_go_to(w, wait->tid, wait->time_ns);
-    return true;
-}
-
 /* ---- states ---- */
 
 static void step_running(struct path_walk *w, const struct thread_span *span)
@@ -48,6 +34,8 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
     const uint64_t floor_ns = span->start_ns > w->floor_ns ? span->start_ns : w->floor_ns;
     const struct flight_event *e =
         request_work_last_mark(w->index, w->thread, path_walk_subject(w), floor_ns, w->t_ns, &mark);
+    if (schedules_itself(w) && path_task_leave(w, e ? e->record->time_ns : floor_ns))
+        return;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);
     if (mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES) {
         s.is_inferred = true;
@@ -67,7 +55,7 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         break;
     case WORK_FOREIGN:
     case WORK_END:
-        if (schedules_itself(w) && follow_task(w))
+        if (schedules_itself(w) && path_task_follow(w, 0))
             break;
         path_mark_foreign(w, mark == WORK_END, answer_ns);
         break;
@@ -207,9 +195,9 @@ static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
 
 /* A thread of a program with a scheduler of its own waited: for what the program next puts on it, which says nothing of
  * the request. */
-static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns)
+static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns, uint32_t waker)
 {
-    if (follow_task(w))
+    if (path_task_follow(w, waker))
         return;
     path_walk_add_unattributed(w, slice ? slice->end_ns : start_ns, "the program schedules its work on threads itself");
     if (slice)
@@ -375,7 +363,8 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     const uint64_t from_ns = not_before_floor(w, is_longer ? slice.end_ns : start_ns);
     if (schedules_itself(w) &&
         (is_longer || path_wait_is_for_events(wait->left) || path_wait_is_for_lock(wait->left))) {
-        add_self_scheduled(w, is_longer ? &slice : NULL, start_ns);
+        add_self_scheduled(w, is_longer ? &slice : NULL, start_ns,
+                           source == WAIT_ENDED_BY_THREAD ? recorder_low(wait->woken->value) : 0);
         return;
     }
     s.is_inferred |= is_longer;
@@ -454,6 +443,8 @@ static bool has_more(struct path_walk *w)
 {
     if (w->finished && w->t_ns <= w->floor_ns)
         path_walk_go_to_finished(w);
+    while (w->waiting_count && w->t_ns <= w->floor_ns)
+        path_task_return(w);
     return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;
 }
 
@@ -501,9 +492,9 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
-    w.task = w.schedules_itself ? task_of_request(index, request->socket, ret->begin_ns)
-             : reply            ? task_of_operation(index, reply)
-                                : 0;
+    w.task = reply ? task_of_operation(index, reply) : 0;
+    if (!w.task && w.schedules_itself)
+        w.task = task_of_request(index, request->socket, ret->begin_ns);
     r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

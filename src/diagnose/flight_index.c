@@ -2,6 +2,7 @@
  * flight_index.h. */
 #include "diagnose/flight_index.h"
 
+#include "diagnose/flight_lists.h"
 #include "diagnose/futex_words.h"
 #include "diagnose/held_locks.h"
 
@@ -9,21 +10,11 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-#define ENTRIES_MAX 2       /* of one record */
-#define SEARCH_MAX  1000000 /* events, in all searches for a request: some 10 ms */
-
-struct lists {
-    struct flight_list *lists;
-    size_t count;
-    uint32_t *slots; /* hash table: 1 + index of a list; 0: free */
-    size_t slot_count;
-    struct flight_event *events;
-    uint32_t *hints; /* of each list */
-};
+#define SEARCH_MAX 1000000 /* events, in all searches for a request: some 10 ms */
 
 struct flight_index {
     const struct flight_window *window;
-    struct lists threads, sockets;
+    struct flight_lists threads, sockets, tasks;
     struct futex_words *words;
     struct held_locks *held;
     uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
@@ -31,176 +22,71 @@ struct flight_index {
     uint32_t *searches_left; /* its own allocation, as searching does not change the index */
 };
 
-struct entry {
-    uint64_t key;
-    enum flight_role role;
-};
-
-/* An event of a list: found in a first pass, put there in a second one, when all lists' lengths are known. */
-struct place {
-    uint32_t list, record;
-    enum flight_role role;
-};
-
-typedef size_t (*list_entries_fn)(const struct recorder_record *r, struct entry ret[ENTRIES_MAX]);
-
 /* ---- which lists a record is in ---- */
 
-static size_t thread_entries(const struct recorder_record *r, struct entry ret[ENTRIES_MAX])
+static size_t thread_entries(const struct recorder_record *r, struct flight_entry ret[FLIGHT_ENTRIES_MAX])
 {
     size_t n = 0;
     switch (r->kind) {
     case RECORDER_SWITCH:
-        ret[n++] = (struct entry){r->tid, FLIGHT_OUT};
-        ret[n++] = (struct entry){recorder_low(r->value), FLIGHT_IN};
+        ret[n++] = (struct flight_entry){r->tid, FLIGHT_OUT};
+        ret[n++] = (struct flight_entry){recorder_low(r->value), FLIGHT_IN};
         break;
     case RECORDER_WAKING:
-        ret[n++] = (struct entry){r->tid, FLIGHT_WOKEN};
+        ret[n++] = (struct flight_entry){r->tid, FLIGHT_WOKEN};
         if (!(r->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)))
-            ret[n++] = (struct entry){recorder_low(r->value), FLIGHT_WAKES};
+            ret[n++] = (struct flight_entry){recorder_low(r->value), FLIGHT_WAKES};
         break;
     case RECORDER_SEND:
-        ret[n++] = (struct entry){r->tid, FLIGHT_SENDS};
+        ret[n++] = (struct flight_entry){r->tid, FLIGHT_SENDS};
         break;
     case RECORDER_RECEIVE:
-        ret[n++] = (struct entry){r->tid, FLIGHT_RECEIVES};
+        ret[n++] = (struct flight_entry){r->tid, FLIGHT_RECEIVES};
         break;
     case RECORDER_READY:
         if (!(r->flags & RECORDER_IN_HARDIRQ))
-            ret[n++] = (struct entry){r->tid, FLIGHT_PRODUCES};
+            ret[n++] = (struct flight_entry){r->tid, FLIGHT_PRODUCES};
         break;
     case RECORDER_EXIT:
-        ret[n++] = (struct entry){r->tid, FLIGHT_ENDS};
+        ret[n++] = (struct flight_entry){r->tid, FLIGHT_ENDS};
         break;
     }
     return n;
 }
 
-static size_t socket_entries(const struct recorder_record *r, struct entry ret[ENTRIES_MAX])
+static size_t socket_entries(const struct recorder_record *r, struct flight_entry ret[FLIGHT_ENTRIES_MAX])
 {
     switch (r->kind) {
     case RECORDER_SEND:
-        ret[0] = (struct entry){r->object, FLIGHT_SENDS};
+        ret[0] = (struct flight_entry){r->object, FLIGHT_SENDS};
         return 1;
     case RECORDER_RECEIVE:
-        ret[0] = (struct entry){r->object, FLIGHT_RECEIVES};
+        ret[0] = (struct flight_entry){r->object, FLIGHT_RECEIVES};
         return 1;
     case RECORDER_READY:
-        ret[0] = (struct entry){r->object, FLIGHT_PRODUCES};
+        ret[0] = (struct flight_entry){r->object, FLIGHT_PRODUCES};
         return 1;
     case RECORDER_RETRANSMIT:
-        ret[0] = (struct entry){r->object, FLIGHT_RETRANSMITS};
+        ret[0] = (struct flight_entry){r->object, FLIGHT_RETRANSMITS};
         return 1;
     default:
         return 0;
     }
 }
 
-/* ---- lists ---- */
-
-static size_t slot_of(const struct lists *l, uint64_t key)
+/* Differs from that of any thread. */
+static uint64_t task_key(uint32_t pid, uint64_t id)
 {
-    size_t slot = (key * 0x9e3779b97f4a7c15ull >> 20) & (l->slot_count - 1);
-    while (l->slots[slot] && l->lists[l->slots[slot] - 1].key != key)
-        slot = (slot + 1) & (l->slot_count - 1);
-    return slot;
+    return (id * 0x9e3779b97f4a7c15ull ^ pid) | 1ull << 63;
 }
 
-static int grow_lists(struct lists *l)
+static size_t task_entries(const struct recorder_record *r, struct flight_entry ret[FLIGHT_ENTRIES_MAX])
 {
-    struct lists grown = {.count = l->count, .slot_count = l->slot_count ? 2 * l->slot_count : 256};
-    grown.slots = calloc(grown.slot_count, sizeof(*grown.slots));
-    grown.lists = reallocarray(l->lists, grown.slot_count / 2, sizeof(*grown.lists));
-    if (grown.lists)
-        l->lists = grown.lists;
-    if (!grown.slots || !grown.lists) {
-        free(grown.slots);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < l->count; i++)
-        grown.slots[slot_of(&grown, l->lists[i].key)] = (uint32_t)i + 1;
-    free(l->slots);
-    *l = grown;
-    return 0;
-}
-
-/* Counts one more event of `key`, and returns the number of its list. */
-static int count_event(struct lists *l, uint64_t key, uint32_t *ret_number)
-{
-    if (2 * (l->count + 1) > l->slot_count && grow_lists(l) < 0)
-        return -ENOMEM;
-    const size_t slot = slot_of(l, key);
-    if (!l->slots[slot]) {
-        l->lists[l->count] = (struct flight_list){.key = key, .number = (uint32_t)l->count};
-        l->slots[slot] = (uint32_t)++l->count;
-    }
-    *ret_number = l->slots[slot] - 1;
-    l->lists[*ret_number].count++;
-    return 0;
-}
-
-/* Gives each list its part of the events, which are counted so far. */
-static int allocate_events(struct lists *l, size_t total)
-{
-    l->events = calloc(total + 1, sizeof(*l->events));
-    l->hints = calloc(l->count + 1, sizeof(*l->hints));
-    if (!l->events || !l->hints)
-        return -ENOMEM;
-    struct flight_event *at = l->events;
-    for (size_t i = 0; i < l->count; i++) {
-        l->lists[i].events = at;
-        l->lists[i].hint = &l->hints[i];
-        at += l->lists[i].count;
-        l->lists[i].count = 0;
-    }
-    return 0;
-}
-
-static void put_event(struct lists *l, const struct place *place, const struct recorder_record *record)
-{
-    struct flight_list *list = &l->lists[place->list];
-    struct flight_event *events = l->events + (list->events - l->events);
-    events[list->count++] = (struct flight_event){.record = record, .role = place->role, .woken = FLIGHT_NONE};
-}
-
-static int fill_lists(struct lists *l, const struct flight_window *window, list_entries_fn entries_of)
-{
-    _cleanup_free_ struct place *places = reallocarray(NULL, window->count + 1, ENTRIES_MAX * sizeof(*places));
-    struct entry entries[ENTRIES_MAX];
-    size_t total = 0;
-    if (!places)
-        return -ENOMEM;
-    for (size_t i = 0; i < window->count; i++) {
-        const size_t n = entries_of(&window->records[i], entries);
-        for (size_t k = 0; k < n; k++) {
-            if (entries[k].key == 0) /* the idle thread */
-                continue;
-            places[total] = (struct place){.record = (uint32_t)i, .role = entries[k].role};
-            if (count_event(l, entries[k].key, &places[total++].list) < 0)
-                return -ENOMEM;
-        }
-    }
-    if (allocate_events(l, total) < 0)
-        return -ENOMEM;
-    for (size_t i = 0; i < total; i++)
-        put_event(l, &places[i], &window->records[places[i].record]);
-    return 0;
-}
-
-static void clear_lists(struct lists *l)
-{
-    free(l->lists);
-    free(l->slots);
-    free(l->events);
-    free(l->hints);
-}
-
-static const struct flight_list *find_list(const struct lists *l, uint64_t key)
-{
-    if (!l->slot_count)
-        return NULL;
-    const uint32_t at = l->slots[slot_of(l, key)];
-    return at ? &l->lists[at - 1] : NULL;
+    if (r->kind != RECORDER_TASK)
+        return 0;
+    ret[0] = (struct flight_entry){task_key(recorder_high(r->value), r->object), FLIGHT_TASK};
+    ret[1] = (struct flight_entry){r->tid, FLIGHT_TASK};
+    return 2;
 }
 
 /* ---- states of threads ---- */
@@ -358,18 +244,27 @@ static bool is_served(const struct flight_index *index, const struct flight_list
         return false;
     const uint32_t sent = socket->events[socket->count - 1].send;
     const struct flight_list *sender =
-        sent == FLIGHT_NONE ? NULL : find_list(&index->threads, socket->events[sent].record->tid);
+        sent == FLIGHT_NONE ? NULL : flight_lists_find(&index->threads, socket->events[sent].record->tid);
     return !sender || !sender->is_marking;
 }
 
 /* ---- public ---- */
 
+static bool has_tasks(const struct flight_window *window)
+{
+    for (size_t i = 0; i < window->count; i++)
+        if (window->records[i].kind == RECORDER_TASK)
+            return true;
+    return false;
+}
+
 void flight_index_free(struct flight_index *index)
 {
     if (!index)
         return;
-    clear_lists(&index->threads);
-    clear_lists(&index->sockets);
+    flight_lists_clear(&index->threads);
+    flight_lists_clear(&index->sockets);
+    flight_lists_clear(&index->tasks);
     futex_words_free(index->words);
     held_locks_free(index->held);
     free(index->searches_left);
@@ -387,8 +282,9 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     index->record_sockets = calloc(window->count + 1, sizeof(*index->record_sockets));
     if (!index->searches_left || !index->record_sockets)
         return -ENOMEM;
-    if (fill_lists(&index->threads, window, thread_entries) < 0 ||
-        fill_lists(&index->sockets, window, socket_entries) < 0)
+    if (flight_lists_fill(&index->threads, window, thread_entries) < 0 ||
+        flight_lists_fill(&index->sockets, window, socket_entries) < 0 ||
+        (has_tasks(window) && flight_lists_fill(&index->tasks, window, task_entries) < 0))
         return -ENOMEM;
     if (futex_words_new(window, &index->words) < 0 || held_locks_new(window, &index->held) < 0)
         return -ENOMEM;
@@ -431,12 +327,22 @@ const struct held_locks *flight_index_held_locks(const struct flight_index *inde
 
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid)
 {
-    return find_list(&index->threads, tid);
+    return flight_lists_find(&index->threads, tid);
 }
 
 const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie)
 {
-    return find_list(&index->sockets, cookie);
+    return flight_lists_find(&index->sockets, cookie);
+}
+
+const struct flight_list *flight_index_task(const struct flight_index *index, uint32_t pid, uint64_t id)
+{
+    return flight_lists_find(&index->tasks, task_key(pid, id));
+}
+
+const struct flight_list *flight_index_tasks_of(const struct flight_index *index, uint32_t tid)
+{
+    return flight_lists_find(&index->tasks, tid);
 }
 
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record)
@@ -569,7 +475,7 @@ bool flight_threads_share_process(const struct flight_list *a, const struct flig
 
 bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word)
 {
-    const struct flight_list *thread = find_list(&index->threads, tid);
+    const struct flight_list *thread = flight_lists_find(&index->threads, tid);
     return thread && held_locks_have_word(index->held, thread->pid, word);
 }
 

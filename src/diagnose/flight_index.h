@@ -26,6 +26,7 @@ enum flight_role {
     FLIGHT_PRODUCES, /* bytes arrive at a socket while it is current */
     FLIGHT_ENDS,
     FLIGHT_RETRANSMITS, /* on a socket */
+    FLIGHT_TASK,        /* RECORDER_TASK, in lists of their own */
 };
 
 struct flight_event {
@@ -76,6 +77,9 @@ size_t flight_window_since(const struct flight_window *window, uint64_t t_ns);
 /* NULL: there is no record of it. */
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid);
 const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie);
+/* The records of a task of process `pid`, and those of any task that thread `tid` ran. NULL: there is none. */
+const struct flight_list *flight_index_task(const struct flight_index *index, uint32_t pid, uint64_t id);
+const struct flight_list *flight_index_tasks_of(const struct flight_index *index, uint32_t tid);
 /* The socket of a record of the window that is about one; NULL: it has no cookie. */
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
 size_t flight_index_thread_count(const struct flight_index *index);

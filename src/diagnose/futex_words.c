@@ -30,7 +30,7 @@ struct futex_words {
 
 static struct entry *find_entry(const struct futex_words *words, uint32_t tid, uint64_t word)
 {
-    size_t slot = ((word ^ (uint64_t)tid << 40) * 0x9e3779b97f4a7c15ull >> 20) & words->mask;
+    size_t slot = ((word + tid * 0xff51afd7ed558ccdull) * 0x9e3779b97f4a7c15ull >> 32) & words->mask;
     while (words->entries[slot].did && (words->entries[slot].tid != tid || words->entries[slot].word != word))
         slot = (slot + 1) & words->mask;
     return &words->entries[slot];

@@ -11,7 +11,7 @@ static void leave_peer(struct path_walk *w, const struct recorder_record *first)
     struct work_slice slice;
     w->depth--;
     if (!(first->flags & RECORDER_IN_SOFTIRQ) || request_work_sender(w->index, first)) {
-        path_walk_go_to(w, first->tid, first->time_ns);
+        path_walk_go_to_sender(w, first->tid, first->time_ns);
     } else if (path_walk_previous(w, first->time_ns, &slice)) { /* delivered later, in an interrupt of another thread */
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
         s.socket = first->object;
@@ -87,7 +87,7 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
         const struct recorder_record *sent = socket->events[asked].record;
         s.is_inferred = !is_own_question(w, socket, asked);
         path_walk_add(w, sent->time_ns, s);
-        path_walk_go_to(w, sent->tid, sent->time_ns);
+        path_walk_go_to_sender(w, sent->tid, sent->time_ns);
         return;
     }
     struct work_slice slice;
@@ -119,8 +119,7 @@ static const struct recorder_record *last_local_arrival(const struct path_walk *
     return NULL;
 }
 
-/* Goes on where this arrival came from: a thread of this node, or a service elsewhere. */
-static void follow_arrival(struct path_walk *w, const struct recorder_record *arrival)
+void path_mark_arrival(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct recorder_record *sent = request_work_sender(w->index, arrival);
     w->is_inferred |= w->depth == 0 && w->is_unpaired && arrival->flags & RECORDER_UNIX;
@@ -205,7 +204,7 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
     if (was_at_own_work(w, arrivals.first))
         return; /* the walk goes on in this thread */
     path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
-    follow_arrival(w, arrival);
+    path_mark_arrival(w, arrival);
 }
 
 /* Whether the thread waited for its next piece of work, and not in the middle of one. */
@@ -298,7 +297,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     const struct recorder_record *left, *woken;
     if (arrival) {
         path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
-        follow_arrival(w, arrival);
+        path_mark_arrival(w, arrival);
         return;
     }
     w->is_inferred = true;

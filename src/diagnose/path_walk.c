@@ -59,6 +59,21 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     w->t_ns = t_ns < w->t_ns ? t_ns : w->t_ns;
 }
 
+void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    const struct recorder_record *task = NULL;
+    if (w->schedules_itself && w->depth == 0)
+        task = task_place_find(w->index, w->task_pid, w->task, w->out->begin_ns, t_ns);
+    if (!task || task->tid == tid) {
+        path_walk_go_to(w, tid, t_ns);
+        return;
+    }
+    w->is_inferred = true;
+    if (task->flags != RECORDER_TASK_RUNS && task->time_ns < t_ns)
+        path_walk_add_unattributed(w, task->time_ns, "its goroutine waited for another one");
+    path_walk_go_to(w, task->tid, t_ns);
+}
+
 /* When the request was last read from before `t`. An earlier task may have had the same id. */
 static uint64_t last_read_ns(const struct path_walk *w)
 {

@@ -7,6 +7,15 @@
 #include "diagnose/request_work.h"
 
 #define PATH_PEERS_MAX 16
+#define PATH_TASKS_MAX 8
+
+/* A task that waited for another one, which the walk then follows. */
+struct path_waiting_task {
+    uint64_t task;
+    const struct recorder_record *wait;
+    uint64_t floor_ns; /* of the walk, before; and whether it was inferred */
+    bool was_inferred;
+};
 
 struct path_walk {
     const struct flight_index *index;
@@ -15,8 +24,8 @@ struct path_walk {
     const struct flight_list *thread;
     uint64_t t_ns;
     uint64_t floor_ns; /* the walk goes no further back: the request's begin, or from where the records are complete;
-                          while `finished` is set, its time */
-    uint64_t first_ns; /* floor_ns without `finished` */
+                          while `finished` is set, its time; while tasks wait, since when the last one did */
+    uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
                                           request's own */
     unsigned depth;                    /* of the current thread's */
@@ -25,6 +34,9 @@ struct path_walk {
     uint32_t task_pid;
     uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
                     */
+    struct path_waiting_task waiting[PATH_TASKS_MAX]; /* for `task`, if the program schedules itself: the first one is
+                                                         the request's own */
+    unsigned waiting_count;
     const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
                                                there the walk goes on, whatever its own thread did until then */
     bool is_unpaired; /* nothing was finished for the task itself, but for others: jobs that threads did for the request
@@ -52,9 +64,13 @@ void path_walk_go_to_finished(struct path_walk *w);
 
 /* Goes on in thread `tid` as it was at `t`. */
 void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
-/* The same, for a thread that works for this request and answers on `subject`; 0: on no socket. */
+/* Goes on in thread `tid`, which sent something for the request at `t`; in the request's own process, if that schedules
+ * its tasks itself, where the request's task was then, which may have let another one send it. */
+void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Goes on in a thread that works for this request and answers on `subject`; 0: on no socket.
+ */
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject);
-/* The same, if that thread worked for this request then. */
+/* Goes on in thread `tid`, if that worked for this request at `t`. */
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether thread `tid` worked for this request at `t`: it had been given it, or had read it. */
 bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);

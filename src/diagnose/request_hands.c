@@ -333,7 +333,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     h->subject = subject;
     h->begin_ns = begin_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
-    h->hands = calloc(to - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
+    h->hands = reallocarray(NULL, to - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)
         return -ENOMEM;
     for (size_t i = 0; i < threads; i++)

@@ -1,6 +1,11 @@
 /* Searches the window's RECORDER_TASK; see task_wait.h. */
 #include "diagnose/task_wait.h"
 
+#include "diagnose/request_work.h"
+
+/* Between what a task does and what another one does for it, or the reverse. */
+#define HAND_OVER_NS 1000000
+
 /* Both records were written at once. */
 uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation)
 {
@@ -39,18 +44,99 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
     return NULL;
 }
 
+/* The last record of the task in [begin, t); NULL: none. */
+static const struct recorder_record *previous_record(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                                     uint64_t begin_ns, uint64_t t_ns)
+{
+    const struct flight_list *task = id ? flight_index_task(index, pid, id) : NULL;
+    for (uint32_t i = flight_list_before(task, t_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = task->events[i].record;
+        if (r->time_ns < begin_ns)
+            break;
+        if (r->object == id && recorder_high(r->value) == pid && r->flags != RECORDER_TASK_FINISHED)
+            return r;
+    }
+    return NULL;
+}
+
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                              uint64_t begin_ns, uint64_t t_ns)
 {
-    const struct flight_window *window = flight_index_window(index);
-    if (!id)
+    const struct recorder_record *wait = previous_record(index, pid, id, begin_ns, t_ns);
+    if (!wait || wait->flags == RECORDER_TASK_RUNS)
         return NULL;
-    for (size_t i = flight_window_since(window, t_ns); i-- > 0 && flight_index_spend(index);) {
-        const struct recorder_record *r = &window->records[i];
-        if (r->time_ns < begin_ns)
+    for (const struct recorder_record *r; (r = previous_record(index, pid, id, begin_ns, wait->time_ns)); wait = r)
+        if (r->flags != wait->flags)
             break;
-        if (r->kind == RECORDER_TASK && r->object == id && recorder_high(r->value) == pid)
-            return r->flags == RECORDER_TASK_RUNS ? NULL : r;
+    return wait;
+}
+
+const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                              uint64_t begin_ns, uint64_t t_ns)
+{
+    const struct recorder_record *next_wait = NULL;
+    uint64_t before_ns = t_ns + HAND_OVER_NS;
+    for (const struct recorder_record *r; (r = previous_record(index, pid, id, begin_ns, before_ns));
+         before_ns = r->time_ns) {
+        if (r->time_ns <= t_ns)
+            return next_wait ?: r;
+        next_wait = r->flags == RECORDER_TASK_RUNS ? NULL : r;
+    }
+    return next_wait;
+}
+
+const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
+                                              uint64_t from_ns, uint64_t t_ns)
+{
+    const struct flight_list *tasks = id ? flight_index_tasks_of(index, tid) : NULL;
+    for (uint32_t i = flight_list_before(tasks, t_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = tasks->events[i].record;
+        if (r->time_ns < from_ns)
+            break;
+        if (r->flags == RECORDER_TASK_RUNS)
+            return r->object == id ? NULL : r;
+    }
+    return NULL;
+}
+
+bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t except, uint64_t from_ns,
+                 uint64_t to_ns)
+{
+    for (const struct recorder_record *r; (r = previous_record(index, pid, id, from_ns, to_ns)); to_ns = r->time_ns) {
+        const struct flight_list *thread = flight_index_thread(index, r->tid);
+        const uint32_t i = flight_operation_before(thread, r->time_ns + 1);
+        const struct recorder_record *operation = i == FLIGHT_NONE ? NULL : thread->events[i].record;
+        if (operation && operation->time_ns == r->time_ns && operation->object != except &&
+            request_work_is_served(index, operation))
+            return true;
+    }
+    return false;
+}
+
+/* What was asked before this record of a read: the last send on its socket. NULL: nothing. */
+static const struct recorder_record *find_question(const struct flight_index *index, const struct recorder_record *read)
+{
+    const struct flight_list *socket = flight_record_socket(index, read);
+    const uint32_t before = flight_list_before(socket, read->time_ns);
+    const uint32_t send = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].send;
+    return send == FLIGHT_NONE ? NULL : socket->events[send].record;
+}
+
+const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid,
+                                               const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns)
+{
+    const struct flight_window *window = flight_index_window(index);
+    for (size_t i = flight_window_since(window, t_ns + 1); i-- > 0 && flight_index_spend(index);) {
+        const struct recorder_record *r = &window->records[i];
+        if (r->time_ns <= wait->time_ns || r->time_ns + HAND_OVER_NS < t_ns)
+            break;
+        if (r->kind != RECORDER_RECEIVE || request_work_is_served(index, r))
+            continue;
+        const struct flight_list *thread = flight_index_thread(index, r->tid);
+        const struct recorder_record *asked = find_question(index, r);
+        if (thread && thread->pid == pid && asked && asked->time_ns >= begin_ns &&
+            asked->time_ns <= wait->time_ns + HAND_OVER_NS)
+            return r;
     }
     return NULL;
 }
@@ -67,6 +153,11 @@ void task_wait_explain(const struct recorder_record *wait, struct path_segment *
         segment->kind = REQUEST_PART_LOCK;
         segment->owner = REQUEST_OWNER_UNKNOWN;
         segment->reason = "its goroutine waited for a lock; the holder is not known";
+        break;
+    case RECORDER_TASK_WAITS_GC:
+        segment->kind = REQUEST_PART_LOCK;
+        segment->owner = REQUEST_OWNER_UNKNOWN;
+        segment->reason = "its goroutine waited for garbage collection";
         break;
     default:
         segment->kind = REQUEST_PART_UNATTRIBUTED;

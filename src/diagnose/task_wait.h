@@ -17,10 +17,30 @@ uint64_t task_of_operation(const struct flight_index *index, const struct record
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                                  uint64_t after_ns, uint64_t before_ns);
 
-/* The wait in which task `id` of process `pid` was last seen before `t`, since `begin`. NULL: none, or it was seen to
- * run after it. */
+/* The wait in which task `id` of process `pid` was last seen before `t`, since `begin`: the first record of it. NULL:
+ * none, or it was seen to run after it. */
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                              uint64_t begin_ns, uint64_t t_ns);
+
+/* Where task `id` of process `pid` was when another one did something for it at `t`, by its last record in [begin, t]
+ * or, if that is its next wait, just after it. NULL: there is none. */
+const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                              uint64_t begin_ns, uint64_t t_ns);
+
+/* The last record in [from, t) by which thread `tid` runs a task other than `id`. NULL: there is none. */
+const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
+                                              uint64_t from_ns, uint64_t t_ns);
+
+/* Whether task `id` of process `pid` received or sent on a socket on which requests are served, other than `except`, in
+ * [from, to). */
+bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t except, uint64_t from_ns,
+                 uint64_t to_ns);
+
+/* The read of an answer by which other tasks of process `pid` may have ended this wait: the last one before `t`, by
+ * which time the task ran again, if close to it, and of what was asked since `begin` and at about the time of the wait.
+ * NULL: there is none. */
+const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid,
+                                               const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns);
 
 /* Sets kind, owner, is_inferred and reason of `segment`, which is such a wait. */
 void task_wait_explain(const struct recorder_record *wait, struct path_segment *segment);

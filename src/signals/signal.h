@@ -41,6 +41,7 @@ struct signal_services {
     struct losses *losses;
     const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
     uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
+    double agent_cpus;                    /* how many CPUs the whole agent may use; 0: the least */
     struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
     struct recent_stacks *recent_stacks;  /* where threads ran; NULL: requests are not wanted */
     struct recent_waits *recent_waits;    /* where they waited; likewise */

@@ -183,7 +183,7 @@ static void keep(const struct request_record *record)
     _cleanup_(request_paths_freep) struct request_paths *paths = NULL; /* each may cost as much as it does */
     struct request_path path = {.record = record};
     struct request *request;
-    assert_int_equal(request_paths_new(shared_tables_recorder(watch.tables), &paths), 0);
+    assert_int_equal(request_paths_new(shared_tables_recorder(watch.tables), 0, &paths), 0);
     request_paths_find(paths, &path, 1);
     int r = diagnose_request(record, &path.segments, path.no_path, &names, &request);
     if (r == -EBADMSG)

@@ -35,6 +35,7 @@ CAUSES = {
     "disk": Cause("disk", "disk", 100),
     "faults": Cause("disk", "faults", 100),
     "downstream": Cause("downstream", "downstream", 100, at_once=4),
+    "gc": Cause("gc", "gc", 1),
     "quota": Cause("quota", "quota", 30, 30, around="quota"),
     "hog": Cause("run_queue", "cpu", 30, 30, around="hog"),
     "pool_cpu": Cause("cpu", "pool_cpu", 100),
@@ -83,9 +84,9 @@ SERVERS = {
     "pool": Server((PYTHON, "pool.py"), (*IN_PYTHON, "slow_worker", "decoy_lock")),
     "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), WEB, busy="loop_busy"),
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
-    "go": Server(("go", "go_server.go"), (*ANY, "lock")),
-    "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "blocked_loop", "blocked_read"), busy="loop_busy"),
-    "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
+    "go": Server(("go", "go_server.go"), (*ANY, "lock", "gc")),
+    "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "gc", "blocked_loop", "blocked_read"), busy="loop_busy"),
+    "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "gc", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
     "chain": Server((PYTHON, "chain.py"), CHAIN, WEB, programs=("nginx", "setpriv"), busy="loop_busy"),
     "mlserver": Server((PYTHON, "mlserver_start.py"), INFERENCE, MLSERVER, busy="queue_behind", model="work"),
     "triton": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="work", option="tritonserver"),
@@ -96,6 +97,7 @@ SERVERS = {
 # A cause of the ground truth, and the kinds of `sonde why` that are right for it.
 KINDS = {
     "cpu": {"cpu"},
+    "gc": set(),  # and cpu and lock where the evidence names the collector
     "run_queue": {"run_queue", "quota"},
     "quota": {"quota"},  # and run_queue whose detail names the quota
     "lock": {"lock"},

@@ -50,9 +50,19 @@ def accepts(cause, segment, service_pid=None):
         return True
     if cause == "quota":
         return kind == "run_queue" and "quota" in segment.get("detail", "")
+    if cause == "gc":
+        return kind in ("cpu", "lock") and segment.get("collects", False)
     if cause == "downstream":
         return service_pid is not None and segment.get("pid") == service_pid
     return cause in OF_OTHERS and segment.get("owner") == "other" and kind in ("cpu", "run_queue")
+
+
+def with_collectors(segments):
+    """The segments, with `collects` where the detail or the evidence of the same thread names a garbage collector: a short segment has no CPU sample."""
+    def names_it(segment):
+        return any("garbage collection" in text for text in (segment.get("detail", ""), *segment.get("notes", ())))
+    threads = {segment["tid"] for segment in segments if names_it(segment)}
+    return [{**segment, "collects": segment["tid"] in threads} for segment in segments]
 
 
 def clip(item, start, end):
@@ -163,7 +173,7 @@ def is_named(cause, ns, segments, service_pid):
 def score(number, name, request, start, truth, service_pid=None):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
     cause, end = CAUSES[name], start + request["duration_ns"]
-    segments = request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}]
+    segments = with_collectors(request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}])
     within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
     kind, largest = top(segments)
     totals = Counter()

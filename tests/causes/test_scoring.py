@@ -65,6 +65,12 @@ def test_a_quota_is_right_as_run_queue_only_if_the_detail_names_it():
     assert not score("quota", request(("run_queue", 90), ("cpu", 10)), item("quota", 0, 90)).right
 
 
+def test_garbage_collection_is_right_only_if_the_evidence_names_it():
+    named = {"notes": ["2 of 2 CPU samples in garbage collection: VM_G1CollectFull::doit"]}
+    assert score("gc", request(("lock", 90, named), ("cpu", 10)), item("gc", 0, 90)).right
+    assert not score("gc", request(("lock", 90), ("cpu", 10)), item("gc", 0, 90)).right
+
+
 def test_ground_truth_outside_of_the_reported_interval_is_counted_apart():
     scored = score("blocked_read", request(("cpu", 10)), item("loop_busy", -95, 95))
     assert (scored.right, scored.outside_ns, scored.error_ns) == (False, 95 * MS, {})

@@ -44,7 +44,7 @@ static int create_request(const struct signal_services *services, const void *se
         return -ENOMEM;
     q->services = services;
     q->source = source;
-    int r = request_paths_new(services->recorder, &q->paths);
+    int r = request_paths_new(services->recorder, services->agent_cpus, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
     if (r < 0)

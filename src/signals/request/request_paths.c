@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What a second may cost on average, and what may be saved up. */
-#define BUDGET_NS_PER_SECOND 10000000
-#define BUDGET_MAX_NS        50000000
-#define RECORDS_MAX          65536
+#define LEAST_BUDGET_NS 10000000 /* what a second may cost on average, at least */
+#define BUDGET_OF_AGENT 0.5      /* of what the whole agent may use */
+#define BUDGET_MAX_NS   50000000 /* what may be saved up: for so long the pipeline may stand still */
+#define RECORDS_MAX     65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
 #define BEFORE_NS 50000000
 #define AFTER_NS  1000000
@@ -36,7 +36,7 @@ enum outcome { FOUND, NO_RECORDS, OVER_BUDGET, OUTCOMES };
 
 struct request_paths {
     struct flight_recorder *recorder;
-    int64_t budget_ns;
+    int64_t budget_ns_per_second, budget_ns;
     uint64_t refilled_ns;
     uint64_t period, longest_ns, longest_before_ns; /* durations, in this period and the one before */
     uint64_t mean_ns;                               /* duration of the last requests, about MEAN_OF of them */
@@ -45,12 +45,15 @@ struct request_paths {
     uint64_t cpu_ns;
 };
 
-int request_paths_new(struct flight_recorder *recorder, struct request_paths **ret)
+int request_paths_new(struct flight_recorder *recorder, double agent_cpus, struct request_paths **ret)
 {
     struct request_paths *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
     p->recorder = recorder;
+    p->budget_ns_per_second = (int64_t)(agent_cpus * BUDGET_OF_AGENT * 1e9);
+    if (p->budget_ns_per_second < LEAST_BUDGET_NS)
+        p->budget_ns_per_second = LEAST_BUDGET_NS;
     p->budget_ns = BUDGET_MAX_NS;
     p->window_ns = WINDOW_MAX_NS;
     *ret = p;
@@ -72,7 +75,7 @@ static uint64_t thread_cpu_ns(void)
 static void refill_budget(struct request_paths *p, uint64_t now_ns)
 {
     const uint64_t passed_ns = p->refilled_ns ? now_ns - p->refilled_ns : 0;
-    p->budget_ns += (int64_t)(passed_ns / 1000000000.0 * BUDGET_NS_PER_SECOND);
+    p->budget_ns += (int64_t)(passed_ns / 1e9 * (double)p->budget_ns_per_second);
     if (p->budget_ns > BUDGET_MAX_NS)
         p->budget_ns = BUDGET_MAX_NS;
     p->refilled_ns = now_ns;

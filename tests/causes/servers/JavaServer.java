@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.IntStream;
 import com.sun.nio.file.ExtendedOpenOption;
 
 class JavaServer {
@@ -126,6 +127,13 @@ class JavaServer {
         }
     }
 
+    static final class Live { static final Integer[][] objects = IntStream.range(0, 3_000_000).mapToObj(i -> new Integer[]{i}).toArray(Integer[][]::new); }
+
+    static List<String> collect(double ms) throws Exception {
+        if (Live.objects.length == 0 || ms == 0) return List.of();
+        return account("gc", "run_queue", "", System::gc);
+    }
+
     static List<String> decoyLock(boolean on) {
         contending = on;
         for (int i = 0; on && i < 3; i++) {
@@ -150,6 +158,7 @@ class JavaServer {
                 long t1 = Math.min(now(), t0 + (long)(ms * MS));
                 return List.of(item("sleep", t0, t1, t1 - t0, ""));
             }
+            case "gc": return collect(ms);
             case "lock": return lock(ms, false);
             case "lock_spin": return lock(ms, true);
             case "disk": return account("disk", "run_queue", "", () -> readDirect(ms));

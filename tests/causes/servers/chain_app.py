@@ -11,6 +11,7 @@ from common import NOTHING_NS, Server, item, now, parse
 CONNECTIONS = 16
 server = Server()
 pool = None
+holding = set()
 SPIN = "do $$ declare t timestamptz := clock_timestamp(); begin while clock_timestamp() < t + interval '{} ms' loop end loop; end $$"
 
 
@@ -21,16 +22,25 @@ async def query_sleep(ms, **_):
         return [item("sleep", t0, now())]
 
 
+async def hold(connection, ms):
+    try:
+        await connection.execute(f"begin; update counter set n = n + 1; select pg_sleep({ms / 1000}); commit")
+    finally:
+        await pool.release(connection)
+
+
 async def query_lock(ms, **_):
-    """Waits for a row that another transaction has changed. That one ends in the database, not by a message of this program."""
-    async with pool.acquire() as connection, pool.acquire() as other:
-        holding = asyncio.create_task(other.execute(f"begin; update counter set n = n + 1; select pg_sleep({ms / 1000}); commit"))
+    """Waits for a row that another transaction has changed. That one ends in the database, not by a message of this program, and the request does not
+    wait for its answer."""
+    async with pool.acquire() as connection:
+        other = await pool.acquire()
+        holder = other.get_server_pid()
+        holding.add(task := asyncio.create_task(hold(other, ms)))
+        task.add_done_callback(holding.discard)
         await asyncio.sleep(min(ms, 10) / 1000)
         t0 = now()
         await connection.execute("update counter set n = n + 1")
-        t1 = now()
-        await holding
-        return [item("lock", t0, t1, holder=other.get_server_pid())]
+        return [item("lock", t0, now(), holder=holder)]
 
 
 def usage(pid):

@@ -117,6 +117,21 @@ func disk(ms float64) []item {
 	})
 }
 
+var live []*[]int
+
+// A goroutine that asks for a collection waits for it; other ones go on meanwhile.
+func collect(ms float64) []item {
+	for i := len(live); i < 5_000_000; i++ {
+		live = append(live, &[]int{i})
+	}
+	t0 := now()
+	if ms == 0 {
+		return []item{}
+	}
+	runtime.GC()
+	return whole("gc", t0, now())
+}
+
 func work(route string, ms float64, service string) []item {
 	switch route {
 	case "cpu":
@@ -134,6 +149,8 @@ func work(route string, ms float64, service string) []item {
 		return whole("sleep", t0, min(now(), t0+int64(ms*1e6)))
 	case "lock":
 		return waitForLock(ms)
+	case "gc":
+		return collect(ms)
 	case "downstream":
 		reply, err := http.Get("http://127.0.0.1:" + service + "/slow?ms=" + strconv.FormatFloat(ms, 'f', -1, 64))
 		if err != nil {

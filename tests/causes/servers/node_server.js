@@ -1,6 +1,6 @@
 // Node's http server: handlers run on the event loop; files are read, and keys are derived, by libuv's pool of threads. PORT LOG FOLDER
 'use strict'
-const fs = require('fs'), http = require('http'), crypto = require('crypto')
+const fs = require('fs'), http = require('http'), crypto = require('crypto'), v8 = require('v8'), vm = require('vm')
 const [port, log, folder] = process.argv.slice(2)
 const logFile = fs.openSync(log, 'a'), NOTHING = 200000, BLOCK = 65536
 
@@ -26,10 +26,20 @@ for (let tried = 0; tried < 4096; tried += 8) {
   try { fs.readSync(direct, memory, tried, 4096, 0); aligned = tried; break } catch (error) { if (error.code !== 'EINVAL') throw error }
 }
 
+v8.setFlagsFromString('--expose-gc')
+const collect = vm.runInNewContext('gc')
+let live
+
 const work = {
   clean: (q, done) => done([]),
   cpu: (q, done) => done(spin(q.ms, 'run_queue')),
   quota: (q, done) => done(spin(q.ms, 'quota', 'quota')),
+  gc: (q, done) => {
+    live ||= Array.from({ length: 3e6 }, (_, i) => ({ i }))
+    const t0 = now()
+    if (q.ms > 0) collect()
+    done(q.ms > 0 ? [item('gc', t0, now())] : [])
+  },
   sleep: (q, done) => { const t0 = now(); setTimeout(() => done([item('sleep', t0, Math.min(now(), t0 + q.ms * 1e6))]), q.ms) },
   disk: (q, done) => {
     const t0 = now()
@@ -53,7 +63,7 @@ const work = {
   },
 }
 
-const ON_LOOP = ['cpu', 'quota']
+const ON_LOOP = ['cpu', 'quota', 'gc']
 
 http.createServer((request, response) => {
   const t0 = now(), url = new URL(request.url, 'http://localhost'), q = Object.fromEntries(url.searchParams), route = url.pathname.split('/')[1]

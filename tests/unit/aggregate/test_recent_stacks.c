@@ -61,6 +61,9 @@ static void test_garbage_collectors_are_named(void **state)
     add(s, 7, 1, (const char *[]){"mark", "follow", "GenMarkSweep::mark", "VM_GenCollectFull::doit", "VMThread::run"},
         5);
     add(s, 7, 2, (const char *[]){"VM_GetAllStackTraces::doit", "VMThread::run"}, 2);
+    add(s, 8, 3, (const char *[]){"mark", "G1FullGCMarker::mark", "G1FullGCMarkTask::work", "GangWorker::loop"}, 4);
+    assert_int_equal(recent_stacks_find(s, 8, 0, 4, found, MAX), 1);
+    assert_string_equal(found[0], "garbage collection: G1FullGCMarkTask::work");
     assert_int_equal(recent_stacks_find(s, 7, 0, 3, found, MAX), 2);
     assert_string_equal(found[0], "VM_GetAllStackTraces::doit < VMThread::run");
     assert_string_equal(found[1], "garbage collection: VM_GenCollectFull::doit");

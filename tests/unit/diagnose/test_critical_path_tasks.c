@@ -32,8 +32,8 @@ static void expect_task_path(uint32_t tid, const char *expected)
     path_segments_clear(&path);
 }
 
-/* The task reads on thread 11, which goes idle when the task waits; thread 12 gets it at the end. */
-static void put_move_to_other_thread(unsigned state)
+/* The task reads on thread 11, which goes idle when the task waits; thread 12, woken at 800, gets it at the end. */
+static void put_wait_of_task(unsigned state)
 {
     put_sleep(20, 12, SYS_futex, 0x5000);
     put_run(90, 11);
@@ -41,9 +41,14 @@ static void put_move_to_other_thread(unsigned state)
     put_operation(100, 11, TASK, R, false);
     put_task(200, 11, TASK, state);
     put_sleep(200, 11, SYS_epoll_pwait, 4);
-    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
     put_run(810, 12);
     put_operation(900, 12, TASK, R, true);
+}
+
+static void put_move_to_other_thread(unsigned state)
+{
+    put_wait_of_task(state);
+    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
 }
 
 static void test_task_sleeps(void **state)
@@ -67,6 +72,133 @@ static void test_task_waits_for_another(void **state)
     put_move_to_other_thread(RECORDER_TASK_WAITS_TASK);
     expect_task_path(
         12, "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* A task that this one has woken asks a service, on thread 14, and another one reads the answer, on thread 13. */
+static void put_call_by_other_tasks(uint64_t asked_us)
+{
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TASK);
+    put_sleep(30, 13, SYS_epoll_pwait, 4);
+    put_run(asked_us - 10, 14);
+    put_operation(asked_us, 14, OTHER_TASK, SERVICE, true);
+    put_sleep(asked_us + 10, 14, SYS_futex, 0x7000);
+    put_arrival(780, SERVICE);
+    put_interrupt_waking(780, 13, RECORDER_IN_SOFTIRQ);
+    put_run(785, 13);
+    put_operation(790, 13, SLEEPING_TASK, SERVICE, false);
+}
+
+static void test_task_waits_for_another_that_calls_a_service(void **state)
+{
+    (void)state;
+    put_call_by_other_tasks(220);
+    expect_task_path(
+        12, "cpu 11 100-200 inferred\nunattributed 13 200-220 unknown inferred\ndownstream 13 220-780 inferred\n"
+            "run_queue 13 780-785 inferred\ncpu 13 785-790 inferred\nqueue_behind 12 790-800 unknown inferred\n"
+            "run_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The task sent it before it waited, on a thread that others then used. */
+static void test_task_asks_before_it_waits(void **state)
+{
+    (void)state;
+    put_call_by_other_tasks(190);
+    expect_task_path(12, "cpu 11 100-190 inferred\ndownstream 13 190-780 inferred\nrun_queue 13 780-785 inferred\n"
+                         "cpu 13 785-790 inferred\nqueue_behind 12 790-800 unknown inferred\nrun_queue 12 800-810\n"
+                         "cpu 12 810-900\n");
+}
+
+/* Asked before the request, or long after the task began to wait. */
+static void test_answers_to_other_tasks(void **state)
+{
+    (void)state;
+    put_call_by_other_tasks(95);
+    expect_task_path(
+        12, "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* A task on thread 13, which sleeps meanwhile, and then lets the request's task go on. */
+static void put_task_that_helps(unsigned state)
+{
+    put_wait_of_task(RECORDER_TASK_WAITS_TASK);
+    put_sleep(30, 13, SYS_futex, 0x6000);
+    put_waking(205, 13, 11, SYS_futex, 0x6000);
+    put_run(210, 13);
+    put_task(250, 13, OTHER_TASK, state);
+    put_sleep(250, 13, SYS_futex, 0x6000);
+    put_interrupt_waking(700, 13, RECORDER_IN_HARDIRQ);
+    put_run(705, 13);
+    put_task(800, 13, OTHER_TASK, RECORDER_TASK_RUNS);
+}
+
+static void test_task_waits_for_another_that_wakes_its_thread(void **state)
+{
+    (void)state;
+    put_task_that_helps(RECORDER_TASK_WAITS_TIMER);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    expect_task_path(12, "cpu 11 100-200\nunattributed 13 200-205 unknown inferred\nrun_queue 13 205-210 inferred\n"
+                         "cpu 13 210-250 inferred\nsleep 13 250-700 inferred\nrun_queue 13 700-705 inferred\n"
+                         "cpu 13 705-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* On the same thread, one after the other. */
+static void test_task_runs_after_the_one_that_it_waited_for(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_task(200, 11, TASK, RECORDER_TASK_WAITS_TASK);
+    put_task(210, 11, OTHER_TASK, RECORDER_TASK_WAITS_LOCK);
+    put_sleep(210, 11, SYS_futex, 0x5000);
+    put_interrupt_waking(800, 11, RECORDER_IN_HARDIRQ);
+    put_run(810, 11);
+    put_task(820, 11, OTHER_TASK, RECORDER_TASK_RUNS);
+    put_operation(900, 11, TASK, R, true);
+    expect_task_path(11, "cpu 11 100-200\ncpu 11 200-210 inferred\nlock 11 210-800 unknown inferred\n"
+                         "run_queue 11 800-810 inferred\ncpu 11 810-900 inferred\n");
+}
+
+/* It had waited for work since before the request: how long this request was in its queue is not known. */
+static void test_task_waits_for_another_of_which_nothing_is_known(void **state)
+{
+    (void)state;
+    put_wait_of_task(RECORDER_TASK_WAITS_TASK);
+    put_task(30, 13, OTHER_TASK, RECORDER_TASK_WAITS_TASK);
+    put_sleep(30, 13, SYS_futex, 0x6000);
+    put_waking(300, 13, 11, SYS_futex, 0x6000);
+    put_run(310, 13);
+    put_task(800, 13, OTHER_TASK, RECORDER_TASK_RUNS);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    expect_task_path(12, "cpu 11 100-200\nunattributed 13 200-300 unknown inferred\nrun_queue 13 300-310 inferred\n"
+                         "cpu 13 310-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The thread that it runs on was woken on behalf of a task that serves another request. */
+static void test_task_that_serves_another_request(void **state)
+{
+    (void)state;
+    put_task_that_helps(RECORDER_TASK_WAITS_TIMER);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    put_operation(220, 13, OTHER_TASK, A, false);
+    expect_task_path(
+        12, "cpu 11 100-200\nunattributed 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* Another thread sees it waiting still. */
+static void test_wait_that_is_seen_twice(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_TIMER);
+    put_task(500, 13, TASK, RECORDER_TASK_WAITS_TIMER);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+static void test_task_waits_for_the_collector(void **state)
+{
+    (void)state;
+    put_move_to_other_thread(RECORDER_TASK_WAITS_GC);
+    expect_task_path(12, "cpu 11 100-200\nlock 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
 /* What tasks of others wait for, in this process and another with the same ids, says nothing. */
@@ -116,7 +248,7 @@ static void test_thread_serves_others_meanwhile(void **state)
     put_operation(200, 11, OTHER_TASK, A, false);
     put_operation(850, 11, OTHER_TASK, A, true);
     put_operation(900, 11, TASK, R, true);
-    expect_task_path(11, "cpu 11 100-200\nsleep 11 200-850 inferred\ncpu 11 850-900\n");
+    expect_task_path(11, "cpu 11 100-200\nsleep 11 200-850 inferred\ncpu 11 850-900 inferred\n");
 }
 
 /* In a system call the task keeps its thread: as for any thread. */
@@ -139,6 +271,15 @@ int main(void)
         cmocka_unit_test_setup(test_task_sleeps, start_trace),
         cmocka_unit_test_setup(test_task_waits_for_a_lock, start_trace),
         cmocka_unit_test_setup(test_task_waits_for_another, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_another_that_calls_a_service, start_trace),
+        cmocka_unit_test_setup(test_task_asks_before_it_waits, start_trace),
+        cmocka_unit_test_setup(test_answers_to_other_tasks, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_another_that_wakes_its_thread, start_trace),
+        cmocka_unit_test_setup(test_task_runs_after_the_one_that_it_waited_for, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_another_of_which_nothing_is_known, start_trace),
+        cmocka_unit_test_setup(test_task_that_serves_another_request, start_trace),
+        cmocka_unit_test_setup(test_wait_that_is_seen_twice, start_trace),
+        cmocka_unit_test_setup(test_task_waits_for_the_collector, start_trace),
         cmocka_unit_test_setup(test_waits_of_other_tasks, start_trace),
         cmocka_unit_test_setup(test_wait_that_has_ended, start_trace),
         cmocka_unit_test_setup(test_two_waits, start_trace),

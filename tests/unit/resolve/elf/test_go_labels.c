@@ -144,7 +144,14 @@ static void test_waits_follow_the_version(void **state)
     assert_int_equal(found.waits[14], RECORDER_TASK_WAITS_TIMER);
     assert_int_equal(found.waits[22], RECORDER_TASK_WAITS_LOCK);
     assert_int_equal(found.waits[0], RECORDER_TASK_WAITS);
-    found = layout_of_version("go1.25.1"); /* numbers that are not in the table: nothing is read */
+    assert_int_equal(found.waits[27], RECORDER_TASK_WAITS_GC);
+    found = layout_of_version("go1.24.13");
+    assert_int_equal(found.waits[24], RECORDER_TASK_WAITS_TASK);
+    assert_int_equal(found.waits[26], RECORDER_TASK_WAITS_GC);
+    found = layout_of_version("go1.25.7");
+    assert_int_equal(found.waits[20], RECORDER_TASK_WAITS_TIMER);
+    assert_int_equal(found.waits[24], RECORDER_TASK_WAITS_LOCK);
+    found = layout_of_version("go1.19.1"); /* numbers that are not in the table: nothing is read */
     assert_int_equal(found.g_status, 0);
     assert_true(found.g_labels);
 }
