@@ -493,8 +493,8 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
     w.task = reply ? task_of_operation(index, reply) : 0;
-    if (!w.task && w.schedules_itself)
-        w.task = task_of_request(index, request->socket, ret->begin_ns);
+    if (w.schedules_itself && (!reply || !task_was_seen(index, w.task_pid, w.task, ret->begin_ns, reply->time_ns)))
+        w.task = task_of_request(index, request->socket, ret->begin_ns); /* another one only sends the reply */
     r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

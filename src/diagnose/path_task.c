@@ -9,7 +9,8 @@
  * read. */
 static bool follow_answer(struct path_walk *w, const struct recorder_record *wait)
 {
-    const struct recorder_record *read = task_answer_find(w->index, w->task_pid, wait, w->out->begin_ns, w->t_ns);
+    const struct recorder_record *read =
+        task_answer_find(w->index, w->task_pid, w->subjects[0], wait, w->out->begin_ns, w->t_ns);
     const struct work_arrivals arrivals =
         read ? request_work_arrivals(w->index, read->object, read->time_ns) : (struct work_arrivals){0};
     if (!arrivals.last || arrivals.last->time_ns <= wait->time_ns)
@@ -95,13 +96,18 @@ bool path_task_follow(struct path_walk *w, uint32_t waker)
 
 bool path_task_leave(struct path_walk *w, uint64_t from_ns)
 {
-    const struct recorder_record *wait = find_wait(w);
+    const uint32_t tid = (uint32_t)w->thread->key;
+    const struct recorder_record *own = w->depth == 0 ? task_own_find(w->index, tid, w->task, from_ns, w->t_ns) : NULL;
+    if (own) { /* it may have waited before that */
+        path_walk_add(w, own->time_ns, path_walk_segment(w->thread, REQUEST_PART_CPU));
+        return true;
+    }
+    const struct recorder_record *wait = w->depth == 0 ? find_wait(w) : NULL;
     if (w->depth > 0 || (!wait && w->waiting_count == 0))
         return false;
     if (wait && wait->time_ns > from_ns)
         from_ns = wait->time_ns;
-    const struct recorder_record *other =
-        task_other_find(w->index, (uint32_t)w->thread->key, w->task, from_ns, w->t_ns);
+    const struct recorder_record *other = task_other_find(w->index, tid, w->task, from_ns, w->t_ns);
     if (!other)
         return false;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);

@@ -54,7 +54,7 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     if (++w->hops > HOPS_MAX)
         path_walk_stop(w, "threads that wake each other without end");
     w->thread = thread;
-    if (w->finished && t_ns < w->floor_ns)
+    if ((w->finished || w->waiting_count) && t_ns < w->floor_ns)
         t_ns = w->floor_ns;
     w->t_ns = t_ns < w->t_ns ? t_ns : w->t_ns;
 }
@@ -63,7 +63,7 @@ void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns)
 {
     const struct recorder_record *task = NULL;
     if (w->schedules_itself && w->depth == 0)
-        task = task_place_find(w->index, w->task_pid, w->task, w->out->begin_ns, t_ns);
+        task = task_place_find(w->index, w->task_pid, w->task, tid, w->out->begin_ns, t_ns);
     if (!task || task->tid == tid) {
         path_walk_go_to(w, tid, t_ns);
         return;

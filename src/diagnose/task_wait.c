@@ -5,6 +5,7 @@
 
 /* Between what a task does and what another one does for it, or the reverse. */
 #define HAND_OVER_NS 1000000
+#define QUESTION_NS  5000000 /* until another one has sent what the task asks: that one, too, waits for a CPU */
 
 /* Both records were written at once. */
 uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation)
@@ -71,32 +72,55 @@ const struct recorder_record *task_wait_find(const struct flight_index *index, u
     return wait;
 }
 
-const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+bool task_was_seen(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t begin_ns, uint64_t t_ns)
+{
+    return previous_record(index, pid, id, begin_ns, t_ns) != NULL;
+}
+
+const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id, uint32_t tid,
                                               uint64_t begin_ns, uint64_t t_ns)
 {
     const struct recorder_record *next_wait = NULL;
     uint64_t before_ns = t_ns + HAND_OVER_NS;
     for (const struct recorder_record *r; (r = previous_record(index, pid, id, begin_ns, before_ns));
          before_ns = r->time_ns) {
+        const bool runs = r->flags == RECORDER_TASK_RUNS;
+        if (r->time_ns >= t_ns && runs && r->tid == tid)
+            return r;
         if (r->time_ns <= t_ns)
             return next_wait ?: r;
-        next_wait = r->flags == RECORDER_TASK_RUNS ? NULL : r;
+        next_wait = runs ? NULL : r;
     }
     return next_wait;
 }
 
-const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
-                                              uint64_t from_ns, uint64_t t_ns)
+/* The last record of a task that thread `tid` runs in [from, t); NULL: none. */
+static const struct recorder_record *last_run(const struct flight_index *index, uint32_t tid, uint64_t from_ns,
+                                              uint64_t t_ns)
 {
-    const struct flight_list *tasks = id ? flight_index_tasks_of(index, tid) : NULL;
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
     for (uint32_t i = flight_list_before(tasks, t_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
         const struct recorder_record *r = tasks->events[i].record;
         if (r->time_ns < from_ns)
             break;
         if (r->flags == RECORDER_TASK_RUNS)
-            return r->object == id ? NULL : r;
+            return r;
     }
     return NULL;
+}
+
+const struct recorder_record *task_own_find(const struct flight_index *index, uint32_t tid, uint64_t id,
+                                            uint64_t from_ns, uint64_t t_ns)
+{
+    const struct recorder_record *run = id ? last_run(index, tid, from_ns + 1, t_ns) : NULL;
+    return run && run->object == id ? run : NULL;
+}
+
+const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
+                                              uint64_t from_ns, uint64_t t_ns)
+{
+    const struct recorder_record *run = id ? last_run(index, tid, from_ns, t_ns) : NULL;
+    return run && run->object != id ? run : NULL;
 }
 
 bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t except, uint64_t from_ns,
@@ -106,8 +130,8 @@ bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, ui
         const struct flight_list *thread = flight_index_thread(index, r->tid);
         const uint32_t i = flight_operation_before(thread, r->time_ns + 1);
         const struct recorder_record *operation = i == FLIGHT_NONE ? NULL : thread->events[i].record;
-        if (operation && operation->time_ns == r->time_ns && operation->object != except &&
-            request_work_is_served(index, operation))
+        if (r->flags == RECORDER_TASK_RUNS && operation && operation->time_ns == r->time_ns &&
+            operation->object != except && request_work_is_served(index, operation))
             return true;
     }
     return false;
@@ -122,10 +146,18 @@ static const struct recorder_record *find_question(const struct flight_index *in
     return send == FLIGHT_NONE ? NULL : socket->events[send].record;
 }
 
-const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid,
+/* Whether the task that made this record of a socket serves another request. */
+static bool is_of_another(const struct flight_index *index, uint32_t pid, uint64_t except,
+                          const struct recorder_record *operation, const struct recorder_record *wait, uint64_t t_ns)
+{
+    return task_serves(index, pid, task_of_operation(index, operation), except, wait->time_ns, t_ns + 1);
+}
+
+const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid, uint64_t except,
                                                const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns)
 {
     const struct flight_window *window = flight_index_window(index);
+    const uint64_t since_ns = wait->time_ns > begin_ns + HAND_OVER_NS ? wait->time_ns - HAND_OVER_NS : begin_ns;
     for (size_t i = flight_window_since(window, t_ns + 1); i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns <= wait->time_ns || r->time_ns + HAND_OVER_NS < t_ns)
@@ -134,8 +166,9 @@ const struct recorder_record *task_answer_find(const struct flight_index *index,
             continue;
         const struct flight_list *thread = flight_index_thread(index, r->tid);
         const struct recorder_record *asked = find_question(index, r);
-        if (thread && thread->pid == pid && asked && asked->time_ns >= begin_ns &&
-            asked->time_ns <= wait->time_ns + HAND_OVER_NS)
+        if (thread && thread->pid == pid && asked && asked->time_ns >= since_ns &&
+            asked->time_ns <= wait->time_ns + QUESTION_NS && !is_of_another(index, pid, except, r, wait, t_ns) &&
+            !is_of_another(index, pid, except, asked, wait, t_ns))
             return r;
     }
     return NULL;

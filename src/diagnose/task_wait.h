@@ -22,12 +22,19 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                              uint64_t begin_ns, uint64_t t_ns);
 
-/* Where task `id` of process `pid` was when another one did something for it at `t`, by its last record in [begin, t]
- * or, if that is its next wait, just after it. NULL: there is none. */
-const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+/* Whether there is any record of task `id` of process `pid` in [begin, t). */
+bool task_was_seen(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t begin_ns, uint64_t t_ns);
+
+/* Where task `id` of process `pid` was when thread `tid` sent something at `t`: it sent that itself, by a record of
+ * both at or just after `t`; or by its last record in [begin, t] or, if that is its next wait, just after it. NULL:
+ * there is none. */
+const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id, uint32_t tid,
                                               uint64_t begin_ns, uint64_t t_ns);
 
-/* The last record in [from, t) by which thread `tid` runs a task other than `id`. NULL: there is none. */
+/* The last record in (from, t) by which thread `tid` runs task `id`, and that by which it runs any other in [from, t),
+ * if that is later. NULL: there is none, or the other one's is later. */
+const struct recorder_record *task_own_find(const struct flight_index *index, uint32_t tid, uint64_t id,
+                                            uint64_t from_ns, uint64_t t_ns);
 const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
                                               uint64_t from_ns, uint64_t t_ns);
 
@@ -36,10 +43,10 @@ const struct recorder_record *task_other_find(const struct flight_index *index, 
 bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t except, uint64_t from_ns,
                  uint64_t to_ns);
 
-/* The read of an answer by which other tasks of process `pid` may have ended this wait: the last one before `t`, by
- * which time the task ran again, if close to it, and of what was asked since `begin` and at about the time of the wait.
- * NULL: there is none. */
-const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid,
+/* The read of an answer by which other tasks of process `pid`, none of which serves a request on a socket other than
+ * `except`, may have ended this wait: the last one until `t`, by which time the task ran again, if close to it, and of
+ * what was asked since `begin`, at about the time when the task began to wait. NULL: there is none. */
+const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid, uint64_t except,
                                                const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns);
 
 /* Sets kind, owner, is_inferred and reason of `segment`, which is such a wait. */

@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LEAST_BUDGET_NS 10000000 /* what a second may cost on average, at least */
-#define BUDGET_OF_AGENT 0.5      /* of what the whole agent may use */
-#define BUDGET_MAX_NS   50000000 /* what may be saved up: for so long the pipeline may stand still */
+#define LEAST_BUDGET_NS 10000000  /* what a second may cost on average, at least */
+#define MOST_BUDGET_NS  250000000 /* the pipeline has other work, too */
+#define BUDGET_OF_AGENT 0.25      /* of what the whole agent may use: below what reduces its detail */
+#define BUDGET_MAX_NS   50000000  /* what may be saved up: for so long the pipeline may stand still */
 #define RECORDS_MAX     65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
 #define BEFORE_NS 50000000
@@ -54,6 +55,8 @@ int request_paths_new(struct flight_recorder *recorder, double agent_cpus, struc
     p->budget_ns_per_second = (int64_t)(agent_cpus * BUDGET_OF_AGENT * 1e9);
     if (p->budget_ns_per_second < LEAST_BUDGET_NS)
         p->budget_ns_per_second = LEAST_BUDGET_NS;
+    if (p->budget_ns_per_second > MOST_BUDGET_NS)
+        p->budget_ns_per_second = MOST_BUDGET_NS;
     p->budget_ns = BUDGET_MAX_NS;
     p->window_ns = WINDOW_MAX_NS;
     *ret = p;

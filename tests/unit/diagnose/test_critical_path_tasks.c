@@ -17,19 +17,28 @@ static void put_operation(uint64_t us, uint32_t tid, uint64_t task, uint64_t soc
         put_receive(us, tid, socket);
 }
 
-/* The request of R, from 100 to 900, answered by thread `tid`. */
-static void expect_task_path(uint32_t tid, const char *expected)
+/* The request of R, answered by thread `tid`. */
+static void expect_task_path_between(uint64_t start_us, uint64_t end_us, uint32_t tid, const char *expected)
 {
     struct path_segments path;
     _cleanup_buf_ struct buf text = {0};
     const struct flight_window window = {.records = records, .count = count};
-    const struct critical_path_request request = {
-        .socket = R, .start_ns = US(100), .read_ns = US(100), .end_ns = US(900), .tid = tid, .schedules_itself = true};
+    const struct critical_path_request request = {.socket = R,
+                                                  .start_ns = US(start_us),
+                                                  .read_ns = US(start_us),
+                                                  .end_ns = US(end_us),
+                                                  .tid = tid,
+                                                  .schedules_itself = true};
     qsort(records, count, sizeof(records[0]), compare_times);
     assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     describe(&path, &text);
     assert_string_equal(text.data ? text.data : "", expected);
     path_segments_clear(&path);
+}
+
+static void expect_task_path(uint32_t tid, const char *expected)
+{
+    expect_task_path_between(100, 900, tid, expected);
 }
 
 /* The task reads on thread 11, which goes idle when the task waits; thread 12, woken at 800, gets it at the end. */
@@ -194,6 +203,93 @@ static void test_wait_that_is_seen_twice(void **state)
     expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
+/* What was asked long before the wait is no reason for it: the walk does not leave the wait, either. */
+static void test_answer_to_an_old_question(void **state)
+{
+    (void)state;
+    put_wait_of_task(RECORDER_TASK_WAITS_TASK);
+    put_operation(150, 11, TASK, SERVICE, true);
+    put_sleep(30, 13, SYS_epoll_pwait, 4);
+    put_arrival(500, SERVICE);
+    put_interrupt_waking(500, 13, RECORDER_IN_SOFTIRQ);
+    put_run(505, 13);
+    put_operation(510, 13, OTHER_TASK, SERVICE, false);
+    put_task(800, 13, OTHER_TASK, RECORDER_TASK_RUNS);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    for (size_t i = 0; i < count; i++) /* more than a millisecond between the question and the wait */
+        records[i].time_ns = BASE_NS + (records[i].time_ns - BASE_NS) * 100;
+    expect_task_path_between(10000, 90000, 12,
+                             "cpu 11 10000-20000\ndownstream 13 20000-50000 inferred\n"
+                             "run_queue 13 50000-50500 inferred\ncpu 13 50500-80000 inferred\n"
+                             "run_queue 12 80000-81000\ncpu 12 81000-90000\n");
+}
+
+/* The task sends by itself, on a thread that it left unseen; it is next seen waiting elsewhere. */
+static void test_task_that_asks_by_itself(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_operation(190, 11, TASK, SERVICE, true);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_run(220, 12);
+    put_task(235, 12, TASK, RECORDER_TASK_WAITS_IO);
+    put_sleep(235, 12, SYS_futex, 0x5000);
+    put_arrival(780, SERVICE);
+    put_interrupt_waking(780, 11, RECORDER_IN_SOFTIRQ);
+    put_run(790, 11);
+    put_operation(800, 11, TASK, SERVICE, false);
+    put_operation(900, 11, TASK, R, true);
+    expect_task_path(11, "cpu 11 100-190\ndownstream 11 190-780\nrun_queue 11 780-790\ncpu 11 790-900\n");
+}
+
+/* A wait is recorded with what its thread does next, for another task. */
+static void test_wait_that_is_seen_with_the_work_of_another(void **state)
+{
+    (void)state;
+    put_task_that_helps(RECORDER_TASK_WAITS_TIMER);
+    put_waking(800, 12, 13, SYS_futex, 0x5000);
+    put_task(240, 13, OTHER_TASK, RECORDER_TASK_WAITS_TIMER);
+    put_operation(240, 13, SLEEPING_TASK, A, false);
+    expect_task_path(12, "cpu 11 100-200\nunattributed 13 200-205 unknown inferred\nrun_queue 13 205-210 inferred\n"
+                         "cpu 13 210-240 inferred\nsleep 13 240-700 inferred\nrun_queue 13 700-705 inferred\n"
+                         "cpu 13 705-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* It sends its reply in two parts, on a thread that did not sleep meanwhile. */
+static void test_task_is_seen_twice_after_its_wait(void **state)
+{
+    (void)state;
+    put_sleep(20, 11, SYS_futex, 0x5000);
+    put_interrupt_waking(80, 11, RECORDER_IN_HARDIRQ);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_task(210, 11, TASK, RECORDER_TASK_WAITS_TIMER);
+    put_task(210, 11, OTHER_TASK, RECORDER_TASK_RUNS);
+    put_task(790, 11, OTHER_TASK, RECORDER_TASK_RUNS);
+    put_operation(850, 11, TASK, R, true);
+    put_operation(900, 11, TASK, R, true);
+    expect_task_path(11, "cpu 11 100-210\nsleep 11 210-790 inferred\ncpu 11 790-850 inferred\ncpu 11 850-900\n");
+}
+
+/* Another task sends the reply. */
+static void test_reply_by_another_task(void **state)
+{
+    (void)state;
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_task(200, 11, TASK, RECORDER_TASK_WAITS_TIMER);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
+    put_run(810, 12);
+    put_operation(900, 12, OTHER_TASK, R, true);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
 static void test_task_waits_for_the_collector(void **state)
 {
     (void)state;
@@ -279,6 +375,11 @@ int main(void)
         cmocka_unit_test_setup(test_task_waits_for_another_of_which_nothing_is_known, start_trace),
         cmocka_unit_test_setup(test_task_that_serves_another_request, start_trace),
         cmocka_unit_test_setup(test_wait_that_is_seen_twice, start_trace),
+        cmocka_unit_test_setup(test_answer_to_an_old_question, start_trace),
+        cmocka_unit_test_setup(test_task_that_asks_by_itself, start_trace),
+        cmocka_unit_test_setup(test_wait_that_is_seen_with_the_work_of_another, start_trace),
+        cmocka_unit_test_setup(test_task_is_seen_twice_after_its_wait, start_trace),
+        cmocka_unit_test_setup(test_reply_by_another_task, start_trace),
         cmocka_unit_test_setup(test_task_waits_for_the_collector, start_trace),
         cmocka_unit_test_setup(test_waits_of_other_tasks, start_trace),
         cmocka_unit_test_setup(test_wait_that_has_ended, start_trace),
