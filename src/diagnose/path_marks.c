@@ -29,9 +29,38 @@ void path_mark_finished(struct path_walk *w)
     path_ready_add(w, w->floor_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
 }
 
+/* What the thread of this slice last sent on another socket than its request's, before w->t. NULL: nothing. */
+static const struct recorder_record *last_question(const struct path_walk *w, const struct work_slice *slice)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, slice->tid);
+    for (uint32_t i = flight_operation_before(thread, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
+         i = flight_previous_operation(thread, i)) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < slice->start_ns)
+            break;
+        if (e->role == FLIGHT_SENDS && e->record->object != path_walk_subject(w))
+            return e->record;
+    }
+    return NULL;
+}
+
+/* Another process of this node read at w->t what the thread of this slice had asked it, and when that arrived is not
+ * recorded. */
+static void go_to_asker(struct path_walk *w, const struct work_slice *slice)
+{
+    const struct recorder_record *question = last_question(w, slice);
+    const uint64_t asked_ns = question && question->time_ns > slice->end_ns ? question->time_ns : slice->end_ns;
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
+    s.is_inferred = true;
+    s.reason = "on the way from another process of this node";
+    path_walk_add(w, asked_ns, s);
+    path_walk_go_to(w, slice->tid, asked_ns);
+}
+
 void path_mark_read(struct path_walk *w)
 {
     const uint64_t subject = path_walk_subject(w);
+    const unsigned depth = w->depth;
     const struct work_arrivals arrivals = request_work_arrivals(w->index, subject, w->t_ns);
     const uint64_t ready_ns = arrivals.first ? arrivals.first->time_ns : w->t_ns;
     path_ready_add(w, ready_ns, REQUEST_PART_UNREAD, true, "the bytes waited in the socket");
@@ -44,6 +73,10 @@ void path_mark_read(struct path_walk *w)
     struct work_slice slice;
     if (!path_walk_previous(w, w->t_ns, &slice)) {
         path_walk_stop(w, "what came before the first read is not known");
+        return;
+    }
+    if (w->depth < depth) {
+        go_to_asker(w, &slice);
         return;
     }
     const struct flight_list *socket = flight_index_socket(w->index, subject);

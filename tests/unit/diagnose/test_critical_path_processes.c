@@ -116,60 +116,6 @@ static void test_own_work_before_the_rest_of_an_answer(void **state)
                 "cpu 11 505-600\n");
 }
 
-/* Before Linux 6.3 arrivals are not recorded: the wake-up by a send leads into the service, which closes the connection
- * after its answer. */
-static void put_service_without_arrivals(int last_call)
-{
-    put_run(90, 11);
-    put_receive(100, 11, R);
-    put_waking(149, WORKER, 11, SYS_sendto, 9);
-    put_send(150, 11, SERVICE);
-    put_sleep(160, 11, SYS_recvfrom, 9);
-    put_run(170, WORKER);
-    put(180, RECORDER_RECEIVE, RECORDER_TCP | RECORDER_REQUESTS, SYS_recvfrom, WORKER, SERVICE_PEER, 100);
-    put_sleep(190, WORKER, SYS_clock_nanosleep, 0);
-    put_interrupt_waking(600, WORKER, RECORDER_IN_HARDIRQ);
-    put_run(610, WORKER);
-    if (last_call == SYS_sendto)
-        put_waking(699, 11, WORKER, SYS_sendto, 7);
-    put(700, RECORDER_SEND, RECORDER_TCP | RECORDER_REQUESTS, SYS_sendto, WORKER, SERVICE_PEER, 100);
-    if (last_call == SYS_close)
-        put_waking(705, 11, WORKER, SYS_close, 7);
-    put_run(710, 11);
-    put_receive(720, 11, SERVICE);
-    put_send(800, 11, R);
-}
-
-static void test_service_without_arrivals(void **state)
-{
-    (void)state;
-    put_service_without_arrivals(SYS_sendto);
-    expect_path(R, 100, 800, 11,
-                "cpu 11 100-160\n"
-                "network 210 160-180\n"
-                "cpu 210 180-190\n"
-                "sleep 210 190-600\n"
-                "run_queue 210 600-610\n"
-                "cpu 210 610-699\n"
-                "run_queue 11 699-710\n"
-                "cpu 11 710-800\n");
-}
-
-static void test_service_that_closes_without_arrivals(void **state)
-{
-    (void)state;
-    put_service_without_arrivals(SYS_close);
-    expect_path(R, 100, 800, 11,
-                "cpu 11 100-160\n"
-                "network 210 160-180\n"
-                "cpu 210 180-190\n"
-                "sleep 210 190-600\n"
-                "run_queue 210 600-610\n"
-                "cpu 210 610-705\n"
-                "run_queue 11 705-710\n"
-                "cpu 11 710-800\n");
-}
-
 /* An event loop sends as much as the client's buffer takes, and waits until it may send the rest. */
 static void test_loop_waits_for_the_client_between_sends(void **state)
 {
@@ -575,8 +521,6 @@ int main(void)
         cmocka_unit_test_setup(test_kept_connection_to_a_service, start_trace),
         cmocka_unit_test_setup(test_answer_that_ends_with_its_connection, start_trace),
         cmocka_unit_test_setup(test_own_work_before_the_rest_of_an_answer, start_trace),
-        cmocka_unit_test_setup(test_service_without_arrivals, start_trace),
-        cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_loop_waits_for_the_client_between_sends, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop_that_served_others, start_trace),

@@ -1,0 +1,90 @@
+/* Services of this node where arrivals at sockets are not recorded, before Linux 6.3: the wake-up by a send leads into
+ * them, and a send back to who asked. */
+#include "flight_trace.h"
+
+#define WORKER 210 /* of a process of its own */
+
+/* The service closes the connection after its answer, if that is its `last_call`. */
+static void put_service_without_arrivals(int last_call)
+{
+    put_run(90, 11);
+    put_receive(100, 11, R);
+    put_waking(149, WORKER, 11, SYS_sendto, 9);
+    put_send(150, 11, SERVICE);
+    put_sleep(160, 11, SYS_recvfrom, 9);
+    put_run(170, WORKER);
+    put(180, RECORDER_RECEIVE, RECORDER_TCP | RECORDER_REQUESTS, SYS_recvfrom, WORKER, SERVICE_PEER, 100);
+    put_sleep(190, WORKER, SYS_clock_nanosleep, 0);
+    put_interrupt_waking(600, WORKER, RECORDER_IN_HARDIRQ);
+    put_run(610, WORKER);
+    if (last_call == SYS_sendto)
+        put_waking(699, 11, WORKER, SYS_sendto, 7);
+    put(700, RECORDER_SEND, RECORDER_TCP | RECORDER_REQUESTS, SYS_sendto, WORKER, SERVICE_PEER, 100);
+    if (last_call == SYS_close)
+        put_waking(705, 11, WORKER, SYS_close, 7);
+    put_run(710, 11);
+    put_receive(720, 11, SERVICE);
+    put_send(800, 11, R);
+}
+
+static void test_service_without_arrivals(void **state)
+{
+    (void)state;
+    put_service_without_arrivals(SYS_sendto);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "network 210 160-180 inferred\n"
+                "cpu 210 180-190\n"
+                "sleep 210 190-600\n"
+                "run_queue 210 600-610\n"
+                "cpu 210 610-699\n"
+                "run_queue 11 699-710\n"
+                "cpu 11 710-800\n");
+}
+
+/* It slept before it asked. */
+static void test_service_that_is_asked_late_without_arrivals(void **state)
+{
+    (void)state;
+    put_service_without_arrivals(SYS_sendto);
+    put_sleep(110, 11, SYS_clock_nanosleep, 0);
+    put_interrupt_waking(140, 11, RECORDER_IN_HARDIRQ);
+    put_run(141, 11);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-110\n"
+                "sleep 11 110-140\n"
+                "run_queue 11 140-141\n"
+                "cpu 11 141-150\n"
+                "network 210 150-180 inferred\n"
+                "cpu 210 180-190\n"
+                "sleep 210 190-600\n"
+                "run_queue 210 600-610\n"
+                "cpu 210 610-699\n"
+                "run_queue 11 699-710\n"
+                "cpu 11 710-800\n");
+}
+
+static void test_service_that_closes_without_arrivals(void **state)
+{
+    (void)state;
+    put_service_without_arrivals(SYS_close);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "network 210 160-180 inferred\n"
+                "cpu 210 180-190\n"
+                "sleep 210 190-600\n"
+                "run_queue 210 600-610\n"
+                "cpu 210 610-705\n"
+                "run_queue 11 705-710\n"
+                "cpu 11 710-800\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_service_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_service_that_is_asked_late_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
