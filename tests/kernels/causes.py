@@ -14,6 +14,8 @@ SLACK_NS = 10_000_000
 INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, ""),
             "/downstream-lost": ("downstream", 1_000_000_000, "sent again"),
             "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
+# Which socket a thread connects, and what TCP does on it, is not recorded before Linux 6.3.
+WITHOUT_SOCKETS = {"/downstream-lost": ("downstream", 1_000_000_000, "connect")}
 
 
 def keep_modules(tree, folder):
@@ -80,7 +82,9 @@ def evaluate(text):
     except ValueError:
         return [("FAIL", "causes", "no JSON: " + " ".join((block[1] + block[2]).split())[-400:])]
     results = []
-    for route, (kind, least_ns, detail) in INJECTED.items():
+    kernel = re.search(r"^@@@ kernel (\d+)\.(\d+)", text, re.M)
+    has_sockets = not kernel or tuple(map(int, kernel.groups())) >= (6, 3)
+    for route, (kind, least_ns, detail) in (INJECTED if has_sockets else INJECTED | WITHOUT_SOCKETS).items():
         found = [request for request in requests if request["route"] == route]
         why = f"{len(found)} requests of it: " + " ".join(block[1].split())[-300:]
         if len(found) == 1:
