@@ -5,14 +5,14 @@
 
 #include <sys/syscall.h>
 
-/* The thread's first operation of this role after `t`, before it next leaves its CPU. */
+/* The thread's first operation of this role after `t`, before it next waits: it may be preempted until then. */
 static uint64_t next_operation(const struct flight_list *thread, uint64_t t_ns, enum flight_role role)
 {
     const uint32_t before = flight_list_before(thread, t_ns + 1);
     for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < thread->count; i++) {
         if (thread->events[i].role == role)
             return thread->events[i].record->object;
-        if (thread->events[i].role == FLIGHT_OUT)
+        if (thread->events[i].role == FLIGHT_OUT && thread->events[i].state == THREAD_BLOCKED)
             break;
     }
     return 0;

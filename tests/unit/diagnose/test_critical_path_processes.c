@@ -86,6 +86,36 @@ static void test_answer_that_ends_with_its_connection(void **state)
                 "cpu 11 710-800\n");
 }
 
+/* A service of this node answers, and the thread that it woke is preempted before its read ends. */
+static void test_answer_to_a_thread_that_is_preempted_in_its_read(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_sleep(90, WORKER, SYS_recvfrom, 7);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_local_send(150, 11, SERVICE, SERVICE_PEER, RECORDER_IN_SOFTIRQ);
+    put_waking(152, WORKER, 11, SYS_sendto, 9);
+    put_sleep(160, 11, SYS_recvfrom, 9);
+    put_run(170, WORKER);
+    put_receive(180, WORKER, SERVICE_PEER);
+    put_local_send(600, WORKER, SERVICE_PEER, SERVICE, RECORDER_IN_SOFTIRQ);
+    put_interrupt_waking(602, 11, RECORDER_IN_SOFTIRQ);
+    put_run(610, 11);
+    put_switch(612, 11, 0, RECORDER_PREEMPTED, SYS_recvfrom, 9);
+    put_run(618, 11);
+    put_receive(620, 11, SERVICE);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-150\n"
+                "run_queue 210 150-170\n"
+                "cpu 210 170-600\n"
+                "run_queue 11 600-610\n"
+                "cpu 11 610-612\n"
+                "run_queue 11 612-618\n"
+                "cpu 11 618-800\n");
+}
+
 /* The rest of an answer arrives while the thread sleeps of its own accord, and it reads that afterwards: the answer did
  * not delay it. */
 static void test_own_work_before_the_rest_of_an_answer(void **state)
@@ -520,6 +550,7 @@ int main(void)
         cmocka_unit_test_setup(test_lock_released_by_a_signal, start_trace),
         cmocka_unit_test_setup(test_kept_connection_to_a_service, start_trace),
         cmocka_unit_test_setup(test_answer_that_ends_with_its_connection, start_trace),
+        cmocka_unit_test_setup(test_answer_to_a_thread_that_is_preempted_in_its_read, start_trace),
         cmocka_unit_test_setup(test_own_work_before_the_rest_of_an_answer, start_trace),
         cmocka_unit_test_setup(test_loop_waits_for_the_client_between_sends, start_trace),
         cmocka_unit_test_setup(test_worker_process_of_an_event_loop, start_trace),
