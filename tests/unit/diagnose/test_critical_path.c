@@ -175,7 +175,7 @@ static void test_loop_serves_500_while_awaiting(void **state)
     put_run(90, 11);
     put_arrival(100, R);
     put_receive(100, 11, R);
-    put_sleep(110, 11, SYS_epoll_wait, 4);
+    put_sleep(110, 11, SYS_epoll_pwait, 4);
     for (uint64_t i = 0; i < 500; i++) {
         const uint64_t at = 200 + 10 * i;
         put_arrival(at, A);
@@ -183,7 +183,7 @@ static void test_loop_serves_500_while_awaiting(void **state)
         put_run(at + 1, 11);
         put_receive(at + 2, 11, A);
         put_send(at + 4, 11, A);
-        put_sleep(at + 5, 11, SYS_epoll_wait, 4);
+        put_sleep(at + 5, 11, SYS_epoll_pwait, 4);
     }
     put_interrupt_waking(5300, 11, RECORDER_IN_HARDIRQ);
     put_run(5310, 11);
@@ -248,13 +248,13 @@ static void test_worker_fifo_second_item(void **state)
     put_run(80, 12);
     put_arrival(100, R);
     put_receive(100, 11, R);
-    put_sleep(110, 11, SYS_epoll_wait, 4);
+    put_sleep(110, 11, SYS_epoll_pwait, 4);
     put_local_send(400, 12, PIPE_WRITER, PIPE, RECORDER_UNIX); /* A's item is done */
     put_waking(400, 11, 12, SYS_sendto, 9);
     put_run(405, 11);
     put_receive(406, 11, PIPE);
     put_send(410, 11, A);
-    put_sleep(420, 11, SYS_epoll_wait, 4);
+    put_sleep(420, 11, SYS_epoll_pwait, 4);
     put_local_send(900, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(900, 11, 12, SYS_sendto, 9);
     put_sleep(910, 12, SYS_futex, 0x5000);
@@ -540,7 +540,7 @@ static void test_proxy_and_server_of_this_node(void **state)
     put_sleep(50, 21, SYS_recvfrom, 3);
     put_local_send(150, 11, SERVICE, SERVICE_PEER, RECORDER_TCP | RECORDER_IN_SOFTIRQ);
     put_interrupt_waking(150, 21, RECORDER_IN_SOFTIRQ);
-    put_sleep(170, 11, SYS_epoll_wait, 4);
+    put_sleep(170, 11, SYS_epoll_pwait, 4);
     put_run(180, 21);
     put_receive(181, 21, SERVICE_PEER);
     put_switch(300, 21, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);

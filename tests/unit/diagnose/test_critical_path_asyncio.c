@@ -47,12 +47,12 @@ static void put_queued_job(void)
 {
     put_run(10, WORKER);
     put_run(10, OTHER_WORKER);
-    put_sleep(20, LOOP, SYS_epoll_wait, 4);
+    put_sleep(20, LOOP, SYS_epoll_pwait, 4);
     put_arrival(100, R);
     put_interrupt_waking(100, LOOP, RECORDER_IN_SOFTIRQ);
     put_run(110, LOOP);
     put_receive(120, LOOP, R);
-    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+    put_sleep(150, LOOP, SYS_epoll_pwait, 4);
 }
 
 static void test_queued_job(void **state)
@@ -86,7 +86,7 @@ static void test_job_that_another_one_follows(void **state)
     put_receive(100, LOOP, R);
     put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
     put_run(160, WORKER);
-    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_sleep(170, LOOP, SYS_epoll_pwait, 4);
     put_finished(400, WORKER, TASK);
     put_waking(400, LOOP, WORKER, SYS_sendto, 7);
     put_sleep(410, WORKER, SYS_futex, QUEUE);
@@ -110,7 +110,7 @@ static void test_reply_before_the_end_of_the_send(void **state)
     put_receive(100, LOOP, R);
     put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
     put_run(160, WORKER);
-    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_sleep(170, LOOP, SYS_epoll_pwait, 4);
     put_task(400, WORKER, TASK, RECORDER_TASK_FINISHED);
     put(400, RECORDER_READY, RECORDER_UNIX, RECORDER_NO_SYSCALL, WORKER, PIPE, 500ull << 32);
     put_waking(400, LOOP, WORKER, SYS_sendto, 7);
@@ -133,7 +133,7 @@ static void test_job_behind_one_that_sleeps_by_select(void **state)
     put_run(90, LOOP);
     put_arrival(100, R);
     put_receive(100, LOOP, R);
-    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_sleep(170, LOOP, SYS_epoll_pwait, 4);
     put_timeout(400, WORKER);
     put_finished(410, WORKER, TASK_OF_A);
     put_waking(410, LOOP, WORKER, SYS_sendto, 7);
@@ -160,7 +160,7 @@ static void test_job_for_another_task(void **state)
     put_receive(100, LOOP, R);
     put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
     put_run(160, WORKER);
-    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_sleep(170, LOOP, SYS_epoll_pwait, 4);
     put_finished(400, WORKER, TASK_OF_A);
     put_waking(400, LOOP, WORKER, SYS_sendto, 7);
     put_sleep(410, WORKER, SYS_futex, QUEUE);
@@ -184,7 +184,7 @@ static void test_two_jobs(void **state)
     put_receive(100, LOOP, R);
     put_waking(150, WORKER, LOOP, SYS_futex, QUEUE);
     put_run(150, WORKER);
-    put_sleep(170, LOOP, SYS_epoll_wait, 4);
+    put_sleep(170, LOOP, SYS_epoll_pwait, 4);
     put_finished(400, WORKER, TASK);
     put_waking(400, LOOP, WORKER, SYS_sendto, 7);
     put_sleep(402, WORKER, SYS_futex, QUEUE);
@@ -192,7 +192,7 @@ static void test_two_jobs(void **state)
     put_receive(410, LOOP, PIPE);
     put_waking(450, OTHER_WORKER, LOOP, SYS_futex, QUEUE);
     put_run(450, OTHER_WORKER);
-    put_sleep(470, LOOP, SYS_epoll_wait, 4);
+    put_sleep(470, LOOP, SYS_epoll_pwait, 4);
     put_finished(800, OTHER_WORKER, TASK);
     put_waking(800, LOOP, OTHER_WORKER, SYS_sendto, 7);
     put_sleep(802, OTHER_WORKER, SYS_futex, QUEUE);

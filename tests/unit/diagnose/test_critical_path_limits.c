@@ -344,7 +344,7 @@ static void test_answer_in_two_packets(void **state)
     put_arrival(100, R);
     put_receive(100, 11, R);
     put_send(150, 11, SERVICE);
-    put_sleep(160, 11, SYS_epoll_wait, 4);
+    put_sleep(160, 11, SYS_epoll_pwait, 4);
     put(500, RECORDER_READY, RECORDER_IN_SOFTIRQ | RECORDER_TCP, RECORDER_NO_SYSCALL, 31, SERVICE, 77ull << 32);
     put_interrupt_waking(501, 11, RECORDER_IN_SOFTIRQ);
     put(505, RECORDER_READY, RECORDER_IN_SOFTIRQ | RECORDER_TCP, RECORDER_NO_SYSCALL, 32, SERVICE, 78ull << 32);
@@ -371,7 +371,7 @@ static void test_delivery_in_the_interrupt_of_a_bystander(void **state)
     put(180, RECORDER_READY, RECORDER_IN_SOFTIRQ | RECORDER_TCP, RECORDER_NO_SYSCALL, CLIENT, SERVICE_PEER,
         500ull << 32);
     put_interrupt_waking(180, 21, RECORDER_IN_SOFTIRQ);
-    put_sleep(170, 11, SYS_epoll_wait, 4);
+    put_sleep(170, 11, SYS_epoll_pwait, 4);
     put_run(190, 21);
     put_receive(200, 21, SERVICE_PEER);
     put_local_send(900, 21, SERVICE_PEER, SERVICE, RECORDER_TCP | RECORDER_IN_SOFTIRQ);

@@ -37,7 +37,7 @@ static void test_answer_on_a_connection_that_the_request_made(void **state)
     put_receive(130, 11, A);
     put_send(150, 11, SERVICE);
     put_send(160, 11, A);
-    put_sleep(170, 11, SYS_epoll_wait, 4);
+    put_sleep(170, 11, SYS_epoll_pwait, 4);
     put_arrival(500, SERVICE);
     put_interrupt_waking(501, 11, RECORDER_IN_SOFTIRQ);
     put_run(510, 11);
@@ -64,10 +64,10 @@ static void test_busy_worker_wakes_the_loop(void **state)
     put_run(50, 11);
     put_arrival(100, R);
     put_receive(100, 11, R);
-    put_sleep(120, 11, SYS_epoll_wait, 4);
+    put_sleep(120, 11, SYS_epoll_pwait, 4);
     put_waking(400, 11, 12, SYS_write, 9);
     put_run(405, 11);
-    put_sleep(420, 11, SYS_epoll_wait, 4);
+    put_sleep(420, 11, SYS_epoll_pwait, 4);
     put_waking(900, 11, 12, SYS_write, 9);
     put_run(910, 11);
     put_send(950, 11, R);
@@ -92,13 +92,13 @@ static void test_second_word_of_the_gil(void **state)
     put_receive(100, 11, R);
     put_waking(120, 12, 11, SYS_futex, 0x5000);
     put_run(130, 12);
-    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 11, SYS_epoll_pwait, 4);
     put_interrupt_waking(300, 11, RECORDER_IN_HARDIRQ);
     put_run(305, 11);
     put_sleep(310, 12, SYS_futex, 0x9058);
     put_waking(330, 12, 11, SYS_futex, 0x9058);
     put_run(335, 12);
-    put_sleep(340, 11, SYS_epoll_wait, 4);
+    put_sleep(340, 11, SYS_epoll_pwait, 4);
     put_local_send(900, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(900, 11, 12, SYS_sendto, 9);
     put_run(905, 11);
@@ -174,7 +174,7 @@ static void test_work_for_a_thread_that_slept_before(void **state)
     put_receive(110, 11, A);
     put_waking(150, 12, 11, SYS_futex, 0x5000);
     put_run(160, 12);
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_local_send(600, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(600, 11, 12, SYS_sendto, 9);
     put_run(610, 11);
@@ -265,7 +265,7 @@ static void test_three_requests_read_at_once(void **state)
     (void)state;
     for (uint32_t tid = 21; tid < 24; tid++)
         put_sleep(10, tid, SYS_futex, 0x1000 * tid);
-    put_sleep(20, 11, SYS_epoll_wait, 4);
+    put_sleep(20, 11, SYS_epoll_pwait, 4);
     put_interrupt_waking(90, 11, RECORDER_IN_SOFTIRQ);
     put_run(95, 11);
     put_arrival(89, A);
@@ -278,7 +278,7 @@ static void test_three_requests_read_at_once(void **state)
         put_waking(90 + tid, tid, 11, SYS_futex, 0x1000 * tid);
         put_run(95 + tid, tid);
     }
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_sleep(140, 21, SYS_clock_nanosleep, 0);
     put_switch(141, 22, 0, RECORDER_IO_WAIT, SYS_pread64, 7);
     put_sleep(142, 23, SYS_clock_nanosleep, 0);

@@ -14,8 +14,8 @@ static void test_lock_released_by_a_signal(void **state)
     put_run(90, WORKER);
     put_arrival(100, R);
     put_receive(100, WORKER, R);
-    put_sleep(150, WORKER, SYS_epoll_wait, 5);
-    put_sleep(160, HOLDER, SYS_epoll_wait, 6);
+    put_sleep(150, WORKER, SYS_epoll_pwait, 5);
+    put_sleep(160, HOLDER, SYS_epoll_pwait, 6);
     put_interrupt_waking(700, HOLDER, RECORDER_IN_HARDIRQ);
     put_run(710, HOLDER);
     put_waking(800, WORKER, HOLDER, SYS_kill, WORKER);
@@ -41,7 +41,7 @@ static void test_kept_connection_to_a_service(void **state)
     put_arrival(100, R);
     put_receive(100, 11, R);
     put_send(120, 11, SERVICE);
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_arrival(700, SERVICE);
     put_interrupt_waking(701, 11, RECORDER_IN_SOFTIRQ);
     put_run(710, 11);
@@ -154,7 +154,7 @@ static void test_loop_waits_for_the_client_between_sends(void **state)
     put_arrival(100, R);
     put_receive(100, 11, R);
     put_send(150, 11, R);
-    put_sleep(160, 11, SYS_epoll_wait, 4);
+    put_sleep(160, 11, SYS_epoll_pwait, 4);
     put_interrupt_waking(700, 11, RECORDER_IN_SOFTIRQ);
     put_run(710, 11);
     put_send(800, 11, R);
@@ -189,7 +189,7 @@ static void test_worker_process_of_an_event_loop(void **state)
 {
     (void)state;
     put_worker_process();
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_waking(830, 11, 13, SYS_write, 5);
     put_run(840, 11);
     put_sleep(845, 13, SYS_read, 8);
@@ -211,7 +211,7 @@ static void test_worker_process_of_an_event_loop_that_served_others(void **state
 {
     (void)state;
     put_worker_process();
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_waking(830, 11, 13, SYS_write, 5);
     put_run(840, 11);
     put_sleep(845, 13, SYS_read, 8);
@@ -237,7 +237,7 @@ static void test_worker_process_that_is_done_while_the_loop_runs(void **state)
 {
     (void)state;
     put_worker_process();
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_arrival(790, A);
     put_interrupt_waking(791, 11, RECORDER_IN_SOFTIRQ);
     put_run(795, 11);
@@ -258,7 +258,7 @@ static void test_answer_read_by_a_thread_that_another_worker_woke(void **state)
 {
     (void)state;
     put_sleep(10, 12, SYS_futex, 0x5000);
-    put_sleep(20, WORKER, SYS_epoll_wait, 7);
+    put_sleep(20, WORKER, SYS_epoll_pwait, 7);
     put_sleep(30, 13, SYS_read, 8);
     put_run(90, 11);
     put_arrival(100, R);
@@ -268,10 +268,10 @@ static void test_answer_read_by_a_thread_that_another_worker_woke(void **state)
     put_waking(150, WORKER, 12, SYS_write, 9);
     put_run(160, WORKER);
     put_sleep(170, 12, SYS_futex, 0x5000);
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_waking(780, 13, OTHER_WORKER, SYS_write, 10);
     put_run(785, 13);
-    put_sleep(790, WORKER, SYS_epoll_wait, 7);
+    put_sleep(790, WORKER, SYS_epoll_pwait, 7);
     put_waking(830, 11, 13, SYS_write, 5);
     put_run(840, 11);
     put_send(900, 11, R);
@@ -292,7 +292,7 @@ static void test_burst_handed_to_worker_processes(void **state)
     (void)state;
     put_worker_process();
     put_receive(110, 11, A);
-    put_sleep(200, 11, SYS_epoll_wait, 4);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_waking(830, 11, 13, SYS_write, 5);
     put_run(840, 11);
     put_sleep(845, 13, SYS_read, 8);
@@ -323,7 +323,7 @@ static void test_many_hand_overs(void **state)
         put_waking(110 + 10 * i, 200 + i, i ? 199 + i : 11, SYS_write, 9);
         put_run(115 + 10 * i, 200 + i);
     }
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_waking(800, 11, 207, SYS_write, 5);
     put_run(810, 11);
     put_send(900, 11, R);
@@ -362,7 +362,7 @@ static void test_signaller_of_a_condition_variable_waits_for_its_waiters(void **
     put_run(130, 12);
     put_waking(140, 11, 12, SYS_futex, 0x5014);
     put_run(150, 11);
-    put_sleep(160, 11, SYS_epoll_wait, 4);
+    put_sleep(160, 11, SYS_epoll_pwait, 4);
     put_waking(200, WORKER, 12, SYS_futex, 0x7000); /* shared memory */
     put_run(210, WORKER);
     put_sleep(220, 12, SYS_futex, 0x6000);
@@ -398,7 +398,7 @@ static void test_pool_whose_threads_wake_each_other(void **state)
     put_receive(100, 11, R);
     put_waking(120, 12, 11, SYS_futex, 0x5000);
     put_run(130, 12);
-    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 11, SYS_epoll_pwait, 4);
     put_switch(300, 12, 0, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, SYS_pread64, 8);
     put_interrupt_waking(700, 12, RECORDER_IN_HARDIRQ);
     put_run(710, 12);
@@ -427,7 +427,7 @@ static void test_result_of_a_thread_that_was_given_work(void **state)
     put_receive(100, 11, R);
     put_waking(120, 12, 11, SYS_futex, 0x5000);
     put_run(130, 12);
-    put_sleep(140, 11, SYS_epoll_wait, 4);
+    put_sleep(140, 11, SYS_epoll_pwait, 4);
     put_waking(150, 13, 12, SYS_futex, 0x6000);
     put_run(160, 13);
     put_sleep(200, 12, SYS_futex, 0x7000);
@@ -463,7 +463,7 @@ static void test_queue_behind_work_of_another_process(void **state)
     put_run(90, 11);
     put_arrival(100, R);
     put_receive(100, 11, R);
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_waking(500, 12, WORKER, SYS_futex, 0x8000);
     put_run(510, 12);
     put_local_send(520, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
@@ -471,7 +471,7 @@ static void test_queue_behind_work_of_another_process(void **state)
     put_run(525, 11);
     put_receive(526, 11, PIPE);
     put_send(530, 11, A);
-    put_sleep(540, 11, SYS_epoll_wait, 4);
+    put_sleep(540, 11, SYS_epoll_pwait, 4);
     put_local_send(800, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(800, 11, 12, SYS_sendto, 9);
     put_run(810, 11);
@@ -494,7 +494,7 @@ static void test_queue_behind_work_that_went_to_another_process_later(void **sta
     put_run(90, 11);
     put_arrival(100, R);
     put_receive(100, 11, R);
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_sleep(140, 12, SYS_futex, 0x6000);
     put_waking(500, 12, WORKER, SYS_futex, 0x8000);
     put_run(510, 12);
@@ -503,7 +503,7 @@ static void test_queue_behind_work_that_went_to_another_process_later(void **sta
     put_run(525, 11);
     put_receive(526, 11, PIPE);
     put_send(530, 11, A);
-    put_sleep(540, 11, SYS_epoll_wait, 4);
+    put_sleep(540, 11, SYS_epoll_pwait, 4);
     put_local_send(800, 12, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(800, 11, 12, SYS_sendto, 9);
     put_run(810, 11);
@@ -529,7 +529,7 @@ static void test_reader_that_slept_since_before_the_window(void **state)
     put_receive(100, 11, R);
     put_receive(110, 11, A);
     put_send(120, 11, A);
-    put_sleep(130, 11, SYS_epoll_wait, 4);
+    put_sleep(130, 11, SYS_epoll_pwait, 4);
     put_waking(700, READER, WORKER, SYS_write, 10);
     put_run(710, READER);
     put_waking(800, 11, READER, SYS_write, 5);
