@@ -7,6 +7,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "probes/common/direct.bpf.h"
+
 /* The kernel's masks (linux/preempt.h). Of the softirq bits, only the one that means that a softirq is being served;
  * the others count local_bh_disable(). */
 #define CONTEXT_SOFTIRQ 0x000100
@@ -29,11 +31,6 @@ static __always_inline __u32 context_count(struct task_struct *current)
                                                                                                 : CONTEXT_UNKNOWN;
 }
 
-/* Set before loading: this kernel function exists (6.2 and later). It makes any address one that can be read directly.
- */
-const volatile bool has_rdonly_cast = false;
-extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
-
 /* The same where the fields of `current` may be read directly (tp_btf). */
 static __always_inline __u32 context_count_direct(struct task_struct *current)
 {
@@ -43,9 +40,8 @@ static __always_inline __u32 context_count_direct(struct task_struct *current)
     const char *rq = (const char *)current->se.cfs_rq->rq;
     if (has_rdonly_cast) {
         const char *address = bpf_rdonly_cast(rq, 0);
-        const struct refcount_struct *word = bpf_rdonly_cast(
-            address + preempt_count_distance, bpf_core_type_id_kernel(struct refcount_struct)); /* begins with an int */
-        return word->refs.counter;
+        return DIRECT_CAST(struct refcount_struct, address + preempt_count_distance)
+            ->refs.counter; /* begins with an int */
     }
     return bpf_probe_read_kernel(&count, sizeof(count), rq + preempt_count_distance) == 0 ? count : CONTEXT_UNKNOWN;
 }

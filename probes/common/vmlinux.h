@@ -23,27 +23,29 @@ typedef _Bool bool;
 #define NULL  ((void *)0)
 
 /* ABI: enum bpf_map_type, flags of maps and helpers. */
-#define BPF_MAP_TYPE_HASH          1
-#define BPF_MAP_TYPE_ARRAY         2
-#define BPF_MAP_TYPE_PERCPU_HASH   5
-#define BPF_MAP_TYPE_PERCPU_ARRAY  6
-#define BPF_MAP_TYPE_LRU_HASH      9
-#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define BPF_MAP_TYPE_RINGBUF       27
-#define BPF_MAP_TYPE_TASK_STORAGE  29
+#define BPF_MAP_TYPE_HASH              1
+#define BPF_MAP_TYPE_ARRAY             2
+#define BPF_MAP_TYPE_PERCPU_HASH       5
+#define BPF_MAP_TYPE_PERCPU_ARRAY      6
+#define BPF_MAP_TYPE_LRU_HASH          9
+#define BPF_MAP_TYPE_ARRAY_OF_MAPS     12
+#define BPF_MAP_TYPE_RINGBUF           27
+#define BPF_MAP_TYPE_TASK_STORAGE      29
 
-#define BPF_ANY                    0
-#define BPF_NOEXIST                1
-#define BPF_EXIST                  2
-#define BPF_F_NO_PREALLOC          (1U << 0)
-#define BPF_F_MMAPABLE             (1U << 10)
-#define BPF_F_INNER_MAP            (1U << 12)
+#define BPF_ANY                        0
+#define BPF_NOEXIST                    1
+#define BPF_EXIST                      2
+#define BPF_F_NO_PREALLOC              (1U << 0)
+#define BPF_F_MMAPABLE                 (1U << 10)
+#define BPF_F_INNER_MAP                (1U << 12)
 
-#define BPF_RB_NO_WAKEUP           (1ULL << 0)
-#define BPF_RB_FORCE_WAKEUP        (1ULL << 1)
-#define BPF_RB_AVAIL_DATA          0
+#define BPF_LOCAL_STORAGE_GET_F_CREATE (1ULL << 0)
 
-#define PF_KTHREAD                 0x00200000
+#define BPF_RB_NO_WAKEUP               (1ULL << 0)
+#define BPF_RB_FORCE_WAKEUP            (1ULL << 1)
+#define BPF_RB_AVAIL_DATA              0
+
+#define PF_KTHREAD                     0x00200000
 
 /* ABI: the registers of an interrupted task, as perf passes them to programs and as they lie at the top of its kernel
  * stack. */
@@ -77,7 +79,13 @@ enum cgroup_subsys_id {
 
 struct kernfs_node {
     __u64 id;
+    const char *name;
+    struct kernfs_node *__parent; /* 6.15 and later */
 };
+
+struct kernfs_node___old {
+    struct kernfs_node *parent;
+} __attribute__((preserve_access_index));
 
 struct cgroup;
 
@@ -140,7 +148,16 @@ struct cred {
     kuid_t euid;
 };
 
+struct thread_info {
+#if defined(__TARGET_ARCH_x86)
+    __u32 status;
+#elif defined(__TARGET_ARCH_arm64)
+    unsigned long flags;
+#endif
+};
+
 struct task_struct {
+    struct thread_info thread_info;
     struct thread_struct thread;
     __u32 self_exec_id; /* 64 bits since 5.7: this is the lower half */
     int pid;
@@ -181,6 +198,7 @@ struct file_system_type {
 
 struct super_block {
     unsigned int s_dev;
+    unsigned long s_magic;
     struct file_system_type *s_type;
 };
 
@@ -231,20 +249,27 @@ struct qstr {
 };
 
 struct dentry {
+    struct dentry *d_parent;
     struct qstr d_name;
     union {
         struct hlist_node d_alias; /* in its inode's i_dentry */
     } d_u;
 };
 
+struct vfsmount {
+    struct dentry *mnt_root;
+    struct super_block *mnt_sb;
+};
+
 struct path {
+    struct vfsmount *mnt;
     struct dentry *dentry;
 };
 
 struct file {
     struct path f_path;
     struct inode *f_inode;
-    unsigned int f_flags;
+    unsigned int f_flags, f_mode;
     long long f_pos;
     void *private_data;
 };
@@ -318,5 +343,63 @@ struct task_struct___state_new {
 struct task_struct___state_old {
     long state;
 } __attribute__((preserve_access_index));
+
+/* ---- io.bpf.c ---- */
+
+struct mount {
+    struct mount *mnt_parent;
+    struct dentry *mnt_mountpoint;
+    struct vfsmount mnt;
+    void *mnt_ns;
+    int mnt_id;
+    __u64 mnt_id_unique; /* 6.8 and later */
+};
+
+struct io_uring_task {
+    struct task_struct *task;
+};
+
+struct io_rsrc_node {
+    unsigned long file_ptr;
+};
+
+struct io_rsrc_data { /* 6.13 and later */
+    unsigned int nr;
+    struct io_rsrc_node **nodes;
+};
+
+struct io_file_table {
+    struct io_rsrc_data data;
+};
+
+struct io_ring_ctx {
+    struct io_file_table file_table;
+};
+
+struct io_cqe {
+    int fd; /* until the request runs */
+};
+
+struct io_kiocb {
+    struct file *file; /* once the request runs */
+    __u8 opcode;
+    __u64 flags; /* 32 bits before 6.10 */
+    struct io_cqe cqe;
+    struct io_ring_ctx *ctx;
+    struct io_uring_task *tctx;
+};
+
+struct io_kiocb___task { /* before 6.13 */
+    struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+struct io_rw { /* at the beginning of a request that reads or writes */
+    __u32 len;
+};
+
+struct io_uring_cqe {
+    __s32 res;
+    __u32 flags;
+};
 
 #pragma clang attribute pop

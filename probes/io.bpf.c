@@ -1,0 +1,133 @@
+/* BPF side of I/O monitoring: what programs ask of file systems, counted by cgroup, mount and operation.
+ *
+ * Two methods see system calls: the tracepoints at entry and exit, which cost every system call of the node something,
+ * and fentry and fexit of those that concern files, which cost only these. io_uring has tracepoints of its own.
+ *
+ * Losses: operations that do not fit a table (struct io_stats). */
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_tracing.h>
+
+#include "probes/io/io_call.bpf.h"
+#include "probes/io/io_uring.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+static __always_inline const volatile struct io_syscall *syscall_of(__u64 number, bool is_compat)
+{
+    if (number >= IO_MAX_SYSCALLS)
+        return NULL;
+    return is_compat ? &syscalls_32[number] : &syscalls[number];
+}
+
+/* ---- method 1: the functions of the system calls that concern files ---- */
+
+/* Loaded once for each function (src/sources/io/io_functions.c). */
+SEC("fentry")
+int BPF_PROG(io_function_enter, struct pt_regs *registers)
+{
+    const struct syscall_registers *r = (const struct syscall_registers *)registers;
+    bool is_compat = is_32_bit();
+    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
+    if (s && s->operation && enabled)
+        file_call_begin(r, s, is_compat);
+    return 0;
+}
+
+SEC("fexit")
+int BPF_PROG(io_function_exit, struct pt_regs *registers, long result)
+{
+    if (enabled)
+        file_call_end(result);
+    return 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define FUNCTION(name) "__x64_sys_" name
+#elif defined(__TARGET_ARCH_arm64)
+#define FUNCTION(name) "__arm64_sys_" name
+#endif
+
+#define AIO_ENTER(name, call)                                                                                          \
+    SEC("fentry/" FUNCTION(#name))                                                                                     \
+    int BPF_PROG(name##_enter, struct pt_regs *registers)                                                              \
+    {                                                                                                                  \
+        if (enabled)                                                                                                   \
+            aio_call_begin((const struct syscall_registers *)registers, call);                                         \
+        return 0;                                                                                                      \
+    }
+
+#define AIO_EXIT(name, call)                                                                                           \
+    SEC("fexit/" FUNCTION(#name))                                                                                      \
+    int BPF_PROG(name##_exit, struct pt_regs *registers, long result)                                                  \
+    {                                                                                                                  \
+        if (enabled)                                                                                                   \
+            aio_call_end((const struct syscall_registers *)registers, call, result);                                   \
+        return 0;                                                                                                      \
+    }
+
+AIO_EXIT(io_setup, IO_AIO_SETUP)
+AIO_ENTER(io_submit, IO_AIO_SUBMIT)
+AIO_EXIT(io_submit, IO_AIO_SUBMIT)
+AIO_ENTER(io_getevents, IO_AIO_EVENTS)
+AIO_EXIT(io_getevents, IO_AIO_EVENTS)
+AIO_ENTER(io_pgetevents, IO_AIO_EVENTS)
+AIO_EXIT(io_pgetevents, IO_AIO_EVENTS)
+AIO_ENTER(io_destroy, IO_AIO_DESTROY)
+
+/* ---- method 2: every system call ---- */
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(io_syscall_enter, struct pt_regs *registers, long number)
+{
+    bool is_compat = is_32_bit();
+    const volatile struct io_syscall *s = syscall_of(number, is_compat);
+    if (s && s->operation && enabled)
+        call_begin((const struct syscall_registers *)registers, s, is_compat);
+    return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(io_syscall_exit, struct pt_regs *registers, long result)
+{
+    const struct syscall_registers *r = (const struct syscall_registers *)registers;
+    bool is_compat = is_32_bit();
+    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
+    if (s && s->operation && enabled)
+        call_end(r, s, is_compat, result);
+    return 0;
+}
+
+/* ---- with both methods ---- */
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(io_uring_submitted, struct io_kiocb *request)
+{
+    if (enabled)
+        request_submitted(request);
+    return 0;
+}
+
+/* The same, before 6.4. */
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(io_uring_submitted_old, struct io_kiocb *request)
+{
+    if (enabled)
+        request_submitted(request);
+    return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int io_uring_completed(__u64 *arguments)
+{
+    const struct io_kiocb *request = (const struct io_kiocb *)arguments[1];
+    if (!enabled || !request)
+        return 0;
+    if (has_cqe) {
+        const struct io_uring_cqe *cqe = (const struct io_uring_cqe *)arguments[2];
+        request_completed(request, BPF_CORE_READ(cqe, res), BPF_CORE_READ(cqe, flags));
+    } else {
+        request_completed(request, arguments[3], arguments[4]);
+    }
+    return 0;
+}

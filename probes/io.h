@@ -1,0 +1,152 @@
+/* What is asked of file systems, by cgroup, mount and kind of operation (io.bpf.c): the tables and their keys. Shared
+ * by the BPF program and src/sources/io. */
+#pragma once
+
+#if !defined(__bpf__)
+#include <linux/types.h>
+#endif
+
+enum io_operation {
+    IO_NONE,
+    IO_READ, /* in all forms, also of sendfile, splice and copy_file_range */
+    IO_WRITE,
+    IO_OPEN,   /* of a file that existed, or failed */
+    IO_CREATE, /* opened, and did not exist before */
+    IO_CLOSE,  /* by close(2); not by the end of a process */
+    IO_SYNC,
+    IO_ALLOCATE,
+    IO_TRUNCATE,
+    IO_STAT,
+    IO_LIST,
+    IO_MKDIR,
+    IO_RMDIR,
+    IO_UNLINK,
+    IO_RENAME,
+    IO_LINK,
+    IO_OPERATIONS,
+};
+
+enum io_flags {
+    IO_IS_DIRECT = 1,      /* O_DIRECT: past the page cache */
+    IO_IS_OF_DAEMON = 2,   /* by a process that serves a FUSE file system: the client's operation counts, too */
+    IO_IS_UNCONFIRMED = 4, /* the kernel does not tell the result: bytes are those asked for */
+};
+
+#define IO_NO_MOUNT 0 /* the call names a path, and on which mount that is was not seen */
+#define IO_OTHER    0 /* as a cgroup: of all that did not fit the table */
+
+struct io_key {
+    __u64 cgroup_id;
+    __u64 mount; /* unique where the kernel has unique IDs (6.8), else with the device in the upper half */
+    __u8 operation;
+    __u8 flags;
+    __u16 reserved;
+    __u32 reserved2;
+};
+_Static_assert(sizeof(struct io_key) == 24, "a key has no padding");
+
+/* Bucket i counts durations up to 2^(IO_FIRST_BUCKET + i) ns that the buckets before it do not; the last one counts
+ * the rest. Every operation is in one of them, or untimed. */
+#define IO_FIRST_BUCKET 9
+#define IO_BUCKETS      27
+
+/* Darshan's bins of access sizes: up to 100 bytes, 1, 10 and 100 KiB, 1, 4, 10 and 100 MiB, 1 GiB, and more. */
+#define IO_SIZES 10
+
+struct io_counters {
+    __u64 bytes;
+    __u64 errors;
+    __u64 untimed; /* operations whose end was not seen */
+    __u64 sum_ns;
+    __u64 durations[IO_BUCKETS];
+    __u64 sizes[IO_SIZES]; /* IO_READ and IO_WRITE, of those that succeeded */
+};
+
+/* How often an operation ended with this error. */
+struct io_error_key {
+    struct io_key key;
+    __u32 error; /* errno */
+    __u32 reserved;
+};
+
+/* The names on the way from a mount point or cgroup to the root, each with a NUL behind it. */
+#define IO_NAMES_BYTES 512
+#define IO_NAME_MAX    256
+
+struct io_name {
+    __u32 device;
+    __u32 size;      /* of `names`; more than IO_NAMES_BYTES: cut */
+    __u32 is_hidden; /* a mount that no program sees: of memory files */
+    char type[16];
+    char names[IO_NAMES_BYTES + IO_NAME_MAX];
+};
+
+/* The file of an operation. */
+struct io_file {
+    __u64 mount; /* its address in the kernel; 0: not seen */
+    __u64 mount_id;
+    __u64 flags;
+};
+
+/* A request of io_uring, by its address. */
+struct io_request {
+    __u64 start_ns;
+    __u64 asked_bytes;
+    struct io_file file;
+    __u8 operation;
+    __u8 is_file_unknown; /* until it has ended */
+    __u8 is_counted;
+};
+
+/* A request of Linux AIO. */
+struct aio_key {
+    __u64 process;
+    __u64 address; /* in the process, of the request or the ring */
+};
+
+struct aio_request {
+    __u64 start_ns;
+    struct io_file file;
+    __u8 operation;
+};
+
+#define IO_MAX_COUNTERS 16384
+#define IO_MAX_ERRORS   2048
+#define IO_MAX_MOUNTS   1024
+#define IO_MAX_CGROUPS  4096
+#define IO_MAX_THREADS  16384 /* before Linux 5.11 */
+#define IO_MAX_REQUESTS 16384 /* of io_uring, in flight; likewise of AIO */
+#define IO_MAX_RINGS    1024
+
+/* Which files a system call concerns, and how its arguments name them. */
+struct io_syscall {
+    __u8 operation; /* of the first file; IO_NONE: no I/O */
+    __u8 file;      /* enum io_argument */
+    __u8 second;    /* operation of the second file; IO_NONE: there is none */
+    __u8 second_file;
+};
+
+enum io_argument {
+    IO_ARGUMENT_FIRST, /* a descriptor in this argument */
+    IO_ARGUMENT_SECOND,
+    IO_ARGUMENT_THIRD,
+    IO_ARGUMENT_RESULT, /* the descriptor that it returns */
+    IO_ARGUMENT_PATH,   /* a path, whose mount is not known */
+    IO_ARGUMENT_REMOVE, /* unlinkat: a path, and a flag in the third argument that it is a directory */
+    /* Calls of Linux AIO, by the call: */
+    IO_AIO_SETUP,
+    IO_AIO_SUBMIT,
+    IO_AIO_EVENTS,
+    IO_AIO_DESTROY,
+};
+
+#define IO_MAX_SYSCALLS 512
+
+/* Counters of the BPF programs, per CPU. */
+struct io_stats {
+    __u64 counters_full; /* operations that count as those of IO_OTHER */
+    __u64 names_full;    /* mounts and cgroups without a name */
+    __u64 errors_full;
+    __u64 files_unknown; /* unconfirmed operations of io_uring, which are not counted */
+    __u64 calls_full;    /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
+};

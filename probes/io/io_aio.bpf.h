@@ -1,0 +1,251 @@
+/* Linux AIO: from io_submit to the event. Part of io.bpf.c.
+ *
+ * Events lie in a ring that the kernel shares with the program, and reach it by io_getevents, or without a system call.
+ * Those of io_getevents are read from its result. The ring is read before that, and when the program submits more: it
+ * has room for all requests in flight, so whatever the program took from it meanwhile is still there. A part of it that
+ * cannot be read has not been touched by the program: what is in it will come by io_getevents. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/common/syscalls.bpf.h"
+#include "probes/io/io_file.bpf.h"
+
+#define IO_SUBMIT_MAX 4096  /* requests that one call may submit */
+#define IO_RING_MAX   65536 /* events that are read at once */
+
+/* Set before loading: 5.17 and later. Without it AIO is not seen. */
+const volatile bool has_loop = true;
+
+/* ABI: struct iocb, io_event (linux/aio_abi.h), and the head of the ring. */
+struct aio_iocb {
+    __u64 data;
+    __u32 key, rw_flags;
+    __u16 opcode;
+    __s16 priority;
+    __s32 fd;
+    __u64 buffer, size;
+};
+
+struct aio_event {
+    __u64 data, request;
+    __s64 result, result2;
+};
+
+struct aio_ring_head {
+    __u32 id, size, head, tail, magic, compatible, incompatible, head_bytes;
+};
+
+#define AIO_RING_MAGIC 0xa10a10a1
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_REQUESTS);
+    __type(key, struct aio_key);
+    __type(value, struct aio_request);
+} aio_requests SEC(".maps");
+
+/* How far each ring has been read. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, IO_MAX_RINGS);
+    __type(key, struct aio_key);
+    __type(value, __u32);
+} aio_rings SEC(".maps");
+
+static __always_inline __u64 current_process(void)
+{
+    return bpf_get_current_pid_tgid() >> 32;
+}
+
+static __always_inline __u8 operation_of_aio(__u16 opcode)
+{
+    switch (opcode) {
+    case 0: /* PREAD */
+    case 7: /* PREADV */
+        return IO_READ;
+    case 1: /* PWRITE */
+    case 8: /* PWRITEV */
+        return IO_WRITE;
+    case 2: /* FSYNC */
+    case 3: /* FDSYNC */
+        return IO_SYNC;
+    }
+    return IO_NONE;
+}
+
+static __noinline int aio_ended(__u64 request, __s64 result, __u64 now)
+{
+    struct aio_key key = {current_process(), request};
+    struct aio_request pending, *found = bpf_map_lookup_elem(&aio_requests, &key);
+    if (!found)
+        return 0;
+    pending = *found;
+    if (bpf_map_delete_elem(&aio_requests, &key) == 0) /* else another thread has counted it */
+        count_operation(io_cgroup_of((const void *)bpf_get_current_task()), &pending.file, pending.operation, result,
+                        now - pending.start_ns);
+    return 0;
+}
+
+/* ---- the ring ---- */
+
+struct aio_reading {
+    struct aio_ring_head head;
+    __u64 ring;
+    __u64 now;
+    __u32 next;
+};
+
+static long aio_ring_step(__u32 i, struct aio_reading *reading)
+{
+    struct aio_event event;
+    if (reading->next == reading->head.tail)
+        return 1;
+    const char *at = (const char *)reading->ring + reading->head.head_bytes + (__u64)reading->next * sizeof(event);
+    if (bpf_probe_read_user(&event, sizeof(event), at) < 0)
+        return 1;
+    reading->next = reading->next + 1 < reading->head.size ? reading->next + 1 : 0;
+    aio_ended(event.request, event.result, reading->now);
+    return 0;
+}
+
+/* Counts what has ended since the last look, as far as it can be read. */
+static __noinline int aio_read_ring(__u64 ring)
+{
+    struct aio_key key = {current_process(), ring};
+    struct aio_reading reading = {.ring = ring, .now = bpf_ktime_get_ns()};
+    if (bpf_probe_read_user(&reading.head, sizeof(reading.head), (const void *)ring) < 0 ||
+        reading.head.magic != AIO_RING_MAGIC || reading.head.tail >= reading.head.size)
+        return 0;
+    const __u32 *next = bpf_map_lookup_elem(&aio_rings, &key);
+    reading.next = next ? *next : reading.head.tail; /* one from before the recording: its past is not counted */
+    if (reading.next < reading.head.size)
+        bpf_loop(IO_RING_MAX, aio_ring_step, &reading, 0);
+    bpf_map_update_elem(&aio_rings, &key, &reading.next, BPF_ANY);
+    return 0;
+}
+
+/* io_setup(entries, &ring) has made one. */
+static __noinline int aio_setup_end(__u64 address)
+{
+    struct aio_key key = {.process = current_process()};
+    const __u32 zero = 0;
+    if (bpf_probe_read_user(&key.address, sizeof(key.address), (const void *)address) == 0)
+        bpf_map_update_elem(&aio_rings, &key, &zero, BPF_ANY);
+    return 0;
+}
+
+/* ---- io_getevents ---- */
+
+struct aio_events {
+    __u64 address;
+    __u64 now;
+};
+
+static long aio_event_step(__u32 i, struct aio_events *events)
+{
+    struct aio_event event;
+    const char *at = (const char *)events->address + (__u64)i * sizeof(event);
+    if (bpf_probe_read_user(&event, sizeof(event), at) == 0)
+        aio_ended(event.request, event.result, events->now);
+    return 0;
+}
+
+/* It has returned that many events from the ring. */
+static __noinline int aio_events_end(__u64 ring, __u64 address, __s64 count)
+{
+    struct aio_events events = {address, bpf_ktime_get_ns()};
+    struct aio_key key = {current_process(), ring};
+    struct aio_ring_head head;
+    if (count <= 0)
+        return 0;
+    bpf_loop(count < IO_RING_MAX ? count : IO_RING_MAX, aio_event_step, &events, 0);
+    if (bpf_probe_read_user(&head, sizeof(head), (const void *)ring) == 0)
+        bpf_map_update_elem(&aio_rings, &key, &head.head, BPF_ANY);
+    return 0;
+}
+
+/* ---- io_submit ---- */
+
+struct aio_submission {
+    __u64 list; /* of addresses of requests */
+    __u64 now;
+    __u64 first; /* of the ones that are forgotten */
+};
+
+static __always_inline bool aio_address(const struct aio_submission *s, __u32 i, struct aio_key *ret)
+{
+    ret->process = current_process();
+    return bpf_probe_read_user(&ret->address, sizeof(ret->address), (const char *)s->list + 8ull * i) == 0;
+}
+
+static long aio_request_begin(__u32 i, struct aio_submission *s)
+{
+    struct aio_key key;
+    struct aio_iocb request;
+    struct aio_request pending = {.start_ns = s->now};
+    if (!aio_address(s, i, &key) || bpf_probe_read_user(&request, sizeof(request), (const void *)key.address) < 0)
+        return 1;
+    pending.operation = operation_of_aio(request.opcode);
+    if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
+        return 0;
+    if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0) {
+        struct io_stats *stat = stats_get();
+        if (stat)
+            stat->calls_full++;
+    }
+    return 0;
+}
+
+static long aio_request_forget(__u32 i, struct aio_submission *s)
+{
+    struct aio_key key;
+    if (!aio_address(s, s->first + i, &key))
+        return 1;
+    bpf_map_delete_elem(&aio_requests, &key);
+    return 0;
+}
+
+/* io_submit(ring, count, list) begins. */
+static __noinline int aio_submit_begin(__u64 ring, __u64 count, __u64 list)
+{
+    struct aio_submission s = {.list = list};
+    aio_read_ring(ring); /* a request that ended may be submitted again */
+    s.now = bpf_ktime_get_ns();
+    bpf_loop(count < IO_SUBMIT_MAX ? count : IO_SUBMIT_MAX, aio_request_begin, &s, 0);
+    return 0;
+}
+
+/* It accepted the first of the requests, or none. */
+static __noinline int aio_submit_end(__u64 count, __u64 list, __s64 result)
+{
+    struct aio_submission s = {.list = list, .first = result > 0 ? result : 0};
+    if (count > IO_SUBMIT_MAX)
+        count = IO_SUBMIT_MAX;
+    if (s.first < count)
+        bpf_loop(count - s.first, aio_request_forget, &s, 0);
+    return 0;
+}
+
+/* ---- all of its calls ---- */
+
+static __always_inline void aio_call_begin(const struct syscall_registers *r, __u8 call)
+{
+    if (call == IO_AIO_SUBMIT)
+        aio_submit_begin(REGISTERS_FIRST(r), REGISTERS_SECOND(r), REGISTERS_THIRD(r));
+    else if (call == IO_AIO_EVENTS || call == IO_AIO_DESTROY)
+        aio_read_ring(REGISTERS_FIRST(r));
+}
+
+static __always_inline void aio_call_end(const struct syscall_registers *r, __u8 call, __s64 result)
+{
+    if (call == IO_AIO_SUBMIT)
+        aio_submit_end(REGISTERS_SECOND(r), REGISTERS_THIRD(r), result);
+    else if (call == IO_AIO_EVENTS)
+        aio_events_end(REGISTERS_FIRST(r), REGISTERS_FOURTH(r), result);
+    else if (call == IO_AIO_SETUP && result == 0)
+        aio_setup_end(REGISTERS_SECOND(r));
+}

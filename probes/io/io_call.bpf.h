@@ -1,0 +1,200 @@
+/* The system call that a thread is in: its files, when it began. Part of io.bpf.c.
+ *
+ * Files are found when the call begins, as close(2) leaves none. If another thread closes or replaces the descriptor
+ * between that and the kernel's own look, the operation counts for the file that was open when it began. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/common/syscalls.bpf.h"
+#include "probes/io/io_aio.bpf.h"
+#include "probes/io/io_file.bpf.h"
+
+#define AT_REMOVEDIR  0x200
+#define FMODE_CREATED 0x100000
+
+/* Results that no program sees: the call begins again (linux/errno.h of the kernel). */
+#define ERESTART_FIRST 512
+#define ERESTART_LAST  516
+
+/* Set before loading. */
+const volatile bool has_task_storage = true; /* 5.11 and later */
+const volatile struct io_syscall syscalls[IO_MAX_SYSCALLS] = {};
+const volatile struct io_syscall syscalls_32[IO_MAX_SYSCALLS] = {};
+
+volatile bool enabled = false;
+
+struct io_call {
+    __u64 start_ns;
+    struct io_file first, second;
+    __u8 operation; /* IO_NONE: not in a call that concerns files */
+    __u8 second_operation;
+    __u8 is_opening;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct io_call);
+} calls SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_THREADS);
+    __type(key, __u32);
+    __type(value, struct io_call);
+} calls_by_thread SEC(".maps");
+
+static const struct io_call no_call = {};
+
+static __always_inline struct io_call *thread_call_add(void)
+{
+    if (has_task_storage)
+        return bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    __u32 tid = bpf_get_current_pid_tgid();
+    struct io_call *c = bpf_map_lookup_elem(&calls_by_thread, &tid);
+    if (c)
+        return c;
+    if (bpf_map_update_elem(&calls_by_thread, &tid, &no_call, BPF_ANY) < 0) {
+        struct io_stats *stat = stats_get();
+        if (stat)
+            stat->calls_full++;
+    }
+    return bpf_map_lookup_elem(&calls_by_thread, &tid);
+}
+
+static __always_inline struct io_call *thread_call(void)
+{
+    if (has_task_storage)
+        return bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
+    __u32 tid = bpf_get_current_pid_tgid();
+    return bpf_map_lookup_elem(&calls_by_thread, &tid);
+}
+
+static __always_inline void thread_call_end(struct io_call *c)
+{
+    c->operation = IO_NONE;
+    if (!has_task_storage) {
+        __u32 tid = bpf_get_current_pid_tgid();
+        bpf_map_delete_elem(&calls_by_thread, &tid);
+    }
+}
+
+static __always_inline struct task_struct *current_task(void)
+{
+    return (struct task_struct *)bpf_get_current_task();
+}
+
+/* Whether the running thread entered the kernel as a 32-bit program, whose calls have other numbers. */
+static __always_inline bool is_32_bit(void)
+{
+#if defined(__TARGET_ARCH_x86)
+    return DIRECT_READ(struct task_struct, current_task(), thread_info.status) & 2; /* TS_COMPAT */
+#elif defined(__TARGET_ARCH_arm64)
+    return DIRECT_READ(struct task_struct, current_task(), thread_info.flags) & 1 << 22; /* TIF_32BIT */
+#endif
+}
+
+/* Without the calls that name files by anything else. */
+static __always_inline __u64 argument_of(const struct syscall_registers *r, __u8 argument, bool is_compat)
+{
+#if defined(__TARGET_ARCH_x86)
+    if (is_compat)
+        return (__u32)(argument == IO_ARGUMENT_FIRST    ? r->user.bx
+                       : argument == IO_ARGUMENT_SECOND ? r->user.cx
+                                                        : r->user.dx);
+#endif
+    return argument == IO_ARGUMENT_FIRST    ? REGISTERS_FIRST(r)
+           : argument == IO_ARGUMENT_SECOND ? REGISTERS_SECOND(r)
+                                            : REGISTERS_THIRD(r);
+}
+
+/* False: nothing of a file system. */
+static __always_inline bool find_file(const struct syscall_registers *r, __u8 argument, bool is_compat,
+                                      struct io_file *ret)
+{
+    return file_of(open_file(current_task(), argument_of(r, argument, is_compat)), ret);
+}
+
+/* A call that names its files begins. */
+static __always_inline void file_call_begin(const struct syscall_registers *r, const volatile struct io_syscall *s,
+                                            bool is_compat)
+{
+    struct io_file first = {}, second = {};
+    __u8 operation = s->operation, second_operation = s->second, file = s->file;
+    if (file == IO_ARGUMENT_REMOVE && argument_of(r, IO_ARGUMENT_THIRD, is_compat) & AT_REMOVEDIR)
+        operation = IO_RMDIR;
+    else if (file < IO_ARGUMENT_RESULT && !find_file(r, file, is_compat, &first))
+        operation = IO_NONE;
+    if (second_operation && !find_file(r, s->second_file, is_compat, &second))
+        second_operation = IO_NONE;
+    if (!operation && !second_operation)
+        return;
+    struct io_call *c = thread_call_add();
+    if (!c)
+        return;
+    c->first = first;
+    c->operation = operation;
+    c->second_operation = second_operation;
+    if (second_operation)
+        c->second = second;
+    c->is_opening = file == IO_ARGUMENT_RESULT;
+    c->start_ns = bpf_ktime_get_ns();
+}
+
+/* open: which file that was. False: nothing of a file system. */
+static __always_inline bool find_opened(struct io_call *c, __s64 result)
+{
+    if (result < 0)
+        return true;
+    const void *file = open_file(current_task(), result);
+    if (!file_of(file, &c->first))
+        return false;
+    if (DIRECT_READ(struct file, file, f_mode) & FMODE_CREATED)
+        c->operation = IO_CREATE;
+    return true;
+}
+
+static __always_inline void file_call_end(__s64 result)
+{
+    struct io_call *c = thread_call();
+    if (!c || (!c->operation && !c->second_operation))
+        return;
+    bool is_restarted = result <= -ERESTART_FIRST && result >= -ERESTART_LAST;
+    if (!is_restarted && (!c->is_opening || find_opened(c, result))) {
+        __u64 ns = bpf_ktime_get_ns() - c->start_ns;
+        const void *cgroup = io_cgroup_of(current_task());
+        if (c->operation)
+            count_operation(cgroup, &c->first, c->operation, result, ns);
+        if (c->second_operation)
+            count_operation(cgroup, &c->second, c->second_operation, result, ns);
+    }
+    c->second_operation = IO_NONE;
+    thread_call_end(c);
+}
+
+/* ---- all calls ---- */
+
+static __always_inline void call_begin(const struct syscall_registers *r, const volatile struct io_syscall *s,
+                                       bool is_compat)
+{
+    __u8 file = s->file;
+    if (file < IO_AIO_SETUP)
+        file_call_begin(r, s, is_compat);
+    else if (has_loop && !is_compat)
+        aio_call_begin(r, file);
+}
+
+static __always_inline void call_end(const struct syscall_registers *r, const volatile struct io_syscall *s,
+                                     bool is_compat, __s64 result)
+{
+    __u8 file = s->file;
+    if (file < IO_AIO_SETUP)
+        file_call_end(result);
+    else if (has_loop && !is_compat)
+        aio_call_end(r, file, result);
+}

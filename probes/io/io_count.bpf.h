@@ -1,0 +1,175 @@
+/* The counters of all operations. Part of io.bpf.c. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/common/direct.bpf.h"
+#include "probes/io/io_names.bpf.h"
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_COUNTERS);
+    __type(key, struct io_key);
+    __type(value, struct io_counters);
+} counters SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_ERRORS);
+    __type(key, struct io_error_key);
+    __type(value, __u64);
+} errors SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct io_stats);
+} stats SEC(".maps");
+
+/* In place of new counters on the stack, whose size is limited. */
+static const struct io_counters no_counters = {};
+
+static __always_inline struct io_stats *stats_get(void)
+{
+    const __u32 zero = 0;
+    return bpf_map_lookup_elem(&stats, &zero);
+}
+
+/* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. */
+static __noinline struct io_counters *counters_add(struct io_key *key, struct cgroup *cgroup, const struct mount *mount)
+{
+    struct io_stats *stat = stats_get();
+    if (bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST) == 0 && stat) {
+        __u64 mount_id = key->mount, cgroup_id = key->cgroup_id;
+        if (mount_id != IO_NO_MOUNT && !bpf_map_lookup_elem(&mounts, &mount_id))
+            stat->names_full += mount_name_add(mount, mount_id) < 0;
+        if (!bpf_map_lookup_elem(&cgroups, &cgroup_id))
+            stat->names_full += cgroup_name_add(cgroup, cgroup_id) < 0;
+    }
+    struct io_counters *c = bpf_map_lookup_elem(&counters, key);
+    if (c)
+        return c;
+    if (stat)
+        stat->counters_full++;
+    key->cgroup_id = IO_OTHER;
+    key->mount = IO_NO_MOUNT;
+    key->flags = 0;
+    return bpf_map_lookup_elem(&counters, key);
+}
+
+/* How many bits the value has. */
+static __always_inline __u32 bits_of(__u64 value)
+{
+    __u32 bits = 0;
+    for (__u32 half = 32; half; half /= 2) {
+        if (value >> half) {
+            bits += half;
+            value >>= half;
+        }
+    }
+    return bits + (value != 0);
+}
+
+static __always_inline __u32 duration_bucket(__u64 ns)
+{
+    __u32 bits = bits_of(ns ? ns - 1 : 0);
+    if (bits <= IO_FIRST_BUCKET)
+        return 0;
+    return bits - IO_FIRST_BUCKET < IO_BUCKETS ? bits - IO_FIRST_BUCKET : IO_BUCKETS - 1;
+}
+
+static __always_inline __u32 size_bucket(__u64 bytes)
+{
+    if (bytes <= 10240)
+        return bytes <= 100 ? 0 : bytes <= 1024 ? 1 : 2;
+    if (bytes <= 4194304)
+        return bytes <= 102400 ? 3 : bytes <= 1048576 ? 4 : 5;
+    if (bytes <= 104857600)
+        return bytes <= 10485760 ? 6 : 7;
+    return bytes <= 1073741824 ? 8 : 9;
+}
+
+static __noinline int count_error(struct io_counters *c, const struct io_key *key, __u32 error)
+{
+    struct io_error_key error_key = {.key = *key, .error = error};
+    struct io_stats *stat = stats_get();
+    __u64 one = 1, *count = bpf_map_lookup_elem(&errors, &error_key);
+    __sync_fetch_and_add(&c->errors, 1);
+    if (!count && bpf_map_update_elem(&errors, &error_key, &one, BPF_NOEXIST) == 0)
+        return 0;
+    count = bpf_map_lookup_elem(&errors, &error_key);
+    if (count)
+        __sync_fetch_and_add(count, 1);
+    else if (stat)
+        stat->errors_full++;
+    return 0;
+}
+
+/* The cgroup of a task, as cgroup_of finds it. */
+static __always_inline const void *io_cgroup_of(const void *task)
+{
+    const void *set = DIRECT_READ(struct task_struct, task, cgroups);
+    int index = controller_index();
+    if (index < 0)
+        return DIRECT_READ(struct css_set, set, dfl_cgrp);
+    const void *state = direct_pointer(set + bpf_core_field_offset(struct css_set, subsys) + 8 * index);
+    return DIRECT_READ(struct cgroup_subsys_state, state, cgroup);
+}
+
+static __always_inline __u64 io_cgroup_id(const void *cgroup)
+{
+    const void *node = DIRECT_READ(struct cgroup, cgroup, kn);
+    return DIRECT_READ(struct kernfs_node, node, id);
+}
+
+static __always_inline struct io_counters *counters_of(const void *cgroup, const struct io_file *file, __u8 operation,
+                                                       struct io_key *ret_key)
+{
+    *ret_key = (struct io_key){
+        .cgroup_id = io_cgroup_id(cgroup), .mount = file->mount_id, .operation = operation, .flags = file->flags};
+    struct io_counters *c = bpf_map_lookup_elem(&counters, ret_key);
+    return c ? c : counters_add(ret_key, (struct cgroup *)cgroup, (const struct mount *)file->mount);
+}
+
+static __always_inline void count_bytes(struct io_counters *c, __u8 operation, __u64 bytes)
+{
+    __u32 bucket = size_bucket(bytes);
+    if (operation != IO_READ && operation != IO_WRITE)
+        return;
+    if (bucket < IO_SIZES)
+        __sync_fetch_and_add(&c->sizes[bucket], 1);
+    __sync_fetch_and_add(&c->bytes, bytes);
+}
+
+/* One operation of which only the beginning was seen. */
+static __always_inline void count_untimed(const void *cgroup, const struct io_file *file, __u8 operation, __u64 bytes)
+{
+    struct io_key key;
+    struct io_counters *c = counters_of(cgroup, file, operation, &key);
+    if (!c)
+        return;
+    __sync_fetch_and_add(&c->untimed, 1);
+    count_bytes(c, operation, bytes);
+}
+
+/* One operation of a thread of this cgroup ended. `result`: bytes, or a negative errno. */
+static __always_inline void count_operation(const void *cgroup, const struct io_file *file, __u8 operation,
+                                            __s64 result, __u64 ns)
+{
+    struct io_key key;
+    struct io_counters *c = counters_of(cgroup, file, operation, &key);
+    if (!c)
+        return;
+    __u32 bucket = duration_bucket(ns);
+    if (bucket < IO_BUCKETS)
+        __sync_fetch_and_add(&c->durations[bucket], 1);
+    __sync_fetch_and_add(&c->sum_ns, ns);
+    if (result < 0)
+        count_error(c, &key, -result);
+    else
+        count_bytes(c, operation, result);
+}

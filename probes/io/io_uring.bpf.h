@@ -1,0 +1,173 @@
+/* io_uring: from the submission of a request to its completion. Part of io.bpf.c.
+ *
+ * A request counts for the task that set it up, whichever thread runs it: with SQPOLL and for blocking work those are
+ * the kernel's. One that posts no completion when it succeeds (IOSQE_CQE_SKIP_SUCCESS) counts when it is submitted,
+ * with the bytes that were asked for, as unconfirmed. A completion that found the ring full has no tracepoint: its
+ * request counts so, too, when the kernel uses its memory for the next one. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/io/io_file.bpf.h"
+
+#define IO_MAX_REQUESTS 16384
+
+/* As the flags of the submission: ABI. */
+#define REQ_F_FIXED_FILE  (1U << 0)
+#define REQ_F_CQE_SKIP    (1U << 6)
+#define IORING_CQE_F_MORE (1U << 1)
+
+/* Set before loading: the completion's tracepoint passes the entry of the queue instead of its fields. */
+const volatile bool has_cqe = false;
+
+/* By the request's address. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_REQUESTS);
+    __type(key, __u64);
+    __type(value, struct io_request);
+} requests SEC(".maps");
+
+/* ABI: enum io_uring_op. */
+static __always_inline __u8 operation_of_opcode(__u8 opcode)
+{
+    switch (opcode) {
+    case 1:  /* READV */
+    case 4:  /* READ_FIXED */
+    case 22: /* READ */
+    case 60: /* READV_FIXED */
+        return IO_READ;
+    case 2:  /* WRITEV */
+    case 5:  /* WRITE_FIXED */
+    case 23: /* WRITE */
+    case 30: /* SPLICE, of which only the output is seen */
+    case 61: /* WRITEV_FIXED */
+        return IO_WRITE;
+    case 3: /* FSYNC */
+    case 8: /* SYNC_FILE_RANGE */
+        return IO_SYNC;
+    case 17:
+        return IO_ALLOCATE;
+    case 18: /* OPENAT */
+    case 28: /* OPENAT2 */
+        return IO_OPEN;
+    case 19:
+        return IO_CLOSE;
+    case 21: /* STATX */
+        return IO_STAT;
+    case 35: /* RENAMEAT */
+        return IO_RENAME;
+    case 36: /* UNLINKAT */
+        return IO_UNLINK;
+    case 37: /* MKDIRAT */
+        return IO_MKDIR;
+    case 38: /* SYMLINKAT */
+    case 39: /* LINKAT */
+        return IO_LINK;
+    case 55: /* FTRUNCATE */
+        return IO_TRUNCATE;
+    }
+    return IO_NONE;
+}
+
+/* Whether the request's length is in bytes, not in parts. */
+static __always_inline bool is_in_bytes(__u8 opcode)
+{
+    return opcode == 4 || opcode == 5 || opcode == 22 || opcode == 23;
+}
+
+static __always_inline struct task_struct *request_owner(const struct io_kiocb *request)
+{
+    struct io_kiocb___task *old = (struct io_kiocb___task *)request;
+    if (bpf_core_field_exists(old->task))
+        return BPF_CORE_READ(old, task);
+    return BPF_CORE_READ(request, tctx, task);
+}
+
+static __always_inline bool has_file(__u8 operation)
+{
+    return operation == IO_READ || operation == IO_WRITE || operation == IO_SYNC || operation == IO_ALLOCATE ||
+           operation == IO_TRUNCATE;
+}
+
+/* Finds the file that a request names, before the kernel looks it up. False: nothing of a file system. */
+static __always_inline bool find_named_file(const struct io_kiocb *request, __u64 flags, struct io_request *r)
+{
+    __s32 fd = BPF_CORE_READ(request, cqe.fd);
+    if (!(flags & REQ_F_FIXED_FILE))
+        return file_of(open_file(request_owner(request), fd), &r->file);
+    if (!bpf_core_field_exists(((struct io_ring_ctx *)0)->file_table.data.nodes)) { /* before 6.13 */
+        r->is_file_unknown = true;
+        return true;
+    }
+    struct io_ring_ctx *ring = BPF_CORE_READ(request, ctx);
+    if (fd < 0 || (__u32)fd >= BPF_CORE_READ(ring, file_table.data.nr))
+        return false;
+    struct io_rsrc_node **nodes = BPF_CORE_READ(ring, file_table.data.nodes), *node = NULL;
+    bpf_probe_read_kernel(&node, sizeof(node), &nodes[fd]);
+    __u64 file = BPF_CORE_READ(node, file_ptr) & ~7ull; /* without the kernel's flags */
+    return file_of((const struct file *)file, &r->file);
+}
+
+/* Without a completion that could be seen. */
+static __always_inline void count_unconfirmed(const struct io_kiocb *request, const struct io_request *r)
+{
+    struct io_stats *stat = stats_get();
+    struct io_file file = r->file;
+    if (r->is_file_unknown) {
+        if (stat)
+            stat->files_unknown++;
+        return;
+    }
+    file.flags |= IO_IS_UNCONFIRMED;
+    count_untimed(io_cgroup_of(request_owner(request)), &file, r->operation, r->asked_bytes);
+}
+
+static __always_inline void request_submitted(const struct io_kiocb *request)
+{
+    __u64 id = (__u64)request;
+    __u8 opcode = BPF_CORE_READ(request, opcode);
+    struct io_request *before = bpf_map_lookup_elem(&requests, &id);
+    if (before) {
+        if (!before->is_counted)
+            count_unconfirmed(request, before);
+        bpf_map_delete_elem(&requests, &id);
+    }
+    struct io_request r = {.operation = operation_of_opcode(opcode)};
+    if (!r.operation)
+        return;
+    __u64 flags = BPF_CORE_READ_BITFIELD_PROBED(request, flags); /* of either width */
+    const struct io_rw *rw = (const struct io_rw *)request;
+    if (has_file(r.operation) && !find_named_file(request, flags, &r))
+        return;
+    r.asked_bytes = is_in_bytes(opcode) ? BPF_CORE_READ(rw, len) : 0;
+    r.start_ns = bpf_ktime_get_ns();
+    if (flags & REQ_F_CQE_SKIP) {
+        count_unconfirmed(request, &r);
+        r.is_counted = true;
+    }
+    if (bpf_map_update_elem(&requests, &id, &r, BPF_ANY) < 0 && !r.is_counted) {
+        struct io_stats *stat = stats_get();
+        if (stat)
+            stat->calls_full++;
+        count_unconfirmed(request, &r);
+    }
+}
+
+static __always_inline void request_completed(const struct io_kiocb *request, __s32 result, __u32 flags)
+{
+    __u64 id = (__u64)request;
+    struct io_request *r = bpf_map_lookup_elem(&requests, &id);
+    if (!r)
+        return;
+    if (r->is_file_unknown && file_of(BPF_CORE_READ(request, file), &r->file))
+        r->is_file_unknown = false;
+    if (!r->is_counted && !r->is_file_unknown)
+        count_operation(io_cgroup_of(request_owner(request)), &r->file, r->operation, result,
+                        bpf_ktime_get_ns() - r->start_ns);
+    if (!(flags & IORING_CQE_F_MORE))
+        bpf_map_delete_elem(&requests, &id);
+}

@@ -1,0 +1,97 @@
+/* From series to metrics; see io_metrics.h. */
+#include "signals/io/io_metrics.h"
+
+#include "base/cleanup.h"
+
+#include <string.h>
+
+static const char *const operation_names[IO_OPERATIONS] = {
+    [IO_READ] = "read",         [IO_WRITE] = "write",   [IO_OPEN] = "open",   [IO_CREATE] = "create",
+    [IO_CLOSE] = "close",       [IO_SYNC] = "sync",     [IO_STAT] = "stat",   [IO_ALLOCATE] = "allocate",
+    [IO_TRUNCATE] = "truncate", [IO_LIST] = "list",     [IO_MKDIR] = "mkdir", [IO_RMDIR] = "rmdir",
+    [IO_UNLINK] = "unlink",     [IO_RENAME] = "rename", [IO_LINK] = "link",
+};
+
+const char *io_metrics_operation(uint8_t operation)
+{
+    return operation < IO_OPERATIONS && operation_names[operation] ? operation_names[operation] : "unknown";
+}
+
+/* Every second of the kernel's power-of-two bounds: each is a line a series. */
+#define DURATION_BOUNDS ((IO_BUCKETS - 1) / 2)
+
+static void put_durations(struct metric_set *set, const struct io_counters *c, const struct metric_label *labels,
+                          size_t label_count)
+{
+    double bounds[DURATION_BOUNDS];
+    uint64_t counts[DURATION_BOUNDS + 1] = {0};
+    for (size_t i = 0; i < DURATION_BOUNDS; i++)
+        bounds[i] = (double)(1ull << (IO_FIRST_BUCKET + 1 + 2 * i)) / 1e9;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        counts[i / 2 < DURATION_BOUNDS ? i / 2 : DURATION_BOUNDS] += c->durations[i];
+    metric_add_histogram(set, "sonde_io_duration_seconds", "seconds", "Duration of I/O operations.", bounds, counts,
+                         DURATION_BOUNDS, (double)c->sum_ns / 1e9, labels, label_count);
+}
+
+static void put_sizes(struct metric_set *set, const struct io_counters *c, const struct metric_label *labels,
+                      size_t label_count)
+{
+    static const double bounds[IO_SIZES - 1] = {100,     1024,     10240,     102400,    1048576,
+                                                4194304, 10485760, 104857600, 1073741824};
+    uint64_t counts[IO_SIZES];
+    for (size_t i = 0; i < IO_SIZES; i++)
+        counts[i] = c->sizes[i];
+    metric_add_histogram(set, "sonde_io_size_bytes", "bytes", "Bytes that a read or write returned or took.", bounds,
+                         counts, IO_SIZES - 1, (double)c->bytes, labels, label_count);
+}
+
+static void put_bytes(struct metric_set *set, const struct io_point *p, const struct metric_label *labels,
+                      size_t label_count)
+{
+    if (p->operation == IO_READ)
+        metric_add(set, "sonde_io_read_bytes", METRIC_COUNTER, "bytes", "Bytes read from files.",
+                   (double)p->counters.bytes, labels, label_count);
+    else
+        metric_add(set, "sonde_io_write_bytes", METRIC_COUNTER, "bytes", "Bytes written to files.",
+                   (double)p->counters.bytes, labels, label_count);
+}
+
+static void put_point(void *context, const struct io_point *p)
+{
+    struct metric_set *set = context;
+    const char *contract = p->flags & IO_IS_UNCONFIRMED ? "unconfirmed" : "exact";
+    const struct metric_label labels[] = {{"manager", p->job->manager},
+                                          {"job", p->job->id},
+                                          {"mountpoint", p->mountpoint},
+                                          {"fstype", p->fstype},
+                                          {"direct", p->flags & IO_IS_DIRECT ? "true" : "false"},
+                                          {"contract", contract},
+                                          {"operation", io_metrics_operation(p->operation)},
+                                          {"error", p->error ? strerrorname_np(p->error) : NULL}};
+    const size_t of_mount = 6, with_operation = 7, with_error = 8;
+    if (p->error) {
+        metric_add(set, "sonde_io_errors", METRIC_COUNTER, "", "I/O operations that failed, by error.",
+                   (double)p->counters.errors, labels, labels[7].value ? with_error : with_operation);
+        return;
+    }
+    uint64_t count = p->counters.untimed;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        count += p->counters.durations[i];
+    metric_add(set, "sonde_io_operations", METRIC_COUNTER, "", "I/O operations, with those that failed.", (double)count,
+               labels, with_operation);
+    put_durations(set, &p->counters, labels, with_operation);
+    if (p->operation != IO_READ && p->operation != IO_WRITE)
+        return;
+    put_bytes(set, p, labels, of_mount);
+    put_sizes(set, &p->counters, labels, with_operation);
+}
+
+void io_metrics_fill(const struct io_series *series, struct metric_set *set)
+{
+    io_series_each(series, put_point, set);
+    metric_add(set, "sonde_io_series", METRIC_GAUGE, "", "Series of I/O, by job, mount and operation.",
+               (double)io_series_count(series), METRIC_NO_LABELS);
+    metric_add(set, "sonde_io_series_folded", METRIC_GAUGE, "",
+               "Series that count as those of job \"other\", for want of room.", (double)io_series_folded(series),
+               METRIC_NO_LABELS);
+}

@@ -1,0 +1,237 @@
+/* Loads probes/io.bpf.c by the cheapest method that attaches, and reads its tables. The whole node is watched: the task
+ * filter does not apply. */
+#include "sources/io/io.h"
+
+#include "sources/attach/map_access.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/io/io_attach.h"
+#include "sources/io/io_functions.h"
+#include "sources/tables/shared_tables.h"
+
+#include "base/cleanup.h"
+
+#include "io.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define REQUEST_LOST_NS 3600000000000ull
+
+struct io_source {
+    struct io_attached attached;
+    struct io_bpf *bpf; /* of `attached` */
+    const struct shared_tables *tables;
+    bool is_started, is_shed;
+    struct io_stats *stats; /* per possible CPU */
+    int cpu_count;
+    uint64_t swept; /* requests */
+};
+
+static void io_free(void *self)
+{
+    struct io_source *s = self;
+    if (!s)
+        return;
+    io_attach_free(&s->attached);
+    free(s->stats);
+    free(s);
+}
+
+static void io_freep(struct io_source **s)
+{
+    io_free(*s);
+}
+
+int io_source_open_on(const struct source_services *services, struct attach_report *report, enum io_method method,
+                      void **ret_self)
+{
+    _cleanup_(io_freep) struct io_source *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->tables = services->tables;
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    if (!s->stats)
+        return -ENOMEM;
+    const int r = io_attach(report, method, &s->attached);
+    if (r < 0)
+        return r;
+    s->bpf = s->attached.bpf;
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
+                   void **ret_self)
+{
+    (void)options;
+    return io_source_open_on(services, report, IO_METHOD_BEST, ret_self);
+}
+
+static void enable_programs(struct io_source *s)
+{
+    s->bpf->bss->enabled = s->is_started && !s->is_shed;
+}
+
+static int io_start(void *self)
+{
+    struct io_source *s = self;
+    s->is_started = true;
+    enable_programs(s);
+    return 0;
+}
+
+static int io_stop(void *self)
+{
+    struct io_source *s = self;
+    s->is_started = false;
+    enable_programs(s);
+    return 0;
+}
+
+/* Its records are read from the tables. */
+static int io_drain(void *self, struct batch *batch)
+{
+    (void)self, (void)batch;
+    return 0;
+}
+
+static bool io_is_enabled(void *self)
+{
+    return ((const struct io_source *)self)->bpf->bss->enabled;
+}
+
+/* Counters that miss a part are worse than none that are said to be missing. */
+static int io_shed(void *self, enum source_detail detail)
+{
+    struct io_source *s = self;
+    s->is_shed = detail > SOURCE_DETAIL_COUNTS;
+    enable_programs(s);
+    return 0;
+}
+
+static void io_losses(void *self, struct losses *losses)
+{
+    struct io_source *s = self;
+    struct io_stats sum = {0};
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    losses->count[LOSS_MAP_FULL] += sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full;
+    losses->count[LOSS_MISSED] += sum.files_unknown + s->swept;
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    if (s->attached.functions)
+        losses->count[LOSS_MISSED] += io_functions_missed(s->attached.functions);
+}
+
+static size_t io_memory_bytes(void *self)
+{
+    struct io_source *s = self;
+    return shared_tables_bytes_beside(s->tables, s->bpf->obj);
+}
+
+/* ---- tables ---- */
+
+/* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
+int io_source_counters(void *io_source,
+                       bool (*take)(void *context, const struct io_key *key, const struct io_counters *counters),
+                       void *context)
+{
+    struct io_source *s = io_source;
+    const int fd = bpf_map__fd(s->bpf->maps.counters);
+    struct io_key key, next;
+    struct io_counters counters;
+    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
+    while (r == 0) {
+        key = next;
+        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+        if (bpf_map_lookup_elem(fd, &key, &counters) == 0 && take(context, &key, &counters))
+            (void)bpf_map_delete_elem(fd, &key);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+int io_source_errors(void *io_source, bool (*take)(void *context, const struct io_error_key *key, uint64_t count),
+                     void *context)
+{
+    struct io_source *s = io_source;
+    const int fd = bpf_map__fd(s->bpf->maps.errors);
+    struct io_error_key key, next;
+    uint64_t count;
+    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
+    while (r == 0) {
+        key = next;
+        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+        if (bpf_map_lookup_elem(fd, &key, &count) == 0 && take(context, &key, count))
+            (void)bpf_map_delete_elem(fd, &key);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret)
+{
+    struct io_source *s = io_source;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.mounts), &id, ret) == 0;
+}
+
+bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret)
+{
+    struct io_source *s = io_source;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.cgroups), &id, ret) == 0;
+}
+
+void io_source_forget_mount(void *io_source, uint64_t id)
+{
+    struct io_source *s = io_source;
+    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.mounts), &id);
+}
+
+void io_source_forget_cgroup(void *io_source, uint64_t id)
+{
+    struct io_source *s = io_source;
+    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.cgroups), &id);
+}
+
+static bool is_process_gone(uint64_t pid)
+{
+    return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+void io_source_sweep(void *io_source, uint64_t now_ns)
+{
+    struct io_source *s = io_source;
+    const int uring = bpf_map__fd(s->bpf->maps.requests), aio = bpf_map__fd(s->bpf->maps.aio_requests);
+    uint64_t key, next;
+    for (int r = bpf_map_get_next_key(uring, NULL, &next); r == 0;) {
+        struct io_request request;
+        key = next;
+        r = bpf_map_get_next_key(uring, &key, &next);
+        if (bpf_map_lookup_elem(uring, &key, &request) == 0 && request.start_ns + REQUEST_LOST_NS < now_ns &&
+            bpf_map_delete_elem(uring, &key) == 0)
+            s->swept += !request.is_counted;
+    }
+    struct aio_key aio_key, aio_next;
+    for (int r = aio < 0 ? -1 : bpf_map_get_next_key(aio, NULL, &aio_next); r == 0;) {
+        aio_key = aio_next;
+        r = bpf_map_get_next_key(aio, &aio_key, &aio_next);
+        if (is_process_gone(aio_key.process) && bpf_map_delete_elem(aio, &aio_key) == 0)
+            s->swept++;
+    }
+}
+
+const struct source source_io = {
+    .name = "io",
+    .help = "what programs read, write and ask of file systems",
+    .open = io_open,
+    .start = io_start,
+    .stop = io_stop,
+    .drain = io_drain,
+    .is_enabled = io_is_enabled,
+    .losses = io_losses,
+    .memory_bytes = io_memory_bytes,
+    .shed = io_shed,
+    .free = io_free,
+};

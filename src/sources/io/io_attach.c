@@ -1,0 +1,183 @@
+/* Loads and attaches the I/O programs; see io_attach.h. */
+#include "sources/io/io_attach.h"
+
+#include "sources/attach/preempt_count.h"
+#include "sources/io/io_functions.h"
+#include "sources/io/io_syscalls.h"
+#include "sources/sampling/task_filters.h"
+
+#include "base/cleanup.h"
+
+#include "io.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- io_uring ---- */
+
+/* The parameters of a tracepoint's handlers, of which the first is the handler's own. NULL: no such tracepoint. */
+static const struct btf_param *trace_parameters(const struct btf *kernel, const char *name, unsigned *ret_count)
+{
+    char type_name[64];
+    snprintf(type_name, sizeof(type_name), "btf_trace_%s", name);
+    const int id = btf__find_by_name_kind(kernel, type_name, BTF_KIND_TYPEDEF);
+    const struct btf_type *pointer =
+        id < 0 ? NULL : btf__type_by_id(kernel, btf__type_by_id(kernel, (uint32_t)id)->type);
+    const struct btf_type *prototype = pointer && btf_is_ptr(pointer) ? btf__type_by_id(kernel, pointer->type) : NULL;
+    if (!prototype || !btf_is_func_proto(prototype))
+        return NULL;
+    *ret_count = btf_vlen(prototype);
+    return btf_params(prototype);
+}
+
+static bool passes_request(const struct btf *kernel, const char *name)
+{
+    unsigned count;
+    const struct btf_param *parameters = trace_parameters(kernel, name, &count);
+    const struct btf_type *first = parameters && count > 1 ? btf__type_by_id(kernel, parameters[1].type) : NULL;
+    const struct btf_type *object = first && btf_is_ptr(first) ? btf__type_by_id(kernel, first->type) : NULL;
+    return object && btf_is_struct(object) && strcmp(btf__name_by_offset(kernel, object->name_off), "io_kiocb") == 0;
+}
+
+/* Which of its programs fit this kernel's tracepoints. False: none. */
+static bool choose_uring(struct io_bpf *bpf, const struct btf *kernel)
+{
+    unsigned count = 0;
+    const bool is_new = kernel && passes_request(kernel, "io_uring_submit_req");
+    const bool is_old = kernel && !is_new && passes_request(kernel, "io_uring_submit_sqe");
+    const struct btf_param *completed = kernel ? trace_parameters(kernel, "io_uring_complete", &count) : NULL;
+    const bool has_request = completed && (count == 4 || count == 8); /* from 5.18; 5 before */
+    const bool is_seen = (is_new || is_old) && has_request;
+    bpf_program__set_autoload(bpf->progs.io_uring_submitted, is_seen && is_new);
+    bpf_program__set_autoload(bpf->progs.io_uring_submitted_old, is_seen && is_old);
+    bpf_program__set_autoload(bpf->progs.io_uring_completed, is_seen);
+    bpf->rodata->has_cqe = count == 4;
+    return is_seen;
+}
+
+/* ---- methods ---- */
+
+#define FUNCTIONS   "functions of system calls (fentry, fexit)"
+#define TRACEPOINTS "entry and exit of all system calls"
+#define TAX         "costs every system call on the node about 70 ns"
+
+/* A method, and what it takes a kernel to have. */
+static const struct variant {
+    enum io_method method;
+    bool has_task_storage, has_loop;
+    const char *name, *limitation;
+} variants[] = {
+    {IO_METHOD_FUNCTIONS, true, true, FUNCTIONS, ""},
+    {IO_METHOD_FUNCTIONS, true, false, FUNCTIONS ", no loops", "Linux AIO is not seen"},
+    {IO_METHOD_FUNCTIONS, false, false, FUNCTIONS ", no storage", "Linux AIO is not seen"},
+    {IO_METHOD_TRACEPOINTS, true, true, TRACEPOINTS, TAX},
+    {IO_METHOD_TRACEPOINTS, true, false, TRACEPOINTS ", no loops", TAX "; Linux AIO is not seen"},
+    {IO_METHOD_TRACEPOINTS, false, false, TRACEPOINTS ", no storage", TAX "; Linux AIO is not seen"},
+};
+
+static int open_programs(const struct variant *variant, struct io_bpf **ret)
+{
+    struct io_bpf *bpf = io_bpf__open();
+    if (!bpf)
+        return -errno;
+    bpf->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
+    bpf->rodata->has_rdonly_cast = preempt_count_find().has_rdonly_cast;
+    bpf->rodata->has_task_storage = variant->has_task_storage;
+    bpf->rodata->has_loop = variant->has_loop;
+    (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
+    (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
+    (void)bpf_map__set_autocreate(bpf->maps.aio_requests, variant->has_loop);
+    io_syscalls_fill((struct io_syscall *)bpf->rodata->syscalls);
+    io_syscalls_fill_32((struct io_syscall *)bpf->rodata->syscalls_32);
+    *ret = bpf;
+    return 0;
+}
+
+static int choose_programs(struct io_bpf *bpf, const struct variant *variant, const struct btf *kernel)
+{
+    const bool by_function = variant->method == IO_METHOD_FUNCTIONS, has_aio = by_function && variant->has_loop;
+    bpf_program__set_autoload(bpf->progs.io_function_enter, by_function);
+    bpf_program__set_autoload(bpf->progs.io_function_exit, by_function);
+    struct bpf_program *const aio[] = {bpf->progs.io_setup_exit,      bpf->progs.io_submit_enter,
+                                       bpf->progs.io_submit_exit,     bpf->progs.io_getevents_enter,
+                                       bpf->progs.io_getevents_exit,  bpf->progs.io_pgetevents_enter,
+                                       bpf->progs.io_pgetevents_exit, bpf->progs.io_destroy_enter};
+    for (size_t i = 0; i < array_size(aio); i++)
+        bpf_program__set_autoload(aio[i], has_aio);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter, !by_function);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit, !by_function);
+    if (!by_function)
+        return 0;
+    const char *first = kernel ? io_functions_first(kernel) : NULL;
+    if (!first)
+        return -ENOENT;
+    return bpf_program__set_attach_target(bpf->progs.io_function_enter, 0, first)
+               ?: bpf_program__set_attach_target(bpf->progs.io_function_exit, 0, first);
+}
+
+/* So that the table always has room for what does not fit it. */
+static int fill_other(struct io_bpf *bpf)
+{
+    static const struct io_counters none;
+    struct io_key key = {.cgroup_id = IO_OTHER, .mount = IO_NO_MOUNT};
+    for (key.operation = IO_READ; key.operation < IO_OPERATIONS; key.operation++)
+        if (bpf_map_update_elem(bpf_map__fd(bpf->maps.counters), &key, &none, BPF_ANY) < 0)
+            return -errno;
+    return 0;
+}
+
+void io_attach_free(struct io_attached *a)
+{
+    io_functions_free(a->functions);
+    io_bpf__destroy(a->bpf);
+    *a = (struct io_attached){0};
+}
+
+static int try_variant(const struct variant *variant, const struct btf *kernel, bool *ret_has_uring,
+                       struct io_attached *ret)
+{
+    struct io_attached a = {0};
+    int r = open_programs(variant, &a.bpf);
+    if (r < 0)
+        return r;
+    *ret_has_uring = choose_uring(a.bpf, kernel);
+    r = choose_programs(a.bpf, variant, kernel) ?: io_bpf__load(a.bpf) ?: fill_other(a.bpf) ?: io_bpf__attach(a.bpf);
+    if (r == 0 && variant->method == IO_METHOD_FUNCTIONS)
+        r = io_functions_attach(kernel, a.bpf->progs.io_function_enter, a.bpf->progs.io_function_exit, &a.functions);
+    if (r < 0)
+        io_attach_free(&a);
+    else
+        *ret = a;
+    return r;
+}
+
+int io_attach(struct attach_report *report, enum io_method method, struct io_attached *ret)
+{
+    struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
+    struct btf *kernel = btf__load_vmlinux_btf();
+    int r = -ENOTSUP;
+    libbpf_set_print(NULL);
+    for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
+        const struct variant *variant = &variants[i];
+        bool has_uring = false;
+        if (method != IO_METHOD_BEST && variant->method != method)
+            continue;
+        r = try_variant(variant, kernel, &has_uring, ret);
+        if (r < 0) {
+            attach_entry_refused(entry, variant->name, r);
+            continue;
+        }
+        snprintf(entry->method, sizeof(entry->method), "%s", variant->name);
+        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", variant->limitation,
+                 variant->limitation[0] && !has_uring ? "; " : "", has_uring ? "" : "io_uring is not seen");
+        entry->attached = true;
+    }
+    btf__free(kernel);
+    if (r < 0)
+        snprintf(entry->limitation, sizeof(entry->limitation), "no I/O is counted");
+    return r;
+}

@@ -1,0 +1,24 @@
+/* From names, the last of a path first, to the path; see io_names.h. */
+#include "sources/io/io_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void io_names_path(const struct io_name *name, char *ret, size_t size)
+{
+    const char *parts[IO_NAMES_BYTES];
+    size_t count = 0, length = 0;
+    const size_t end = name->size < sizeof(name->names) ? name->size : sizeof(name->names);
+    for (size_t at = 0; at < end && count < IO_NAMES_BYTES;) {
+        const size_t part = strnlen(&name->names[at], end - at);
+        if (part == end - at) /* not terminated */
+            break;
+        if (part)
+            parts[count++] = &name->names[at];
+        at += part + 1;
+    }
+    const char *start = name->size >= IO_NAMES_BYTES ? "/..." : "";
+    length = (size_t)snprintf(ret, size, "%s", count ? start : "/");
+    while (count && length < size)
+        length += (size_t)snprintf(ret + length, size - length, "/%s", parts[--count]);
+}

@@ -1,0 +1,114 @@
+/* A tmpfs and the counters of its operations; see io_mount.h. */
+#include "io_mount.h"
+
+#include "sources/io/io_names.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct io_mount io_mount_begin(void *source)
+{
+    struct io_mount m = {.path = "/tmp/sonde-io-XXXXXX", .source = source};
+    assert_non_null(mkdtemp(m.path));
+    assert_int_equal(mount("sonde-io", m.path, "tmpfs", 0, "size=64m"), 0);
+    return m;
+}
+
+void io_mount_end(struct io_mount *m)
+{
+    umount2(m->path, MNT_DETACH);
+    rmdir(m->path);
+}
+
+const char *io_mount_file(const struct io_mount *m, const char *name)
+{
+    static char paths[4][PATH_MAX];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, PATH_MAX, "%s/%s", m->path, name);
+    return path;
+}
+
+struct counting {
+    const struct io_mount *m;
+    uint8_t operation, flags;
+    bool by_flags;
+    int error;
+    uint64_t errors;
+    struct io_counted counted;
+};
+
+static bool is_wanted(const struct counting *c, const struct io_key *key)
+{
+    struct io_name name;
+    char path[IO_NAMES_BYTES];
+    if (key->mount == IO_NO_MOUNT || (c->operation != IO_OPERATIONS && key->operation != c->operation) ||
+        (c->by_flags && !(key->flags & c->flags)) || !io_source_mount(c->m->source, key->mount, &name))
+        return false;
+    io_names_path(&name, path, sizeof(path));
+    return strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
+}
+
+static bool add(void *context, const struct io_key *key, const struct io_counters *counters)
+{
+    struct counting *c = context;
+    if (!is_wanted(c, key))
+        return false;
+    c->counted.bytes += counters->bytes;
+    c->counted.errors += counters->errors;
+    c->counted.untimed += counters->untimed;
+    c->counted.operations += counters->untimed;
+    c->counted.sum_ns += counters->sum_ns;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        c->counted.operations += counters->durations[i];
+    for (size_t i = 0; i < IO_SIZES; i++)
+        c->counted.sizes[i] += counters->sizes[i];
+    return false;
+}
+
+static bool add_error(void *context, const struct io_error_key *key, uint64_t count)
+{
+    struct counting *c = context;
+    if ((int)key->error == c->error && is_wanted(c, &key->key))
+        c->errors += count;
+    return false;
+}
+
+struct io_counted io_mount_counted(const struct io_mount *m, uint8_t operation)
+{
+    struct counting c = {.m = m, .operation = operation};
+    assert_int_equal(io_source_counters(m->source, add, &c), 0);
+    return c.counted;
+}
+
+struct io_counted io_mount_flagged(const struct io_mount *m, uint8_t operation, uint8_t flags)
+{
+    struct counting c = {.m = m, .operation = operation, .flags = flags, .by_flags = true};
+    assert_int_equal(io_source_counters(m->source, add, &c), 0);
+    return c.counted;
+}
+
+uint64_t io_mount_errors(const struct io_mount *m, uint8_t operation, int error)
+{
+    struct counting c = {.m = m, .operation = operation, .error = error};
+    assert_int_equal(io_source_errors(m->source, add_error, &c), 0);
+    return c.errors;
+}
+
+void io_mount_expect(const struct io_mount *m, uint8_t operation, uint64_t operations, uint64_t bytes)
+{
+    const struct io_counted counted = io_mount_counted(m, operation);
+    if (counted.operations != operations || counted.bytes != bytes)
+        fail_msg("operation %u: %llu of %llu bytes were counted, not %llu of %llu", operation,
+                 (unsigned long long)counted.operations, (unsigned long long)counted.bytes,
+                 (unsigned long long)operations, (unsigned long long)bytes);
+}
