@@ -77,7 +77,7 @@ struct io_name {
     __u32 device;
     __u32 size;      /* of `names`; more than IO_NAMES_BYTES: cut */
     __u32 is_hidden; /* a mount that no program sees: of memory files */
-    char type[16];
+    char type[48];   /* of the file system, with its subtype: "fuse.sshfs" */
     char names[IO_NAMES_BYTES + IO_NAME_MAX];
 };
 
@@ -117,6 +117,7 @@ struct aio_request {
 #define IO_MAX_THREADS  16384 /* before Linux 5.11 */
 #define IO_MAX_REQUESTS 16384 /* of io_uring, in flight; likewise of AIO */
 #define IO_MAX_RINGS    1024
+#define IO_MAX_DAEMONS  1024 /* processes that serve FUSE file systems */
 
 /* Which files a system call concerns, and how its arguments name them. */
 struct io_syscall {
@@ -147,6 +148,7 @@ struct io_stats {
     __u64 counters_full; /* operations that count as those of IO_OTHER */
     __u64 names_full;    /* mounts and cgroups without a name */
     __u64 errors_full;
+    __u64 daemons_full;
     __u64 files_unknown; /* unconfirmed operations of io_uring, which are not counted */
     __u64 calls_full;    /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
 };

@@ -16,8 +16,7 @@ KEEP_CACHE = 2
 
 class Server:
     def __init__(self, path, mount_point):
-        with open(path, "rb") as f:
-            self.data = f.read()
+        self.file, self.size = os.open(path, os.O_RDONLY), os.stat(path).st_size
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         self.answering = True
         options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -26,7 +25,7 @@ class Server:
             raise OSError(ctypes.get_errno(), "mount of FUSE: " + os.strerror(ctypes.get_errno()))
 
     def attributes(self, node):
-        mode, size = (0o40755, 0) if node == ROOT else (0o100755, len(self.data))
+        mode, size = (0o40755, 0) if node == ROOT else (0o100755, self.size)
         return struct.pack("<QQQQQQIIIIIIIIII", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def answer(self, opcode, node, body):
@@ -43,7 +42,7 @@ class Server:
             return struct.pack("<QII", 1, KEEP_CACHE, 0)
         if opcode == READ:
             _, offset, size = struct.unpack_from("<QQI", body)
-            return self.data[offset:offset + size]
+            return os.pread(self.file, size, offset)
         if opcode == STATFS:
             return struct.pack("<QQQQQIIII24x", 1, 0, 0, 1, 0, 4096, 255, 4096, 0)
         return b"" if opcode in (RELEASE, RELEASEDIR, FLUSH) else -errno.ENOSYS

@@ -200,6 +200,7 @@ struct super_block {
     unsigned int s_dev;
     unsigned long s_magic;
     struct file_system_type *s_type;
+    const char *s_subtype; /* of FUSE */
 };
 
 struct hlist_node {
@@ -212,6 +213,7 @@ struct hlist_head {
 
 struct inode {
     unsigned short i_mode;
+    unsigned int i_rdev;
     struct super_block *i_sb;
     unsigned long i_ino;
     struct hlist_head i_dentry;

@@ -114,10 +114,19 @@ static __always_inline __u64 argument_of(const struct syscall_registers *r, __u8
 }
 
 /* False: nothing of a file system. */
-static __always_inline bool find_file(const struct syscall_registers *r, __u8 argument, bool is_compat,
+static __always_inline bool find_file(const struct syscall_registers *r, __u8 argument, bool is_compat, __u8 operation,
                                       struct io_file *ret)
 {
-    return file_of(open_file(current_task(), argument_of(r, argument, is_compat)), ret);
+    const void *file = open_file(current_task(), argument_of(r, argument, is_compat));
+    if (!file)
+        return false;
+    if (file_of(file, ret)) {
+        ret->flags |= flags_of_process(bpf_get_current_pid_tgid() >> 32);
+        return true;
+    }
+    if (operation == IO_READ)
+        note_reader(file);
+    return false;
 }
 
 /* A call that names its files begins. */
@@ -128,9 +137,9 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
     __u8 operation = s->operation, second_operation = s->second, file = s->file;
     if (file == IO_ARGUMENT_REMOVE && argument_of(r, IO_ARGUMENT_THIRD, is_compat) & AT_REMOVEDIR)
         operation = IO_RMDIR;
-    else if (file < IO_ARGUMENT_RESULT && !find_file(r, file, is_compat, &first))
+    else if (file < IO_ARGUMENT_RESULT && !find_file(r, file, is_compat, operation, &first))
         operation = IO_NONE;
-    if (second_operation && !find_file(r, s->second_file, is_compat, &second))
+    if (second_operation && !find_file(r, s->second_file, is_compat, second_operation, &second))
         second_operation = IO_NONE;
     if (!operation && !second_operation)
         return;
@@ -154,6 +163,7 @@ static __always_inline bool find_opened(struct io_call *c, __s64 result)
     const void *file = open_file(current_task(), result);
     if (!file_of(file, &c->first))
         return false;
+    c->first.flags |= flags_of_process(bpf_get_current_pid_tgid() >> 32);
     if (DIRECT_READ(struct file, file, f_mode) & FMODE_CREATED)
         c->operation = IO_CREATE;
     return true;

@@ -75,6 +75,39 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     return true;
 }
 
+/* ---- FUSE: what its daemons do is counted a second time, as that of their clients ---- */
+
+#define FUSE_DEVICE (10 << 20 | 229) /* /dev/fuse, as the kernel numbers devices */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_DAEMONS);
+    __type(key, __u32);
+    __type(value, __u8);
+} fuse_daemons SEC(".maps");
+
+volatile bool has_fuse_daemons = false;
+
+/* The process reads from this file, which is not one of a file system: does it serve one? */
+static __always_inline void note_reader(const void *file)
+{
+    const void *inode = DIRECT_READ(struct file, file, f_inode);
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    __u8 one = 1;
+    if ((DIRECT_READ(struct inode, inode, i_mode) & S_IFMT) != S_IFCHR ||
+        DIRECT_READ(struct inode, inode, i_rdev) != FUSE_DEVICE || bpf_map_lookup_elem(&fuse_daemons, &process))
+        return;
+    struct io_stats *stat = stats_get();
+    if (bpf_map_update_elem(&fuse_daemons, &process, &one, BPF_ANY) < 0 && stat)
+        stat->daemons_full++;
+    has_fuse_daemons = true;
+}
+
+static __always_inline __u64 flags_of_process(__u32 process)
+{
+    return has_fuse_daemons && bpf_map_lookup_elem(&fuse_daemons, &process) ? IO_IS_OF_DAEMON : 0;
+}
+
 /* The open file of a descriptor of the task; NULL: none. */
 static __always_inline const void *open_file(const void *task, __s32 fd)
 {

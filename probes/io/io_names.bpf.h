@@ -59,6 +59,16 @@ static __always_inline void name_append(struct io_name *n, const char *name)
     n->size = size + (length > 0 ? length : 0);
 }
 
+static __always_inline void type_name(struct io_name *n, const struct super_block *sb)
+{
+    const char *subtype = BPF_CORE_READ(sb, s_subtype);
+    long size = bpf_probe_read_kernel_str(n->type, 16, BPF_CORE_READ(sb, s_type, name));
+    if (!subtype || size <= 1 || size > 16)
+        return;
+    if (bpf_probe_read_kernel_str(&n->type[size], 32, subtype) > 1)
+        n->type[size - 1] = '.';
+}
+
 static __noinline int mount_name_add(const struct mount *mount, __u64 id)
 {
     struct io_name *n = name_begin();
@@ -66,7 +76,7 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
         return 0;
     const struct super_block *sb = BPF_CORE_READ(mount, mnt.mnt_sb);
     n->device = BPF_CORE_READ(sb, s_dev);
-    bpf_probe_read_kernel_str(n->type, sizeof(n->type), BPF_CORE_READ(sb, s_type, name));
+    type_name(n, sb);
     n->is_hidden = (__s64)BPF_CORE_READ(mount, mnt_ns) == MNT_NS_INTERNAL;
     const struct dentry *at = BPF_CORE_READ(mount, mnt_mountpoint);
     const struct mount *parent = BPF_CORE_READ(mount, mnt_parent);

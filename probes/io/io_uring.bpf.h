@@ -143,6 +143,7 @@ static __always_inline void request_submitted(const struct io_kiocb *request)
     const struct io_rw *rw = (const struct io_rw *)request;
     if (has_file(r.operation) && !find_named_file(request, flags, &r))
         return;
+    r.file.flags |= flags_of_process(DIRECT_READ(struct task_struct, request_owner(request), tgid));
     r.asked_bytes = is_in_bytes(opcode) ? BPF_CORE_READ(rw, len) : 0;
     r.start_ns = bpf_ktime_get_ns();
     if (flags & REQ_F_CQE_SKIP) {

@@ -22,7 +22,7 @@ void metric_set_free(struct metric_set *set);
 DEFINE_FREEP(metric_set)
 
 /* Adds one point. The family is created with its first point (`name` without `_total`; `unit` is "" or the name's
- * last word, such as "seconds"; type and unit are those of the family). All strings are copied. At most 8 labels. On
+ * last word, such as "seconds"; type and unit are those of the family). All strings are copied. At most 10 labels. On
  * failure the point is not added, and the set keeps the error: see metric_set_error. */
 void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
                 double value, const struct metric_label *labels, size_t label_count);
@@ -45,7 +45,7 @@ int metric_set_error(const struct metric_set *set);
 /* For the exporter: families in order of first use, points in order of adding. */
 struct metric_point {
     double value; /* histogram: the sum */
-    struct metric_label labels[8];
+    struct metric_label labels[10];
     size_t label_count;
     const double *bounds; /* histogram only */
     const uint64_t *counts;

@@ -1,11 +1,15 @@
 """Every operation and every byte of fio is counted, for the job and on the mount: exactly, with every engine."""
 import json
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
+from harness.machine import skip
 from harness.processes import wait_for
 
 CONTAINER = "0123456789abcdef" * 4
@@ -74,3 +78,42 @@ def test_jobs_of_resource_managers(watching, file_system, cgroup):
         expected[manager, job] = expected.get((manager, job), 0) + 50
     for (manager, job), operations in expected.items():
         wait_for(lambda: counted(watching, point, manager=manager, job=job)[0] == (operations, 4096 * operations))  # noqa: B023
+
+
+def test_layers_of_fuse(watching, file_system, tmp_path, run):
+    """Bytes that go through FUSE are counted for the client and for the daemon, each with its layer."""
+    behind, point = file_system("tmpfs"), tmp_path / "fuse"
+    (behind / "file").write_bytes(b"x" * 65536)
+    point.mkdir()
+    server = run(sys.executable, Path(__file__).resolve().parent.parent / "fuse.py", behind / "file", point)
+    if not wait_for(lambda: server.out or not server.alive) or not server.out:
+        skip("no FUSE here: " + server.error[-200:])
+    try:
+        fd = os.open(point / "program", os.O_RDONLY)
+        assert sum(len(os.pread(fd, 4096, 4096 * i)) for i in range(16)) == 65536
+        os.close(fd)
+        wait_for(lambda: counted(watching, point, layer="client", fstype="fuse.test")[0] == (16, 65536))
+        assert counted(watching, behind, layer="daemon")[0][1] == 65536  # each page once
+        assert counted(watching, behind, layer="")[0] == (0, 0)
+    finally:
+        subprocess.run(["umount", "-l", point], check=True)
+
+
+MOVE = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+for procs in sys.argv[2:]:
+    for folder in procs.split(":"):
+        open(folder + "/cgroup.procs", "w").write("0")
+    for _ in range(10):
+        os.pread(fd, 4096, 0)
+"""
+
+
+def test_a_process_that_moves_counts_where_it_is(watching, file_system, cgroup):
+    point = file_system("tmpfs")
+    (point / "file").write_bytes(b"x" * 4096)
+    jobs = [":".join(map(str, cgroup(cgroup_version(), f"sonde-io-{name}"))) for name in "ab"]
+    subprocess.run([sys.executable, "-c", MOVE, point / "file", *jobs], check=True)
+    for name in "ab":
+        wait_for(lambda: counted(watching, point, manager="none", job=f"/sonde-io-{name}")[0] == (10, 40960))  # noqa: B023

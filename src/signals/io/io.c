@@ -23,7 +23,7 @@
 struct named {
     uint64_t id;
     char path[PATH_BYTES];
-    char type[16];
+    char type[48];
     bool is_hidden; /* a mount that no program sees */
     bool is_gone;   /* a cgroup, when last looked at */
     bool is_used;   /* in this round */

@@ -56,6 +56,14 @@ static void put_bytes(struct metric_set *set, const struct io_point *p, const st
                    (double)p->counters.bytes, labels, label_count);
 }
 
+/* I/O on a FUSE file system is done twice: by its client, and by the daemon that serves it. */
+static const char *layer_of(const struct io_point *p)
+{
+    if (p->flags & IO_IS_OF_DAEMON)
+        return "daemon";
+    return strncmp(p->fstype, "fuse", 4) == 0 ? "client" : "";
+}
+
 static void put_point(void *context, const struct io_point *p)
 {
     struct metric_set *set = context;
@@ -65,13 +73,14 @@ static void put_point(void *context, const struct io_point *p)
                                           {"mountpoint", p->mountpoint},
                                           {"fstype", p->fstype},
                                           {"direct", p->flags & IO_IS_DIRECT ? "true" : "false"},
+                                          {"layer", layer_of(p)},
                                           {"contract", contract},
                                           {"operation", io_metrics_operation(p->operation)},
                                           {"error", p->error ? strerrorname_np(p->error) : NULL}};
-    const size_t of_mount = 6, with_operation = 7, with_error = 8;
+    const size_t of_mount = 7, with_operation = 8, with_error = 9;
     if (p->error) {
         metric_add(set, "sonde_io_errors", METRIC_COUNTER, "", "I/O operations that failed, by error.",
-                   (double)p->counters.errors, labels, labels[7].value ? with_error : with_operation);
+                   (double)p->counters.errors, labels, labels[8].value ? with_error : with_operation);
         return;
     }
     uint64_t count = p->counters.untimed;

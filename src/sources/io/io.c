@@ -120,7 +120,8 @@ static void io_losses(void *self, struct losses *losses)
     struct io_source *s = self;
     struct io_stats sum = {0};
     map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
-    losses->count[LOSS_MAP_FULL] += sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full;
+    losses->count[LOSS_MAP_FULL] +=
+        sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full;
     losses->count[LOSS_MISSED] += sum.files_unknown + s->swept;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     if (s->attached.functions)
@@ -200,10 +201,9 @@ static bool is_process_gone(uint64_t pid)
     return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-void io_source_sweep(void *io_source, uint64_t now_ns)
+static void sweep_uring(struct io_source *s, uint64_t now_ns)
 {
-    struct io_source *s = io_source;
-    const int uring = bpf_map__fd(s->bpf->maps.requests), aio = bpf_map__fd(s->bpf->maps.aio_requests);
+    const int uring = bpf_map__fd(s->bpf->maps.requests);
     uint64_t key, next;
     for (int r = bpf_map_get_next_key(uring, NULL, &next); r == 0;) {
         struct io_request request;
@@ -213,13 +213,37 @@ void io_source_sweep(void *io_source, uint64_t now_ns)
             bpf_map_delete_elem(uring, &key) == 0)
             s->swept += !request.is_counted;
     }
-    struct aio_key aio_key, aio_next;
-    for (int r = aio < 0 ? -1 : bpf_map_get_next_key(aio, NULL, &aio_next); r == 0;) {
-        aio_key = aio_next;
-        r = bpf_map_get_next_key(aio, &aio_key, &aio_next);
-        if (is_process_gone(aio_key.process) && bpf_map_delete_elem(aio, &aio_key) == 0)
+}
+
+static void sweep_aio(struct io_source *s)
+{
+    const int aio = bpf_map__fd(s->bpf->maps.aio_requests);
+    struct aio_key key, next;
+    for (int r = aio < 0 ? -1 : bpf_map_get_next_key(aio, NULL, &next); r == 0;) {
+        key = next;
+        r = bpf_map_get_next_key(aio, &key, &next);
+        if (is_process_gone(key.process) && bpf_map_delete_elem(aio, &key) == 0)
             s->swept++;
     }
+}
+
+static void sweep_daemons(struct io_source *s)
+{
+    const int daemons = bpf_map__fd(s->bpf->maps.fuse_daemons);
+    uint32_t key, next;
+    for (int r = bpf_map_get_next_key(daemons, NULL, &next); r == 0;) {
+        key = next;
+        r = bpf_map_get_next_key(daemons, &key, &next);
+        if (is_process_gone(key))
+            (void)bpf_map_delete_elem(daemons, &key);
+    }
+}
+
+void io_source_sweep(void *io_source, uint64_t now_ns)
+{
+    sweep_uring(io_source, now_ns);
+    sweep_aio(io_source);
+    sweep_daemons(io_source);
 }
 
 const struct source source_io = {

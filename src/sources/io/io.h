@@ -40,6 +40,6 @@ bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);
 void io_source_forget_mount(void *io_source, uint64_t id);
 void io_source_forget_cgroup(void *io_source, uint64_t id);
 
-/* Forgets requests in flight whose end will not be seen: of AIO when their process is gone, of io_uring after an hour.
- * They count as LOSS_MISSED. */
+/* Forgets processes that are gone, and requests in flight whose end will not be seen: of AIO when their process is gone,
+ * of io_uring after an hour. Such requests count as LOSS_MISSED. */
 void io_source_sweep(void *io_source, uint64_t now_ns);
