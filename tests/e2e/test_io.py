@@ -77,7 +77,7 @@ def test_jobs_of_resource_managers(watching, file_system, cgroup):
             folder.rmdir()
         expected[manager, job] = expected.get((manager, job), 0) + 50
     for (manager, job), operations in expected.items():
-        wait_for(lambda: counted(watching, point, manager=manager, job=job)[0] == (operations, 4096 * operations))  # noqa: B023
+        wait_for(lambda: counted(watching, point, manager=manager, job_id=job)[0] == (operations, 4096 * operations))  # noqa: B023
 
 
 def test_layers_of_fuse(watching, file_system, tmp_path, run):
@@ -116,4 +116,4 @@ def test_a_process_that_moves_counts_where_it_is(watching, file_system, cgroup):
     jobs = [":".join(map(str, cgroup(cgroup_version(), f"sonde-io-{name}"))) for name in "ab"]
     subprocess.run([sys.executable, "-c", MOVE, point / "file", *jobs], check=True)
     for name in "ab":
-        wait_for(lambda: counted(watching, point, manager="none", job=f"/sonde-io-{name}")[0] == (10, 40960))  # noqa: B023
+        wait_for(lambda: counted(watching, point, manager="none", job_id=f"/sonde-io-{name}")[0] == (10, 40960))  # noqa: B023

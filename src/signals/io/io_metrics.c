@@ -69,7 +69,7 @@ static void put_point(void *context, const struct io_point *p)
     struct metric_set *set = context;
     const char *contract = p->flags & IO_IS_UNCONFIRMED ? "unconfirmed" : "exact";
     const struct metric_label labels[] = {{"manager", p->job->manager},
-                                          {"job", p->job->id},
+                                          {"job_id", p->job->id},
                                           {"mountpoint", p->mountpoint},
                                           {"fstype", p->fstype},
                                           {"direct", p->flags & IO_IS_DIRECT ? "true" : "false"},
