@@ -37,13 +37,19 @@ enum io_flags {
 
 struct io_key {
     __u64 cgroup_id;
-    __u64 mount; /* unique where the kernel has unique IDs (6.8), else with the device in the upper half */
+    __u64 mount;   /* unique where the kernel has unique IDs (6.8), else with the device in the upper half */
+    __u64 inode;   /* 0: not counted by file */
+    __u32 process; /* 0: not counted by process */
     __u8 operation;
     __u8 flags;
     __u16 reserved;
-    __u32 reserved2;
 };
-_Static_assert(sizeof(struct io_key) == 24, "a key has no padding");
+_Static_assert(sizeof(struct io_key) == 32, "a key has no padding");
+
+/* A file whose operations are counted by file. */
+struct io_file_key {
+    __u64 mount, inode;
+};
 
 /* Bucket i counts durations up to 2^(IO_FIRST_BUCKET + i) ns that the buckets before it do not; the last one counts
  * the rest. Every operation is in one of them, or untimed. */
@@ -85,7 +91,9 @@ struct io_name {
 struct io_file {
     __u64 mount; /* its address in the kernel; 0: not seen */
     __u64 mount_id;
-    __u64 flags;
+    __u64 inode;   /* 0: not counted by file */
+    __u32 process; /* 0: not counted by process */
+    __u32 flags;
 };
 
 /* A request of io_uring, by its address. */
@@ -114,6 +122,7 @@ struct aio_request {
 #define IO_MAX_ERRORS   2048
 #define IO_MAX_MOUNTS   1024
 #define IO_MAX_CGROUPS  4096
+#define IO_MAX_FILES    8192  /* with a name, where they are counted by file */
 #define IO_MAX_THREADS  16384 /* before Linux 5.11 */
 #define IO_MAX_REQUESTS 16384 /* of io_uring, in flight; likewise of AIO */
 #define IO_MAX_RINGS    1024

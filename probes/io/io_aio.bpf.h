@@ -192,7 +192,7 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
     pending.operation = operation_of_aio(request.opcode);
     if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
         return 0;
-    pending.file.flags |= flags_of_process(current_process());
+    file_set_process(&pending.file, current_process());
     if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0) {
         struct io_stats *stat = stats_get();
         if (stat)

@@ -120,10 +120,8 @@ static __always_inline bool find_file(const struct syscall_registers *r, __u8 ar
     const void *file = open_file(current_task(), argument_of(r, argument, is_compat));
     if (!file)
         return false;
-    if (file_of(file, ret)) {
-        ret->flags |= flags_of_process(bpf_get_current_pid_tgid() >> 32);
+    if (file_of(file, ret))
         return true;
-    }
     if (operation == IO_READ)
         note_reader(file);
     return false;
@@ -144,8 +142,11 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
     if (!operation && !second_operation)
         return;
     struct io_call *c = thread_call_add();
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
     if (!c)
         return;
+    file_set_process(&first, process);
+    file_set_process(&second, process);
     c->first = first;
     c->operation = operation;
     c->second_operation = second_operation;
@@ -163,7 +164,7 @@ static __always_inline bool find_opened(struct io_call *c, __s64 result)
     const void *file = open_file(current_task(), result);
     if (!file_of(file, &c->first))
         return false;
-    c->first.flags |= flags_of_process(bpf_get_current_pid_tgid() >> 32);
+    file_set_process(&c->first, bpf_get_current_pid_tgid() >> 32);
     if (DIRECT_READ(struct file, file, f_mode) & FMODE_CREATED)
         c->operation = IO_CREATE;
     return true;

@@ -55,9 +55,7 @@ static __noinline struct io_counters *counters_add(struct io_key *key, struct cg
         return c;
     if (stat)
         stat->counters_full++;
-    key->cgroup_id = IO_OTHER;
-    key->mount = IO_NO_MOUNT;
-    key->flags = 0;
+    *key = (struct io_key){.cgroup_id = IO_OTHER, .mount = IO_NO_MOUNT, .operation = key->operation};
     return bpf_map_lookup_elem(&counters, key);
 }
 
@@ -129,8 +127,12 @@ static __always_inline __u64 io_cgroup_id(const void *cgroup)
 static __always_inline struct io_counters *counters_of(const void *cgroup, const struct io_file *file, __u8 operation,
                                                        struct io_key *ret_key)
 {
-    *ret_key = (struct io_key){
-        .cgroup_id = io_cgroup_id(cgroup), .mount = file->mount_id, .operation = operation, .flags = file->flags};
+    *ret_key = (struct io_key){.cgroup_id = io_cgroup_id(cgroup),
+                               .mount = file->mount_id,
+                               .inode = file->inode,
+                               .process = file->process,
+                               .operation = operation,
+                               .flags = file->flags};
     struct io_counters *c = bpf_map_lookup_elem(&counters, ret_key);
     return c ? c : counters_add(ret_key, (struct cgroup *)cgroup, (const struct mount *)file->mount);
 }

@@ -55,6 +55,20 @@ static __always_inline __u64 mount_id(const void *mount, const void *sb)
     return (__u64)DIRECT_READ(struct super_block, sb, s_dev) << 32 | (__u32)DIRECT_READ(struct mount, mount, mnt_id);
 }
 
+/* Set before loading: what is counted apart. */
+const volatile bool by_process = false, by_file = false;
+
+static __always_inline void name_file(const void *file, const struct io_file *f)
+{
+    struct io_file_key key = {f->mount_id, f->inode};
+    struct io_stats *stat;
+    if (bpf_map_lookup_elem(&files, &key) || file_name_add(file, &key) == 0)
+        return;
+    stat = stats_get();
+    if (stat)
+        stat->names_full++;
+}
+
 /* False: not a file, folder or block device of a file system. Only the kind of operation decides about folders. */
 static __always_inline bool file_of(const void *file, struct io_file *ret)
 {
@@ -72,6 +86,9 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     ret->mount = (__u64)mount;
     ret->mount_id = mount_id(mount, sb);
     ret->flags = DIRECT_READ(struct file, file, f_flags) & O_DIRECT ? IO_IS_DIRECT : 0;
+    ret->inode = by_file ? DIRECT_READ(struct inode, inode, i_ino) : 0;
+    if (by_file)
+        name_file(file, ret);
     return true;
 }
 
@@ -103,9 +120,12 @@ static __always_inline void note_reader(const void *file)
     has_fuse_daemons = true;
 }
 
-static __always_inline __u64 flags_of_process(__u32 process)
+/* What is done with the file is done by this process. */
+static __always_inline void file_set_process(struct io_file *file, __u32 process)
 {
-    return has_fuse_daemons && bpf_map_lookup_elem(&fuse_daemons, &process) ? IO_IS_OF_DAEMON : 0;
+    file->process = by_process ? process : 0;
+    if (has_fuse_daemons && bpf_map_lookup_elem(&fuse_daemons, &process))
+        file->flags |= IO_IS_OF_DAEMON;
 }
 
 /* The open file of a descriptor of the task; NULL: none. */

@@ -28,6 +28,13 @@ struct {
 } cgroups SEC(".maps");
 
 struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_FILES);
+    __type(key, struct io_file_key);
+    __type(value, struct io_name);
+} files SEC(".maps");
+
+struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
@@ -113,4 +120,21 @@ static __noinline int cgroup_name_add(struct cgroup *cgroup, __u64 id)
         node = parent;
     }
     return bpf_map_update_elem(&cgroups, &id, n, BPF_NOEXIST);
+}
+
+/* The path of an open file below its mount point. */
+static __noinline int file_name_add(const struct file *file, const struct io_file_key *key)
+{
+    struct io_name *n = name_begin();
+    const struct dentry *at = BPF_CORE_READ(file, f_path.dentry), *root = BPF_CORE_READ(file, f_path.mnt, mnt_root);
+    if (!n)
+        return 0;
+    for (int i = 0; i < IO_STEPS_MAX && at && at != root; i++) {
+        const struct dentry *up = BPF_CORE_READ(at, d_parent);
+        name_append(n, (const char *)BPF_CORE_READ(at, d_name.name));
+        if (up == at) /* deleted, or moved out of the mount */
+            break;
+        at = up;
+    }
+    return bpf_map_update_elem(&files, key, n, BPF_NOEXIST);
 }

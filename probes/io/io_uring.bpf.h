@@ -143,7 +143,7 @@ static __always_inline void request_submitted(const struct io_kiocb *request)
     const struct io_rw *rw = (const struct io_rw *)request;
     if (has_file(r.operation) && !find_named_file(request, flags, &r))
         return;
-    r.file.flags |= flags_of_process(DIRECT_READ(struct task_struct, request_owner(request), tgid));
+    file_set_process(&r.file, DIRECT_READ(struct task_struct, request_owner(request), tgid));
     r.asked_bytes = is_in_bytes(opcode) ? BPF_CORE_READ(rw, len) : 0;
     r.start_ns = bpf_ktime_get_ns();
     if (flags & REQ_F_CQE_SKIP) {
@@ -164,8 +164,10 @@ static __always_inline void request_completed(const struct io_kiocb *request, __
     struct io_request *r = bpf_map_lookup_elem(&requests, &id);
     if (!r)
         return;
-    if (r->is_file_unknown && file_of(BPF_CORE_READ(request, file), &r->file))
+    if (r->is_file_unknown && file_of(BPF_CORE_READ(request, file), &r->file)) {
+        file_set_process(&r->file, DIRECT_READ(struct task_struct, request_owner(request), tgid));
         r->is_file_unknown = false;
+    }
     if (!r->is_counted && !r->is_file_unknown)
         count_operation(io_cgroup_of(request_owner(request)), &r->file, r->operation, result,
                         bpf_ktime_get_ns() - r->start_ns);

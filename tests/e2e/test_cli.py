@@ -6,7 +6,7 @@ import pytest
 
 from harness.paths import BUILD, TOP
 
-VERBS = ["up", "agent", "record", "why", "requests", "probes", "bpf", "doctor"]
+VERBS = ["up", "agent", "record", "why", "requests", "io", "probes", "bpf", "doctor"]
 
 
 @pytest.fixture
@@ -80,6 +80,10 @@ def test_missing_and_unknown_subcommand(run_sonde):
     (["requests", "--agent", "127.0.0.1:1"], "no agent at 127.0.0.1:1; start one with `sonde up`"),
     (["requests", "--last", "1h"], "1.00 s to 300 s"),
     (["requests", "all"], "what is 'all'?"),
+    (["io", "--by", "job,inode"], "'job,inode': one or several of job, container, mount, process, file"),
+    (["io", "--by", ""], "'': one or several of"),
+    (["io", "--sort", "size"], "'size': one of bytes, read, write, operations, time"),
+    (["io", "-i", "1ms"], "100 ms to 3600 s"),
     (["up", "--set", "budget.cpu=lots"], "budget.cpu"),
     (["up", "--set", "bugdet.cpu=1%"], "unknown key"),
     (["up", "--set", "page.listen=nowhere", "--print-config", "extra"], "extra"),

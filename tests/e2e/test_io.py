@@ -117,3 +117,28 @@ def test_a_process_that_moves_counts_where_it_is(watching, file_system, cgroup):
     subprocess.run([sys.executable, "-c", MOVE, point / "file", *jobs], check=True)
     for name in "ab":
         wait_for(lambda: counted(watching, point, manager="none", job_id=f"/sonde-io-{name}")[0] == (10, 40960))  # noqa: B023
+
+
+def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
+    """All intervals together have what fio did, by process and file; each operation is in one of them."""
+    point = file_system("tmpfs")
+    fio(point, "--create_only=1", "--rw=write")
+    watch = run(sonde, "io", "--by", "mount,process,file", "--json", "-i", "200ms", "-d", "60s", "-n", "100000")
+    wait_for(lambda: watch.out.count("\n") > 1, what="the first interval")
+    done = fio(point, "--rw=randrw", "--bs=4k", "--number_ios=300")
+
+    def seen():
+        rows = [row for line in watch.out.splitlines() for row in json.loads(line)["rows"] if row["mount"] == f"{point} (tmpfs)"]
+        return [(sum(row[f"{way}s"] for row in rows), sum(row[f"{way}_bytes"] for row in rows)) for way in ("read", "write")], rows
+    wait_for(lambda: seen()[0] == done, what=f"{done}, not {seen()[0]}")
+    rows = [row for row in seen()[1] if row["reads"]]
+    assert {row["file"] for row in rows} == {f"{point}/data"}
+    assert {row["process"].partition(" ")[2] for row in rows} <= {"fio", "(ended)"} and len({row["process"] for row in rows}) == 1
+    assert all(0 < row["p50_at_most_ns"] <= row["p99_at_most_ns"] and row["time_ns"] > 0 and row["errors"] == 0 for row in rows)
+    watch.stop()
+
+
+def test_table_as_text(sonde, root, file_system):
+    done = subprocess.run([sonde, "io", "-i", "300ms"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.splitlines()[0].split() == [
+        "READ/S", "WRITE/S", "READS/S", "WRITES/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done

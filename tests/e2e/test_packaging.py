@@ -32,7 +32,7 @@ EVENTS = {"page-faults", "minor-faults", "major-faults", "context-switches", "cp
 
 
 def test_bash_completes_subcommands_and_flags(sonde):
-    assert {"up", "agent", "record", "diff", "why", "requests", "trace", "probes", "bpf", "doctor"} <= set(subcommands(sonde)) <= bash_complete(sonde, "")
+    assert {"up", "agent", "record", "diff", "why", "requests", "io", "trace", "probes", "bpf", "doctor"} <= set(subcommands(sonde)) <= bash_complete(sonde, "")
     for subcommand in subcommands(sonde):
         assert flags(sonde, subcommand) <= bash_complete(sonde, subcommand, "--"), subcommand
     assert bash_complete(sonde, "trace", "s") >= {"summary"}

@@ -4,53 +4,30 @@
 
 #include "base/clock.h"
 #include "signals/io/io_metrics.h"
+#include "signals/io/io_names.h"
 #include "signals/io/io_series.h"
 #include "signals/signal.h"
-#include "sources/io/io_names.h"
 #include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define SERIES_MAX 50000
 #define REFRESH_NS 10000000000ull /* when nobody asks */
-#define PATH_BYTES (IO_NAMES_BYTES + 16)
-
-/* A cgroup or mount of the kernel's tables. */
-struct named {
-    uint64_t id;
-    char path[PATH_BYTES];
-    char type[48];
-    bool is_hidden; /* a mount that no program sees */
-    bool is_gone;   /* a cgroup, when last looked at */
-    bool is_used;   /* in this round */
-    UT_hash_handle hh;
-};
 
 struct io_signal {
     void *source;
     struct io_series *series;
-    struct named *cgroups, *mounts;
+    struct io_names names;
     uint64_t refreshed_ns;
 };
-
-static void clear(struct named **table)
-{
-    struct named *n, *next;
-    HASH_ITER (hh, *table, n, next) {
-        HASH_DEL(*table, n);
-        free(n);
-    }
-}
 
 static void destroy_io(void *self)
 {
     struct io_signal *s = self;
-    clear(&s->cgroups);
-    clear(&s->mounts);
+    io_names_clear(&s->names);
     io_series_free(s->series);
     free(s);
 }
@@ -64,7 +41,7 @@ static int create_io(const struct signal_services *services, const void *setting
     struct io_signal *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    s->source = source;
+    s->source = s->names.source = source;
     const int r = io_series_new(SERIES_MAX, &s->series);
     if (r < 0) {
         free(s);
@@ -80,39 +57,12 @@ static bool is_node_wide(const void *settings)
     return true;
 }
 
-/* ---- names ---- */
-
-static bool is_cgroup_gone(const struct named *cgroup)
-{
-    uint64_t id;
-    return cgroup_search_path(cgroup->path, &id) < 0 || id != cgroup->id;
-}
-
-/* What the kernel's tables say of a cgroup or mount, kept from then on. NULL: nothing. */
-static struct named *find_named(struct io_signal *s, bool is_cgroup, uint64_t id)
-{
-    struct named **table = is_cgroup ? &s->cgroups : &s->mounts, *found = NULL;
-    struct io_name name;
-    HASH_FIND(hh, *table, &id, sizeof(id), found);
-    if (found || !(is_cgroup ? io_source_cgroup : io_source_mount)(s->source, id, &name))
-        return found;
-    found = calloc(1, sizeof(*found));
-    if (!found)
-        return NULL;
-    found->id = id;
-    found->is_hidden = name.is_hidden;
-    io_names_path(&name, found->path, sizeof(found->path));
-    snprintf(found->type, sizeof(found->type), "%.*s", (int)sizeof(name.type) - 1, name.type);
-    HASH_ADD(hh, *table, id, sizeof(found->id), found);
-    return found;
-}
-
 /* ---- a round ---- */
 
 static bool add_key(struct io_signal *s, const struct io_key *key, int error, const struct io_counters *counters)
 {
-    struct named *cgroup = key->cgroup_id == IO_OTHER ? NULL : find_named(s, true, key->cgroup_id);
-    struct named *mount = key->mount == IO_NO_MOUNT ? NULL : find_named(s, false, key->mount);
+    struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&s->names, key->cgroup_id);
+    struct io_named *mount = key->mount == IO_NO_MOUNT ? NULL : io_names_mount(&s->names, key->mount);
     const bool is_final = cgroup && cgroup->is_gone;
     if (cgroup)
         cgroup->is_used = true;
@@ -138,14 +88,20 @@ static bool take_error(void *context, const struct io_error_key *key, uint64_t c
     return add_key(context, &key->key, (int)key->error, &(struct io_counters){.errors = count});
 }
 
+static bool is_cgroup_gone(const struct io_named *cgroup)
+{
+    uint64_t id;
+    return cgroup_search_path(cgroup->path, &id) < 0 || id != cgroup->id;
+}
+
 static void begin_round(struct io_signal *s)
 {
-    struct named *n;
-    for (n = s->cgroups; n; n = n->hh.next) {
+    struct io_named *n;
+    for (n = s->names.cgroups; n; n = n->hh.next) {
         n->is_gone = n->is_gone || is_cgroup_gone(n);
         n->is_used = false;
     }
-    for (n = s->mounts; n; n = n->hh.next)
+    for (n = s->names.mounts; n; n = n->hh.next)
         n->is_used = false;
 }
 
@@ -153,21 +109,13 @@ static void begin_round(struct io_signal *s)
  * is risked only where there is little room left. */
 static void end_round(struct io_signal *s)
 {
-    struct named *n, *next;
-    HASH_ITER (hh, s->cgroups, n, next) {
-        if (!n->is_gone)
-            continue;
-        io_source_forget_cgroup(s->source, n->id);
-        HASH_DEL(s->cgroups, n);
-        free(n);
-    }
-    HASH_ITER (hh, s->mounts, n, next) {
-        if (n->is_used || HASH_COUNT(s->mounts) < IO_MAX_MOUNTS / 2)
-            continue;
-        io_source_forget_mount(s->source, n->id);
-        HASH_DEL(s->mounts, n);
-        free(n);
-    }
+    struct io_named *n, *next;
+    HASH_ITER (hh, s->names.cgroups, n, next)
+        if (n->is_gone)
+            io_names_forget_cgroup(&s->names, n);
+    HASH_ITER (hh, s->names.mounts, n, next)
+        if (!n->is_used && HASH_COUNT(s->names.mounts) >= IO_MAX_MOUNTS / 2)
+            io_names_forget_mount(&s->names, n);
 }
 
 static void refresh(struct io_signal *s)

@@ -45,8 +45,8 @@ static void io_freep(struct io_source **s)
     io_free(*s);
 }
 
-int io_source_open_on(const struct source_services *services, struct attach_report *report, enum io_method method,
-                      void **ret_self)
+int io_source_open_on(const struct source_services *services, const struct io_options *options,
+                      struct attach_report *report, enum io_method method, void **ret_self)
 {
     _cleanup_(io_freep) struct io_source *s = calloc(1, sizeof(*s));
     if (!s)
@@ -58,7 +58,7 @@ int io_source_open_on(const struct source_services *services, struct attach_repo
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    const int r = io_attach(report, method, &s->attached);
+    const int r = io_attach(options, report, method, &s->attached);
     if (r < 0)
         return r;
     s->bpf = s->attached.bpf;
@@ -69,8 +69,7 @@ int io_source_open_on(const struct source_services *services, struct attach_repo
 static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
                    void **ret_self)
 {
-    (void)options;
-    return io_source_open_on(services, report, IO_METHOD_BEST, ret_self);
+    return io_source_open_on(services, options, report, IO_METHOD_BEST, ret_self);
 }
 
 static void enable_programs(struct io_source *s)
@@ -182,6 +181,12 @@ bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret)
 {
     struct io_source *s = io_source;
     return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.cgroups), &id, ret) == 0;
+}
+
+bool io_source_file(void *io_source, const struct io_file_key *key, struct io_name *ret)
+{
+    struct io_source *s = io_source;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.files), key, ret) == 0;
 }
 
 void io_source_forget_mount(void *io_source, uint64_t id)

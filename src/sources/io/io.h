@@ -15,14 +15,15 @@ extern const struct source source_io;
 /* Filled from the settings (signals/io/io.c). */
 struct io_options {
     bool enabled;
+    bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
 };
 
 /* The ways to see system calls, best first; IO_METHOD_BEST tries them in this order. */
 enum io_method { IO_METHOD_BEST = -1, IO_METHOD_FUNCTIONS, IO_METHOD_TRACEPOINTS };
 
 /* source_io's `open` with one method only, for tests. */
-int io_source_open_on(const struct source_services *services, struct attach_report *report, enum io_method method,
-                      void **ret_self);
+int io_source_open_on(const struct source_services *services, const struct io_options *options,
+                      struct attach_report *report, enum io_method method, void **ret_self);
 
 /* Calls `take` for all counters, in no order; those for which it returns true are deleted. Only of cgroups that are
  * gone: what is counted meanwhile would be lost. 0, or -errno of reading the table, when some may be missing. */
@@ -35,11 +36,13 @@ int io_source_errors(void *io_source, bool (*take)(void *context, const struct i
 /* What is known of a mount or cgroup of a key. False: nothing. */
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);
+/* Of a file its path below the mount point. */
+bool io_source_file(void *io_source, const struct io_file_key *key, struct io_name *ret);
 
 /* Makes room. It is named again with the next counters that are new. */
 void io_source_forget_mount(void *io_source, uint64_t id);
 void io_source_forget_cgroup(void *io_source, uint64_t id);
 
-/* Forgets processes that are gone, and requests in flight whose end will not be seen: of AIO when their process is gone,
- * of io_uring after an hour. Such requests count as LOSS_MISSED. */
+/* Forgets processes that are gone, and requests in flight whose end will not be seen: of AIO when their process is
+ * gone, of io_uring after an hour. Such requests count as LOSS_MISSED. */
 void io_source_sweep(void *io_source, uint64_t now_ns);

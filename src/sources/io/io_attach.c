@@ -79,16 +79,19 @@ static const struct variant {
     {IO_METHOD_TRACEPOINTS, false, false, TRACEPOINTS ", no storage", TAX "; Linux AIO is not seen"},
 };
 
-static int open_programs(const struct variant *variant, struct io_bpf **ret)
+static int open_programs(const struct io_options *options, const struct variant *variant, struct io_bpf **ret)
 {
     struct io_bpf *bpf = io_bpf__open();
     if (!bpf)
         return -errno;
     bpf->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
     bpf->rodata->has_rdonly_cast = preempt_count_find().has_rdonly_cast;
+    bpf->rodata->by_process = options->by_process;
+    bpf->rodata->by_file = options->by_file;
     bpf->rodata->has_task_storage = variant->has_task_storage;
     bpf->rodata->has_loop = variant->has_loop;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
+    (void)bpf_map__set_autocreate(bpf->maps.files, options->by_file);
     (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
     (void)bpf_map__set_autocreate(bpf->maps.aio_requests, variant->has_loop);
     io_syscalls_fill((struct io_syscall *)bpf->rodata->syscalls);
@@ -137,11 +140,11 @@ void io_attach_free(struct io_attached *a)
     *a = (struct io_attached){0};
 }
 
-static int try_variant(const struct variant *variant, const struct btf *kernel, bool *ret_has_uring,
-                       struct io_attached *ret)
+static int try_variant(const struct io_options *options, const struct variant *variant, const struct btf *kernel,
+                       bool *ret_has_uring, struct io_attached *ret)
 {
     struct io_attached a = {0};
-    int r = open_programs(variant, &a.bpf);
+    int r = open_programs(options, variant, &a.bpf);
     if (r < 0)
         return r;
     *ret_has_uring = choose_uring(a.bpf, kernel);
@@ -155,7 +158,8 @@ static int try_variant(const struct variant *variant, const struct btf *kernel, 
     return r;
 }
 
-int io_attach(struct attach_report *report, enum io_method method, struct io_attached *ret)
+int io_attach(const struct io_options *options, struct attach_report *report, enum io_method method,
+              struct io_attached *ret)
 {
     struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
     struct btf *kernel = btf__load_vmlinux_btf();
@@ -166,7 +170,7 @@ int io_attach(struct attach_report *report, enum io_method method, struct io_att
         bool has_uring = false;
         if (method != IO_METHOD_BEST && variant->method != method)
             continue;
-        r = try_variant(variant, kernel, &has_uring, ret);
+        r = try_variant(options, variant, kernel, &has_uring, ret);
         if (r < 0) {
             attach_entry_refused(entry, variant->name, r);
             continue;

@@ -14,5 +14,6 @@ struct io_attached {
 
 /* Attaches by `method`, IO_METHOD_BEST: the first that works, and adds an entry to `report`. The programs count nothing
  * until enabled. `*ret` is for io_attach_free. -errno: no method works. */
-int io_attach(struct attach_report *report, enum io_method method, struct io_attached *ret);
+int io_attach(const struct io_options *options, struct attach_report *report, enum io_method method,
+              struct io_attached *ret);
 void io_attach_free(struct io_attached *a);

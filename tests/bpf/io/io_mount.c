@@ -1,7 +1,7 @@
 /* A tmpfs and the counters of its operations; see io_mount.h. */
 #include "io_mount.h"
 
-#include "sources/io/io_names.h"
+#include "sources/io/io_path.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -54,7 +54,7 @@ static bool is_wanted(const struct counting *c, const struct io_key *key)
     if (key->mount == IO_NO_MOUNT || (c->operation != IO_OPERATIONS && key->operation != c->operation) ||
         (c->by_flags && !(key->flags & c->flags)) || !io_source_mount(c->m->source, key->mount, &name))
         return false;
-    io_names_path(&name, path, sizeof(path));
+    io_path_format(&name, path, sizeof(path));
     return strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
 }
 

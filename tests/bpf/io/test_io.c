@@ -28,6 +28,7 @@
 
 #define PAGE 4096
 
+static const struct io_options io = {.enabled = true};
 static enum io_method method;
 static struct shared_tables *tables;
 static void *source;
@@ -43,7 +44,7 @@ static int begin(void **state)
     lost = 0;
     tables = watch_tables(&options, false);
     const struct source_services services = watch_services(&options, tables);
-    if (io_source_open_on(&services, &report, method, &source) < 0)
+    if (io_source_open_on(&services, &io, &report, method, &source) < 0)
         return -1;
     m = io_mount_begin(source);
     return source_io.start(source);
@@ -546,7 +547,7 @@ static int run_with(enum io_method wanted, const char *name)
     method = wanted;
     tables = watch_tables(&options, false);
     const struct source_services services = watch_services(&options, tables);
-    const int r = io_source_open_on(&services, &report, method, &source);
+    const int r = io_source_open_on(&services, &io, &report, method, &source);
     if (r == 0)
         source_io.free(source);
     shared_tables_free(tables);

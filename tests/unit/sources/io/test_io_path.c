@@ -1,5 +1,5 @@
 /* Paths of mounts and cgroups, whatever the names are. */
-#include "sources/io/io_names.h"
+#include "sources/io/io_path.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@ static void expect_path(const char *names, size_t size, const char *expected)
     struct io_name name = {.size = (__u32)size};
     char path[64];
     memcpy(name.names, names, size < sizeof(name.names) ? size : sizeof(name.names));
-    io_names_path(&name, path, sizeof(path));
+    io_path_format(&name, path, sizeof(path));
     assert_string_equal(path, expected);
 }
 
@@ -36,11 +36,11 @@ static void test_names_that_were_cut(void **state)
     memset(name.names, 'x', IO_NAMES_BYTES);
     snprintf(name.names, 6, "inner");
     name.names[IO_NAMES_BYTES + 2] = '\0';
-    io_names_path(&name, path, sizeof(path));
+    io_path_format(&name, path, sizeof(path));
     assert_memory_equal(path, "/.../x", 6);
     assert_string_equal(path + strlen(path) - 6, "/inner");
     char small[10];
-    io_names_path(&name, small, sizeof(small));
+    io_path_format(&name, small, sizeof(small));
     assert_string_equal(small, "/.../xxxx");
 }
 

@@ -1,10 +1,10 @@
-/* From names, the last of a path first, to the path; see io_names.h. */
-#include "sources/io/io_names.h"
+/* From names, the last of a path first, to the path; see io_path.h. */
+#include "sources/io/io_path.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void io_names_path(const struct io_name *name, char *ret, size_t size)
+void io_path_format(const struct io_name *name, char *ret, size_t size)
 {
     const char *parts[IO_NAMES_BYTES];
     size_t count = 0, length = 0;

@@ -7,4 +7,4 @@
 
 /* Writes the path: "/mnt/data", or "/" where there are no names. Names that the table had no room for are shown by
  * "...": "/.../data". Cut to fit `size` bytes. */
-void io_names_path(const struct io_name *name, char *ret, size_t size);
+void io_path_format(const struct io_name *name, char *ret, size_t size);

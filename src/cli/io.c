@@ -1,0 +1,159 @@
+/* `sonde io`: what jobs, containers, mounts, processes and files read and write now. On a terminal a live table. Needs
+ * no agent. */
+#include "sources/io/io.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/io_rows.h"
+#include "cli/io_text.h"
+#include "cli/privileges.h"
+#include "cli/subcommands.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROWS_SHOWN 30 /* by default */
+
+struct io_args {
+    uint64_t interval_ns, duration_ns; /* duration 0: not given */
+    const char *by, *sort;
+    unsigned fields;
+    enum io_order order;
+    int64_t top;
+    bool json;
+};
+
+static int parse_order(const char *text, enum io_order *ret)
+{
+    static const char *const names[] = {"bytes", "read", "write", "operations", "time"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum io_order)i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+static int open_source(const struct io_args *args, void **ret)
+{
+    const struct io_options options = {.enabled = true,
+                                       .by_process = args->fields & 1u << IO_FIELD_PROCESS,
+                                       .by_file = args->fields & 1u << IO_FIELD_FILE};
+    struct attach_report report = {0};
+    const int r = io_source_open_on(&(struct source_services){0}, &options, &report, IO_METHOD_BEST, ret);
+    if (r == 0)
+        return source_io.start(*ret);
+    log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);
+    privileges_explain();
+    return r;
+}
+
+static int print_interval(const struct io_args *args, const struct io_rows *rows, uint64_t interval_ns, bool is_live)
+{
+    _cleanup_buf_ struct buf out = {0};
+    _cleanup_free_ struct io_row *list = NULL;
+    size_t count = 0;
+    int r = io_rows_list(rows, args->order, &list, &count);
+    if (r < 0)
+        return r;
+    const size_t shown = count < (size_t)args->top ? count : (size_t)args->top;
+    if (args->json) {
+        io_text_put_json(list, shown, interval_ns, &out);
+    } else {
+        buf_puts(&out, is_live ? "\033[H\033[2J" : "");
+        io_text_put(list, shown, args->fields, interval_ns, &out);
+        if (shown < count)
+            buf_printf(&out, "and %zu more (--top)\n", count - shown);
+    }
+    if (buf_error(&out) < 0)
+        return buf_error(&out);
+    return fwrite(out.data, 1, out.size, stdout) == out.size && fflush(stdout) == 0 ? 0 : -errno;
+}
+
+/* Until the duration has passed, or SIGINT or SIGTERM. */
+static int watch(const struct io_args *args, struct io_rows *rows, bool is_live)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+        return -errno;
+    int r = io_rows_refresh(rows);
+    const uint64_t start_ns = clock_monotonic_ns();
+    const uint64_t end_ns = args->duration_ns ? start_ns + args->duration_ns
+                            : is_live         ? UINT64_MAX
+                                              : start_ns + args->interval_ns;
+    for (uint64_t before_ns = start_ns; r == 0 && before_ns < end_ns;) {
+        const uint64_t left_ns = end_ns - before_ns;
+        const uint64_t wait_ns = left_ns < args->interval_ns ? left_ns : args->interval_ns;
+        const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
+        const bool is_interrupted = sigtimedwait(&signals, NULL, &time) > 0;
+        const uint64_t now_ns = clock_monotonic_ns();
+        r = io_rows_refresh(rows) ?: print_interval(args, rows, now_ns - before_ns, is_live);
+        if (is_interrupted)
+            break;
+        before_ns = now_ns;
+    }
+    return r;
+}
+
+static void report_losses(void *source)
+{
+    struct losses losses = {0};
+    source_io.losses(source, &losses);
+    if (losses.count[LOSS_MAP_FULL])
+        log_warning("io: %llu operations did not fit the tables: they are those of job other, or without a name",
+                    (unsigned long long)losses.count[LOSS_MAP_FULL]);
+    if (losses.count[LOSS_MISSED])
+        log_warning("io: %llu operations were not seen", (unsigned long long)losses.count[LOSS_MISSED]);
+}
+
+static int run_io(int argc, char **argv)
+{
+    struct io_args args = {.interval_ns = 2000000000, .by = "job,mount", .sort = "bytes", .top = ROWS_SHOWN};
+    const struct option_spec specs[] = {
+        {'i', "interval", OPTION_DURATION, &args.interval_ns, "DURATION", "of each table (default 2s)", 100000000,
+         3600000000000ll},
+        {'d', "duration", OPTION_DURATION, &args.duration_ns, "DURATION",
+         "how long; default: on a terminal until Ctrl-C, else one interval", 100000000, 86400000000000ll},
+        {0, "by", OPTION_TEXT, &args.by, "FIELDS", "job, container, mount, process, file (default job,mount)", 0, 0},
+        {0, "sort", OPTION_TEXT, &args.sort, "ORDER", "bytes, read, write, operations or time (default bytes)", 0, 0},
+        {'n', "top", OPTION_INTEGER, &args.top, "ROWS", "at most this many rows (default 30)", 1, 100000},
+        {0, "json", OPTION_FLAG, &args.json, NULL, "one JSON object a line for each interval (docs/signals/io.md)", 0,
+         0},
+        {0},
+    };
+    int r = options_parse(&subcommand_io, specs, argc, argv, NULL);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (io_rows_parse_fields(args.by, &args.fields) < 0)
+        return log_errno(-EINVAL, "io: --by: '%s': one or several of job, container, mount, process, file", args.by);
+    if (parse_order(args.sort, &args.order) < 0)
+        return log_errno(-EINVAL, "io: --sort: '%s': one of bytes, read, write, operations, time", args.sort);
+    void *source = NULL;
+    r = open_source(&args, &source);
+    if (r < 0)
+        return r;
+    _cleanup_(io_rows_freep) struct io_rows *rows = NULL;
+    r = io_rows_new(source, args.fields, &rows);
+    if (r == 0)
+        r = watch(&args, rows, isatty(STDOUT_FILENO) && !args.json && !args.duration_ns);
+    report_losses(source);
+    source_io.free(source);
+    return r;
+}
+
+const struct subcommand subcommand_io = {
+    .name = "io",
+    .synopsis = "[--by FIELDS] [--sort ORDER] [-i DURATION] [-d DURATION] [-n ROWS] [--json]",
+    .summary = "Show what jobs, mounts, processes and files read and write",
+    .details =
+        "Counts every operation on file systems (docs/signals/io.md) and prints what each job did on each mount. On a terminal\n"
+        "the table is redrawn until Ctrl-C; otherwise it is printed once. Needs no agent.",
+    .run = run_io,
+};

@@ -1,0 +1,322 @@
+/* Rows of counters; see io_rows.h. */
+#include "cli/io_rows.h"
+
+#include "resolve/proc/job.h"
+#include "signals/io/io_names.h"
+#include "sources/io/io.h"
+#include "sources/io/io_path.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READS, WRITES, OTHERS, KINDS };
+
+struct row {
+    char *key; /* the fields, each with a newline behind it */
+    char *fields[IO_FIELDS];
+    struct io_counters before[KINDS], now[KINDS];
+    UT_hash_handle hh;
+};
+
+struct io_rows {
+    unsigned fields;
+    struct io_names names;
+    struct row *rows;
+    int error;
+};
+
+static const char *const field_names[IO_FIELDS] = {"job", "container", "mount", "process", "file"};
+
+const char *io_rows_field_name(enum io_field field)
+{
+    return field_names[field];
+}
+
+int io_rows_parse_fields(const char *text, unsigned *ret_fields)
+{
+    unsigned fields = 0;
+    for (const char *at = text; *at || at == text;) {
+        const size_t size = strcspn(at, ",");
+        unsigned field = 0;
+        while (field < IO_FIELDS && (strlen(field_names[field]) != size || strncmp(field_names[field], at, size) != 0))
+            field++;
+        if (field == IO_FIELDS)
+            return -EINVAL;
+        fields |= 1u << field;
+        at += size + (at[size] == ',');
+    }
+    *ret_fields = fields;
+    return 0;
+}
+
+int io_rows_new(void *source, unsigned fields, struct io_rows **ret)
+{
+    struct io_rows *r = calloc(1, sizeof(*r));
+    if (!r)
+        return -ENOMEM;
+    r->fields = fields;
+    r->names.source = source;
+    *ret = r;
+    return 0;
+}
+
+static void free_row(struct row *row)
+{
+    for (size_t i = 0; i < IO_FIELDS; i++)
+        free(row->fields[i]);
+    free(row->key);
+    free(row);
+}
+
+void io_rows_free(struct io_rows *r)
+{
+    struct row *row, *next;
+    if (!r)
+        return;
+    HASH_ITER (hh, r->rows, row, next) {
+        HASH_DEL(r->rows, row);
+        free_row(row);
+    }
+    io_names_clear(&r->names);
+    free(r);
+}
+
+/* ---- fields ---- */
+
+static void describe_process(uint32_t pid, char *ret, size_t size)
+{
+    char path[32], comm[32] = "";
+    snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+    FILE *f = fopen(path, "re");
+    if (f && !fgets(comm, sizeof(comm), f))
+        comm[0] = '\0';
+    if (f)
+        fclose(f);
+    comm[strcspn(comm, "\n")] = '\0';
+    snprintf(ret, size, "%u %s", pid, comm[0] ? comm : "(ended)");
+}
+
+static void describe_file(const struct io_rows *r, const struct io_key *key, const struct io_named *mount, char *ret,
+                          size_t size)
+{
+    const struct io_file_key file = {key->mount, key->inode};
+    struct io_name name;
+    char below[IO_NAMES_BYTES + 16];
+    if (!key->inode || !mount) {
+        snprintf(ret, size, "unknown");
+    } else if (!io_source_file(r->names.source, &file, &name)) {
+        snprintf(ret, size, "inode %llu of %s", (unsigned long long)key->inode, mount->path);
+    } else {
+        io_path_format(&name, below, sizeof(below));
+        snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
+    }
+}
+
+static void describe(const struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
+                     const struct io_named *mount, enum io_field field, char *ret, size_t size)
+{
+    struct job job = {.manager = "other"};
+    if (cgroup)
+        job_from_cgroup(cgroup->path, &job);
+    switch (field) {
+    case IO_FIELD_JOB:
+        snprintf(ret, size, "%s %s", job.manager, job.id);
+        break;
+    case IO_FIELD_CONTAINER:
+        snprintf(ret, size, "%.12s", job.container_id[0] ? job.container_id : "-");
+        break;
+    case IO_FIELD_MOUNT:
+        if (mount)
+            snprintf(ret, size, "%s (%s)", mount->path, mount->type);
+        else
+            snprintf(ret, size, "unknown");
+        break;
+    case IO_FIELD_PROCESS:
+        describe_process(key->process, ret, size);
+        break;
+    default:
+        describe_file(r, key, mount, ret, size);
+    }
+}
+
+/* ---- a round ---- */
+
+static struct row *new_row(struct io_rows *r, const char *key, char fields[IO_FIELDS][IO_FIELD_BYTES])
+{
+    struct row *row = calloc(1, sizeof(*row));
+    if (!row)
+        return NULL;
+    row->key = strdup(key);
+    bool is_whole = row->key != NULL;
+    for (size_t i = 0; i < IO_FIELDS; i++) {
+        row->fields[i] = r->fields & 1u << i ? strdup(fields[i]) : NULL;
+        is_whole &= row->fields[i] || !(r->fields & 1u << i);
+    }
+    if (!is_whole) {
+        free_row(row);
+        return NULL;
+    }
+    HASH_ADD_KEYPTR(hh, r->rows, row->key, strlen(row->key), row);
+    return row;
+}
+
+static struct row *find_row(struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
+                            const struct io_named *mount)
+{
+    char fields[IO_FIELDS][IO_FIELD_BYTES], all[IO_FIELDS * (IO_FIELD_BYTES + 1) + 1] = "";
+    size_t size = 0;
+    struct row *row = NULL;
+    for (size_t i = 0; i < IO_FIELDS; i++) {
+        if (!(r->fields & 1u << i))
+            continue;
+        describe(r, key, cgroup, mount, (enum io_field)i, fields[i], sizeof(fields[i]));
+        size += (size_t)snprintf(all + size, sizeof(all) - size, "%s\n", fields[i]);
+    }
+    HASH_FIND_STR(r->rows, all, row);
+    return row ?: new_row(r, all, fields);
+}
+
+static bool take(void *context, const struct io_key *key, const struct io_counters *c)
+{
+    struct io_rows *r = context;
+    const struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&r->names, key->cgroup_id);
+    const struct io_named *mount = key->mount == IO_NO_MOUNT ? NULL : io_names_mount(&r->names, key->mount);
+    if (mount && mount->is_hidden)
+        return false;
+    struct row *row = find_row(r, key, cgroup, mount);
+    if (!row) {
+        r->error = -ENOMEM;
+        return false;
+    }
+    struct io_counters *to = &row->now[key->operation == IO_READ    ? READS
+                                       : key->operation == IO_WRITE ? WRITES
+                                                                    : OTHERS];
+    to->bytes += c->bytes;
+    to->errors += c->errors;
+    to->untimed += c->untimed;
+    to->sum_ns += c->sum_ns;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        to->durations[i] += c->durations[i];
+    return key->process && kill((pid_t)key->process, 0) < 0 && errno == ESRCH; /* makes room: nothing comes any more */
+}
+
+static bool is_empty(const struct row *row)
+{
+    static const struct io_counters none[KINDS];
+    return memcmp(row->now, none, sizeof(none)) == 0;
+}
+
+int io_rows_refresh(struct io_rows *r)
+{
+    struct row *row, *next;
+    r->error = 0;
+    HASH_ITER (hh, r->rows, row, next) {
+        if (is_empty(row)) {
+            HASH_DEL(r->rows, row);
+            free_row(row);
+            continue;
+        }
+        memcpy(row->before, row->now, sizeof(row->before));
+        memset(row->now, 0, sizeof(row->now));
+    }
+    const int read = io_source_counters(r->names.source, take, r);
+    return read < 0 ? read : r->error;
+}
+
+/* ---- the list ---- */
+
+/* The upper bound of the bucket in which this share of the operations ends. */
+static uint64_t quantile_ns(const uint64_t durations[IO_BUCKETS], double share)
+{
+    uint64_t all = 0, seen = 0;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        all += durations[i];
+    for (size_t i = 0; i < IO_BUCKETS && all; i++) {
+        seen += durations[i];
+        if ((double)seen >= share * (double)all)
+            return 1ull << (IO_FIRST_BUCKET + i);
+    }
+    return 0;
+}
+
+static uint64_t operations_of(const struct io_counters *c)
+{
+    uint64_t count = c->untimed;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        count += c->durations[i];
+    return count;
+}
+
+/* A row of the overflow may have lost to one that got room since. */
+static uint64_t gain(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
+static struct io_row row_of(const struct row *row)
+{
+    struct io_row result = {
+        .read_bytes = gain(row->now[READS].bytes, row->before[READS].bytes),
+        .write_bytes = gain(row->now[WRITES].bytes, row->before[WRITES].bytes),
+        .reads = gain(operations_of(&row->now[READS]), operations_of(&row->before[READS])),
+        .writes = gain(operations_of(&row->now[WRITES]), operations_of(&row->before[WRITES])),
+        .others = gain(operations_of(&row->now[OTHERS]), operations_of(&row->before[OTHERS])),
+    };
+    uint64_t durations[IO_BUCKETS] = {0};
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        result.errors += gain(row->now[kind].errors, row->before[kind].errors);
+        result.time_ns += gain(row->now[kind].sum_ns, row->before[kind].sum_ns);
+        for (size_t i = 0; i < IO_BUCKETS; i++)
+            durations[i] += gain(row->now[kind].durations[i], row->before[kind].durations[i]);
+    }
+    for (size_t i = 0; i < IO_FIELDS; i++)
+        result.fields[i] = row->fields[i];
+    result.median_ns = quantile_ns(durations, 0.5);
+    result.p99_ns = quantile_ns(durations, 0.99);
+    return result;
+}
+
+static uint64_t weight_of(const struct io_row *row, enum io_order order)
+{
+    switch (order) {
+    case IO_ORDER_READ:
+        return row->read_bytes;
+    case IO_ORDER_WRITE:
+        return row->write_bytes;
+    case IO_ORDER_OPERATIONS:
+        return row->reads + row->writes + row->others;
+    case IO_ORDER_TIME:
+        return row->time_ns;
+    default:
+        return row->read_bytes + row->write_bytes;
+    }
+}
+
+static int greatest_first(const void *a, const void *b, void *order)
+{
+    const enum io_order by = *(const enum io_order *)order;
+    const struct io_row *x = a, *y = b;
+    const uint64_t one = weight_of(x, by), other = weight_of(y, by);
+    if (one != other)
+        return one < other ? 1 : -1;
+    return x->reads + x->writes + x->others < y->reads + y->writes + y->others ? 1 : -1;
+}
+
+int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count)
+{
+    struct io_row *list = calloc(HASH_COUNT(r->rows) + 1, sizeof(*list));
+    size_t count = 0;
+    if (!list)
+        return -ENOMEM;
+    for (const struct row *row = r->rows; row; row = row->hh.next) {
+        list[count] = row_of(row);
+        count += list[count].reads + list[count].writes + list[count].others > 0;
+    }
+    qsort_r(list, count, sizeof(*list), greatest_first, &order);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* I/O counters summed by job, container, mount, process or file, and what they gained in an interval: the rows of
+ * `sonde io`. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include "probes/io.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCESS, IO_FIELD_FILE, IO_FIELDS };
+
+#define IO_FIELD_BYTES 1280
+
+struct io_row {
+    const char *fields[IO_FIELDS]; /* NULL: rows are not told apart by it */
+    uint64_t read_bytes, write_bytes, reads, writes, others, errors;
+    uint64_t time_ns;   /* that operations took, all together */
+    uint64_t median_ns; /* upper bounds; 0: no operation was timed */
+    uint64_t p99_ns;
+};
+
+enum io_order { IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_OPERATIONS, IO_ORDER_TIME };
+
+struct io_rows;
+
+/* "job,mount": which fields tell rows apart, as a mask of 1 << enum io_field. -EINVAL: another word, or none. */
+int io_rows_parse_fields(const char *text, unsigned *ret_fields);
+const char *io_rows_field_name(enum io_field field);
+
+/* `source` is borrowed (sources/io/io.h); it counts by process or file where `fields` say so. -ENOMEM. */
+int io_rows_new(void *source, unsigned fields, struct io_rows **ret);
+void io_rows_free(struct io_rows *r);
+DEFINE_FREEP(io_rows)
+
+/* Ends an interval, and begins the next one: reads all counters. -errno. */
+int io_rows_refresh(struct io_rows *r);
+
+/* The rows of the last interval that have an operation, the greatest first. The caller frees `*ret`; strings are valid
+ * until the next refresh. -ENOMEM. */
+int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count);

@@ -1,0 +1,66 @@
+/* Names by ID; see io_names.h. */
+#include "signals/io/io_names.h"
+
+#include "sources/io/io.h"
+#include "sources/io/io_path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void clear(struct io_named **table)
+{
+    struct io_named *n, *next;
+    HASH_ITER (hh, *table, n, next) {
+        HASH_DEL(*table, n);
+        free(n);
+    }
+}
+
+void io_names_clear(struct io_names *n)
+{
+    clear(&n->cgroups);
+    clear(&n->mounts);
+}
+
+static struct io_named *find(struct io_named **table, uint64_t id, void *source,
+                             bool (*read)(void *source, uint64_t id, struct io_name *ret))
+{
+    struct io_named *found = NULL;
+    struct io_name name;
+    HASH_FIND(hh, *table, &id, sizeof(id), found);
+    if (found || !read(source, id, &name))
+        return found;
+    found = calloc(1, sizeof(*found));
+    if (!found)
+        return NULL;
+    found->id = id;
+    found->is_hidden = name.is_hidden;
+    io_path_format(&name, found->path, sizeof(found->path));
+    snprintf(found->type, sizeof(found->type), "%.*s", (int)sizeof(name.type) - 1, name.type);
+    HASH_ADD(hh, *table, id, sizeof(found->id), found);
+    return found;
+}
+
+struct io_named *io_names_cgroup(struct io_names *n, uint64_t id)
+{
+    return find(&n->cgroups, id, n->source, io_source_cgroup);
+}
+
+struct io_named *io_names_mount(struct io_names *n, uint64_t id)
+{
+    return find(&n->mounts, id, n->source, io_source_mount);
+}
+
+void io_names_forget_cgroup(struct io_names *n, struct io_named *cgroup)
+{
+    io_source_forget_cgroup(n->source, cgroup->id);
+    HASH_DEL(n->cgroups, cgroup);
+    free(cgroup);
+}
+
+void io_names_forget_mount(struct io_names *n, struct io_named *mount)
+{
+    io_source_forget_mount(n->source, mount->id);
+    HASH_DEL(n->mounts, mount);
+    free(mount);
+}

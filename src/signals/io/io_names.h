@@ -1,0 +1,36 @@
+/* Cgroups and mounts of the kernel's I/O tables with their names, each read once and kept. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include "probes/io.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+struct io_named {
+    uint64_t id;
+    char path[IO_NAMES_BYTES + 16]; /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
+    char type[48];                  /* of a mount's file system */
+    bool is_hidden;                 /* a mount that no program sees */
+    bool is_gone;                   /* a cgroup, when last looked at */
+    bool is_used;                   /* in this round of its owner */
+    UT_hash_handle hh;
+};
+
+struct io_names {
+    void *source; /* borrowed (sources/io/io.h) */
+    struct io_named *cgroups, *mounts;
+};
+
+void io_names_clear(struct io_names *n);
+
+/* NULL: not known, or out of memory. Valid until forgotten. */
+struct io_named *io_names_cgroup(struct io_names *n, uint64_t id);
+struct io_named *io_names_mount(struct io_names *n, uint64_t id);
+
+/* Forgets it, here and in the kernel's table. */
+void io_names_forget_cgroup(struct io_names *n, struct io_named *cgroup);
+void io_names_forget_mount(struct io_names *n, struct io_named *mount);
