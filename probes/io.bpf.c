@@ -8,6 +8,7 @@
 
 #include <bpf/bpf_tracing.h>
 
+#include "probes/common/run_timer.bpf.h"
 #include "probes/io/io_call.bpf.h"
 #include "probes/io/io_uring.bpf.h"
 
@@ -29,16 +30,22 @@ int BPF_PROG(io_function_enter, struct pt_regs *registers)
     const struct syscall_registers *r = (const struct syscall_registers *)registers;
     bool is_compat = is_32_bit();
     const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
-    if (s && s->operation && enabled)
-        file_call_begin(r, s, is_compat);
+    if (!s || !s->operation || !enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_BEGIN);
+    file_call_begin(r, s, is_compat);
+    timer_stop(IO_TIMER_BEGIN, start_ns);
     return 0;
 }
 
 SEC("fexit")
 int BPF_PROG(io_function_exit, struct pt_regs *registers, long result)
 {
-    if (enabled)
-        file_call_end(result);
+    if (!enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_END);
+    file_call_end(result);
+    timer_stop(IO_TIMER_END, start_ns);
     return 0;
 }
 
@@ -82,8 +89,11 @@ int BPF_PROG(io_syscall_enter, struct pt_regs *registers, long number)
 {
     bool is_compat = is_32_bit();
     const volatile struct io_syscall *s = syscall_of(number, is_compat);
-    if (s && s->operation && enabled)
-        call_begin((const struct syscall_registers *)registers, s, is_compat);
+    if (!s || !s->operation || !enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_BEGIN);
+    call_begin((const struct syscall_registers *)registers, s, is_compat);
+    timer_stop(IO_TIMER_BEGIN, start_ns);
     return 0;
 }
 
@@ -93,28 +103,37 @@ int BPF_PROG(io_syscall_exit, struct pt_regs *registers, long result)
     const struct syscall_registers *r = (const struct syscall_registers *)registers;
     bool is_compat = is_32_bit();
     const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
-    if (s && s->operation && enabled)
-        call_end(r, s, is_compat, result);
+    if (!s || !s->operation || !enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_END);
+    call_end(r, s, is_compat, result);
+    timer_stop(IO_TIMER_END, start_ns);
     return 0;
 }
 
 /* ---- with both methods ---- */
 
+static __always_inline int uring_submitted(const struct io_kiocb *request)
+{
+    if (!enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_URING);
+    request_submitted(request);
+    timer_stop(IO_TIMER_URING, start_ns);
+    return 0;
+}
+
 SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(io_uring_submitted, struct io_kiocb *request)
 {
-    if (enabled)
-        request_submitted(request);
-    return 0;
+    return uring_submitted(request);
 }
 
 /* The same, before 6.4. */
 SEC("tp_btf/io_uring_submit_sqe")
 int BPF_PROG(io_uring_submitted_old, struct io_kiocb *request)
 {
-    if (enabled)
-        request_submitted(request);
-    return 0;
+    return uring_submitted(request);
 }
 
 SEC("tp_btf/io_uring_complete")
@@ -123,11 +142,13 @@ int io_uring_completed(__u64 *arguments)
     const struct io_kiocb *request = (const struct io_kiocb *)arguments[1];
     if (!enabled || !request)
         return 0;
+    __u64 start_ns = timer_start(IO_TIMER_URING);
     if (has_cqe) {
         const struct io_uring_cqe *cqe = (const struct io_uring_cqe *)arguments[2];
         request_completed(request, BPF_CORE_READ(cqe, res), BPF_CORE_READ(cqe, flags));
     } else {
         request_completed(request, arguments[3], arguments[4]);
     }
+    timer_stop(IO_TIMER_URING, start_ns);
     return 0;
 }

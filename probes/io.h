@@ -152,6 +152,10 @@ enum io_argument {
 
 #define IO_MAX_SYSCALLS 512
 
+/* What the programs cost (probes/common/run_timer.h): calls that concern files, where they begin and end, and requests
+ * of io_uring. */
+enum { IO_TIMER_BEGIN, IO_TIMER_END, IO_TIMER_URING, IO_TIMERS };
+
 /* Counters of the BPF programs, per CPU. */
 struct io_stats {
     __u64 counters_full; /* operations that count as those of IO_OTHER */

@@ -15,12 +15,12 @@
 #define CONTEXT_HARDIRQ 0xff0000 /* including NMIs */
 #define CONTEXT_UNKNOWN (~0u)    /* not known on this kernel */
 
-#if defined(__TARGET_ARCH_x86)
-/* x86-64 keeps the count in per-CPU memory, at a fixed distance from the CPU's run queue, which the current thread
- * points to. Its symbol is not available to programs on kernels whose kallsyms has no data. 0: unknown
- * (src/sources/attach/preempt_count.h). */
+/* Set before loading (src/sources/attach/preempt_count.h); 0: unknown. x86-64 keeps the count in per-CPU memory, at a
+ * fixed distance from the CPU's run queue, which the current thread points to. Its symbol is not available to programs
+ * on kernels whose kallsyms has no data. */
 const volatile __s64 preempt_count_distance = 0;
 
+#if defined(__TARGET_ARCH_x86)
 static __always_inline __u32 context_count(struct task_struct *current)
 {
     __u32 count;

@@ -106,6 +106,14 @@ static void set_by_system_call(const struct recorder_record *left, const struct 
     }
 }
 
+/* Packets also arrive in a thread of the kernel, ksoftirqd, and without the interrupt's flag where that is not known.
+ */
+static bool is_on_socket(const struct recorder_record *left)
+{
+    return left->syscall == SYS_connect || left->syscall == SYS_recvfrom || left->syscall == SYS_recvmsg ||
+           left->syscall == SYS_sendto || left->syscall == SYS_sendmsg;
+}
+
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *s)
 {
@@ -127,6 +135,8 @@ enum wait_source path_wait_source(const struct recorder_record *left, const stru
         s->kind = REQUEST_PART_DISK;
     } else if (by_kernel && reason == SYSCALL_REASON_DISK) {
         s->kind = REQUEST_PART_DISK;
+    } else if (by_kernel && is_on_socket(left)) {
+        set_by_system_call(left, woken, s);
     } else if (by_kernel) {
         s->kind = REQUEST_PART_OTHER;
         s->reason = "woken by a thread of the kernel";

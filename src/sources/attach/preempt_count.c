@@ -26,6 +26,12 @@ static int64_t offset_of_member(const struct btf *btf, const struct btf_type *ty
     return -1;
 }
 
+#if defined(__aarch64__)
+#define PREEMPT_COUNT_IN_THREAD true
+#else
+#define PREEMPT_COUNT_IN_THREAD false
+#endif
+
 struct percpu_offsets {
     int64_t run_queue, count; /* -1: not found */
 };
@@ -54,8 +60,11 @@ static struct preempt_count find_in_btf(void)
     struct percpu_offsets p = {-1, -1};
     for (unsigned i = 0; section && i < btf_vlen(section); i++)
         take_variable(btf, &btf_var_secinfos(section)[i], &p);
+    const bool is_in_thread = PREEMPT_COUNT_IN_THREAD;
     const struct preempt_count found = {
-        .distance = p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue : 0,
+        .distance = is_in_thread                       ? 1
+                    : p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue
+                                                       : 0,
         .has_rdonly_cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0,
     };
     btf__free(btf);

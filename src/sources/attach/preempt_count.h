@@ -1,4 +1,4 @@
-/* Locates the x86-64 preempt count, which says whether an interrupt is being handled, for probes/common/context.bpf.h.
+/* Locates the preempt count, which says whether an interrupt is being handled, for probes/common/context.bpf.h.
  */
 #pragma once
 
@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 struct preempt_count {
-    int64_t distance;     /* in bytes, from a CPU's run queue to its preempt count; 0: unknown */
+    int64_t distance;     /* in bytes, from a CPU's run queue to its preempt count; 0: unknown. On arm64 not 0: it is
+                             found by the thread */
     bool has_rdonly_cast; /* programs can read it directly, by that function of the kernel */
 };
 

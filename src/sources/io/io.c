@@ -6,9 +6,14 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
 #include "sources/io/io_functions.h"
+#include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
 #include "base/cleanup.h"
+
+#include <linux/types.h>
+
+#include "probes/common/run_timer.h"
 
 #include "io.skel.h"
 
@@ -125,6 +130,19 @@ static void io_losses(void *self, struct losses *losses)
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     if (s->attached.functions)
         losses->count[LOSS_MISSED] += io_functions_missed(s->attached.functions);
+}
+
+static uint64_t io_run_time_ns(void *self)
+{
+    const struct io_source *s = self;
+    return run_timers_ns(s->bpf->bss->run_timers, IO_TIMERS);
+}
+
+static void io_metrics(void *self, struct metric_set *set)
+{
+    static const char *const names[IO_TIMERS] = {"io_begin", "io_end", "io_uring"};
+    const struct io_source *s = self;
+    run_timers_put(s->bpf->bss->run_timers, names, IO_TIMERS, set);
 }
 
 static size_t io_memory_bytes(void *self)
@@ -260,7 +278,9 @@ const struct source source_io = {
     .drain = io_drain,
     .is_enabled = io_is_enabled,
     .losses = io_losses,
+    .metrics = io_metrics,
     .memory_bytes = io_memory_bytes,
+    .run_time_ns = io_run_time_ns,
     .shed = io_shed,
     .free = io_free,
 };

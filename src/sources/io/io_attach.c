@@ -8,6 +8,10 @@
 
 #include "base/cleanup.h"
 
+#include <linux/types.h>
+
+#include "probes/common/run_timer.h"
+
 #include "io.skel.h"
 
 #include <bpf/bpf.h>

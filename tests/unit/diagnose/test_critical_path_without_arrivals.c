@@ -79,12 +79,31 @@ static void test_service_that_closes_without_arrivals(void **state)
                 "cpu 11 710-800\n");
 }
 
+/* The answer to a connection that was asked for a second time comes in a thread of the kernel. */
+static void test_connection_that_a_thread_of_the_kernel_ends(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_receive(100, 11, R);
+    put(150, RECORDER_SEND, RECORDER_TCP, SYS_connect, 11, SERVICE, 0);
+    put_sleep(160, 11, SYS_connect, 9);
+    put(700, RECORDER_WAKING, RECORDER_KERNEL_THREAD, RECORDER_NO_SYSCALL, 11, 0, 17ull << 32 | 17);
+    put_run(710, 11);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "downstream 11 160-700 inferred\n"
+                "run_queue 11 700-710\n"
+                "cpu 11 710-800\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_service_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_service_that_is_asked_late_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_connection_that_a_thread_of_the_kernel_ends, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
