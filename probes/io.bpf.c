@@ -41,8 +41,10 @@ int BPF_PROG(io_function_enter, struct pt_regs *registers)
 SEC("fexit")
 int BPF_PROG(io_function_exit, struct pt_regs *registers, long result)
 {
-    if (!enabled)
+    if (!enabled) {
+        file_call_forget();
         return 0;
+    }
     __u64 start_ns = timer_start(IO_TIMER_END);
     file_call_end(result);
     timer_stop(IO_TIMER_END, start_ns);
@@ -84,31 +86,58 @@ AIO_ENTER(io_destroy, IO_AIO_DESTROY)
 
 /* ---- method 2: every system call ---- */
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(io_syscall_enter, struct pt_regs *registers, long number)
+static __always_inline int syscall_enters(struct pt_regs *registers, long number, bool with_aio)
 {
     bool is_compat = is_32_bit();
     const volatile struct io_syscall *s = syscall_of(number, is_compat);
     if (!s || !s->operation || !enabled)
         return 0;
     __u64 start_ns = timer_start(IO_TIMER_BEGIN);
-    call_begin((const struct syscall_registers *)registers, s, is_compat);
+    call_begin((const struct syscall_registers *)registers, s, is_compat, with_aio);
     timer_stop(IO_TIMER_BEGIN, start_ns);
     return 0;
+}
+
+static __always_inline int syscall_exits(struct pt_regs *registers, long result, bool with_aio)
+{
+    const struct syscall_registers *r = (const struct syscall_registers *)registers;
+    bool is_compat = is_32_bit();
+    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
+    if (!s || !s->operation)
+        return 0;
+    if (!enabled) {
+        file_call_forget();
+        return 0;
+    }
+    __u64 start_ns = timer_start(IO_TIMER_END);
+    call_end(r, s, is_compat, result, with_aio);
+    timer_stop(IO_TIMER_END, start_ns);
+    return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(io_syscall_enter, struct pt_regs *registers, long number)
+{
+    return syscall_enters(registers, number, true);
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(io_syscall_exit, struct pt_regs *registers, long result)
 {
-    const struct syscall_registers *r = (const struct syscall_registers *)registers;
-    bool is_compat = is_32_bit();
-    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
-    if (!s || !s->operation || !enabled)
-        return 0;
-    __u64 start_ns = timer_start(IO_TIMER_END);
-    call_end(r, s, is_compat, result);
-    timer_stop(IO_TIMER_END, start_ns);
-    return 0;
+    return syscall_exits(registers, result, true);
+}
+
+/* The same without AIO, whose loops kernels before 5.17 refuse even where they are never reached. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(io_syscall_enter_plain, struct pt_regs *registers, long number)
+{
+    return syscall_enters(registers, number, false);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(io_syscall_exit_plain, struct pt_regs *registers, long result)
+{
+    return syscall_exits(registers, result, false);
 }
 
 /* ---- with both methods ---- */

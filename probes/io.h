@@ -60,6 +60,7 @@ struct io_file_key {
 #define IO_SIZES 10
 
 struct io_counters {
+    __u64 last_ns; /* when the last operation ended */
     __u64 bytes;
     __u64 errors;
     __u64 untimed; /* operations whose end was not seen */
@@ -81,9 +82,11 @@ struct io_error_key {
 
 struct io_name {
     __u32 device;
-    __u32 size;      /* of `names`; more than IO_NAMES_BYTES: cut */
-    __u32 is_hidden; /* a mount that no program sees: of memory files */
-    char type[48];   /* of the file system, with its subtype: "fuse.sshfs" */
+    __u32 size;       /* of `names` */
+    __u16 is_cut;     /* there was no room for all names */
+    __u16 is_hidden;  /* a mount that no program sees: of memory files */
+    __u64 parent, at; /* addresses of the mount that a mount is on, and of the folder there */
+    char type[48];    /* of the file system, with its subtype: "fuse.sshfs" */
     char names[IO_NAMES_BYTES + IO_NAME_MAX];
 };
 
@@ -100,10 +103,11 @@ struct io_file {
 struct io_request {
     __u64 start_ns;
     __u64 asked_bytes;
+    __u64 cgroup_id; /* of the task that submitted it */
     struct io_file file;
     __u8 operation;
     __u8 is_file_unknown; /* until it has ended */
-    __u8 is_counted;
+    __u8 is_opening;
 };
 
 /* A request of Linux AIO. */
@@ -162,6 +166,6 @@ struct io_stats {
     __u64 names_full;    /* mounts and cgroups without a name */
     __u64 errors_full;
     __u64 daemons_full;
-    __u64 files_unknown; /* unconfirmed operations of io_uring, which are not counted */
-    __u64 calls_full;    /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
+    __u64 unseen;     /* operations that are not counted: unconfirmed ones of unknown files, AIO that cannot be read */
+    __u64 calls_full; /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
 };

@@ -395,8 +395,22 @@ struct io_kiocb___task { /* before 6.13 */
     struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-struct io_rw { /* at the beginning of a request that reads or writes */
+/* At the beginning of a request, by its operation. */
+struct io_rw {
     __u32 len;
+};
+
+struct io_open {
+    __u32 file_slot;
+};
+
+struct io_close {
+    int fd;
+    __u32 file_slot;
+};
+
+struct io_unlink {
+    int flags;
 };
 
 struct io_uring_cqe {

@@ -14,11 +14,8 @@
 #include "probes/common/syscalls.bpf.h"
 #include "probes/io/io_file.bpf.h"
 
-#define IO_SUBMIT_MAX 4096  /* requests that one call may submit */
+#define IO_SUBMIT_MAX 65536 /* requests that one call may submit: more than rings have room for */
 #define IO_RING_MAX   65536 /* events that are read at once */
-
-/* Set before loading: 5.17 and later. Without it AIO is not seen. */
-const volatile bool has_loop = true;
 
 /* ABI: struct iocb, io_event (linux/aio_abi.h), and the head of the ring. */
 struct aio_iocb {
@@ -86,7 +83,7 @@ static __noinline int aio_ended(__u64 request, __s64 result, __u64 now)
     pending = *found;
     if (bpf_map_delete_elem(&aio_requests, &key) == 0) /* else another thread has counted it */
         count_operation(io_cgroup_of((const void *)bpf_get_current_task()), &pending.file, pending.operation, result,
-                        now - pending.start_ns);
+                        pending.start_ns, now);
     return 0;
 }
 
@@ -149,8 +146,11 @@ static long aio_event_step(__u32 i, struct aio_events *events)
 {
     struct aio_event event;
     const char *at = (const char *)events->address + (__u64)i * sizeof(event);
+    struct io_stats *stat = stats_get();
     if (bpf_probe_read_user(&event, sizeof(event), at) == 0)
         aio_ended(event.request, event.result, events->now);
+    else if (stat)
+        stat->unseen++;
     return 0;
 }
 
@@ -187,17 +187,20 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
     struct aio_key key;
     struct aio_iocb request;
     struct aio_request pending = {.start_ns = s->now};
-    if (!aio_address(s, i, &key) || bpf_probe_read_user(&request, sizeof(request), (const void *)key.address) < 0)
-        return 1;
+    struct io_stats *stat = stats_get();
+    if (!aio_address(s, i, &key) || bpf_probe_read_user(&request, sizeof(request), (const void *)key.address) < 0) {
+        if (stat)
+            stat->unseen++;
+        return 0;
+    }
     pending.operation = operation_of_aio(request.opcode);
     if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
         return 0;
     file_set_process(&pending.file, current_process());
-    if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0) {
-        struct io_stats *stat = stats_get();
-        if (stat)
-            stat->calls_full++;
-    }
+    if (stat && bpf_map_lookup_elem(&aio_requests, &key)) /* one that ended unseen */
+        stat->unseen++;
+    if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0 && stat)
+        stat->calls_full++;
     return 0;
 }
 

@@ -13,9 +13,6 @@
 #include "probes/io/io_aio.bpf.h"
 #include "probes/io/io_file.bpf.h"
 
-#define AT_REMOVEDIR  0x200
-#define FMODE_CREATED 0x100000
-
 /* Results that no program sees: the call begins again (linux/errno.h of the kernel). */
 #define ERESTART_FIRST 512
 #define ERESTART_LAST  516
@@ -59,11 +56,7 @@ static __always_inline struct io_call *thread_call_add(void)
     struct io_call *c = bpf_map_lookup_elem(&calls_by_thread, &tid);
     if (c)
         return c;
-    if (bpf_map_update_elem(&calls_by_thread, &tid, &no_call, BPF_ANY) < 0) {
-        struct io_stats *stat = stats_get();
-        if (stat)
-            stat->calls_full++;
-    }
+    bpf_map_update_elem(&calls_by_thread, &tid, &no_call, BPF_ANY);
     return bpf_map_lookup_elem(&calls_by_thread, &tid);
 }
 
@@ -77,7 +70,7 @@ static __always_inline struct io_call *thread_call(void)
 
 static __always_inline void thread_call_end(struct io_call *c)
 {
-    c->operation = IO_NONE;
+    c->operation = c->second_operation = IO_NONE;
     if (!has_task_storage) {
         __u32 tid = bpf_get_current_pid_tgid();
         bpf_map_delete_elem(&calls_by_thread, &tid);
@@ -139,12 +132,18 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
         operation = IO_NONE;
     if (second_operation && !find_file(r, s->second_file, is_compat, second_operation, &second))
         second_operation = IO_NONE;
-    if (!operation && !second_operation)
-        return;
-    struct io_call *c = thread_call_add();
+    struct io_call *c = operation || second_operation ? thread_call_add() : thread_call();
     __u32 process = bpf_get_current_pid_tgid() >> 32;
-    if (!c)
+    if (!c) {
+        struct io_stats *stat = stats_get();
+        if (stat && (operation || second_operation))
+            stat->calls_full++;
         return;
+    }
+    if (!operation && !second_operation) { /* what is left there is of a call whose end was not seen */
+        thread_call_end(c);
+        return;
+    }
     file_set_process(&first, process);
     file_set_process(&second, process);
     c->first = first;
@@ -177,35 +176,42 @@ static __always_inline void file_call_end(__s64 result)
         return;
     bool is_restarted = result <= -ERESTART_FIRST && result >= -ERESTART_LAST;
     if (!is_restarted && (!c->is_opening || find_opened(c, result))) {
-        __u64 ns = bpf_ktime_get_ns() - c->start_ns;
+        __u64 now = bpf_ktime_get_ns();
         const void *cgroup = io_cgroup_of(current_task());
         if (c->operation)
-            count_operation(cgroup, &c->first, c->operation, result, ns);
+            count_operation(cgroup, &c->first, c->operation, result, c->start_ns, now);
         if (c->second_operation)
-            count_operation(cgroup, &c->second, c->second_operation, result, ns);
+            count_operation(cgroup, &c->second, c->second_operation, result, c->start_ns, now);
     }
-    c->second_operation = IO_NONE;
     thread_call_end(c);
+}
+
+/* The end of a call while nothing is counted. */
+static __always_inline void file_call_forget(void)
+{
+    struct io_call *c = thread_call();
+    if (c)
+        thread_call_end(c);
 }
 
 /* ---- all calls ---- */
 
 static __always_inline void call_begin(const struct syscall_registers *r, const volatile struct io_syscall *s,
-                                       bool is_compat)
+                                       bool is_compat, bool with_aio)
 {
     __u8 file = s->file;
     if (file < IO_AIO_SETUP)
         file_call_begin(r, s, is_compat);
-    else if (has_loop && !is_compat)
+    else if (with_aio && !is_compat)
         aio_call_begin(r, file);
 }
 
 static __always_inline void call_end(const struct syscall_registers *r, const volatile struct io_syscall *s,
-                                     bool is_compat, __s64 result)
+                                     bool is_compat, __s64 result, bool with_aio)
 {
     __u8 file = s->file;
     if (file < IO_AIO_SETUP)
         file_call_end(result);
-    else if (has_loop && !is_compat)
+    else if (with_aio && !is_compat)
         aio_call_end(r, file, result);
 }

@@ -39,17 +39,18 @@ static __always_inline struct io_stats *stats_get(void)
     return bpf_map_lookup_elem(&stats, &zero);
 }
 
-/* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. */
+/* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. `cgroup`, `mount`: NULL,
+ * they may be gone, and are not named. */
 static __noinline struct io_counters *counters_add(struct io_key *key, struct cgroup *cgroup, const struct mount *mount)
 {
     struct io_stats *stat = stats_get();
-    if (bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST) == 0 && stat) {
-        __u64 mount_id = key->mount, cgroup_id = key->cgroup_id;
-        if (mount_id != IO_NO_MOUNT && !bpf_map_lookup_elem(&mounts, &mount_id))
-            stat->names_full += mount_name_add(mount, mount_id) < 0;
-        if (!bpf_map_lookup_elem(&cgroups, &cgroup_id))
-            stat->names_full += cgroup_name_add(cgroup, cgroup_id) < 0;
-    }
+    __u64 mount_id = key->mount, cgroup_id = key->cgroup_id;
+    /* The names come first: counters without one are taken for those of others. */
+    if (stat && mount && mount_id != IO_NO_MOUNT && !is_mount_named(mount, mount_id))
+        stat->names_full += mount_name_add(mount, mount_id) < 0;
+    if (stat && cgroup && !bpf_map_lookup_elem(&cgroups, &cgroup_id))
+        stat->names_full += cgroup_name_add(cgroup, cgroup_id) < 0;
+    bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST);
     struct io_counters *c = bpf_map_lookup_elem(&counters, key);
     if (c)
         return c;
@@ -124,10 +125,10 @@ static __always_inline __u64 io_cgroup_id(const void *cgroup)
     return DIRECT_READ(struct kernfs_node, node, id);
 }
 
-static __always_inline struct io_counters *counters_of(const void *cgroup, const struct io_file *file, __u8 operation,
-                                                       struct io_key *ret_key)
+static __always_inline struct io_counters *counters_of(__u64 cgroup_id, const void *cgroup, const struct io_file *file,
+                                                       __u8 operation, struct io_key *ret_key)
 {
-    *ret_key = (struct io_key){.cgroup_id = io_cgroup_id(cgroup),
+    *ret_key = (struct io_key){.cgroup_id = cgroup_id,
                                .mount = file->mount_id,
                                .inode = file->inode,
                                .process = file->process,
@@ -147,25 +148,32 @@ static __always_inline void count_bytes(struct io_counters *c, __u8 operation, _
     __sync_fetch_and_add(&c->bytes, bytes);
 }
 
-/* One operation of which only the beginning was seen. */
-static __always_inline void count_untimed(const void *cgroup, const struct io_file *file, __u8 operation, __u64 bytes)
+/* One operation of which only the beginning was seen. `cgroup`: NULL, that and the mount of the file may be gone. */
+static __always_inline void count_untimed(__u64 cgroup_id, const void *cgroup, const struct io_file *file,
+                                          __u8 operation, __u64 bytes)
 {
     struct io_key key;
-    struct io_counters *c = counters_of(cgroup, file, operation, &key);
+    struct io_file named = *file;
+    if (!cgroup)
+        named.mount = 0;
+    struct io_counters *c = counters_of(cgroup_id, cgroup, &named, operation, &key);
     if (!c)
         return;
+    c->last_ns = bpf_ktime_get_ns();
     __sync_fetch_and_add(&c->untimed, 1);
     count_bytes(c, operation, bytes);
 }
 
-/* One operation of a thread of this cgroup ended. `result`: bytes, or a negative errno. */
+/* One operation of a task of this cgroup ended at `now`. `result`: bytes, or a negative errno. */
 static __always_inline void count_operation(const void *cgroup, const struct io_file *file, __u8 operation,
-                                            __s64 result, __u64 ns)
+                                            __s64 result, __u64 start_ns, __u64 now)
 {
     struct io_key key;
-    struct io_counters *c = counters_of(cgroup, file, operation, &key);
+    struct io_counters *c = counters_of(io_cgroup_id(cgroup), cgroup, file, operation, &key);
+    __u64 ns = now - start_ns;
     if (!c)
         return;
+    c->last_ns = now;
     __u32 bucket = duration_bucket(ns);
     if (bucket < IO_BUCKETS)
         __sync_fetch_and_add(&c->durations[bucket], 1);

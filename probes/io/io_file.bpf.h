@@ -16,6 +16,9 @@
 #define O_DIRECT 00200000
 #endif
 
+#define AT_REMOVEDIR  0x200
+#define FMODE_CREATED 0x100000 /* the kernel's, of a file that did not exist before */
+
 /* ABI: magic numbers of file systems that are interfaces to the kernel and hold no data (linux/magic.h). */
 static __always_inline bool is_interface(__u64 magic)
 {

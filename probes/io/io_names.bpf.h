@@ -47,19 +47,19 @@ static __always_inline struct io_name *name_begin(void)
     struct io_name *n = bpf_map_lookup_elem(&name_scratch, &zero);
     if (n) {
         n->device = 0;
-        n->is_hidden = false;
+        n->is_hidden = n->is_cut = false;
+        n->parent = n->at = 0;
         n->size = 0;
         n->type[0] = '\0';
     }
     return n;
 }
 
-/* Names that do not fit are left out; `size` counts them. */
 static __always_inline void name_append(struct io_name *n, const char *name)
 {
     __u32 size = n->size;
     if (size >= IO_NAMES_BYTES) {
-        n->size = size + 1;
+        n->is_cut = true;
         return;
     }
     long length = bpf_probe_read_kernel_str(&n->names[size], IO_NAME_MAX, name);
@@ -87,6 +87,8 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
     n->is_hidden = (__s64)BPF_CORE_READ(mount, mnt_ns) == MNT_NS_INTERNAL;
     const struct dentry *at = BPF_CORE_READ(mount, mnt_mountpoint);
     const struct mount *parent = BPF_CORE_READ(mount, mnt_parent);
+    n->at = (__u64)at;
+    n->parent = (__u64)parent;
     for (int i = 0; i < IO_STEPS_MAX && parent != mount; i++) {
         if (at == BPF_CORE_READ(parent, mnt.mnt_root)) { /* on to the mount that this one is mounted on */
             mount = parent;
@@ -100,7 +102,15 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
             break;
         at = up;
     }
-    return bpf_map_update_elem(&mounts, &id, n, BPF_NOEXIST);
+    return bpf_map_update_elem(&mounts, &id, n, BPF_ANY);
+}
+
+/* Whether the mount has been moved since it was named, as containers' roots are, or has another one's old ID. */
+static __always_inline bool is_mount_named(const struct mount *mount, __u64 id)
+{
+    const struct io_name *n = bpf_map_lookup_elem(&mounts, &id);
+    return n && n->at == (__u64)BPF_CORE_READ(mount, mnt_mountpoint) &&
+           n->parent == (__u64)BPF_CORE_READ(mount, mnt_parent);
 }
 
 static __noinline int cgroup_name_add(struct cgroup *cgroup, __u64 id)

@@ -3,7 +3,10 @@
  * A request counts for the task that set it up, whichever thread runs it: with SQPOLL and for blocking work those are
  * the kernel's. One that posts no completion when it succeeds (IOSQE_CQE_SKIP_SUCCESS) counts when it is submitted,
  * with the bytes that were asked for, as unconfirmed. A completion that found the ring full has no tracepoint: its
- * request counts so, too, when the kernel uses its memory for the next one. */
+ * request counts so, too, when the kernel uses its memory for the next one.
+ *
+ * Which file it is, is known for certain when the request has run: one with a fixed file may follow the one that puts
+ * it there. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -93,84 +96,126 @@ static __always_inline bool has_file(__u8 operation)
            operation == IO_TRUNCATE;
 }
 
-/* Finds the file that a request names, before the kernel looks it up. False: nothing of a file system. */
+/* The file at this place of the ring's table. NULL: none, or not known. */
+static __always_inline const void *fixed_file(const struct io_kiocb *request, __u32 place)
+{
+    if (!bpf_core_field_exists(((struct io_ring_ctx *)0)->file_table.data.nodes)) /* before 6.13 */
+        return NULL;
+    struct io_ring_ctx *ring = BPF_CORE_READ(request, ctx);
+    if (place >= BPF_CORE_READ(ring, file_table.data.nr))
+        return NULL;
+    struct io_rsrc_node **nodes = BPF_CORE_READ(ring, file_table.data.nodes), *node = NULL;
+    bpf_probe_read_kernel(&node, sizeof(node), &nodes[place]);
+    return (const void *)(BPF_CORE_READ(node, file_ptr) & ~7ul); /* without the kernel's flags */
+}
+
+/* Finds the file that a request names. False: nothing of a file system. */
 static __always_inline bool find_named_file(const struct io_kiocb *request, __u64 flags, struct io_request *r)
 {
+    const struct io_close *close = (const struct io_close *)request;
+    const void *file;
+    bool is_fixed = flags & REQ_F_FIXED_FILE;
     __s32 fd = BPF_CORE_READ(request, cqe.fd);
-    if (!(flags & REQ_F_FIXED_FILE))
-        return file_of(open_file(request_owner(request), fd), &r->file);
-    if (!bpf_core_field_exists(((struct io_ring_ctx *)0)->file_table.data.nodes)) { /* before 6.13 */
+    if (r->operation == IO_CLOSE) {
+        is_fixed = BPF_CORE_READ(close, file_slot) != 0;
+        fd = is_fixed ? BPF_CORE_READ(close, file_slot) - 1 : BPF_CORE_READ(close, fd);
+    }
+    file = is_fixed ? fixed_file(request, fd) : open_file(request_owner(request), fd);
+    if (is_fixed && !file) {
         r->is_file_unknown = true;
         return true;
     }
-    struct io_ring_ctx *ring = BPF_CORE_READ(request, ctx);
-    if (fd < 0 || (__u32)fd >= BPF_CORE_READ(ring, file_table.data.nr))
-        return false;
-    struct io_rsrc_node **nodes = BPF_CORE_READ(ring, file_table.data.nodes), *node = NULL;
-    bpf_probe_read_kernel(&node, sizeof(node), &nodes[fd]);
-    __u64 file = BPF_CORE_READ(node, file_ptr) & ~7ull; /* without the kernel's flags */
-    return file_of((const struct file *)file, &r->file);
+    return file_of(file, &r->file);
 }
 
-/* Without a completion that could be seen. */
-static __always_inline void count_unconfirmed(const struct io_kiocb *request, const struct io_request *r)
+/* Without a completion that could be seen. `cgroup`: NULL, it may be gone. */
+static __always_inline void count_unconfirmed(const struct io_request *r, const void *cgroup)
 {
     struct io_stats *stat = stats_get();
     struct io_file file = r->file;
     if (r->is_file_unknown) {
         if (stat)
-            stat->files_unknown++;
+            stat->unseen++;
         return;
     }
     file.flags |= IO_IS_UNCONFIRMED;
-    count_untimed(io_cgroup_of(request_owner(request)), &file, r->operation, r->asked_bytes);
+    count_untimed(r->cgroup_id, cgroup, &file, r->operation, r->asked_bytes);
+}
+
+/* What the request will do. False: no I/O of a file system. */
+static __always_inline bool describe_request(const struct io_kiocb *request, __u64 flags, struct io_request *r)
+{
+    __u8 opcode = BPF_CORE_READ(request, opcode);
+    r->operation = operation_of_opcode(opcode);
+    if (!r->operation)
+        return false;
+    if (r->operation == IO_OPEN)
+        r->is_opening = BPF_CORE_READ((const struct io_open *)request, file_slot) == 0;
+    if (r->operation == IO_UNLINK && BPF_CORE_READ((const struct io_unlink *)request, flags) & AT_REMOVEDIR)
+        r->operation = IO_RMDIR;
+    if (is_in_bytes(opcode))
+        r->asked_bytes = BPF_CORE_READ((const struct io_rw *)request, len);
+    if (has_file(r->operation) || r->operation == IO_CLOSE)
+        return find_named_file(request, flags, r);
+    return true;
 }
 
 static __always_inline void request_submitted(const struct io_kiocb *request)
 {
-    __u64 id = (__u64)request;
-    __u8 opcode = BPF_CORE_READ(request, opcode);
-    struct io_request *before = bpf_map_lookup_elem(&requests, &id);
+    __u64 id = (__u64)request, flags = BPF_CORE_READ_BITFIELD_PROBED(request, flags); /* of either width */
+    const void *owner = request_owner(request), *cgroup;
+    struct io_request r = {}, *before = bpf_map_lookup_elem(&requests, &id);
     if (before) {
-        if (!before->is_counted)
-            count_unconfirmed(request, before);
+        count_unconfirmed(before, NULL);
         bpf_map_delete_elem(&requests, &id);
     }
-    struct io_request r = {.operation = operation_of_opcode(opcode)};
-    if (!r.operation)
+    if (!describe_request(request, flags, &r))
         return;
-    __u64 flags = BPF_CORE_READ_BITFIELD_PROBED(request, flags); /* of either width */
-    const struct io_rw *rw = (const struct io_rw *)request;
-    if (has_file(r.operation) && !find_named_file(request, flags, &r))
-        return;
-    file_set_process(&r.file, DIRECT_READ(struct task_struct, request_owner(request), tgid));
-    r.asked_bytes = is_in_bytes(opcode) ? BPF_CORE_READ(rw, len) : 0;
+    cgroup = io_cgroup_of(owner);
+    r.cgroup_id = io_cgroup_id(cgroup);
+    file_set_process(&r.file, DIRECT_READ(struct task_struct, owner, tgid));
     r.start_ns = bpf_ktime_get_ns();
     if (flags & REQ_F_CQE_SKIP) {
-        count_unconfirmed(request, &r);
-        r.is_counted = true;
+        count_unconfirmed(&r, cgroup);
+        return;
     }
-    if (bpf_map_update_elem(&requests, &id, &r, BPF_ANY) < 0 && !r.is_counted) {
+    if (bpf_map_update_elem(&requests, &id, &r, BPF_ANY) < 0) {
         struct io_stats *stat = stats_get();
         if (stat)
             stat->calls_full++;
-        count_unconfirmed(request, &r);
+        count_unconfirmed(&r, cgroup);
     }
+}
+
+/* Which file it was, in the end. False: nothing of a file system. */
+static __always_inline bool find_used_file(const struct io_kiocb *request, struct io_request *r, __s32 result)
+{
+    const void *owner = request_owner(request), *file = NULL;
+    if (r->is_opening && result >= 0) {
+        file = open_file(owner, result);
+        if (file && DIRECT_READ(struct file, file, f_mode) & FMODE_CREATED)
+            r->operation = IO_CREATE;
+    } else if (has_file(r->operation)) {
+        file = BPF_CORE_READ(request, file);
+    }
+    if (!file)
+        return !r->is_file_unknown;
+    if (!file_of(file, &r->file))
+        return false;
+    file_set_process(&r->file, DIRECT_READ(struct task_struct, owner, tgid));
+    return true;
 }
 
 static __always_inline void request_completed(const struct io_kiocb *request, __s32 result, __u32 flags)
 {
     __u64 id = (__u64)request;
-    struct io_request *r = bpf_map_lookup_elem(&requests, &id);
-    if (!r)
+    struct io_request *found = bpf_map_lookup_elem(&requests, &id), r;
+    if (!found)
         return;
-    if (r->is_file_unknown && file_of(BPF_CORE_READ(request, file), &r->file)) {
-        file_set_process(&r->file, DIRECT_READ(struct task_struct, request_owner(request), tgid));
-        r->is_file_unknown = false;
-    }
-    if (!r->is_counted && !r->is_file_unknown)
-        count_operation(io_cgroup_of(request_owner(request)), &r->file, r->operation, result,
-                        bpf_ktime_get_ns() - r->start_ns);
+    r = *found;
     if (!(flags & IORING_CQE_F_MORE))
         bpf_map_delete_elem(&requests, &id);
+    if (find_used_file(request, &r, result))
+        count_operation(io_cgroup_of(request_owner(request)), &r.file, r.operation, result, r.start_ns,
+                        bpf_ktime_get_ns());
 }

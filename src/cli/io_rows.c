@@ -1,6 +1,7 @@
 /* Rows of counters; see io_rows.h. */
 #include "cli/io_rows.h"
 
+#include "base/clock.h"
 #include "resolve/proc/job.h"
 #include "signals/io/io_names.h"
 #include "sources/io/io.h"
@@ -14,10 +15,13 @@
 
 enum { READS, WRITES, OTHERS, KINDS };
 
+#define IDLE_NS 60000000000ull
+
 struct row {
-    char *key; /* the fields, each with a newline behind it */
+    char *key; /* the fields, each with a newline behind it; of a process only its number */
     char *fields[IO_FIELDS];
     struct io_counters before[KINDS], now[KINDS];
+    struct io_counters past[KINDS]; /* of keys that are no longer in the kernel's table; a part of `now` */
     UT_hash_handle hh;
 };
 
@@ -25,6 +29,8 @@ struct io_rows {
     unsigned fields;
     struct io_names names;
     struct row *rows;
+    size_t counted, seen; /* keys in the last round, and in this one */
+    uint64_t now_ns;
     int error;
 };
 
@@ -134,9 +140,6 @@ static void describe(const struct io_rows *r, const struct io_key *key, const st
         else
             snprintf(ret, size, "unknown");
         break;
-    case IO_FIELD_PROCESS:
-        describe_process(key->process, ret, size);
-        break;
     default:
         describe_file(r, key, mount, ret, size);
     }
@@ -172,57 +175,83 @@ static struct row *find_row(struct io_rows *r, const struct io_key *key, const s
     for (size_t i = 0; i < IO_FIELDS; i++) {
         if (!(r->fields & 1u << i))
             continue;
-        describe(r, key, cgroup, mount, (enum io_field)i, fields[i], sizeof(fields[i]));
+        if (i == IO_FIELD_PROCESS) /* named once: it may change its name, and end */
+            snprintf(fields[i], sizeof(fields[i]), "%u", key->process);
+        else
+            describe(r, key, cgroup, mount, (enum io_field)i, fields[i], sizeof(fields[i]));
         size += (size_t)snprintf(all + size, sizeof(all) - size, "%s\n", fields[i]);
     }
     HASH_FIND_STR(r->rows, all, row);
-    return row ?: new_row(r, all, fields);
+    if (row)
+        return row;
+    describe_process(key->process, fields[IO_FIELD_PROCESS], sizeof(fields[IO_FIELD_PROCESS]));
+    return new_row(r, all, fields);
 }
 
-static bool take(void *context, const struct io_key *key, const struct io_counters *c)
+static void add_counters(struct io_counters *to, const struct io_counters *from)
+{
+    to->bytes += from->bytes;
+    to->errors += from->errors;
+    to->untimed += from->untimed;
+    to->sum_ns += from->sum_ns;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        to->durations[i] += from->durations[i];
+}
+
+/* Makes room: what a process that is gone did, and what has been idle for a while. */
+static bool is_final(void *context, const struct io_key *key, const struct io_counters *c)
+{
+    const struct io_rows *r = context;
+    if (key->process && kill((pid_t)key->process, 0) < 0 && errno == ESRCH)
+        return true;
+    return key->cgroup_id != IO_OTHER && r->counted > IO_MAX_COUNTERS / 2 && c->last_ns + IDLE_NS < r->now_ns;
+}
+
+static void take(void *context, const struct io_key *key, const struct io_counters *c, bool is_last)
 {
     struct io_rows *r = context;
     const struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&r->names, key->cgroup_id);
     const struct io_named *mount = key->mount == IO_NO_MOUNT ? NULL : io_names_mount(&r->names, key->mount);
+    r->seen++;
     if (mount && mount->is_hidden)
-        return false;
+        return;
     struct row *row = find_row(r, key, cgroup, mount);
     if (!row) {
         r->error = -ENOMEM;
-        return false;
+        return;
     }
-    struct io_counters *to = &row->now[key->operation == IO_READ    ? READS
-                                       : key->operation == IO_WRITE ? WRITES
-                                                                    : OTHERS];
-    to->bytes += c->bytes;
-    to->errors += c->errors;
-    to->untimed += c->untimed;
-    to->sum_ns += c->sum_ns;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        to->durations[i] += c->durations[i];
-    return key->process && kill((pid_t)key->process, 0) < 0 && errno == ESRCH; /* makes room: nothing comes any more */
+    const size_t kind = key->operation == IO_READ ? READS : key->operation == IO_WRITE ? WRITES : OTHERS;
+    add_counters(&row->now[kind], c);
+    if (is_last)
+        add_counters(&row->past[kind], c);
 }
 
-static bool is_empty(const struct row *row)
+/* Nothing of it is in the kernel's table any more, and nothing came in the last interval. */
+static bool is_over(const struct row *row)
 {
-    static const struct io_counters none[KINDS];
-    return memcmp(row->now, none, sizeof(none)) == 0;
+    return memcmp(row->now, row->past, sizeof(row->now)) == 0 && memcmp(row->now, row->before, sizeof(row->now)) == 0;
 }
 
 int io_rows_refresh(struct io_rows *r)
 {
+    const struct io_reader reader = {.context = r, .is_final = is_final, .take = take, .ends_errors = true};
     struct row *row, *next;
     r->error = 0;
+    r->counted = r->seen;
+    r->seen = 0;
+    r->now_ns = clock_monotonic_ns();
+    io_names_refresh_mounts(&r->names);
     HASH_ITER (hh, r->rows, row, next) {
-        if (is_empty(row)) {
+        if (is_over(row)) {
             HASH_DEL(r->rows, row);
             free_row(row);
             continue;
         }
         memcpy(row->before, row->now, sizeof(row->before));
-        memset(row->now, 0, sizeof(row->now));
+        memcpy(row->now, row->past, sizeof(row->now));
     }
-    const int read = io_source_counters(r->names.source, take, r);
+    const int read = io_source_read(r->names.source, &reader);
+    io_source_sweep(r->names.source, r->now_ns);
     return read < 0 ? read : r->error;
 }
 

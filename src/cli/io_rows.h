@@ -11,7 +11,7 @@
 
 enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCESS, IO_FIELD_FILE, IO_FIELDS };
 
-#define IO_FIELD_BYTES 1280
+#define IO_FIELD_BYTES 2048
 
 struct io_row {
     const char *fields[IO_FIELDS]; /* NULL: rows are not told apart by it */

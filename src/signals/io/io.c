@@ -10,18 +10,23 @@
 #include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define SERIES_MAX 50000
 #define REFRESH_NS 10000000000ull /* when nobody asks */
+#define IDLE_NS    60000000000ull
 
 struct io_signal {
     void *source;
     struct io_series *series;
     struct io_names names;
-    uint64_t refreshed_ns;
+    uint64_t refreshed_ns, searched_ns; /* the latter: for cgroups that are gone */
+    size_t seen, errors_seen;           /* keys in this round */
+    size_t counted, errors_counted;     /* in the last one */
 };
 
 static void destroy_io(void *self)
@@ -59,49 +64,68 @@ static bool is_node_wide(const void *settings)
 
 /* ---- a round ---- */
 
-static bool add_key(struct io_signal *s, const struct io_key *key, int error, const struct io_counters *counters)
+/* For want of room, counters of which nothing was heard for a while go to the series: of mounts that are gone, while
+ * their cgroup lives on. */
+static bool is_final(void *context, const struct io_key *key, const struct io_counters *counters)
 {
-    struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&s->names, key->cgroup_id);
-    struct io_named *mount = key->mount == IO_NO_MOUNT ? NULL : io_names_mount(&s->names, key->mount);
-    const bool is_final = cgroup && cgroup->is_gone;
-    if (cgroup)
-        cgroup->is_used = true;
-    if (mount)
-        mount->is_used |= !is_final;
-    if (mount && mount->is_hidden)
-        return is_final;
-    const int r = io_series_add(s->series, cgroup ? cgroup->path : NULL, mount ? mount->path : "unknown",
-                                mount ? mount->type : "", key, error, counters, is_final);
-    return is_final && r == 0;
-}
-
-static bool take_counters(void *context, const struct io_key *key, const struct io_counters *counters)
-{
-    static const struct io_counters none;
-    if (memcmp(counters, &none, sizeof(none)) == 0)
+    struct io_signal *s = context;
+    const struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&s->names, key->cgroup_id);
+    if (!cgroup)
         return false;
-    return add_key(context, key, 0, counters);
+    return cgroup->is_gone ||
+           (s->counted > IO_MAX_COUNTERS / 2 && counters->last_ns + IDLE_NS < s->refreshed_ns && counters->last_ns);
 }
 
-static bool take_error(void *context, const struct io_error_key *key, uint64_t count)
+static void add_key(struct io_signal *s, const struct io_key *key, int error, const struct io_counters *counters,
+                    bool is_last)
 {
-    return add_key(context, &key->key, (int)key->error, &(struct io_counters){.errors = count});
+    const struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&s->names, key->cgroup_id);
+    struct io_named *mount = key->mount == IO_NO_MOUNT ? NULL : io_names_mount(&s->names, key->mount);
+    if (mount)
+        mount->is_used |= !is_last;
+    if (!mount || !mount->is_hidden)
+        (void)io_series_add(s->series, cgroup ? cgroup->path : NULL, mount ? mount->path : "unknown",
+                            mount ? mount->type : "", key, error, counters, is_last);
 }
 
-static bool is_cgroup_gone(const struct io_named *cgroup)
+static void take_counters(void *context, const struct io_key *key, const struct io_counters *counters, bool is_last)
 {
-    uint64_t id;
-    return cgroup_search_path(cgroup->path, &id) < 0 || id != cgroup->id;
+    struct io_signal *s = context;
+    static const struct io_counters none;
+    s->seen++;
+    if (memcmp(counters, &none, sizeof(none)) != 0)
+        add_key(s, key, 0, counters, is_last);
+}
+
+static void take_error(void *context, const struct io_error_key *key, uint64_t count, bool is_last)
+{
+    struct io_signal *s = context;
+    s->errors_seen++;
+    add_key(s, &key->key, (int)key->error, &(struct io_counters){.errors = count}, is_last);
+}
+
+/* A path that lacks names cannot be looked at. */
+static void find_gone_cgroups(struct io_signal *s)
+{
+    struct stat status;
+    const int root = cgroup_search_open();
+    s->searched_ns = s->refreshed_ns;
+    if (root < 0)
+        return;
+    for (struct io_named *n = s->names.cgroups; n; n = n->hh.next) {
+        const int r = n->is_cut ? 0 : fstatat(root, n->path[1] ? n->path + 1 : ".", &status, AT_SYMLINK_NOFOLLOW);
+        n->is_gone |= r < 0 ? errno == ENOENT : !n->is_cut && status.st_ino != n->id;
+    }
+    close(root);
 }
 
 static void begin_round(struct io_signal *s)
 {
-    struct io_named *n;
-    for (n = s->names.cgroups; n; n = n->hh.next) {
-        n->is_gone = n->is_gone || is_cgroup_gone(n);
-        n->is_used = false;
-    }
-    for (n = s->names.mounts; n; n = n->hh.next)
+    s->seen = s->errors_seen = 0;
+    if (s->refreshed_ns - s->searched_ns >= REFRESH_NS)
+        find_gone_cgroups(s);
+    io_names_refresh_mounts(&s->names);
+    for (struct io_named *n = s->names.mounts; n; n = n->hh.next)
         n->is_used = false;
 }
 
@@ -110,23 +134,32 @@ static void begin_round(struct io_signal *s)
 static void end_round(struct io_signal *s)
 {
     struct io_named *n, *next;
-    HASH_ITER (hh, s->names.cgroups, n, next)
+    HASH_ITER (hh, s->names.cgroups, n, next) {
         if (n->is_gone)
             io_names_forget_cgroup(&s->names, n);
+        else
+            io_series_keep(s->series, n->path);
+    }
     HASH_ITER (hh, s->names.mounts, n, next)
         if (!n->is_used && HASH_COUNT(s->names.mounts) >= IO_MAX_MOUNTS / 2)
             io_names_forget_mount(&s->names, n);
+    s->counted = s->seen;
+    s->errors_counted = s->errors_seen;
 }
 
 static void refresh(struct io_signal *s)
 {
+    const struct io_reader reader = {.context = s,
+                                     .is_final = is_final,
+                                     .take = take_counters,
+                                     .take_error = take_error,
+                                     .ends_errors = s->errors_counted > IO_MAX_ERRORS / 2};
     s->refreshed_ns = clock_monotonic_ns();
     begin_round(s);
     io_series_begin(s->series, s->refreshed_ns);
-    (void)io_source_counters(s->source, take_counters, s);
-    (void)io_source_errors(s->source, take_error, s);
-    io_series_end(s->series);
+    (void)io_source_read(s->source, &reader);
     end_round(s);
+    io_series_end(s->series);
     io_source_sweep(s->source, s->refreshed_ns);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const operation_names[IO_OPERATIONS] = {
@@ -67,6 +68,9 @@ static const char *layer_of(const struct io_point *p)
 static void put_point(void *context, const struct io_point *p)
 {
     struct metric_set *set = context;
+    char number[16];
+    const char *error = p->error ? strerrorname_np(p->error) : NULL;
+    snprintf(number, sizeof(number), "%d", p->error);
     const char *contract = p->flags & IO_IS_UNCONFIRMED ? "unconfirmed" : "exact";
     const struct metric_label labels[] = {{"manager", p->job->manager},
                                           {"job_id", p->job->id},
@@ -76,11 +80,11 @@ static void put_point(void *context, const struct io_point *p)
                                           {"layer", layer_of(p)},
                                           {"contract", contract},
                                           {"operation", io_metrics_operation(p->operation)},
-                                          {"error", p->error ? strerrorname_np(p->error) : NULL}};
+                                          {"error", error ? error : number}};
     const size_t of_mount = 7, with_operation = 8, with_error = 9;
     if (p->error) {
         metric_add(set, "sonde_io_errors", METRIC_COUNTER, "", "I/O operations that failed, by error.",
-                   (double)p->counters.errors, labels, labels[8].value ? with_error : with_operation);
+                   (double)p->counters.errors, labels, with_error);
         return;
     }
     uint64_t count = p->counters.untimed;
@@ -101,6 +105,6 @@ void io_metrics_fill(const struct io_series *series, struct metric_set *set)
     metric_add(set, "sonde_io_series", METRIC_GAUGE, "", "Series of I/O, by job, mount and operation.",
                (double)io_series_count(series), METRIC_NO_LABELS);
     metric_add(set, "sonde_io_series_folded", METRIC_GAUGE, "",
-               "Series that count as those of job \"other\", for want of room.", (double)io_series_folded(series),
-               METRIC_NO_LABELS);
+               "Entries of the kernel's table that count as job \"other\", for want of room.",
+               (double)io_series_folded(series), METRIC_NO_LABELS);
 }

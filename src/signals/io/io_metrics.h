@@ -4,7 +4,7 @@
 #include "model/metric.h"
 #include "signals/io/io_series.h"
 
-/* Adds all series, and an info series for each job. */
+/* Adds all series. */
 void io_metrics_fill(const struct io_series *series, struct metric_set *set);
 
 /* "read", "write", "open", ... */

@@ -22,6 +22,14 @@ void io_names_clear(struct io_names *n)
     clear(&n->mounts);
 }
 
+static void set_name(struct io_named *named, const struct io_name *name)
+{
+    named->is_hidden = name->is_hidden;
+    named->is_cut = name->is_cut;
+    io_path_format(name, named->path, sizeof(named->path));
+    snprintf(named->type, sizeof(named->type), "%.*s", (int)sizeof(name->type) - 1, name->type);
+}
+
 static struct io_named *find(struct io_named **table, uint64_t id, void *source,
                              bool (*read)(void *source, uint64_t id, struct io_name *ret))
 {
@@ -34,11 +42,17 @@ static struct io_named *find(struct io_named **table, uint64_t id, void *source,
     if (!found)
         return NULL;
     found->id = id;
-    found->is_hidden = name.is_hidden;
-    io_path_format(&name, found->path, sizeof(found->path));
-    snprintf(found->type, sizeof(found->type), "%.*s", (int)sizeof(name.type) - 1, name.type);
+    set_name(found, &name);
     HASH_ADD(hh, *table, id, sizeof(found->id), found);
     return found;
+}
+
+void io_names_refresh_mounts(struct io_names *n)
+{
+    struct io_name name;
+    for (struct io_named *mount = n->mounts; mount; mount = mount->hh.next)
+        if (io_source_mount(n->source, mount->id, &name))
+            set_name(mount, &name);
 }
 
 struct io_named *io_names_cgroup(struct io_names *n, uint64_t id)

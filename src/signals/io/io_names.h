@@ -12,11 +12,13 @@
 
 struct io_named {
     uint64_t id;
-    char path[IO_NAMES_BYTES + 16]; /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
-    char type[48];                  /* of a mount's file system */
-    bool is_hidden;                 /* a mount that no program sees */
-    bool is_gone;                   /* a cgroup, when last looked at */
-    bool is_used;                   /* in this round of its owner */
+    char path[IO_NAMES_BYTES + IO_NAME_MAX +
+              16];  /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
+    char type[48];  /* of a mount's file system */
+    bool is_cut;    /* the path lacks names */
+    bool is_hidden; /* a mount that no program sees */
+    bool is_gone;   /* a cgroup, when last looked at */
+    bool is_used;   /* in this round of its owner */
     UT_hash_handle hh;
 };
 
@@ -30,6 +32,9 @@ void io_names_clear(struct io_names *n);
 /* NULL: not known, or out of memory. Valid until forgotten. */
 struct io_named *io_names_cgroup(struct io_names *n, uint64_t id);
 struct io_named *io_names_mount(struct io_names *n, uint64_t id);
+
+/* Reads the names of the known mounts again: a mount may have been moved. */
+void io_names_refresh_mounts(struct io_names *n);
 
 /* Forgets it, here and in the kernel's table. */
 void io_names_forget_cgroup(struct io_names *n, struct io_named *cgroup);

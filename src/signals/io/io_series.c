@@ -236,6 +236,18 @@ int io_series_add(struct io_series *s, const char *cgroup, const char *mountpoin
     return 0;
 }
 
+void io_series_keep(struct io_series *s, const char *cgroup)
+{
+    struct series_job *found = NULL;
+    struct job job;
+    job_from_cgroup(cgroup, &job);
+    _cleanup_free_ char *key = join(job.manager, job.id);
+    if (key)
+        HASH_FIND_STR(s->jobs, key, found);
+    if (found)
+        found->live_ns = s->now_ns;
+}
+
 void io_series_end(struct io_series *s)
 {
     struct series_point *point, *next;

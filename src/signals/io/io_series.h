@@ -33,10 +33,13 @@ DEFINE_FREEP(io_series)
 /* The counters of all cgroups follow, by io_series_add. */
 void io_series_begin(struct io_series *s, uint64_t now_ns);
 
-/* Adds the counters of one key of one cgroup. `is_final`: the cgroup is gone and its counters will not come again.
+/* Adds the counters of one key of one cgroup. `is_final`: these counters will not come again.
  * `error`: as in struct io_point; `counters` then has only `errors`. -ENOMEM: they are missing. */
 int io_series_add(struct io_series *s, const char *cgroup, const char *mountpoint, const char *fstype,
                   const struct io_key *key, int error, const struct io_counters *counters, bool is_final);
+
+/* A cgroup of this path is there: its job has not ended. */
+void io_series_keep(struct io_series *s, const char *cgroup);
 
 /* Forgets jobs that ended more than IO_KEEP_NS ago. */
 void io_series_end(struct io_series *s);
@@ -44,5 +47,5 @@ void io_series_end(struct io_series *s);
 void io_series_each(const struct io_series *s, void (*take)(void *context, const struct io_point *point),
                     void *context);
 size_t io_series_count(const struct io_series *s);
-/* How often counters were added to "other" for want of room, in the last round. */
+/* How many keys were added to "other" for want of room, in the last round. */
 size_t io_series_folded(const struct io_series *s);

@@ -126,7 +126,7 @@ static void io_losses(void *self, struct losses *losses)
     map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
     losses->count[LOSS_MAP_FULL] +=
         sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full;
-    losses->count[LOSS_MISSED] += sum.files_unknown + s->swept;
+    losses->count[LOSS_MISSED] += sum.unseen + s->swept;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     if (s->attached.functions)
         losses->count[LOSS_MISSED] += io_functions_missed(s->attached.functions);
@@ -153,12 +153,17 @@ static size_t io_memory_bytes(void *self)
 
 /* ---- tables ---- */
 
-/* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
-int io_source_counters(void *io_source,
-                       bool (*take)(void *context, const struct io_key *key, const struct io_counters *counters),
-                       void *context)
+/* Before Linux 5.14 in two steps. */
+static bool take_out(int fd, const void *key, void *ret_value)
 {
-    struct io_source *s = io_source;
+    if (bpf_map_lookup_and_delete_elem(fd, key, ret_value) == 0)
+        return true;
+    return bpf_map_lookup_elem(fd, key, ret_value) == 0 && bpf_map_delete_elem(fd, key) == 0;
+}
+
+/* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
+static int read_counters(struct io_source *s, const struct io_reader *reader)
+{
     const int fd = bpf_map__fd(s->bpf->maps.counters);
     struct io_key key, next;
     struct io_counters counters;
@@ -166,16 +171,16 @@ int io_source_counters(void *io_source,
     while (r == 0) {
         key = next;
         r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
-        if (bpf_map_lookup_elem(fd, &key, &counters) == 0 && take(context, &key, &counters))
-            (void)bpf_map_delete_elem(fd, &key);
+        if (bpf_map_lookup_elem(fd, &key, &counters) < 0)
+            continue;
+        const bool is_final = reader->is_final(reader->context, &key, &counters) && take_out(fd, &key, &counters);
+        reader->take(reader->context, &key, &counters, is_final);
     }
     return r == -ENOENT ? 0 : r;
 }
 
-int io_source_errors(void *io_source, bool (*take)(void *context, const struct io_error_key *key, uint64_t count),
-                     void *context)
+static int read_errors(struct io_source *s, const struct io_reader *reader)
 {
-    struct io_source *s = io_source;
     const int fd = bpf_map__fd(s->bpf->maps.errors);
     struct io_error_key key, next;
     uint64_t count;
@@ -183,10 +188,18 @@ int io_source_errors(void *io_source, bool (*take)(void *context, const struct i
     while (r == 0) {
         key = next;
         r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
-        if (bpf_map_lookup_elem(fd, &key, &count) == 0 && take(context, &key, count))
-            (void)bpf_map_delete_elem(fd, &key);
+        const bool is_read =
+            reader->ends_errors ? take_out(fd, &key, &count) : bpf_map_lookup_elem(fd, &key, &count) == 0;
+        if (is_read && reader->take_error)
+            reader->take_error(reader->context, &key, count, reader->ends_errors);
     }
     return r == -ENOENT ? 0 : r;
+}
+
+int io_source_read(void *io_source, const struct io_reader *reader)
+{
+    const int counters = read_counters(io_source, reader), errors = read_errors(io_source, reader);
+    return counters ?: errors;
 }
 
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret)
@@ -234,7 +247,7 @@ static void sweep_uring(struct io_source *s, uint64_t now_ns)
         r = bpf_map_get_next_key(uring, &key, &next);
         if (bpf_map_lookup_elem(uring, &key, &request) == 0 && request.start_ns + REQUEST_LOST_NS < now_ns &&
             bpf_map_delete_elem(uring, &key) == 0)
-            s->swept += !request.is_counted;
+            s->swept++;
     }
 }
 

@@ -25,13 +25,20 @@ enum io_method { IO_METHOD_BEST = -1, IO_METHOD_FUNCTIONS, IO_METHOD_TRACEPOINTS
 int io_source_open_on(const struct source_services *services, const struct io_options *options,
                       struct attach_report *report, enum io_method method, void **ret_self);
 
-/* Calls `take` for all counters, in no order; those for which it returns true are deleted. Only of cgroups that are
- * gone: what is counted meanwhile would be lost. 0, or -errno of reading the table, when some may be missing. */
-int io_source_counters(void *io_source,
-                       bool (*take)(void *context, const struct io_key *key, const struct io_counters *counters),
-                       void *context);
-int io_source_errors(void *io_source, bool (*take)(void *context, const struct io_error_key *key, uint64_t count),
-                     void *context);
+/* Who reads the counters. */
+struct io_reader {
+    void *context;
+    /* Whether these counters are to be deleted, with the values that they have then. What is counted at that moment may
+     * be lost: only where nothing comes any more, or for want of room. */
+    bool (*is_final)(void *context, const struct io_key *key, const struct io_counters *counters);
+    void (*take)(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final);
+    /* How often operations failed with an error. NULL: not wanted. */
+    void (*take_error)(void *context, const struct io_error_key *key, uint64_t count, bool is_final);
+    bool ends_errors; /* error counts are to be deleted */
+};
+
+/* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
+int io_source_read(void *io_source, const struct io_reader *reader);
 
 /* What is known of a mount or cgroup of a key. False: nothing. */
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);

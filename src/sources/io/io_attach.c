@@ -93,7 +93,6 @@ static int open_programs(const struct io_options *options, const struct variant 
     bpf->rodata->by_process = options->by_process;
     bpf->rodata->by_file = options->by_file;
     bpf->rodata->has_task_storage = variant->has_task_storage;
-    bpf->rodata->has_loop = variant->has_loop;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
     (void)bpf_map__set_autocreate(bpf->maps.files, options->by_file);
     (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
@@ -115,8 +114,10 @@ static int choose_programs(struct io_bpf *bpf, const struct variant *variant, co
                                        bpf->progs.io_pgetevents_exit, bpf->progs.io_destroy_enter};
     for (size_t i = 0; i < array_size(aio); i++)
         bpf_program__set_autoload(aio[i], has_aio);
-    bpf_program__set_autoload(bpf->progs.io_syscall_enter, !by_function);
-    bpf_program__set_autoload(bpf->progs.io_syscall_exit, !by_function);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter, !by_function && variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit, !by_function && variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, !by_function && !variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, !by_function && !variant->has_loop);
     if (!by_function)
         return 0;
     const char *first = kernel ? io_functions_first(kernel) : NULL;

@@ -210,6 +210,16 @@ static bool has_parent_component(const char *path)
     return false;
 }
 
+int cgroup_search_open(void)
+{
+    char root[ROOT_BYTES];
+    const int r = find_root(root, sizeof(root));
+    if (r < 0)
+        return r;
+    const int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 int cgroup_search_path(const char *path, uint64_t *ret_id)
 {
     char root[ROOT_BYTES], whole[ROOT_BYTES + 4096];

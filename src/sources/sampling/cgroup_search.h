@@ -30,6 +30,10 @@ int cgroup_search_pod(const char *pod_uid, uint64_t *ret_ids, size_t max);
  * such cgroup; -EINVAL: the path contains "..". */
 int cgroup_search_path(const char *path, uint64_t *ret_id);
 
+/* A descriptor of the directory of the hierarchy's root, for looking at cgroups below it; the caller closes it.
+ * -ENOENT: no hierarchy is mounted; or the errno of opening it. */
+int cgroup_search_open(void);
+
 /* Calls `found` for every cgroup, with its path as in /proc/PID/cgroup ("/" for the root; valid during the call) and
  * its ID. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
 int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context);

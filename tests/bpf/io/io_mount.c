@@ -58,11 +58,12 @@ static bool is_wanted(const struct counting *c, const struct io_key *key)
     return strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
 }
 
-static bool add(void *context, const struct io_key *key, const struct io_counters *counters)
+static void add(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final)
 {
     struct counting *c = context;
+    (void)is_final;
     if (!is_wanted(c, key))
-        return false;
+        return;
     c->counted.bytes += counters->bytes;
     c->counted.errors += counters->errors;
     c->counted.untimed += counters->untimed;
@@ -72,35 +73,46 @@ static bool add(void *context, const struct io_key *key, const struct io_counter
         c->counted.operations += counters->durations[i];
     for (size_t i = 0; i < IO_SIZES; i++)
         c->counted.sizes[i] += counters->sizes[i];
+}
+
+static void add_error(void *context, const struct io_error_key *key, uint64_t count, bool is_final)
+{
+    struct counting *c = context;
+    (void)is_final;
+    if ((int)key->error == c->error && is_wanted(c, &key->key))
+        c->errors += count;
+}
+
+static bool keep(void *context, const struct io_key *key, const struct io_counters *counters)
+{
+    (void)context, (void)key, (void)counters;
     return false;
 }
 
-static bool add_error(void *context, const struct io_error_key *key, uint64_t count)
+static void count(struct counting *c)
 {
-    struct counting *c = context;
-    if ((int)key->error == c->error && is_wanted(c, &key->key))
-        c->errors += count;
-    return false;
+    const struct io_reader reader = {.context = c, .is_final = keep, .take = add, .take_error = add_error};
+    assert_int_equal(io_source_read(c->m->source, &reader), 0);
 }
 
 struct io_counted io_mount_counted(const struct io_mount *m, uint8_t operation)
 {
     struct counting c = {.m = m, .operation = operation};
-    assert_int_equal(io_source_counters(m->source, add, &c), 0);
+    count(&c);
     return c.counted;
 }
 
 struct io_counted io_mount_flagged(const struct io_mount *m, uint8_t operation, uint8_t flags)
 {
     struct counting c = {.m = m, .operation = operation, .flags = flags, .by_flags = true};
-    assert_int_equal(io_source_counters(m->source, add, &c), 0);
+    count(&c);
     return c.counted;
 }
 
 uint64_t io_mount_errors(const struct io_mount *m, uint8_t operation, int error)
 {
     struct counting c = {.m = m, .operation = operation, .error = error};
-    assert_int_equal(io_source_errors(m->source, add_error, &c), 0);
+    count(&c);
     return c.errors;
 }
 

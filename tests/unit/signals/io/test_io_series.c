@@ -108,6 +108,21 @@ static void test_an_ended_job_is_kept_for_a_while(void **state)
     assert_int_equal(io_series_count(series), 0);
 }
 
+/* Its counters went to the series for want of room, while its cgroup lives on. */
+static void test_an_idle_job_is_kept(void **state)
+{
+    (void)state;
+    io_series_begin(series, SECOND);
+    add("/system.slice/a.service", "/data", IO_READ, 10, true);
+    io_series_end(series);
+    io_series_begin(series, SECOND + 2 * IO_KEEP_NS);
+    io_series_keep(series, "/system.slice/a.service");
+    io_series_keep(series, "/system.slice/b.service");
+    io_series_end(series);
+    expect("systemd", "a.service", "/data", 1, 10);
+    assert_int_equal(io_series_count(series), 1);
+}
+
 static void test_what_does_not_fit_is_other(void **state)
 {
     (void)state;
@@ -148,6 +163,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_steps_are_folded_in, start, end),
         cmocka_unit_test_setup_teardown(test_a_step_that_ended_stays_in_its_job, start, end),
         cmocka_unit_test_setup_teardown(test_an_ended_job_is_kept_for_a_while, start, end),
+        cmocka_unit_test_setup_teardown(test_an_idle_job_is_kept, start, end),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_other, start, end),
         cmocka_unit_test_setup_teardown(test_errors_are_series_of_their_own, start, end),
     };

@@ -30,7 +30,7 @@ static void test_paths(void **state)
 
 static void test_names_that_were_cut(void **state)
 {
-    struct io_name name = {.size = IO_NAMES_BYTES + 3};
+    struct io_name name = {.size = IO_NAMES_BYTES + 3, .is_cut = 1};
     char path[IO_NAMES_BYTES + IO_NAME_MAX + 16];
     (void)state;
     memset(name.names, 'x', IO_NAMES_BYTES);
