@@ -1,7 +1,7 @@
 /* BPF side of I/O monitoring: what programs ask of file systems, counted by cgroup, mount and operation.
  *
- * Two methods see system calls: the tracepoints at entry and exit, which cost every system call of the node something,
- * and fentry and fexit of those that concern files, which cost only these. io_uring has tracepoints of its own.
+ * System calls are seen by the tracepoints at their entry and exit, which cost every system call of the node something;
+ * io_uring has tracepoints of its own.
  *
  * Losses: operations that do not fit a table (struct io_stats). */
 #include "probes/common/vmlinux.h"
@@ -21,70 +21,7 @@ static __always_inline const volatile struct io_syscall *syscall_of(__u64 number
     return is_compat ? &syscalls_32[number] : &syscalls[number];
 }
 
-/* ---- method 1: the functions of the system calls that concern files ---- */
-
-/* Loaded once for each function (src/sources/io/io_functions.c). */
-SEC("fentry")
-int BPF_PROG(io_function_enter, struct pt_regs *registers)
-{
-    const struct syscall_registers *r = (const struct syscall_registers *)registers;
-    bool is_compat = is_32_bit();
-    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
-    if (!s || !s->operation || !enabled)
-        return 0;
-    __u64 start_ns = timer_start(IO_TIMER_BEGIN);
-    file_call_begin(r, s, is_compat);
-    timer_stop(IO_TIMER_BEGIN, start_ns);
-    return 0;
-}
-
-SEC("fexit")
-int BPF_PROG(io_function_exit, struct pt_regs *registers, long result)
-{
-    if (!enabled) {
-        file_call_forget();
-        return 0;
-    }
-    __u64 start_ns = timer_start(IO_TIMER_END);
-    file_call_end(result);
-    timer_stop(IO_TIMER_END, start_ns);
-    return 0;
-}
-
-#if defined(__TARGET_ARCH_x86)
-#define FUNCTION(name) "__x64_sys_" name
-#elif defined(__TARGET_ARCH_arm64)
-#define FUNCTION(name) "__arm64_sys_" name
-#endif
-
-#define AIO_ENTER(name, call)                                                                                          \
-    SEC("fentry/" FUNCTION(#name))                                                                                     \
-    int BPF_PROG(name##_enter, struct pt_regs *registers)                                                              \
-    {                                                                                                                  \
-        if (enabled)                                                                                                   \
-            aio_call_begin((const struct syscall_registers *)registers, call);                                         \
-        return 0;                                                                                                      \
-    }
-
-#define AIO_EXIT(name, call)                                                                                           \
-    SEC("fexit/" FUNCTION(#name))                                                                                      \
-    int BPF_PROG(name##_exit, struct pt_regs *registers, long result)                                                  \
-    {                                                                                                                  \
-        if (enabled)                                                                                                   \
-            aio_call_end((const struct syscall_registers *)registers, call, result);                                   \
-        return 0;                                                                                                      \
-    }
-
-AIO_EXIT(io_setup, IO_AIO_SETUP)
-AIO_ENTER(io_submit, IO_AIO_SUBMIT)
-AIO_EXIT(io_submit, IO_AIO_SUBMIT)
-AIO_ENTER(io_getevents, IO_AIO_EVENTS)
-AIO_EXIT(io_getevents, IO_AIO_EVENTS)
-AIO_ENTER(io_pgetevents, IO_AIO_EVENTS)
-AIO_EXIT(io_pgetevents, IO_AIO_EVENTS)
-AIO_ENTER(io_destroy, IO_AIO_DESTROY)
-
-/* ---- method 2: every system call ---- */
+/* ---- system calls ---- */
 
 static __always_inline int syscall_enters(struct pt_regs *registers, long number, bool with_aio)
 {
@@ -140,7 +77,7 @@ int BPF_PROG(io_syscall_exit_plain, struct pt_regs *registers, long result)
     return syscall_exits(registers, result, false);
 }
 
-/* ---- with both methods ---- */
+/* ---- io_uring ---- */
 
 static __always_inline int uring_submitted(const struct io_kiocb *request)
 {

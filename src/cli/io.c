@@ -44,7 +44,7 @@ static int open_source(const struct io_args *args, void **ret)
                                        .by_process = args->fields & 1u << IO_FIELD_PROCESS,
                                        .by_file = args->fields & 1u << IO_FIELD_FILE};
     struct attach_report report = {0};
-    const int r = io_source_open_on(&(struct source_services){0}, &options, &report, IO_METHOD_BEST, ret);
+    const int r = source_io.open(&(struct source_services){0}, &options, &report, ret);
     if (r == 0)
         return source_io.start(*ret);
     log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);

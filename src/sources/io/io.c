@@ -1,11 +1,10 @@
-/* Loads probes/io.bpf.c by the cheapest method that attaches, and reads its tables. The whole node is watched: the task
+/* Loads probes/io.bpf.c, and reads its tables. The whole node is watched: the task
  * filter does not apply. */
 #include "sources/io/io.h"
 
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
-#include "sources/io/io_functions.h"
 #include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
@@ -26,8 +25,7 @@
 #define REQUEST_LOST_NS 3600000000000ull
 
 struct io_source {
-    struct io_attached attached;
-    struct io_bpf *bpf; /* of `attached` */
+    struct io_bpf *bpf;
     const struct shared_tables *tables;
     bool is_started, is_shed;
     struct io_stats *stats; /* per possible CPU */
@@ -40,7 +38,7 @@ static void io_free(void *self)
     struct io_source *s = self;
     if (!s)
         return;
-    io_attach_free(&s->attached);
+    io_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
 }
@@ -50,8 +48,8 @@ static void io_freep(struct io_source **s)
     io_free(*s);
 }
 
-int io_source_open_on(const struct source_services *services, const struct io_options *options,
-                      struct attach_report *report, enum io_method method, void **ret_self)
+static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
+                   void **ret_self)
 {
     _cleanup_(io_freep) struct io_source *s = calloc(1, sizeof(*s));
     if (!s)
@@ -63,18 +61,11 @@ int io_source_open_on(const struct source_services *services, const struct io_op
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    const int r = io_attach(options, report, method, &s->attached);
+    const int r = io_attach(options, report, &s->bpf);
     if (r < 0)
         return r;
-    s->bpf = s->attached.bpf;
     *ret_self = take_ptr(s);
     return 0;
-}
-
-static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
-                   void **ret_self)
-{
-    return io_source_open_on(services, options, report, IO_METHOD_BEST, ret_self);
 }
 
 static void enable_programs(struct io_source *s)
@@ -128,8 +119,6 @@ static void io_losses(void *self, struct losses *losses)
         sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full;
     losses->count[LOSS_MISSED] += sum.unseen + s->swept;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
-    if (s->attached.functions)
-        losses->count[LOSS_MISSED] += io_functions_missed(s->attached.functions);
 }
 
 static uint64_t io_run_time_ns(void *self)

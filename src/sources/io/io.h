@@ -18,13 +18,6 @@ struct io_options {
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
 };
 
-/* The ways to see system calls, best first; IO_METHOD_BEST tries them in this order. */
-enum io_method { IO_METHOD_BEST = -1, IO_METHOD_FUNCTIONS, IO_METHOD_TRACEPOINTS };
-
-/* source_io's `open` with one method only, for tests. */
-int io_source_open_on(const struct source_services *services, const struct io_options *options,
-                      struct attach_report *report, enum io_method method, void **ret_self);
-
 /* Who reads the counters. */
 struct io_reader {
     void *context;

@@ -2,7 +2,6 @@
 #include "sources/io/io_attach.h"
 
 #include "sources/attach/preempt_count.h"
-#include "sources/io/io_functions.h"
 #include "sources/io/io_syscalls.h"
 #include "sources/sampling/task_filters.h"
 
@@ -63,24 +62,19 @@ static bool choose_uring(struct io_bpf *bpf, const struct btf *kernel)
     return is_seen;
 }
 
-/* ---- methods ---- */
+/* ---- system calls ---- */
 
-#define FUNCTIONS   "functions of system calls (fentry, fexit)"
-#define TRACEPOINTS "entry and exit of all system calls"
-#define TAX         "costs every system call on the node about 70 ns"
+#define METHOD "entry and exit of all system calls"
+#define TAX    "costs every system call on the node about 30 ns"
 
-/* A method, and what it takes a kernel to have. */
+/* What a kernel may lack. */
 static const struct variant {
-    enum io_method method;
     bool has_task_storage, has_loop;
     const char *name, *limitation;
 } variants[] = {
-    {IO_METHOD_FUNCTIONS, true, true, FUNCTIONS, ""},
-    {IO_METHOD_FUNCTIONS, true, false, FUNCTIONS ", no loops", "Linux AIO is not seen"},
-    {IO_METHOD_FUNCTIONS, false, false, FUNCTIONS ", no storage", "Linux AIO is not seen"},
-    {IO_METHOD_TRACEPOINTS, true, true, TRACEPOINTS, TAX},
-    {IO_METHOD_TRACEPOINTS, true, false, TRACEPOINTS ", no loops", TAX "; Linux AIO is not seen"},
-    {IO_METHOD_TRACEPOINTS, false, false, TRACEPOINTS ", no storage", TAX "; Linux AIO is not seen"},
+    {true, true, METHOD, TAX},
+    {true, false, METHOD ", no loops", TAX "; Linux AIO is not seen"},
+    {false, false, METHOD ", no storage", TAX "; Linux AIO is not seen"},
 };
 
 static int open_programs(const struct io_options *options, const struct variant *variant, struct io_bpf **ret)
@@ -103,28 +97,12 @@ static int open_programs(const struct io_options *options, const struct variant 
     return 0;
 }
 
-static int choose_programs(struct io_bpf *bpf, const struct variant *variant, const struct btf *kernel)
+static void choose_programs(struct io_bpf *bpf, const struct variant *variant)
 {
-    const bool by_function = variant->method == IO_METHOD_FUNCTIONS, has_aio = by_function && variant->has_loop;
-    bpf_program__set_autoload(bpf->progs.io_function_enter, by_function);
-    bpf_program__set_autoload(bpf->progs.io_function_exit, by_function);
-    struct bpf_program *const aio[] = {bpf->progs.io_setup_exit,      bpf->progs.io_submit_enter,
-                                       bpf->progs.io_submit_exit,     bpf->progs.io_getevents_enter,
-                                       bpf->progs.io_getevents_exit,  bpf->progs.io_pgetevents_enter,
-                                       bpf->progs.io_pgetevents_exit, bpf->progs.io_destroy_enter};
-    for (size_t i = 0; i < array_size(aio); i++)
-        bpf_program__set_autoload(aio[i], has_aio);
-    bpf_program__set_autoload(bpf->progs.io_syscall_enter, !by_function && variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_exit, !by_function && variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, !by_function && !variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, !by_function && !variant->has_loop);
-    if (!by_function)
-        return 0;
-    const char *first = kernel ? io_functions_first(kernel) : NULL;
-    if (!first)
-        return -ENOENT;
-    return bpf_program__set_attach_target(bpf->progs.io_function_enter, 0, first)
-               ?: bpf_program__set_attach_target(bpf->progs.io_function_exit, 0, first);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter, variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit, variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, !variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, !variant->has_loop);
 }
 
 /* So that the table always has room for what does not fit it. */
@@ -138,51 +116,39 @@ static int fill_other(struct io_bpf *bpf)
     return 0;
 }
 
-void io_attach_free(struct io_attached *a)
-{
-    io_functions_free(a->functions);
-    io_bpf__destroy(a->bpf);
-    *a = (struct io_attached){0};
-}
-
 static int try_variant(const struct io_options *options, const struct variant *variant, const struct btf *kernel,
-                       bool *ret_has_uring, struct io_attached *ret)
+                       bool *ret_has_uring, struct io_bpf **ret)
 {
-    struct io_attached a = {0};
-    int r = open_programs(options, variant, &a.bpf);
+    struct io_bpf *bpf = NULL;
+    int r = open_programs(options, variant, &bpf);
     if (r < 0)
         return r;
-    *ret_has_uring = choose_uring(a.bpf, kernel);
-    r = choose_programs(a.bpf, variant, kernel) ?: io_bpf__load(a.bpf) ?: fill_other(a.bpf) ?: io_bpf__attach(a.bpf);
-    if (r == 0 && variant->method == IO_METHOD_FUNCTIONS)
-        r = io_functions_attach(kernel, a.bpf->progs.io_function_enter, a.bpf->progs.io_function_exit, &a.functions);
+    *ret_has_uring = choose_uring(bpf, kernel);
+    choose_programs(bpf, variant);
+    r = io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r < 0)
-        io_attach_free(&a);
+        io_bpf__destroy(bpf);
     else
-        *ret = a;
+        *ret = bpf;
     return r;
 }
 
-int io_attach(const struct io_options *options, struct attach_report *report, enum io_method method,
-              struct io_attached *ret)
+int io_attach(const struct io_options *options, struct attach_report *report, struct io_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
     struct btf *kernel = btf__load_vmlinux_btf();
     int r = -ENOTSUP;
     libbpf_set_print(NULL);
     for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
-        const struct variant *variant = &variants[i];
         bool has_uring = false;
-        if (method != IO_METHOD_BEST && variant->method != method)
-            continue;
-        r = try_variant(options, variant, kernel, &has_uring, ret);
+        r = try_variant(options, &variants[i], kernel, &has_uring, ret);
         if (r < 0) {
-            attach_entry_refused(entry, variant->name, r);
+            attach_entry_refused(entry, variants[i].name, r);
             continue;
         }
-        snprintf(entry->method, sizeof(entry->method), "%s", variant->name);
-        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", variant->limitation,
-                 variant->limitation[0] && !has_uring ? "; " : "", has_uring ? "" : "io_uring is not seen");
+        snprintf(entry->method, sizeof(entry->method), "%s", variants[i].name);
+        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s", variants[i].limitation,
+                 has_uring ? "" : "; io_uring is not seen");
         entry->attached = true;
     }
     btf__free(kernel);

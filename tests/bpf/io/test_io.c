@@ -1,5 +1,4 @@
-/* I/O counters against what this program does on a file system of its own: operations and bytes must be equal. Each
- * case runs with every attach method that this kernel has. */
+/* I/O counters against what this program does on a file system of its own: operations and bytes must be equal. */
 #include "../watch.h"
 #include "io_mount.h"
 #include "io_requests.h"
@@ -29,7 +28,6 @@
 #define PAGE 4096
 
 static const struct io_options io = {.enabled = true};
-static enum io_method method;
 static struct shared_tables *tables;
 static void *source;
 static struct io_mount m;
@@ -44,7 +42,7 @@ static int begin(void **state)
     lost = 0;
     tables = watch_tables(&options, false);
     const struct source_services services = watch_services(&options, tables);
-    if (io_source_open_on(&services, &io, &report, method, &source) < 0)
+    if (source_io.open(&services, &io, &report, &source) < 0)
         return -1;
     m = io_mount_begin(source);
     return source_io.start(source);
@@ -540,21 +538,8 @@ static void test_nothing_is_counted_while_shed(void **state)
     close(fd);
 }
 
-static int run_with(enum io_method wanted, const char *name)
+int main(void)
 {
-    struct watch_options options = watch_defaults;
-    struct attach_report report = {0};
-    method = wanted;
-    tables = watch_tables(&options, false);
-    const struct source_services services = watch_services(&options, tables);
-    const int r = io_source_open_on(&services, &io, &report, method, &source);
-    if (r == 0)
-        source_io.free(source);
-    shared_tables_free(tables);
-    if (r < 0) {
-        print_message("%s: not on this kernel: %s\n", name, report.entries[0].fallback_reason);
-        return 0;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reads_and_writes_of_all_forms, begin, end),
         cmocka_unit_test_setup_teardown(test_short_reads_and_errors, begin, end),
@@ -577,10 +562,5 @@ static int run_with(enum io_method wanted, const char *name)
         cmocka_unit_test_setup_teardown(test_aio_whose_events_nobody_takes_is_a_loss, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_counted_while_shed, begin, end),
     };
-    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
-}
-
-int main(void)
-{
-    return run_with(IO_METHOD_FUNCTIONS, "functions") + run_with(IO_METHOD_TRACEPOINTS, "tracepoints");
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
