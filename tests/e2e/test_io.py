@@ -1,6 +1,7 @@
 """Every operation and every byte of fio is counted, for the job and on the mount: exactly, with every engine."""
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,3 +143,18 @@ def test_table_as_text(sonde, root, file_system):
     done = subprocess.run([sonde, "io", "-i", "300ms"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.splitlines()[0].split() == [
         "READ/S", "WRITE/S", "READS/S", "WRITES/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done
+
+
+def test_mount_points_with_any_name(watching, file_system, tmp_path):
+    """Quotes, newlines and bytes that are no UTF-8 are escaped or replaced; the page stays readable."""
+    whole, point = file_system("tmpfs"), os.fsencode(tmp_path) + b"/a\"b\nc\\d\xff"
+    os.mkdir(point)
+    subprocess.run([b"mount", b"--bind", os.fsencode(whole), point], check=True)
+    try:
+        with open(point + b"/file", "wb") as f:
+            f.write(b"x" * 1000)
+        escaped = str(tmp_path) + '/a\\"b\\nc\\\\d\ufffd'
+        wait_for(lambda: watching.metric("sonde_io_write_bytes_total", mountpoint=escaped) == 1000)
+        assert all(re.fullmatch(r'\w+(\{(\w+="([^"\\\n]|\\["\\n])*",?)*\})? \S+', line) for line in watching.text("/metrics").splitlines() if line and line[0] != "#")
+    finally:
+        subprocess.run([b"umount", b"-l", point], check=True)

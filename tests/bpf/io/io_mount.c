@@ -55,7 +55,7 @@ static bool is_wanted(const struct counting *c, const struct io_key *key)
         (c->by_flags && !(key->flags & c->flags)) || !io_source_mount(c->m->source, key->mount, &name))
         return false;
     io_path_format(&name, path, sizeof(path));
-    return strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
+    return !name.is_hidden && strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
 }
 
 static void add(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final)

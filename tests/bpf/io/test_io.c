@@ -290,7 +290,10 @@ static int write_in_container(void)
 {
     char old[128];
     snprintf(old, sizeof(old), "%s/old", m.path);
-    if (mkdir(old, 0700) < 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return 1;
+    const int root = open(m.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* as container runtimes do */
+    if (root < 0 || mkdir(old, 0700) < 0)
         return 1;
     if (syscall(SYS_pivot_root, m.path, old) < 0)
         return 77; /* not from an initramfs */
@@ -303,10 +306,12 @@ static int write_in_container(void)
 /* Another root directory and mounts of its own: they are named as the program sees them. */
 static void test_mounts_of_a_container(void **state)
 {
-    struct io_mount inside = {.path = "/sonde-io-data", .source = source};
+    struct io_mount inside = {.path = "/sonde-io-data", .source = source}, root = {.path = "/", .source = source};
     (void)state;
     in_child(write_in_container);
     io_mount_expect(&inside, IO_WRITE, 1, 200);
+    io_mount_expect(&root, IO_WRITE, 1, 100);
+    io_mount_expect(&root, IO_OPEN, 1, 0); /* before it was the root */
     io_mount_expect(&m, IO_WRITE, 0, 0);
 }
 
@@ -402,6 +407,31 @@ static void test_io_uring(void **state)
     io_mount_expect(&m, IO_READ, 1, 1000);
     io_mount_expect(&m, IO_SYNC, 1, 0);
     close(fd);
+    uring_end(&u);
+}
+
+/* By path and by descriptor; a socket is no file. */
+static void test_io_uring_opens_and_closes(void **state)
+{
+    struct uring u = uring_begin(8, 0);
+    int sockets[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    uring_put(&u, &(struct io_uring_sqe){.opcode = IORING_OP_OPENAT,
+                                         .fd = AT_FDCWD,
+                                         .addr = (uintptr_t)io_mount_file(&m, "data"),
+                                         .len = 0600,
+                                         .open_flags = O_RDWR | O_CREAT});
+    uring_submit(&u, 1);
+    const int fd = uring_take(&u);
+    assert_true(fd >= 0);
+    uring_put(&u, &(struct io_uring_sqe){.opcode = IORING_OP_CLOSE, .fd = fd});
+    uring_put(&u, &(struct io_uring_sqe){.opcode = IORING_OP_CLOSE, .fd = sockets[0]});
+    uring_submit(&u, 2);
+    assert_int_equal(uring_take(&u) + uring_take(&u), 0);
+    io_mount_expect(&m, IO_CREATE, 1, 0);
+    io_mount_expect(&m, IO_CLOSE, 1, 0);
+    close(sockets[1]);
     uring_end(&u);
 }
 
@@ -555,6 +585,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_32_bit_program, begin, end),
 #endif
         cmocka_unit_test_setup_teardown(test_io_uring, begin, end),
+        cmocka_unit_test_setup_teardown(test_io_uring_opens_and_closes, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_with_a_polling_thread, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_without_completions, begin, end),
         cmocka_unit_test_setup_teardown(test_aio, begin, end),
