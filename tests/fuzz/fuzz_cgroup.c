@@ -1,5 +1,6 @@
 /* /proc/PID/cgroup and the paths in it: results are terminated and contain only allowed characters. */
 #include "resolve/proc/cgroups.h"
+#include "resolve/proc/job.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (id.container_id[0] && strlen(id.container_id) != 64)
         abort();
+    struct job job;
+    job_from_cgroup(copy, &job);
+    if (!job.manager || !job.id[0] || strnlen(job.id, sizeof(job.id)) == sizeof(job.id))
+        abort();
+    check_characters(job.container_id, sizeof(job.container_id), "0123456789abcdef");
     char service[32] = "";
     identity_service_of_unit(id.systemd_unit, service, sizeof(service));
     free(copy);
