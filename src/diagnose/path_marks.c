@@ -29,9 +29,13 @@ void path_mark_finished(struct path_walk *w)
     path_ready_add(w, w->floor_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
 }
 
-/* What the thread of this slice last sent on another socket than its request's, before w->t. NULL: nothing. */
+/* What the thread of this slice last sent on another socket than its request's, before w->t; the send itself may end
+ * after that. NULL: nothing. */
 static const struct recorder_record *last_question(const struct path_walk *w, const struct work_slice *slice)
 {
+    const struct recorder_record *sending = request_work_send_at(w->index, slice->tid, w->t_ns, path_walk_subject(w));
+    if (sending)
+        return sending;
     const struct flight_list *thread = flight_index_thread(w->index, slice->tid);
     for (uint32_t i = flight_operation_before(thread, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
          i = flight_previous_operation(thread, i)) {

@@ -5,6 +5,7 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
+#include "sources/io/io_selftest.h"
 #include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
@@ -20,7 +21,9 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REQUEST_LOST_NS 3600000000000ull
 
@@ -48,6 +51,19 @@ static void io_freep(struct io_source **s)
     io_free(*s);
 }
 
+/* Adds what the programs do not count to the limitations. */
+static void test_attachment(struct io_source *s, struct attach_entry *entry)
+{
+    char missing[64];
+    s->bpf->bss->enabled = true;
+    io_selftest(s, missing, sizeof(missing));
+    s->bpf->bss->enabled = false;
+    const size_t length = strlen(entry->limitation);
+    if (missing[0])
+        snprintf(entry->limitation + length, sizeof(entry->limitation) - length, "; not counted in a test: %s",
+                 missing);
+}
+
 static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
                    void **ret_self)
 {
@@ -64,6 +80,7 @@ static int io_open(const struct source_services *services, const void *options, 
     const int r = io_attach(options, report, &s->bpf);
     if (r < 0)
         return r;
+    test_attachment(s, &report->entries[report->count - 1]);
     *ret_self = take_ptr(s);
     return 0;
 }

@@ -79,6 +79,36 @@ static void test_service_that_closes_without_arrivals(void **state)
                 "cpu 11 710-800\n");
 }
 
+/* It waits for the connection, and the service has read what it sends before the send ends. */
+static void test_service_that_reads_before_the_send_ends(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_receive(100, 11, R);
+    put(150, RECORDER_SEND, RECORDER_TCP, SYS_connect, 11, SERVICE, 0);
+    put_sleep(160, 11, SYS_connect, 9);
+    put(500, RECORDER_WAKING, RECORDER_KERNEL_THREAD, RECORDER_NO_SYSCALL, 11, 0, 17ull << 32 | 17);
+    put_run(510, 11);
+    put_waking(520, WORKER, 11, SYS_sendto, 9);
+    put_run(522, WORKER);
+    put(525, RECORDER_RECEIVE, RECORDER_TCP | RECORDER_REQUESTS, SYS_recvfrom, WORKER, SERVICE_PEER, 100);
+    put_send(530, 11, SERVICE);
+    put_sleep(540, 11, SYS_recvfrom, 9);
+    put_waking(599, 11, WORKER, SYS_sendto, 7);
+    put(600, RECORDER_SEND, RECORDER_TCP | RECORDER_REQUESTS, SYS_sendto, WORKER, SERVICE_PEER, 100);
+    put_run(610, 11);
+    put_receive(620, 11, SERVICE);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "downstream 11 160-500 inferred\n"
+                "run_queue 11 500-510\n"
+                "cpu 11 510-525\n"
+                "cpu 210 525-599\n"
+                "run_queue 11 599-610\n"
+                "cpu 11 610-800\n");
+}
+
 /* The answer to a connection that was asked for a second time comes in a thread of the kernel. */
 static void test_connection_that_a_thread_of_the_kernel_ends(void **state)
 {
@@ -103,6 +133,7 @@ int main(void)
         cmocka_unit_test_setup(test_service_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_service_that_is_asked_late_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
+        cmocka_unit_test_setup(test_service_that_reads_before_the_send_ends, start_trace),
         cmocka_unit_test_setup(test_connection_that_a_thread_of_the_kernel_ends, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
