@@ -8,6 +8,7 @@
 #include "sources/io/io_path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 
 enum { READS, WRITES, OTHERS, KINDS };
 
-#define IDLE_NS 60000000000ull
+#define IDLE_NS  60000000000ull
+#define SHORT_ID 12 /* of a container's ID, as container tools show it */
 
 struct row {
     char *key; /* the fields, each with a newline behind it; of a process only its number */
@@ -129,10 +131,10 @@ static void describe(const struct io_rows *r, const struct io_key *key, const st
         job_from_cgroup(cgroup->path, &job);
     switch (field) {
     case IO_FIELD_JOB:
-        snprintf(ret, size, "%s %s", job.manager, job.id);
+        snprintf(ret, size, "%s %.*s", job.manager, strcmp(job.id, job.container_id) == 0 ? SHORT_ID : INT_MAX, job.id);
         break;
     case IO_FIELD_CONTAINER:
-        snprintf(ret, size, "%.12s", job.container_id[0] ? job.container_id : "-");
+        snprintf(ret, size, "%.*s", SHORT_ID, job.container_id[0] ? job.container_id : "-");
         break;
     case IO_FIELD_MOUNT:
         if (mount)

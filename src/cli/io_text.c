@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* Of the last field, 0: as wide as it is. */
-static const int widths[IO_FIELDS] = {[IO_FIELD_JOB] = 40,
+static const int widths[IO_FIELDS] = {[IO_FIELD_JOB] = 50,
                                       [IO_FIELD_CONTAINER] = 13,
                                       [IO_FIELD_MOUNT] = 32,
                                       [IO_FIELD_PROCESS] = 24,
