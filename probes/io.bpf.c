@@ -10,6 +10,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/io/io_call.bpf.h"
+#include "probes/io/io_pages.bpf.h"
 #include "probes/io/io_uring.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -75,6 +76,24 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(io_syscall_exit_plain, struct pt_regs *registers, long result)
 {
     return syscall_exits(registers, result, false);
+}
+
+/* ---- mmap (6.11 and later) ---- */
+
+SEC("tp_btf/mm_filemap_fault")
+int BPF_PROG(io_page_fault, struct address_space *mapping, unsigned long index)
+{
+    if (enabled)
+        pages_mapped(mapping, 1);
+    return 0;
+}
+
+SEC("tp_btf/mm_filemap_map_pages")
+int BPF_PROG(io_map_pages, struct address_space *mapping, unsigned long first, unsigned long last)
+{
+    if (enabled && last >= first)
+        pages_mapped(mapping, last - first + 1);
+    return 0;
 }
 
 /* ---- io_uring ---- */

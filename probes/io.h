@@ -23,6 +23,7 @@ enum io_operation {
     IO_UNLINK,
     IO_RENAME,
     IO_LINK,
+    IO_MAP, /* a fault that maps pages of a file: bytes of those pages, whether they are touched or not; never timed */
     IO_OPERATIONS,
 };
 

@@ -200,7 +200,8 @@ struct super_block {
     unsigned int s_dev;
     unsigned long s_magic;
     struct file_system_type *s_type;
-    const char *s_subtype; /* of FUSE */
+    const char *s_subtype;  /* of FUSE */
+    struct mount *s_mounts; /* 6.17 and later */
 };
 
 struct hlist_node {
@@ -356,6 +357,18 @@ struct mount {
     int mnt_id;
     __u64 mnt_id_unique; /* 6.8 and later */
 };
+
+struct list_head {
+    struct list_head *next;
+};
+
+struct super_block___list { /* before 6.17 */
+    struct list_head s_mounts;
+} __attribute__((preserve_access_index));
+
+struct mount___list { /* before 6.17 */
+    struct list_head mnt_instance;
+} __attribute__((preserve_access_index));
 
 struct io_uring_task {
     struct task_struct *task;

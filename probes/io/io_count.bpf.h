@@ -141,7 +141,7 @@ static __always_inline struct io_counters *counters_of(__u64 cgroup_id, const vo
 static __always_inline void count_bytes(struct io_counters *c, __u8 operation, __u64 bytes)
 {
     __u32 bucket = size_bucket(bytes);
-    if (operation != IO_READ && operation != IO_WRITE)
+    if (operation != IO_READ && operation != IO_WRITE && operation != IO_MAP)
         return;
     if (bucket < IO_SIZES)
         __sync_fetch_and_add(&c->sizes[bucket], 1);

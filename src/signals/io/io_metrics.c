@@ -10,7 +10,7 @@ static const char *const operation_names[IO_OPERATIONS] = {
     [IO_READ] = "read",         [IO_WRITE] = "write",   [IO_OPEN] = "open",   [IO_CREATE] = "create",
     [IO_CLOSE] = "close",       [IO_SYNC] = "sync",     [IO_STAT] = "stat",   [IO_ALLOCATE] = "allocate",
     [IO_TRUNCATE] = "truncate", [IO_LIST] = "list",     [IO_MKDIR] = "mkdir", [IO_RMDIR] = "rmdir",
-    [IO_UNLINK] = "unlink",     [IO_RENAME] = "rename", [IO_LINK] = "link",
+    [IO_UNLINK] = "unlink",     [IO_RENAME] = "rename", [IO_LINK] = "link",   [IO_MAP] = "map",
 };
 
 const char *io_metrics_operation(uint8_t operation)
@@ -71,7 +71,8 @@ static void put_point(void *context, const struct io_point *p)
     char number[16];
     const char *error = p->error ? strerrorname_np(p->error) : NULL;
     snprintf(number, sizeof(number), "%d", p->error);
-    const char *contract = p->flags & IO_IS_UNCONFIRMED ? "unconfirmed" : "exact";
+    const bool is_unconfirmed = p->flags & IO_IS_UNCONFIRMED;
+    const char *contract = p->operation == IO_MAP ? "pages" : is_unconfirmed ? "unconfirmed" : "exact";
     const struct metric_label labels[] = {{"manager", p->job->manager},
                                           {"job_id", p->job->id},
                                           {"mountpoint", p->mountpoint},
@@ -92,6 +93,12 @@ static void put_point(void *context, const struct io_point *p)
         count += p->counters.durations[i];
     metric_add(set, "sonde_io_operations", METRIC_COUNTER, "", "I/O operations, with those that failed.", (double)count,
                labels, with_operation);
+    if (p->operation == IO_MAP) {
+        metric_add(set, "sonde_io_mapped_bytes", METRIC_COUNTER, "bytes",
+                   "Bytes of the pages of files that were mapped into programs.", (double)p->counters.bytes, labels,
+                   of_mount);
+        return;
+    }
     put_durations(set, &p->counters, labels, with_operation);
     if (p->operation != IO_READ && p->operation != IO_WRITE)
         return;

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- io_uring ---- */
 
@@ -59,6 +60,19 @@ static bool choose_uring(struct io_bpf *bpf, const struct btf *kernel)
     bpf_program__set_autoload(bpf->progs.io_uring_submitted_old, is_seen && is_old);
     bpf_program__set_autoload(bpf->progs.io_uring_completed, is_seen);
     bpf->rodata->has_cqe = count == 4;
+    return is_seen;
+}
+
+/* ---- mmap ---- */
+
+static bool choose_pages(struct io_bpf *bpf, const struct btf *kernel)
+{
+    unsigned fault = 0, around = 0;
+    const bool is_seen = kernel && trace_parameters(kernel, "mm_filemap_fault", &fault) &&
+                         trace_parameters(kernel, "mm_filemap_map_pages", &around) && fault == 3 && around == 4;
+    bpf->rodata->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+    bpf_program__set_autoload(bpf->progs.io_page_fault, is_seen);
+    bpf_program__set_autoload(bpf->progs.io_map_pages, is_seen);
     return is_seen;
 }
 
@@ -116,14 +130,18 @@ static int fill_other(struct io_bpf *bpf)
     return 0;
 }
 
+struct seen {
+    bool uring, pages;
+};
+
 static int try_variant(const struct io_options *options, const struct variant *variant, const struct btf *kernel,
-                       bool *ret_has_uring, struct io_bpf **ret)
+                       struct seen *ret_seen, struct io_bpf **ret)
 {
     struct io_bpf *bpf = NULL;
     int r = open_programs(options, variant, &bpf);
     if (r < 0)
         return r;
-    *ret_has_uring = choose_uring(bpf, kernel);
+    *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel)};
     choose_programs(bpf, variant);
     r = io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r < 0)
@@ -140,15 +158,15 @@ int io_attach(const struct io_options *options, struct attach_report *report, st
     int r = -ENOTSUP;
     libbpf_set_print(NULL);
     for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
-        bool has_uring = false;
-        r = try_variant(options, &variants[i], kernel, &has_uring, ret);
+        struct seen seen = {0};
+        r = try_variant(options, &variants[i], kernel, &seen, ret);
         if (r < 0) {
             attach_entry_refused(entry, variants[i].name, r);
             continue;
         }
         snprintf(entry->method, sizeof(entry->method), "%s", variants[i].name);
-        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s", variants[i].limitation,
-                 has_uring ? "" : "; io_uring is not seen");
+        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", variants[i].limitation,
+                 seen.uring ? "" : "; io_uring is not seen", seen.pages ? "" : "; mmap is not seen");
         entry->attached = true;
     }
     btf__free(kernel);
