@@ -111,7 +111,7 @@ struct io_request {
     __u8 is_opening;
 };
 
-/* A request of Linux AIO. */
+/* Requests of Linux AIO. */
 struct aio_key {
     __u64 process;
     __u64 address; /* in the process, of the request or the ring */
@@ -120,7 +120,8 @@ struct aio_key {
 struct aio_request {
     __u64 start_ns;
     struct io_file file;
-    __u8 operation;
+    __u32 is_counted; /* taken by the thread that counts it */
+    __u32 operation;
 };
 
 #define IO_MAX_COUNTERS 16384

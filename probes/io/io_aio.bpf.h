@@ -28,8 +28,12 @@ struct aio_iocb {
 };
 
 struct aio_event {
-    __u64 data, request;
-    __s64 result, result2;
+    __u64 data;
+    struct aio_result {
+        __u64 request;
+        __s64 result;
+    } result;
+    __s64 result2;
 };
 
 struct aio_ring_head {
@@ -74,52 +78,65 @@ static __always_inline __u8 operation_of_aio(__u16 opcode)
     return IO_NONE;
 }
 
+/* Little is kept on the stack here and below: the calls are deep, and it is limited for all of them together. */
 static __noinline int aio_ended(__u64 request, __s64 result, __u64 now)
 {
     struct aio_key key = {current_process(), request};
-    struct aio_request pending, *found = bpf_map_lookup_elem(&aio_requests, &key);
-    if (!found)
+    struct aio_request *found = bpf_map_lookup_elem(&aio_requests, &key);
+    if (!found || __sync_val_compare_and_swap(&found->is_counted, 0, 1) != 0)
         return 0;
-    pending = *found;
-    if (bpf_map_delete_elem(&aio_requests, &key) == 0) /* else another thread has counted it */
-        count_operation(io_cgroup_of((const void *)bpf_get_current_task()), &pending.file, pending.operation, result,
-                        pending.start_ns, now);
+    count_operation(io_cgroup_of((const void *)bpf_get_current_task()), &found->file, found->operation, result,
+                    found->start_ns, now);
+    bpf_map_delete_elem(&aio_requests, &key);
     return 0;
 }
 
 /* ---- the ring ---- */
 
 struct aio_reading {
-    struct aio_ring_head head;
-    __u64 ring;
+    __u64 events; /* their address */
     __u64 now;
-    __u32 next;
+    __u32 size, tail, next;
 };
 
 static long aio_ring_step(__u32 i, struct aio_reading *reading)
 {
-    struct aio_event event;
-    if (reading->next == reading->head.tail)
+    struct aio_result event;
+    if (reading->next == reading->tail)
         return 1;
-    const char *at = (const char *)reading->ring + reading->head.head_bytes + (__u64)reading->next * sizeof(event);
-    if (bpf_probe_read_user(&event, sizeof(event), at) < 0)
+    const struct aio_event *at = (const struct aio_event *)reading->events + reading->next;
+    if (bpf_probe_read_user(&event, sizeof(event), &at->result) < 0)
         return 1;
-    reading->next = reading->next + 1 < reading->head.size ? reading->next + 1 : 0;
+    reading->next = reading->next + 1 < reading->size ? reading->next + 1 : 0;
     aio_ended(event.request, event.result, reading->now);
     return 0;
+}
+
+/* False: it cannot be read, or is none. */
+static __noinline bool aio_ring_open(__u64 ring, struct aio_reading *ret)
+{
+    struct aio_ring_head head;
+    if (bpf_probe_read_user(&head, sizeof(head), (const void *)ring) < 0 || head.magic != AIO_RING_MAGIC ||
+        head.tail >= head.size)
+        return false;
+    ret->events = ring + head.head_bytes;
+    ret->size = head.size;
+    ret->tail = head.tail;
+    ret->next = head.head;
+    ret->now = bpf_ktime_get_ns();
+    return true;
 }
 
 /* Counts what has ended since the last look, as far as it can be read. */
 static __noinline int aio_read_ring(__u64 ring)
 {
     struct aio_key key = {current_process(), ring};
-    struct aio_reading reading = {.ring = ring, .now = bpf_ktime_get_ns()};
-    if (bpf_probe_read_user(&reading.head, sizeof(reading.head), (const void *)ring) < 0 ||
-        reading.head.magic != AIO_RING_MAGIC || reading.head.tail >= reading.head.size)
+    struct aio_reading reading = {};
+    if (!aio_ring_open(ring, &reading))
         return 0;
     const __u32 *next = bpf_map_lookup_elem(&aio_rings, &key);
-    reading.next = next ? *next : reading.head.tail; /* one from before the recording: its past is not counted */
-    if (reading.next < reading.head.size)
+    reading.next = next ? *next : reading.tail; /* one from before the recording: its past is not counted */
+    if (reading.next < reading.size)
         bpf_loop(IO_RING_MAX, aio_ring_step, &reading, 0);
     bpf_map_update_elem(&aio_rings, &key, &reading.next, BPF_ANY);
     return 0;
@@ -144,10 +161,10 @@ struct aio_events {
 
 static long aio_event_step(__u32 i, struct aio_events *events)
 {
-    struct aio_event event;
-    const char *at = (const char *)events->address + (__u64)i * sizeof(event);
+    struct aio_result event;
+    const struct aio_event *at = (const struct aio_event *)events->address + i;
     struct io_stats *stat = stats_get();
-    if (bpf_probe_read_user(&event, sizeof(event), at) == 0)
+    if (bpf_probe_read_user(&event, sizeof(event), &at->result) == 0)
         aio_ended(event.request, event.result, events->now);
     else if (stat)
         stat->unseen++;
@@ -159,12 +176,12 @@ static __noinline int aio_events_end(__u64 ring, __u64 address, __s64 count)
 {
     struct aio_events events = {address, bpf_ktime_get_ns()};
     struct aio_key key = {current_process(), ring};
-    struct aio_ring_head head;
+    struct aio_reading reading = {};
     if (count <= 0)
         return 0;
     bpf_loop(count < IO_RING_MAX ? count : IO_RING_MAX, aio_event_step, &events, 0);
-    if (bpf_probe_read_user(&head, sizeof(head), (const void *)ring) == 0)
-        bpf_map_update_elem(&aio_rings, &key, &head.head, BPF_ANY);
+    if (aio_ring_open(ring, &reading))
+        bpf_map_update_elem(&aio_rings, &key, &reading.next, BPF_ANY);
     return 0;
 }
 
