@@ -97,9 +97,9 @@ static void test_invalid_names_are_refused(void **state)
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"a:b", "x"}));
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"__name__", "x"}));
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"", "x"}));
-    const struct metric_label nine[9] = {{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}, {"e", ""},
-                                         {"f", ""}, {"g", ""}, {"h", ""}, {"i", ""}};
-    expect_refused("a", METRIC_GAUGE, "", nine, 9);
+    const struct metric_label eleven[11] = {{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}, {"e", ""}, {"f", ""},
+                                            {"g", ""}, {"h", ""}, {"i", ""}, {"j", ""}, {"k", ""}};
+    expect_refused("a", METRIC_GAUGE, "", eleven, 11);
 }
 
 static void test_a_family_has_one_type(void **state)
