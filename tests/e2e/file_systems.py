@@ -21,9 +21,9 @@ def mount(*arguments):
 
 
 def image_of(folder, kind):
-    image = folder / f"{kind}.image"
-    with open(image, "wb") as f:
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=f".{kind}", delete=False) as f:
         f.truncate(IMAGE_MIB << 20)
+    image = f.name
     program = shutil.which(f"mkfs.{kind}", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     done = program and subprocess.run([program, "-q", image], capture_output=True, text=True)
     if not done or done.returncode:

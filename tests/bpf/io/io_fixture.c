@@ -1,4 +1,4 @@
-/* Opens and closes the source around each test; see io_fixture.h. */
+/* One source for all tests of a program; see io_fixture.h. */
 #include "io_fixture.h"
 
 #include <fcntl.h>
@@ -12,33 +12,52 @@ static struct shared_tables *tables;
 void *source;
 struct io_mount m;
 uint64_t lost;
+static uint64_t lost_before;
 char limitation[256];
 char page[64 * PAGE];
 
-int begin(void **state)
+int open_source(void **state)
 {
     struct watch_options options = watch_defaults;
     struct attach_report report = {0};
     (void)state;
-    lost = 0;
     tables = watch_tables(&options, false);
     const struct source_services services = watch_services(&options, tables);
     if (source_io.open(&services, &io, &report, &source) < 0)
         return -1;
     snprintf(limitation, sizeof(limitation), "%s", report.entries[0].limitation);
-    m = io_mount_begin(source);
     return source_io.start(source);
+}
+
+int close_source(void **state)
+{
+    (void)state;
+    source_io.free(source);
+    shared_tables_free(tables);
+    return 0;
+}
+
+static uint64_t count_lost(void)
+{
+    struct losses losses = {0};
+    source_io.losses(source, &losses);
+    return losses.count[LOSS_MAP_FULL] + losses.count[LOSS_MISSED];
+}
+
+int begin(void **state)
+{
+    (void)state;
+    lost = 0;
+    lost_before = count_lost();
+    m = io_mount_begin(source);
+    return 0;
 }
 
 int end(void **state)
 {
-    struct losses losses = {0};
     (void)state;
-    source_io.losses(source, &losses);
     io_mount_end(&m);
-    source_io.free(source);
-    shared_tables_free(tables);
-    return losses.count[LOSS_MAP_FULL] + losses.count[LOSS_MISSED] == lost ? 0 : -1;
+    return count_lost() - lost_before == lost ? 0 : -1;
 }
 
 void need(const char *unseen)

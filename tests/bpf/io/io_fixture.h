@@ -21,6 +21,10 @@ extern char limitation[256]; /* what the source cannot see */
 #define NO_URING "io_uring is not seen"
 #define NO_AIO   "Linux AIO is not seen"
 
+/* Set-up and tear-down of the program. */
+int open_source(void **state);
+int close_source(void **state);
+
 /* Set-up and tear-down of each test; fails where other operations are lost than those of `lost`. */
 int begin(void **state);
 int end(void **state);

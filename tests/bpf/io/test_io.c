@@ -368,5 +368,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_of_the_source_itself, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_counted_while_shed, begin, end),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_source, close_source);
 }

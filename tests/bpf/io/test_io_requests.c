@@ -195,5 +195,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_aio_whose_ring_is_read_by_the_program, begin, end),
         cmocka_unit_test_setup_teardown(test_aio_whose_events_nobody_takes_is_a_loss, begin, end),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_source, close_source);
 }
