@@ -30,7 +30,7 @@ enum io_operation {
 enum io_flags {
     IO_IS_DIRECT = 1,      /* O_DIRECT: past the page cache */
     IO_IS_OF_DAEMON = 2,   /* by a process that serves a FUSE file system: the client's operation counts, too */
-    IO_IS_UNCONFIRMED = 4, /* the kernel does not tell the result: bytes are those asked for */
+    IO_IS_UNCONFIRMED = 4, /* the kernel does not report the result: bytes are those asked for */
 };
 
 #define IO_NO_MOUNT 0 /* the call names a path, and on which mount that is was not seen */
@@ -80,9 +80,9 @@ struct io_error_key {
 /* The names on the way from a mount point or cgroup to the root, each with a NUL behind it. */
 #define IO_NAMES_BYTES 512
 #define IO_NAME_MAX    256
+#define IO_PATH_BYTES  (IO_NAMES_BYTES + IO_NAME_MAX + 16) /* room for the path of any names */
 
 struct io_name {
-    __u32 device;
     __u32 size;       /* of `names` */
     __u16 is_cut;     /* there was no room for all names */
     __u16 is_hidden;  /* a mount that no program sees: of memory files */

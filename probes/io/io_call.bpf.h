@@ -145,12 +145,13 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
         return;
     }
     file_set_process(&first, process);
-    file_set_process(&second, process);
     c->first = first;
     c->operation = operation;
     c->second_operation = second_operation;
-    if (second_operation)
+    if (second_operation) {
+        file_set_process(&second, process);
         c->second = second;
+    }
     c->is_opening = file == IO_ARGUMENT_RESULT;
     c->start_ns = bpf_ktime_get_ns();
 }

@@ -1,5 +1,5 @@
 /* The names of mount points and cgroups, noted when the first operation is counted for them: they may be gone when
- * somebody asks. Part of io.bpf.c. */
+ * the counters are read. Part of io.bpf.c. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -46,7 +46,6 @@ static __always_inline struct io_name *name_begin(void)
     const __u32 zero = 0;
     struct io_name *n = bpf_map_lookup_elem(&name_scratch, &zero);
     if (n) {
-        n->device = 0;
         n->is_hidden = n->is_cut = false;
         n->parent = n->at = 0;
         n->size = 0;
@@ -82,7 +81,6 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
     if (!n)
         return 0;
     const struct super_block *sb = BPF_CORE_READ(mount, mnt.mnt_sb);
-    n->device = BPF_CORE_READ(sb, s_dev);
     type_name(n, sb);
     n->is_hidden = (__s64)BPF_CORE_READ(mount, mnt_ns) == MNT_NS_INTERNAL;
     const struct dentry *at = BPF_CORE_READ(mount, mnt_mountpoint);

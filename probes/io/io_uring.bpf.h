@@ -16,8 +16,6 @@
 
 #include "probes/io/io_file.bpf.h"
 
-#define IO_MAX_REQUESTS 16384
-
 /* As the flags of the submission: ABI. */
 #define REQ_F_FIXED_FILE  (1U << 0)
 #define REQ_F_CQE_SKIP    (1U << 6)

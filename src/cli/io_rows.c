@@ -2,9 +2,9 @@
 #include "cli/io_rows.h"
 
 #include "base/clock.h"
-#include "resolve/proc/job.h"
 #include "signals/io/io_names.h"
 #include "sources/io/io.h"
+#include "sources/io/io_counters.h"
 #include "sources/io/io_path.h"
 
 #include <errno.h>
@@ -112,7 +112,7 @@ static void describe_file(const struct io_rows *r, const struct io_key *key, con
 {
     const struct io_file_key file = {key->mount, key->inode};
     struct io_name name;
-    char below[IO_NAMES_BYTES + 16];
+    char below[IO_PATH_BYTES];
     if (!key->inode || !mount) {
         snprintf(ret, size, "unknown");
     } else if (!io_source_file(r->names.source, &file, &name)) {
@@ -126,15 +126,15 @@ static void describe_file(const struct io_rows *r, const struct io_key *key, con
 static void describe(const struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
                      const struct io_named *mount, enum io_field field, char *ret, size_t size)
 {
-    struct job job = {.manager = "other"};
-    if (cgroup)
-        job_from_cgroup(cgroup->path, &job);
+    static const struct job other = {.manager = "other"};
+    const struct job *job = cgroup ? &cgroup->job : &other;
     switch (field) {
     case IO_FIELD_JOB:
-        snprintf(ret, size, "%s %.*s", job.manager, strcmp(job.id, job.container_id) == 0 ? SHORT_ID : INT_MAX, job.id);
+        snprintf(ret, size, "%s %.*s", job->manager, strcmp(job->id, job->container_id) == 0 ? SHORT_ID : INT_MAX,
+                 job->id);
         break;
     case IO_FIELD_CONTAINER:
-        snprintf(ret, size, "%.*s", SHORT_ID, job.container_id[0] ? job.container_id : "-");
+        snprintf(ret, size, "%.*s", SHORT_ID, job->container_id[0] ? job->container_id : "-");
         break;
     case IO_FIELD_MOUNT:
         if (mount)
@@ -190,16 +190,6 @@ static struct row *find_row(struct io_rows *r, const struct io_key *key, const s
     return new_row(r, all, fields);
 }
 
-static void add_counters(struct io_counters *to, const struct io_counters *from)
-{
-    to->bytes += from->bytes;
-    to->errors += from->errors;
-    to->untimed += from->untimed;
-    to->sum_ns += from->sum_ns;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        to->durations[i] += from->durations[i];
-}
-
 /* Makes room: what a process that is gone did, and what has been idle for a while. */
 static bool is_final(void *context, const struct io_key *key, const struct io_counters *c)
 {
@@ -223,9 +213,9 @@ static void take(void *context, const struct io_key *key, const struct io_counte
         return;
     }
     const size_t kind = key->operation == IO_READ ? READS : key->operation == IO_WRITE ? WRITES : OTHERS;
-    add_counters(&row->now[kind], c);
+    io_counters_add(&row->now[kind], c);
     if (is_last)
-        add_counters(&row->past[kind], c);
+        io_counters_add(&row->past[kind], c);
 }
 
 /* Nothing of it is in the kernel's table any more, and nothing came in the last interval. */
@@ -273,14 +263,6 @@ static uint64_t quantile_ns(const uint64_t durations[IO_BUCKETS], double share)
     return 0;
 }
 
-static uint64_t operations_of(const struct io_counters *c)
-{
-    uint64_t count = c->untimed;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        count += c->durations[i];
-    return count;
-}
-
 /* A row of the overflow may have lost to one that got room since. */
 static uint64_t gain(uint64_t now, uint64_t before)
 {
@@ -292,9 +274,9 @@ static struct io_row row_of(const struct row *row)
     struct io_row result = {
         .read_bytes = gain(row->now[READS].bytes, row->before[READS].bytes),
         .write_bytes = gain(row->now[WRITES].bytes, row->before[WRITES].bytes),
-        .reads = gain(operations_of(&row->now[READS]), operations_of(&row->before[READS])),
-        .writes = gain(operations_of(&row->now[WRITES]), operations_of(&row->before[WRITES])),
-        .others = gain(operations_of(&row->now[OTHERS]), operations_of(&row->before[OTHERS])),
+        .reads = gain(io_counters_operations(&row->now[READS]), io_counters_operations(&row->before[READS])),
+        .writes = gain(io_counters_operations(&row->now[WRITES]), io_counters_operations(&row->before[WRITES])),
+        .others = gain(io_counters_operations(&row->now[OTHERS]), io_counters_operations(&row->before[OTHERS])),
     };
     uint64_t durations[IO_BUCKETS] = {0};
     for (size_t kind = 0; kind < KINDS; kind++) {

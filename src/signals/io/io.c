@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SERIES_MAX 50000
-#define REFRESH_NS 10000000000ull /* when nobody asks */
+#define REFRESH_NS 10000000000ull /* without a scrape */
 #define IDLE_NS    60000000000ull
 
 struct io_signal {
@@ -84,7 +84,7 @@ static void add_key(struct io_signal *s, const struct io_key *key, int error, co
     if (mount)
         mount->is_used |= !is_last;
     if (!mount || !mount->is_hidden)
-        (void)io_series_add(s->series, cgroup ? cgroup->path : NULL, mount ? mount->path : "unknown",
+        (void)io_series_add(s->series, cgroup ? &cgroup->job : NULL, mount ? mount->path : "unknown",
                             mount ? mount->type : "", key, error, counters, is_last);
 }
 
@@ -104,7 +104,7 @@ static void take_error(void *context, const struct io_error_key *key, uint64_t c
     add_key(s, &key->key, (int)key->error, &(struct io_counters){.errors = count}, is_last);
 }
 
-/* A path that lacks names cannot be looked at. */
+/* A path that lacks names cannot be checked. */
 static void find_gone_cgroups(struct io_signal *s)
 {
     struct stat status;
@@ -138,7 +138,7 @@ static void end_round(struct io_signal *s)
         if (n->is_gone)
             io_names_forget_cgroup(&s->names, n);
         else
-            io_series_keep(s->series, n->path);
+            io_series_keep(s->series, &n->job);
     }
     HASH_ITER (hh, s->names.mounts, n, next)
         if (!n->is_used && HASH_COUNT(s->names.mounts) >= IO_MAX_MOUNTS / 2)

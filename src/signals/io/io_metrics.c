@@ -2,6 +2,7 @@
 #include "signals/io/io_metrics.h"
 
 #include "base/cleanup.h"
+#include "sources/io/io_counters.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,11 +89,8 @@ static void put_point(void *context, const struct io_point *p)
                    (double)p->counters.errors, labels, with_error);
         return;
     }
-    uint64_t count = p->counters.untimed;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        count += p->counters.durations[i];
-    metric_add(set, "sonde_io_operations", METRIC_COUNTER, "", "I/O operations, with those that failed.", (double)count,
-               labels, with_operation);
+    metric_add(set, "sonde_io_operations", METRIC_COUNTER, "", "I/O operations, with those that failed.",
+               (double)io_counters_operations(&p->counters), labels, with_operation);
     if (p->operation == IO_MAP) {
         metric_add(set, "sonde_io_mapped_bytes", METRIC_COUNTER, "bytes",
                    "Bytes of the pages of files that were mapped into programs.", (double)p->counters.bytes, labels,

@@ -57,7 +57,10 @@ void io_names_refresh_mounts(struct io_names *n)
 
 struct io_named *io_names_cgroup(struct io_names *n, uint64_t id)
 {
-    return find(&n->cgroups, id, n->source, io_source_cgroup);
+    struct io_named *cgroup = find(&n->cgroups, id, n->source, io_source_cgroup);
+    if (cgroup && !cgroup->job.manager)
+        job_from_cgroup(cgroup->path, &cgroup->job);
+    return cgroup;
 }
 
 struct io_named *io_names_mount(struct io_names *n, uint64_t id)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "resolve/proc/job.h"
 
 #include "probes/io.h"
 
@@ -12,13 +13,13 @@
 
 struct io_named {
     uint64_t id;
-    char path[IO_NAMES_BYTES + IO_NAME_MAX +
-              16];  /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
-    char type[48];  /* of a mount's file system */
-    bool is_cut;    /* the path lacks names */
-    bool is_hidden; /* a mount that no program sees */
-    bool is_gone;   /* a cgroup, when last looked at */
-    bool is_used;   /* in this round of its owner */
+    char path[IO_PATH_BYTES]; /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
+    struct job job;           /* of a cgroup */
+    char type[48];            /* of a mount's file system */
+    bool is_cut;              /* the path lacks names */
+    bool is_hidden;           /* a mount that no program sees */
+    bool is_gone;             /* a cgroup, when last checked */
+    bool is_used;             /* in this round of its owner */
     UT_hash_handle hh;
 };
 

@@ -1,6 +1,8 @@
 /* Series of jobs; see io_series.h. */
 #include "signals/io/io_series.h"
 
+#include "sources/io/io_counters.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,14 +67,19 @@ static char *join(const char *a, const char *b)
     return key;
 }
 
+/* NULL: there is none. `key` as join() makes it. */
+static struct series_job *look_up_job(const struct io_series *s, const char *key)
+{
+    struct series_job *found = NULL;
+    HASH_FIND_STR(s->jobs, key, found);
+    return found;
+}
+
 static struct series_job *find_job(struct io_series *s, const struct job *job)
 {
     _cleanup_free_ char *key = join(job->manager, job->id);
-    struct series_job *found = NULL;
-    if (!key)
-        return NULL;
-    HASH_FIND_STR(s->jobs, key, found);
-    if (found)
+    struct series_job *found = key ? look_up_job(s, key) : NULL;
+    if (!key || found)
         return found;
     found = calloc(1, sizeof(*found));
     if (!found)
@@ -193,18 +200,6 @@ static struct series_point *find_point(struct io_series *s, const struct job *jo
     return point;
 }
 
-static void add_counters(struct io_counters *to, const struct io_counters *from)
-{
-    to->bytes += from->bytes;
-    to->errors += from->errors;
-    to->untimed += from->untimed;
-    to->sum_ns += from->sum_ns;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        to->durations[i] += from->durations[i];
-    for (size_t i = 0; i < IO_SIZES; i++)
-        to->sizes[i] += from->sizes[i];
-}
-
 void io_series_begin(struct io_series *s, uint64_t now_ns)
 {
     s->now_ns = now_ns;
@@ -213,16 +208,11 @@ void io_series_begin(struct io_series *s, uint64_t now_ns)
         point->live = (struct io_counters){0};
 }
 
-int io_series_add(struct io_series *s, const char *cgroup, const char *mountpoint, const char *fstype,
+int io_series_add(struct io_series *s, const struct job *job, const char *mountpoint, const char *fstype,
                   const struct io_key *key, int error, const struct io_counters *counters, bool is_final)
 {
     static const struct job other = {.manager = "other", .id = "other"};
-    struct job job;
-    if (cgroup)
-        job_from_cgroup(cgroup, &job);
-    else
-        job = other;
-    struct series_point *point = find_point(s, &job, mountpoint, fstype, key, error);
+    struct series_point *point = find_point(s, job ? job : &other, mountpoint, fstype, key, error);
     if (!point) {
         const struct io_key folded = {.operation = key->operation};
         s->folded++;
@@ -230,20 +220,16 @@ int io_series_add(struct io_series *s, const char *cgroup, const char *mountpoin
     }
     if (!point)
         return -ENOMEM;
-    add_counters(is_final ? &point->past : &point->live, counters);
+    io_counters_add(is_final ? &point->past : &point->live, counters);
     if (!is_final || !point->job->live_ns)
         point->job->live_ns = s->now_ns;
     return 0;
 }
 
-void io_series_keep(struct io_series *s, const char *cgroup)
+void io_series_keep(struct io_series *s, const struct job *job)
 {
-    struct series_job *found = NULL;
-    struct job job;
-    job_from_cgroup(cgroup, &job);
-    _cleanup_free_ char *key = join(job.manager, job.id);
-    if (key)
-        HASH_FIND_STR(s->jobs, key, found);
+    _cleanup_free_ char *key = join(job->manager, job->id);
+    struct series_job *found = key ? look_up_job(s, key) : NULL;
     if (found)
         found->live_ns = s->now_ns;
 }
@@ -266,7 +252,7 @@ void io_series_each(const struct io_series *s, void (*take)(void *context, const
                                  .flags = p->key.flags,
                                  .error = p->key.error,
                                  .counters = p->past};
-        add_counters(&point.counters, &p->live);
+        io_counters_add(&point.counters, &p->live);
         take(context, &point);
     }
 }

@@ -33,13 +33,13 @@ DEFINE_FREEP(io_series)
 /* The counters of all cgroups follow, by io_series_add. */
 void io_series_begin(struct io_series *s, uint64_t now_ns);
 
-/* Adds the counters of one key of one cgroup. `is_final`: these counters will not come again.
- * `error`: as in struct io_point; `counters` then has only `errors`. -ENOMEM: they are missing. */
-int io_series_add(struct io_series *s, const char *cgroup, const char *mountpoint, const char *fstype,
+/* Adds the counters of one key of one cgroup, of this job; NULL: "other". `is_final`: these counters will not come
+ * again. `error`: as in struct io_point; `counters` then has only `errors`. -ENOMEM: they are missing. */
+int io_series_add(struct io_series *s, const struct job *job, const char *mountpoint, const char *fstype,
                   const struct io_key *key, int error, const struct io_counters *counters, bool is_final);
 
-/* A cgroup of this path is there: its job has not ended. */
-void io_series_keep(struct io_series *s, const char *cgroup);
+/* A cgroup of this job is there: it has not ended. */
+void io_series_keep(struct io_series *s, const struct job *job);
 
 /* Forgets jobs that ended more than IO_KEEP_NS ago. */
 void io_series_end(struct io_series *s);

@@ -54,7 +54,8 @@ static bool choose_uring(struct io_bpf *bpf, const struct btf *kernel)
     const bool is_new = kernel && passes_request(kernel, "io_uring_submit_req");
     const bool is_old = kernel && !is_new && passes_request(kernel, "io_uring_submit_sqe");
     const struct btf_param *completed = kernel ? trace_parameters(kernel, "io_uring_complete", &count) : NULL;
-    const bool has_request = completed && (count == 4 || count == 8); /* from 5.18; 5 before */
+    const bool has_request =
+        completed && (count == 4 || count == 8); /* as since 6.0; before that it is not passed, or with other fields */
     const bool is_seen = (is_new || is_old) && has_request;
     bpf_program__set_autoload(bpf->progs.io_uring_submitted, is_seen && is_new);
     bpf_program__set_autoload(bpf->progs.io_uring_submitted_old, is_seen && is_old);

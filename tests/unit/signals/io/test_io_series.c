@@ -26,12 +26,19 @@ static int end(void **state)
     return 0;
 }
 
+static const struct job *job_of(const char *cgroup)
+{
+    static struct job job;
+    job_from_cgroup(cgroup, &job);
+    return &job;
+}
+
 static void add(const char *cgroup, const char *mountpoint, uint8_t operation, uint64_t bytes, bool is_final)
 {
     const struct io_key key = {.operation = operation};
     struct io_counters counters = {.bytes = bytes};
     counters.durations[3] = 1;
-    assert_int_equal(io_series_add(series, cgroup, mountpoint, "ext4", &key, 0, &counters, is_final), 0);
+    assert_int_equal(io_series_add(series, job_of(cgroup), mountpoint, "ext4", &key, 0, &counters, is_final), 0);
 }
 
 struct wanted {
@@ -116,8 +123,8 @@ static void test_an_idle_job_is_kept(void **state)
     add("/system.slice/a.service", "/data", IO_READ, 10, true);
     io_series_end(series);
     io_series_begin(series, SECOND + 2 * IO_KEEP_NS);
-    io_series_keep(series, "/system.slice/a.service");
-    io_series_keep(series, "/system.slice/b.service");
+    io_series_keep(series, job_of("/system.slice/a.service"));
+    io_series_keep(series, job_of("/system.slice/b.service"));
     io_series_end(series);
     expect("systemd", "a.service", "/data", 1, 10);
     assert_int_equal(io_series_count(series), 1);
@@ -148,7 +155,7 @@ static void test_errors_are_series_of_their_own(void **state)
     (void)state;
     io_series_begin(series, SECOND);
     add("/system.slice/a.service", "/", IO_READ, 10, false);
-    assert_int_equal(io_series_add(series, "/system.slice/a.service", "/", "ext4", &key, ENOSPC,
+    assert_int_equal(io_series_add(series, job_of("/system.slice/a.service"), "/", "ext4", &key, ENOSPC,
                                    &(const struct io_counters){.errors = 3}, false),
                      0);
     io_series_end(series);

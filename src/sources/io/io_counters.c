@@ -1,0 +1,24 @@
+/* Sums of counters; see io_counters.h. */
+#include "sources/io/io_counters.h"
+
+#include <stddef.h>
+
+void io_counters_add(struct io_counters *to, const struct io_counters *from)
+{
+    to->bytes += from->bytes;
+    to->errors += from->errors;
+    to->untimed += from->untimed;
+    to->sum_ns += from->sum_ns;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        to->durations[i] += from->durations[i];
+    for (size_t i = 0; i < IO_SIZES; i++)
+        to->sizes[i] += from->sizes[i];
+}
+
+uint64_t io_counters_operations(const struct io_counters *c)
+{
+    uint64_t count = c->untimed;
+    for (size_t i = 0; i < IO_BUCKETS; i++)
+        count += c->durations[i];
+    return count;
+}

@@ -1,0 +1,12 @@
+/* Sums over the counters of I/O operations. */
+#pragma once
+
+#include "probes/io.h"
+
+#include <stdint.h>
+
+/* Adds what is counted; `last_ns` stays. */
+void io_counters_add(struct io_counters *to, const struct io_counters *from);
+
+/* How many operations that are. */
+uint64_t io_counters_operations(const struct io_counters *c);
