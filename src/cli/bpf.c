@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/bpf_lines.h"
+#include "cli/end_signals.h"
 #include "cli/file_part.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
@@ -15,9 +16,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #define LINES_HZ         997
 #define LINES_SHOWN      30
@@ -91,17 +90,14 @@ static int sample_lines(struct line_sampler *l)
 static int count_runs(uint64_t duration_ns, struct line_sampler *l)
 {
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
-        return -errno;
+    int blocked = end_signals_block(&signals);
+    if (blocked < 0)
+        return blocked;
     const uint64_t end_ns = clock_monotonic_ns() + duration_ns;
     for (;;) {
         const uint64_t now_ns = clock_monotonic_ns(), left_ns = now_ns < end_ns ? end_ns - now_ns : 0;
         const uint64_t wait_ns = l->samples && left_ns > READ_INTERVAL_NS ? READ_INTERVAL_NS : left_ns;
-        const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
-        const bool interrupted = sigtimedwait(&signals, NULL, &time) > 0;
+        const bool interrupted = end_signals_wait(&signals, wait_ns);
         int r = sample_lines(l);
         if (r < 0 || interrupted || wait_ns == left_ns)
             return r;

@@ -1,4 +1,4 @@
-/* Waiting in a subcommand that runs until its time is over or somebody ends it: SIGINT or SIGTERM. */
+/* Waiting in a subcommand that runs until its time is over, or until SIGINT or SIGTERM. */
 #pragma once
 
 #include <signal.h>

@@ -3,16 +3,15 @@
 #include "sources/io/io.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/end_signals.h"
 #include "cli/io_rows.h"
 #include "cli/io_text.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROWS_SHOWN 30 /* by default */
@@ -78,12 +77,7 @@ static int print_interval(const struct io_args *args, const struct io_rows *rows
 static int watch(const struct io_args *args, struct io_rows *rows, bool is_live)
 {
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
-        return -errno;
-    int r = io_rows_refresh(rows);
+    int r = end_signals_block(&signals) ?: io_rows_refresh(rows);
     const uint64_t start_ns = clock_monotonic_ns();
     const uint64_t end_ns = args->duration_ns ? start_ns + args->duration_ns
                             : is_live         ? UINT64_MAX
@@ -91,8 +85,7 @@ static int watch(const struct io_args *args, struct io_rows *rows, bool is_live)
     for (uint64_t before_ns = start_ns; r == 0 && before_ns < end_ns;) {
         const uint64_t left_ns = end_ns - before_ns;
         const uint64_t wait_ns = left_ns < args->interval_ns ? left_ns : args->interval_ns;
-        const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
-        const bool is_interrupted = sigtimedwait(&signals, NULL, &time) > 0;
+        const bool is_interrupted = end_signals_wait(&signals, wait_ns);
         const uint64_t now_ns = clock_monotonic_ns();
         r = io_rows_refresh(rows) ?: print_interval(args, rows, now_ns - before_ns, is_live);
         if (is_interrupted)

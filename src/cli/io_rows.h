@@ -14,7 +14,7 @@ enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCE
 #define IO_FIELD_BYTES 2048
 
 struct io_row {
-    const char *fields[IO_FIELDS]; /* NULL: rows are not told apart by it */
+    const char *fields[IO_FIELDS]; /* NULL: it does not distinguish rows */
     uint64_t read_bytes, write_bytes, reads, writes, others, errors;
     uint64_t time_ns;   /* that operations took, all together */
     uint64_t median_ns; /* upper bounds; 0: no operation was timed */
@@ -25,7 +25,7 @@ enum io_order { IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_OPERATIO
 
 struct io_rows;
 
-/* "job,mount": which fields tell rows apart, as a mask of 1 << enum io_field. -EINVAL: another word, or none. */
+/* "job,mount": the fields that distinguish rows, as a mask of 1 << enum io_field. -EINVAL: another word, or none. */
 int io_rows_parse_fields(const char *text, unsigned *ret_fields);
 const char *io_rows_field_name(enum io_field field);
 

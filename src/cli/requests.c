@@ -5,20 +5,19 @@
 #include "base/log.h"
 #include "cli/agent_client.h"
 #include "cli/agent_limits.h"
+#include "cli/end_signals.h"
 #include "cli/requests_text.h"
 #include "cli/subcommands.h"
 #include "export/request_routes_json.h"
 #include "export/requests_json.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REQUESTS_MAX 1000 /* that an agent returns */
-#define REFRESH_S    2
+#define REFRESH_NS   2000000000ull
 
 struct requests_args {
     const char *address, *service; /* service NULL: all */
@@ -72,20 +71,17 @@ static int print_routes(const struct requests_args *args)
 /* Redraws the table until SIGINT or SIGTERM. */
 static int show_routes(const struct requests_args *args)
 {
-    const struct timespec time = {REFRESH_S, 0};
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
-        return -errno;
+    int blocked = end_signals_block(&signals);
+    if (blocked < 0)
+        return blocked;
     do {
         _cleanup_buf_ struct buf out = {0};
         buf_puts(&out, "\033[H\033[2J");
         int r = put_routes(args, &out) ?: write_output(&out);
         if (r < 0)
             return r;
-    } while (sigtimedwait(&signals, NULL, &time) < 0);
+    } while (!end_signals_wait(&signals, REFRESH_NS));
     return 0;
 }
 

@@ -54,10 +54,9 @@ static void test_kept_connection_to_a_service(void **state)
                 "cpu 11 710-800\n");
 }
 
-/* A service of this node answers, and then closes the connection: the thread reads until that. */
-static void test_answer_that_ends_with_its_connection(void **state)
+/* The request asks a service of this node, whose answer is sent at 600. */
+static void put_answer_of_a_service(void)
 {
-    (void)state;
     put_run(90, 11);
     put_sleep(90, WORKER, SYS_recvfrom, 7);
     put_arrival(100, R);
@@ -68,6 +67,13 @@ static void test_answer_that_ends_with_its_connection(void **state)
     put_run(170, WORKER);
     put_receive(180, WORKER, SERVICE_PEER);
     put_local_send(600, WORKER, SERVICE_PEER, SERVICE, RECORDER_IN_SOFTIRQ);
+}
+
+/* A service of this node answers, and then closes the connection: the thread reads until that. */
+static void test_answer_that_ends_with_its_connection(void **state)
+{
+    (void)state;
+    put_answer_of_a_service();
     put_waking(602, 11, WORKER, SYS_sendto, 7);
     put_run(610, 11);
     put_receive(620, 11, SERVICE);
@@ -90,16 +96,7 @@ static void test_answer_that_ends_with_its_connection(void **state)
 static void test_answer_to_a_thread_that_is_preempted_in_its_read(void **state)
 {
     (void)state;
-    put_run(90, 11);
-    put_sleep(90, WORKER, SYS_recvfrom, 7);
-    put_arrival(100, R);
-    put_receive(100, 11, R);
-    put_local_send(150, 11, SERVICE, SERVICE_PEER, RECORDER_IN_SOFTIRQ);
-    put_waking(152, WORKER, 11, SYS_sendto, 9);
-    put_sleep(160, 11, SYS_recvfrom, 9);
-    put_run(170, WORKER);
-    put_receive(180, WORKER, SERVICE_PEER);
-    put_local_send(600, WORKER, SERVICE_PEER, SERVICE, RECORDER_IN_SOFTIRQ);
+    put_answer_of_a_service();
     put_interrupt_waking(602, 11, RECORDER_IN_SOFTIRQ);
     put_run(610, 11);
     put_switch(612, 11, 0, RECORDER_PREEMPTED, SYS_recvfrom, 9);
