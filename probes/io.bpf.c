@@ -28,7 +28,7 @@ static __always_inline int syscall_enters(struct pt_regs *registers, long number
 {
     bool is_compat = is_32_bit();
     const volatile struct io_syscall *s = syscall_of(number, is_compat);
-    if (!s || !s->operation || !enabled)
+    if (!s || !s->operation || !enabled || !access_wanted(current_task()))
         return 0;
     __u64 start_ns = timer_start(IO_TIMER_BEGIN);
     call_begin((const struct syscall_registers *)registers, s, is_compat, with_aio);

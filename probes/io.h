@@ -39,7 +39,7 @@ enum io_flags {
 struct io_key {
     __u64 cgroup_id;
     __u64 mount;   /* unique where the kernel has unique IDs (6.8), else with the device in the upper half */
-    __u64 inode;   /* 0: not counted by file */
+    __u64 file;    /* its identity on the mount, of inode and generation; 0: not counted by file */
     __u32 process; /* 0: not counted by process */
     __u8 operation;
     __u8 flags;
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct io_key) == 32, "a key has no padding");
 
 /* A file whose operations are counted by file. */
 struct io_file_key {
-    __u64 mount, inode;
+    __u64 mount, file;
 };
 
 /* Bucket i counts durations up to 2^(IO_FIRST_BUCKET + i) ns that the buckets before it do not; the last one counts
@@ -87,6 +87,7 @@ struct io_name {
     __u16 is_cut;     /* there was no room for all names */
     __u16 is_hidden;  /* a mount that no program sees: of memory files */
     __u64 parent, at; /* addresses of the mount that a mount is on, and of the folder there */
+    __u64 inode;      /* of a file */
     char type[48];    /* of the file system, with its subtype: "fuse.sshfs" */
     char names[IO_NAMES_BYTES + IO_NAME_MAX];
 };
@@ -95,9 +96,70 @@ struct io_name {
 struct io_file {
     __u64 mount; /* its address in the kernel; 0: not seen */
     __u64 mount_id;
-    __u64 inode;   /* 0: not counted by file */
+    __u64 file;    /* 0: not counted by file */
+    __u64 offset;  /* where a read or write begins; only of accesses */
     __u32 process; /* 0: not counted by process */
     __u32 flags;
+};
+
+/* ---- accesses: what a thread does with a file, for a report ---- */
+
+#define IO_OFFSET_UNKNOWN (~0ull)
+
+struct io_access_key {
+    __u64 mount, file; /* 0: the call names a path */
+    __u32 process, thread;
+};
+
+/* The first operation began, the last one ended; `ns`: the sum of durations. All of CLOCK_MONOTONIC; 0: none. */
+struct io_access_time {
+    __u64 first_ns, last_ns, ns;
+};
+
+/* Reads, or writes. Those that failed have only a time. */
+struct io_access_direction {
+    struct io_access_time time;
+    __u64 operations, bytes;
+    __u64 located; /* whose offset is known: what follows is about them */
+    __u64 sequential, consecutive, unaligned;
+    __u64 next_offset; /* behind the last one */
+    __u64 end_offset;  /* the highest of those */
+    __u64 slowest_ns, slowest_bytes;
+    __u64 sizes[IO_SIZES];
+};
+
+#define IO_COMMON 4
+
+/* The most frequent values: one that is not among them replaces the rarest (Space-Saving, but counted from 1). */
+struct io_common {
+    __u64 value[IO_COMMON];
+    __u64 count[IO_COMMON];
+};
+
+/* One thread writes it at a time: its own. */
+struct io_access {
+    struct io_access_direction reads, writes;
+    struct io_access_time open, close, sync, metadata; /* `metadata`: of all but reads and writes */
+    struct io_common sizes, strides;
+    __u64 operations[IO_OPERATIONS]; /* with those that failed */
+    __u64 mapped_bytes, errors, direct, switches;
+    __u32 block_bytes; /* of the file system */
+    __u32 user;
+    __u8 last_operation; /* of reads and writes */
+    char command[16];    /* of the process */
+    char reserved[7];
+};
+
+/* Bytes that a process moved while one interval lasted, by when operations ended. */
+#define IO_INTERVAL_NS 10000000ull
+
+struct io_interval_key {
+    __u32 process;
+    __u32 interval; /* since the start of the report */
+};
+
+struct io_interval {
+    __u64 read_bytes, write_bytes;
 };
 
 /* A request of io_uring, by its address. */
@@ -105,6 +167,7 @@ struct io_request {
     __u64 start_ns;
     __u64 asked_bytes;
     __u64 cgroup_id; /* of the task that submitted it */
+    __u64 offset;
     struct io_file file;
     __u8 operation;
     __u8 is_file_unknown; /* until it has ended */
@@ -124,15 +187,17 @@ struct aio_request {
     __u32 operation;
 };
 
-#define IO_MAX_COUNTERS 16384
-#define IO_MAX_ERRORS   2048
-#define IO_MAX_MOUNTS   1024
-#define IO_MAX_CGROUPS  4096
-#define IO_MAX_FILES    8192  /* with a name, where they are counted by file */
-#define IO_MAX_THREADS  16384 /* before Linux 5.11 */
-#define IO_MAX_REQUESTS 16384 /* of io_uring, in flight; likewise of AIO */
-#define IO_MAX_RINGS    1024
-#define IO_MAX_DAEMONS  1024 /* processes that serve FUSE file systems */
+#define IO_MAX_COUNTERS  16384
+#define IO_MAX_ERRORS    2048
+#define IO_MAX_MOUNTS    1024
+#define IO_MAX_CGROUPS   4096
+#define IO_MAX_FILES     8192 /* with a name, where they are counted by file */
+#define IO_MAX_ACCESSES  16384
+#define IO_MAX_INTERVALS 16384
+#define IO_MAX_THREADS   16384 /* before Linux 5.11 */
+#define IO_MAX_REQUESTS  16384 /* of io_uring, in flight; likewise of AIO */
+#define IO_MAX_RINGS     1024
+#define IO_MAX_DAEMONS   1024 /* processes that serve FUSE file systems */
 
 /* Which files a system call concerns, and how its arguments name them. */
 struct io_syscall {
@@ -140,6 +205,13 @@ struct io_syscall {
     __u8 file;      /* enum io_argument */
     __u8 second;    /* operation of the second file; IO_NONE: there is none */
     __u8 second_file;
+    __u8 offset; /* enum io_offset: of the first file */
+};
+
+enum io_offset {
+    IO_OFFSET_NONE,     /* not known */
+    IO_OFFSET_POSITION, /* where the open file stands */
+    IO_OFFSET_FOURTH,   /* the fourth argument */
 };
 
 enum io_argument {
@@ -149,6 +221,9 @@ enum io_argument {
     IO_ARGUMENT_RESULT, /* the descriptor that it returns */
     IO_ARGUMENT_PATH,   /* a path, whose mount is not known */
     IO_ARGUMENT_REMOVE, /* unlinkat: a path, and a flag in the third argument that it is a directory */
+    IO_ARGUMENT_STAT,   /* newfstatat: a path, or nothing and a flag in the fourth argument: the descriptor in the first
+                         */
+    IO_ARGUMENT_STATX,  /* likewise, with the flag in the third */
     /* Calls of Linux AIO, by the call: */
     IO_AIO_SETUP,
     IO_AIO_SUBMIT,
@@ -170,4 +245,5 @@ struct io_stats {
     __u64 daemons_full;
     __u64 unseen;     /* operations that are not counted: unconfirmed ones of unknown files, AIO that cannot be read */
     __u64 calls_full; /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
+    __u64 accesses_full; /* operations that are missing in a report */
 };

@@ -198,7 +198,7 @@ struct file_system_type {
 
 struct super_block {
     unsigned int s_dev;
-    unsigned long s_magic;
+    unsigned long s_magic, s_blocksize;
     struct file_system_type *s_type;
     const char *s_subtype;  /* of FUSE */
     struct mount *s_mounts; /* 6.17 and later */
@@ -217,6 +217,8 @@ struct inode {
     unsigned int i_rdev;
     struct super_block *i_sb;
     unsigned long i_ino;
+    long long i_size;
+    unsigned int i_generation;
     struct hlist_head i_dentry;
 };
 
@@ -254,6 +256,7 @@ struct qstr {
 struct dentry {
     struct dentry *d_parent;
     struct qstr d_name;
+    struct inode *d_inode;
     union {
         struct hlist_node d_alias; /* in its inode's i_dentry */
     } d_u;
@@ -409,7 +412,12 @@ struct io_kiocb___task { /* before 6.13 */
 } __attribute__((preserve_access_index));
 
 /* At the beginning of a request, by its operation. */
+struct kiocb {
+    long long ki_pos;
+};
+
 struct io_rw {
+    struct kiocb kiocb;
     __u32 len;
 };
 

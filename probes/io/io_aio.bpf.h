@@ -24,7 +24,7 @@ struct aio_iocb {
     __u16 opcode;
     __s16 priority;
     __s32 fd;
-    __u64 buffer, size;
+    __u64 buffer, size, offset;
 };
 
 struct aio_event {
@@ -213,6 +213,8 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
     pending.operation = operation_of_aio(request.opcode);
     if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
         return 0;
+    if (by_access)
+        pending.file.offset = request.offset;
     file_set_process(&pending.file, current_process());
     if (stat && bpf_map_lookup_elem(&aio_requests, &key)) /* one that ended unseen */
         stat->unseen++;

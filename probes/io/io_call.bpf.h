@@ -106,18 +106,56 @@ static __always_inline __u64 argument_of(const struct syscall_registers *r, __u8
                                             : REGISTERS_THIRD(r);
 }
 
-/* False: nothing of a file system. */
+/* The fourth argument, of 64 bits. */
+static __always_inline __u64 fourth_argument(const struct syscall_registers *r, bool is_compat)
+{
+#if defined(__TARGET_ARCH_x86)
+    if (is_compat)
+        return (__u32)r->user.si | (__u64)(__u32)r->user.di << 32;
+#endif
+    return REGISTERS_FOURTH(r);
+}
+
+static __always_inline __u64 offset_of(const struct syscall_registers *r, __u8 from, bool is_compat, __u8 operation,
+                                       const void *file)
+{
+    __u64 offset = from == IO_OFFSET_FOURTH ? fourth_argument(r, is_compat) : ~0ull;
+    if (from == IO_OFFSET_NONE)
+        return IO_OFFSET_UNKNOWN;
+    return offset == ~0ull ? file_position(file, operation) : offset; /* also preadv2's -1 */
+}
+
+/* False: nothing of a file system. `offset`: enum io_offset. */
 static __always_inline bool find_file(const struct syscall_registers *r, __u8 argument, bool is_compat, __u8 operation,
-                                      struct io_file *ret)
+                                      __u8 offset, struct io_file *ret)
 {
     const void *file = open_file(current_task(), argument_of(r, argument, is_compat));
     if (!file)
         return false;
-    if (file_of(file, ret))
+    if (file_of(file, ret)) {
+        if (by_access)
+            ret->offset = offset_of(r, offset, is_compat, operation, file);
         return true;
+    }
     if (operation == IO_READ)
         note_reader(file);
     return false;
+}
+
+/* Whether the call names a file by a descriptor in this argument; stat does so with an empty path. */
+static __always_inline bool has_descriptor(const struct syscall_registers *r, __u8 file, bool is_compat)
+{
+    char first = 'x';
+    if (file < IO_ARGUMENT_RESULT)
+        return true;
+    if (file != IO_ARGUMENT_STAT && file != IO_ARGUMENT_STATX)
+        return false;
+    if (!((file == IO_ARGUMENT_STATX ? argument_of(r, IO_ARGUMENT_THIRD, is_compat)
+                                     : (__u32)fourth_argument(r, is_compat)) &
+          AT_EMPTY_PATH))
+        return false;
+    const void *path = (const void *)argument_of(r, IO_ARGUMENT_SECOND, is_compat);
+    return !path || (bpf_probe_read_user(&first, 1, path) == 0 && !first); /* no path at all: 6.11 and later */
 }
 
 /* A call that names its files begins. */
@@ -128,9 +166,10 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
     __u8 operation = s->operation, second_operation = s->second, file = s->file;
     if (file == IO_ARGUMENT_REMOVE && argument_of(r, IO_ARGUMENT_THIRD, is_compat) & AT_REMOVEDIR)
         operation = IO_RMDIR;
-    else if (file < IO_ARGUMENT_RESULT && !find_file(r, file, is_compat, operation, &first))
+    else if (has_descriptor(r, file, is_compat) && !find_file(r, file < IO_ARGUMENT_RESULT ? file : IO_ARGUMENT_FIRST,
+                                                              is_compat, operation, s->offset, &first))
         operation = IO_NONE;
-    if (second_operation && !find_file(r, s->second_file, is_compat, second_operation, &second))
+    if (second_operation && !find_file(r, s->second_file, is_compat, second_operation, IO_OFFSET_NONE, &second))
         second_operation = IO_NONE;
     struct io_call *c = operation || second_operation ? thread_call_add() : thread_call();
     __u32 process = bpf_get_current_pid_tgid() >> 32;

@@ -7,6 +7,8 @@
 #include <bpf/bpf_helpers.h>
 
 #include "probes/common/direct.bpf.h"
+#include "probes/io/io_access.bpf.h"
+#include "probes/io/io_buckets.bpf.h"
 #include "probes/io/io_names.bpf.h"
 
 struct {
@@ -23,21 +25,8 @@ struct {
     __type(value, __u64);
 } errors SEC(".maps");
 
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct io_stats);
-} stats SEC(".maps");
-
 /* In place of new counters on the stack, whose size is limited. */
 static const struct io_counters no_counters = {};
-
-static __always_inline struct io_stats *stats_get(void)
-{
-    const __u32 zero = 0;
-    return bpf_map_lookup_elem(&stats, &zero);
-}
 
 /* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. `cgroup`, `mount`: NULL,
  * they may be gone, and are not named. */
@@ -48,7 +37,7 @@ static __noinline struct io_counters *counters_add(struct io_key *key, struct cg
     /* The names come first: counters without one are taken for those of others. */
     if (stat && mount && mount_id != IO_NO_MOUNT && !is_mount_named(mount, mount_id))
         stat->names_full += mount_name_add(mount, mount_id) < 0;
-    if (stat && cgroup && !bpf_map_lookup_elem(&cgroups, &cgroup_id))
+    if (stat && cgroup && !bpf_map_lookup_elem(&cgroup_names, &cgroup_id))
         stat->names_full += cgroup_name_add(cgroup, cgroup_id) < 0;
     bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST);
     struct io_counters *c = bpf_map_lookup_elem(&counters, key);
@@ -58,38 +47,6 @@ static __noinline struct io_counters *counters_add(struct io_key *key, struct cg
         stat->counters_full++;
     *key = (struct io_key){.cgroup_id = IO_OTHER, .mount = IO_NO_MOUNT, .operation = key->operation};
     return bpf_map_lookup_elem(&counters, key);
-}
-
-/* How many bits the value has. */
-static __always_inline __u32 bits_of(__u64 value)
-{
-    __u32 bits = 0;
-    for (__u32 half = 32; half; half /= 2) {
-        if (value >> half) {
-            bits += half;
-            value >>= half;
-        }
-    }
-    return bits + (value != 0);
-}
-
-static __always_inline __u32 duration_bucket(__u64 ns)
-{
-    __u32 bits = bits_of(ns ? ns - 1 : 0);
-    if (bits <= IO_FIRST_BUCKET)
-        return 0;
-    return bits - IO_FIRST_BUCKET < IO_BUCKETS ? bits - IO_FIRST_BUCKET : IO_BUCKETS - 1;
-}
-
-static __always_inline __u32 size_bucket(__u64 bytes)
-{
-    if (bytes <= 10240)
-        return bytes <= 100 ? 0 : bytes <= 1024 ? 1 : 2;
-    if (bytes <= 4194304)
-        return bytes <= 102400 ? 3 : bytes <= 1048576 ? 4 : 5;
-    if (bytes <= 104857600)
-        return bytes <= 10485760 ? 6 : 7;
-    return bytes <= 1073741824 ? 8 : 9;
 }
 
 static __noinline int count_error(struct io_counters *c, const struct io_key *key, __u32 error)
@@ -130,7 +87,7 @@ static __always_inline struct io_counters *counters_of(__u64 cgroup_id, const vo
 {
     *ret_key = (struct io_key){.cgroup_id = cgroup_id,
                                .mount = file->mount_id,
-                               .inode = file->inode,
+                               .file = file->file,
                                .process = file->process,
                                .operation = operation,
                                .flags = file->flags};
@@ -156,6 +113,10 @@ static __always_inline void count_untimed(__u64 cgroup_id, const void *cgroup, c
     struct io_file named = *file;
     if (!cgroup)
         named.mount = 0;
+    if (by_access) {
+        access_add(&named, operation, bytes, 0, 0);
+        return;
+    }
     struct io_counters *c = counters_of(cgroup_id, cgroup, &named, operation, &key);
     if (!c)
         return;
@@ -169,6 +130,10 @@ static __always_inline void count_operation(const void *cgroup, const struct io_
                                             __s64 result, __u64 start_ns, __u64 now)
 {
     struct io_key key;
+    if (by_access) {
+        access_add(file, operation, result, start_ns, now);
+        return;
+    }
     struct io_counters *c = counters_of(io_cgroup_id(cgroup), cgroup, file, operation, &key);
     __u64 ns = now - start_ns;
     if (!c)

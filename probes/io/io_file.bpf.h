@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "probes/common/direct.bpf.h"
+#include "probes/common/hash.h"
 #include "probes/common/task.bpf.h"
 #include "probes/io/io_count.bpf.h"
 
@@ -16,7 +17,9 @@
 #define O_DIRECT 00200000
 #endif
 
+#define O_APPEND      02000
 #define AT_REMOVEDIR  0x200
+#define AT_EMPTY_PATH 0x1000
 #define FMODE_CREATED 0x100000 /* the kernel's, of a file that did not exist before */
 
 /* ABI: magic numbers of file systems that are interfaces to the kernel and hold no data (linux/magic.h). */
@@ -61,11 +64,18 @@ static __always_inline __u64 mount_id(const void *mount, const void *sb)
 /* Set before loading: what is counted apart. */
 const volatile bool by_process = false, by_file = false;
 
-static __always_inline void name_file(const void *file, const struct io_file *f)
+/* Another one gets the same inode number when this one is deleted. */
+static __always_inline __u64 file_identity(const void *inode)
 {
-    struct io_file_key key = {f->mount_id, f->inode};
+    return hash_mix(DIRECT_READ(struct inode, inode, i_ino), DIRECT_READ(struct inode, inode, i_generation));
+}
+
+static __always_inline void name_file(const void *dentry, const void *mount, const struct io_file *f)
+{
+    struct io_file_key key = {f->mount_id, f->file};
     struct io_stats *stat;
-    if (bpf_map_lookup_elem(&files, &key) || file_name_add(file, &key) == 0)
+    if (bpf_map_lookup_elem(&file_names, &key) ||
+        file_name_add(dentry, BPF_CORE_READ((const struct mount *)mount, mnt.mnt_root), &key) == 0)
         return;
     stat = stats_get();
     if (stat)
@@ -89,9 +99,10 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     ret->mount = (__u64)mount;
     ret->mount_id = mount_id(mount, sb);
     ret->flags = DIRECT_READ(struct file, file, f_flags) & O_DIRECT ? IO_IS_DIRECT : 0;
-    ret->inode = by_file ? DIRECT_READ(struct inode, inode, i_ino) : 0;
+    ret->file = by_file ? file_identity(inode) : 0;
+    ret->offset = IO_OFFSET_UNKNOWN;
     if (by_file)
-        name_file(file, ret);
+        name_file(DIRECT_READ(struct file, file, f_path.dentry), mount, ret);
     return true;
 }
 
@@ -140,4 +151,13 @@ static __always_inline const void *open_file(const void *task, __s32 fd)
         return NULL;
     struct file **open = DIRECT_READ(struct fdtable, table, fd);
     return direct_pointer(&open[fd]);
+}
+
+/* Where a read or write begins that does not say it itself. */
+static __always_inline __u64 file_position(const void *file, __u8 operation)
+{
+    const void *inode = DIRECT_READ(struct file, file, f_inode);
+    if (operation == IO_WRITE && DIRECT_READ(struct file, file, f_flags) & O_APPEND)
+        return DIRECT_READ(struct inode, inode, i_size);
+    return DIRECT_READ(struct file, file, f_pos);
 }

@@ -18,21 +18,21 @@ struct {
     __uint(max_entries, IO_MAX_MOUNTS);
     __type(key, __u64);
     __type(value, struct io_name);
-} mounts SEC(".maps");
+} mount_names SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, IO_MAX_CGROUPS);
     __type(key, __u64);
     __type(value, struct io_name);
-} cgroups SEC(".maps");
+} cgroup_names SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, IO_MAX_FILES);
     __type(key, struct io_file_key);
     __type(value, struct io_name);
-} files SEC(".maps");
+} file_names SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -47,7 +47,7 @@ static __always_inline struct io_name *name_begin(void)
     struct io_name *n = bpf_map_lookup_elem(&name_scratch, &zero);
     if (n) {
         n->is_hidden = n->is_cut = false;
-        n->parent = n->at = 0;
+        n->parent = n->at = n->inode = 0;
         n->size = 0;
         n->type[0] = '\0';
     }
@@ -100,13 +100,13 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
             break;
         at = up;
     }
-    return bpf_map_update_elem(&mounts, &id, n, BPF_ANY);
+    return bpf_map_update_elem(&mount_names, &id, n, BPF_ANY);
 }
 
 /* Whether the mount has been moved since it was named, as containers' roots are, or has another one's old ID. */
 static __always_inline bool is_mount_named(const struct mount *mount, __u64 id)
 {
-    const struct io_name *n = bpf_map_lookup_elem(&mounts, &id);
+    const struct io_name *n = bpf_map_lookup_elem(&mount_names, &id);
     return n && n->at == (__u64)BPF_CORE_READ(mount, mnt_mountpoint) &&
            n->parent == (__u64)BPF_CORE_READ(mount, mnt_parent);
 }
@@ -127,16 +127,16 @@ static __noinline int cgroup_name_add(struct cgroup *cgroup, __u64 id)
         name_append(n, BPF_CORE_READ(node, name));
         node = parent;
     }
-    return bpf_map_update_elem(&cgroups, &id, n, BPF_NOEXIST);
+    return bpf_map_update_elem(&cgroup_names, &id, n, BPF_NOEXIST);
 }
 
-/* The path of an open file below its mount point. */
-static __noinline int file_name_add(const struct file *file, const struct io_file_key *key)
+/* The path of a file below its mount point, whose folder is `root`. */
+static __noinline int file_name_add(const struct dentry *at, const struct dentry *root, const struct io_file_key *key)
 {
     struct io_name *n = name_begin();
-    const struct dentry *at = BPF_CORE_READ(file, f_path.dentry), *root = BPF_CORE_READ(file, f_path.mnt, mnt_root);
     if (!n)
         return 0;
+    n->inode = BPF_CORE_READ(at, d_inode, i_ino);
     for (int i = 0; i < IO_STEPS_MAX && at && at != root; i++) {
         const struct dentry *up = BPF_CORE_READ(at, d_parent);
         name_append(n, (const char *)BPF_CORE_READ(at, d_name.name));
@@ -144,5 +144,5 @@ static __noinline int file_name_add(const struct file *file, const struct io_fil
             break;
         at = up;
     }
-    return bpf_map_update_elem(&files, key, n, BPF_NOEXIST);
+    return bpf_map_update_elem(&file_names, key, n, BPF_NOEXIST);
 }

@@ -26,18 +26,30 @@ static __always_inline const void *first_mount(const void *sb)
     return first - bpf_core_field_offset(struct mount___list, mnt_instance);
 }
 
+/* By any one of its names. */
+static __always_inline void set_mapped_file(const void *inode, struct io_file *file)
+{
+    struct hlist_node *first = BPF_CORE_READ((const struct inode *)inode, i_dentry.first);
+    file->file = file_identity(inode);
+    if (first)
+        name_file((const void *)first - bpf_core_field_offset(struct dentry, d_u.d_alias), (const void *)file->mount,
+                  file);
+}
+
 static __always_inline void pages_mapped(const struct address_space *mapping, __u64 pages)
 {
     const void *owner = (const void *)bpf_get_current_task(), *cgroup = io_cgroup_of(owner);
     const void *inode = DIRECT_READ(struct address_space, mapping, host);
     const void *sb = DIRECT_READ(struct inode, inode, i_sb), *mount;
     struct io_file file = {};
-    if (!sb || is_interface(DIRECT_READ(struct super_block, sb, s_magic)))
+    if (!sb || is_interface(DIRECT_READ(struct super_block, sb, s_magic)) || !access_wanted(owner))
         return;
     mount = first_mount(sb);
     if (mount) {
         file.mount = (__u64)mount;
         file.mount_id = mount_id(mount, sb);
+        if (by_file)
+            set_mapped_file(inode, &file);
     }
     file_set_process(&file, bpf_get_current_pid_tgid() >> 32);
     count_untimed(io_cgroup_id(cgroup), cgroup, &file, IO_MAP, pages * page_bytes);

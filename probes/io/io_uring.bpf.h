@@ -80,6 +80,12 @@ static __always_inline bool is_in_bytes(__u8 opcode)
     return opcode == 4 || opcode == 5 || opcode == 22 || opcode == 23;
 }
 
+/* Whether the request says where it begins; -1: where the file stands, which other requests move, too. */
+static __always_inline bool is_located(__u8 opcode)
+{
+    return opcode == 1 || opcode == 2 || opcode == 60 || opcode == 61 || is_in_bytes(opcode);
+}
+
 static __always_inline struct task_struct *request_owner(const struct io_kiocb *request)
 {
     struct io_kiocb___task *old = (struct io_kiocb___task *)request;
@@ -137,6 +143,7 @@ static __always_inline void count_unconfirmed(const struct io_request *r, const 
         return;
     }
     file.flags |= IO_IS_UNCONFIRMED;
+    file.offset = r->offset;
     count_untimed(r->cgroup_id, cgroup, &file, r->operation, r->asked_bytes);
 }
 
@@ -153,6 +160,8 @@ static __always_inline bool describe_request(const struct io_kiocb *request, __u
         r->operation = IO_RMDIR;
     if (is_in_bytes(opcode))
         r->asked_bytes = BPF_CORE_READ((const struct io_rw *)request, len);
+    r->offset = by_access && is_located(opcode) ? BPF_CORE_READ((const struct io_rw *)request, kiocb.ki_pos)
+                                                : IO_OFFSET_UNKNOWN;
     if (has_file(r->operation) || r->operation == IO_CLOSE)
         return find_named_file(request, flags, r);
     return true;
@@ -167,7 +176,7 @@ static __always_inline void request_submitted(const struct io_kiocb *request)
         count_unconfirmed(before, NULL);
         bpf_map_delete_elem(&requests, &id);
     }
-    if (!describe_request(request, flags, &r))
+    if (!access_wanted(owner) || !describe_request(request, flags, &r))
         return;
     cgroup = io_cgroup_of(owner);
     r.cgroup_id = io_cgroup_id(cgroup);
@@ -200,6 +209,7 @@ static __always_inline bool find_used_file(const struct io_kiocb *request, struc
         return !r->is_file_unknown;
     if (!file_of(file, &r->file))
         return false;
+    r->file.offset = r->offset;
     file_set_process(&r->file, DIRECT_READ(struct task_struct, owner, tgid));
     return true;
 }

@@ -26,7 +26,7 @@ static void run_child(char **command, int release_fd, int error_fd)
     _exit(n == sizeof(error) ? 127 : 126);
 }
 
-int child_prepare(struct child *c, char **command)
+int child_prepare(struct child *c, const char *subcommand, char **command)
 {
     int release[2], error[2];
     if (pipe2(release, O_CLOEXEC) < 0)
@@ -48,9 +48,10 @@ int child_prepare(struct child *c, char **command)
     if (r < 0) {
         close(release[1]);
         close(error[0]);
-        return log_errno(r, "record: the command cannot be started");
+        return log_errno(r, "%s: the command cannot be started", subcommand);
     }
-    *c = (struct child){.name = command[0], .pid = pid, .release_fd = release[1], .error_fd = error[0]};
+    *c = (struct child){
+        .subcommand = subcommand, .name = command[0], .pid = pid, .release_fd = release[1], .error_fd = error[0]};
     return 0;
 }
 
@@ -61,7 +62,7 @@ int child_release(struct child *c)
     close(take_fd(&c->release_fd));
     int error = 0;
     ssize_t n = read(c->error_fd, &error, sizeof(error));
-    return n == sizeof(error) ? log_errno(-error, "record: %s cannot be executed", c->name) : 0;
+    return n == sizeof(error) ? log_errno(-error, "%s: %s cannot be executed", c->subcommand, c->name) : 0;
 }
 
 void child_end(struct child *c)
@@ -74,4 +75,9 @@ void child_end(struct child *c)
         kill(c->pid, SIGTERM);
         waitpid(c->pid, NULL, 0);
     }
+}
+
+int child_exit_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -1,13 +1,14 @@
-/* The command that `sonde record` profiles: forked at once, executed only when the recording has started. */
+/* A command that a subcommand observes: forked at once, executed only when the recording has started. */
 #pragma once
 
 #include <sys/types.h>
 
 struct child {
-    const char *name; /* as given by the user; borrowed */
-    pid_t pid;        /* 0: none */
-    int release_fd;   /* writing a byte lets the child call execvp */
-    int error_fd;     /* delivers the errno of a failed exec; end of file: exec succeeded */
+    const char *subcommand; /* "record", for messages; borrowed */
+    const char *name;       /* as given by the user; borrowed */
+    pid_t pid;              /* 0: none */
+    int release_fd;         /* writing a byte lets the child call execvp */
+    int error_fd;           /* delivers the errno of a failed exec; end of file: exec succeeded */
 };
 
 #define CHILD_NONE                                                                                                     \
@@ -16,8 +17,10 @@ struct child {
     }
 
 /* Forks the child. `command` ends with NULL and is looked up in PATH. Returns 0, or -errno after logging. */
-int child_prepare(struct child *c, char **command);
+int child_prepare(struct child *c, const char *subcommand, char **command);
 /* Lets the child execute its command. Returns 0 once exec succeeded, or -errno (an exec failure is logged). */
 int child_release(struct child *c);
 /* Closes the descriptors; terminates a child that still runs (SIGTERM) and reaps it. For _cleanup_. */
 void child_end(struct child *c);
+/* A status of waitpid, as shells report it. */
+int child_exit_status(int status);

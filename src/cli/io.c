@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/end_signals.h"
+#include "cli/io_report.h"
 #include "cli/io_rows.h"
 #include "cli/io_text.h"
 #include "cli/privileges.h"
@@ -121,6 +122,8 @@ static int run_io(int argc, char **argv)
          0},
         {0},
     };
+    if (argc > 1 && strcmp(argv[1], "report") == 0)
+        return io_report_run(argc - 1, argv + 1);
     int r = options_parse(&subcommand_io, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
@@ -143,7 +146,7 @@ static int run_io(int argc, char **argv)
 
 const struct subcommand subcommand_io = {
     .name = "io",
-    .synopsis = "[--by FIELDS] [--sort ORDER] [-i DURATION] [-d DURATION] [-n ROWS] [--json]",
+    .synopsis = "[report] [--by FIELDS] [--sort ORDER] [-i DURATION] [-d DURATION] [-n ROWS] [--json]",
     .summary = "Show what jobs, mounts, processes and files read and write",
     .details =
         "Counts every operation on file systems (docs/signals/io.md) and prints what each job did on each mount. On a terminal\n"

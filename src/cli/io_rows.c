@@ -110,13 +110,13 @@ static void describe_process(uint32_t pid, char *ret, size_t size)
 static void describe_file(const struct io_rows *r, const struct io_key *key, const struct io_named *mount, char *ret,
                           size_t size)
 {
-    const struct io_file_key file = {key->mount, key->inode};
+    const struct io_file_key file = {key->mount, key->file};
     struct io_name name;
     char below[IO_PATH_BYTES];
-    if (!key->inode || !mount) {
+    if (!key->file || !mount) {
         snprintf(ret, size, "unknown");
     } else if (!io_source_file(r->names.source, &file, &name)) {
-        snprintf(ret, size, "inode %llu of %s", (unsigned long long)key->inode, mount->path);
+        snprintf(ret, size, "a file of %s", mount->path);
     } else {
         io_path_format(&name, below, sizeof(below));
         snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);

@@ -337,12 +337,6 @@ static int open_pipeline(const struct record_args *args, const char *record_even
     return pipeline_start(rec->pipeline);
 }
 
-/* Exit status as a shell reports it. */
-static int status_of_command(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* Derives the times of a replay from its records. The start date is unknown: record times count from the boot of the
  * machine that recorded them. */
 static int set_replayed_times(struct recording *rec)
@@ -379,7 +373,7 @@ static int prepare_recording(const struct record_args *args, const struct record
 {
     int r = new_profile(args, &rec->profile);
     if (r == 0 && args->command)
-        r = child_prepare(&rec->child, args->command);
+        r = child_prepare(&rec->child, "record", args->command);
     if (r == 0)
         r = open_pipeline(args, args->record_events ? outputs->events.path : NULL, rec);
     return r < 0 ? r : loop_new(rec->pipeline, &rec->loop);
@@ -454,7 +448,7 @@ static int record_profile(const struct record_args *args)
     r = pipeline_record_events_error(rec.pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
-    return end.child_exited && !end.signal ? status_of_command(end.child_status)
+    return end.child_exited && !end.signal ? child_exit_status(end.child_status)
                                            : 0; /* Ctrl-C ends both, in either order */
 }
 

@@ -5,15 +5,18 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
+#include "sources/io/io_private.h"
 #include "sources/io/io_selftest.h"
 #include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <linux/types.h>
 
 #include "probes/common/run_timer.h"
+#include "probes/common/task_filter.h"
 
 #include "io.skel.h"
 
@@ -26,15 +29,6 @@
 #include <string.h>
 
 #define REQUEST_LOST_NS 3600000000000ull
-
-struct io_source {
-    struct io_bpf *bpf;
-    const struct shared_tables *tables;
-    bool is_started, is_shed;
-    struct io_stats *stats; /* per possible CPU */
-    int cpu_count;
-    uint64_t swept; /* requests */
-};
 
 static void io_free(void *self)
 {
@@ -77,10 +71,12 @@ static int io_open(const struct source_services *services, const void *options, 
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    const int r = io_attach(options, report, &s->bpf);
+    const struct io_options *o = options;
+    const int r = io_attach(services, o, report, &s->bpf);
     if (r < 0)
         return r;
-    test_attachment(s, &report->entries[report->count - 1]);
+    if (!o->by_access) /* which would count what programs of the filter do, only */
+        test_attachment(s, &report->entries[report->count - 1]);
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -94,6 +90,7 @@ static int io_start(void *self)
 {
     struct io_source *s = self;
     s->is_started = true;
+    s->bpf->bss->access_start_ns = clock_monotonic_ns();
     enable_programs(s);
     return 0;
 }
@@ -127,13 +124,19 @@ static int io_shed(void *self, enum source_detail detail)
     return 0;
 }
 
+struct io_stats io_source_stats(struct io_source *s)
+{
+    struct io_stats sum = {0};
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    return sum;
+}
+
 static void io_losses(void *self, struct losses *losses)
 {
     struct io_source *s = self;
-    struct io_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    const struct io_stats sum = io_source_stats(s);
     losses->count[LOSS_MAP_FULL] +=
-        sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full;
+        sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full + sum.accesses_full;
     losses->count[LOSS_MISSED] += sum.unseen + s->swept;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
 }
@@ -211,31 +214,31 @@ int io_source_read(void *io_source, const struct io_reader *reader)
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret)
 {
     struct io_source *s = io_source;
-    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.mounts), &id, ret) == 0;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.mount_names), &id, ret) == 0;
 }
 
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret)
 {
     struct io_source *s = io_source;
-    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.cgroups), &id, ret) == 0;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.cgroup_names), &id, ret) == 0;
 }
 
 bool io_source_file(void *io_source, const struct io_file_key *key, struct io_name *ret)
 {
     struct io_source *s = io_source;
-    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.files), key, ret) == 0;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.file_names), key, ret) == 0;
 }
 
 void io_source_forget_mount(void *io_source, uint64_t id)
 {
     struct io_source *s = io_source;
-    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.mounts), &id);
+    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.mount_names), &id);
 }
 
 void io_source_forget_cgroup(void *io_source, uint64_t id)
 {
     struct io_source *s = io_source;
-    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.cgroups), &id);
+    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.cgroup_names), &id);
 }
 
 static bool is_process_gone(uint64_t pid)

@@ -16,6 +16,7 @@ extern const struct source source_io;
 struct io_options {
     bool enabled;
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
+    bool by_access; /* of the tasks that the filter selects what io_accesses.h reads; nothing else is counted then */
 };
 
 /* Who reads the counters. */

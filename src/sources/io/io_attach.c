@@ -10,6 +10,7 @@
 #include <linux/types.h>
 
 #include "probes/common/run_timer.h"
+#include "probes/common/task_filter.h"
 
 #include "io.skel.h"
 
@@ -99,11 +100,14 @@ static int open_programs(const struct io_options *options, const struct variant 
         return -errno;
     bpf->rodata->cgroup_hierarchy = (int)task_filters_cgroups();
     bpf->rodata->has_rdonly_cast = preempt_count_find().has_rdonly_cast;
-    bpf->rodata->by_process = options->by_process;
-    bpf->rodata->by_file = options->by_file;
+    bpf->rodata->by_process = options->by_process || options->by_access;
+    bpf->rodata->by_file = options->by_file || options->by_access;
+    bpf->rodata->by_access = options->by_access;
     bpf->rodata->has_task_storage = variant->has_task_storage;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
-    (void)bpf_map__set_autocreate(bpf->maps.files, options->by_file);
+    (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || options->by_access);
+    (void)bpf_map__set_autocreate(bpf->maps.accesses, options->by_access);
+    (void)bpf_map__set_autocreate(bpf->maps.access_intervals, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
     (void)bpf_map__set_autocreate(bpf->maps.aio_requests, variant->has_loop);
     io_syscalls_fill((struct io_syscall *)bpf->rodata->syscalls);
@@ -118,6 +122,18 @@ static void choose_programs(struct io_bpf *bpf, const struct variant *variant)
     bpf_program__set_autoload(bpf->progs.io_syscall_exit, variant->has_loop);
     bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, !variant->has_loop);
     bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, !variant->has_loop);
+}
+
+/* Which tasks' accesses are recorded. */
+static int use_filter(const struct source_services *services, const struct io_options *options, struct io_bpf *bpf)
+{
+    if (options->by_access) {
+        bpf->rodata->filter = task_filters_settings(services->filter);
+        return shared_tables_use(services->tables, bpf->obj);
+    }
+    return bpf_map__set_autocreate(bpf->maps.followed, false)
+               ?: bpf_map__set_autocreate(bpf->maps.cgroups, false)
+               ?: bpf_map__set_autocreate(bpf->maps.commands, false) ?: bpf_map__set_autocreate(bpf->maps.users, false);
 }
 
 /* So that the table always has room for what does not fit it. */
@@ -135,8 +151,9 @@ struct seen {
     bool uring, pages;
 };
 
-static int try_variant(const struct io_options *options, const struct variant *variant, const struct btf *kernel,
-                       struct seen *ret_seen, struct io_bpf **ret)
+static int try_variant(const struct source_services *services, const struct io_options *options,
+                       const struct variant *variant, const struct btf *kernel, struct seen *ret_seen,
+                       struct io_bpf **ret)
 {
     struct io_bpf *bpf = NULL;
     int r = open_programs(options, variant, &bpf);
@@ -144,7 +161,7 @@ static int try_variant(const struct io_options *options, const struct variant *v
         return r;
     *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel)};
     choose_programs(bpf, variant);
-    r = io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
+    r = use_filter(services, options, bpf) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r < 0)
         io_bpf__destroy(bpf);
     else
@@ -152,7 +169,8 @@ static int try_variant(const struct io_options *options, const struct variant *v
     return r;
 }
 
-int io_attach(const struct io_options *options, struct attach_report *report, struct io_bpf **ret)
+int io_attach(const struct source_services *services, const struct io_options *options, struct attach_report *report,
+              struct io_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
     struct btf *kernel = btf__load_vmlinux_btf();
@@ -160,7 +178,7 @@ int io_attach(const struct io_options *options, struct attach_report *report, st
     libbpf_set_print(NULL);
     for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
         struct seen seen = {0};
-        r = try_variant(options, &variants[i], kernel, &seen, ret);
+        r = try_variant(services, options, &variants[i], kernel, &seen, ret);
         if (r < 0) {
             attach_entry_refused(entry, variants[i].name, r);
             continue;

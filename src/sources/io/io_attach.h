@@ -8,4 +8,5 @@ struct io_bpf;
 
 /* Adds an entry to `report`. The programs count nothing until enabled. The caller destroys `*ret`. -errno: no variant
  * works. */
-int io_attach(const struct io_options *options, struct attach_report *report, struct io_bpf **ret);
+int io_attach(const struct source_services *services, const struct io_options *options, struct attach_report *report,
+              struct io_bpf **ret);

@@ -4,16 +4,16 @@ static const struct {
     int number;
     struct io_syscall call;
 } entries[] = {
-    {__NR_read, {IO_READ, IO_ARGUMENT_FIRST}},
-    {__NR_write, {IO_WRITE, IO_ARGUMENT_FIRST}},
-    {__NR_pread64, {IO_READ, IO_ARGUMENT_FIRST}},
-    {__NR_pwrite64, {IO_WRITE, IO_ARGUMENT_FIRST}},
-    {__NR_readv, {IO_READ, IO_ARGUMENT_FIRST}},
-    {__NR_writev, {IO_WRITE, IO_ARGUMENT_FIRST}},
-    {__NR_preadv, {IO_READ, IO_ARGUMENT_FIRST}},
-    {__NR_pwritev, {IO_WRITE, IO_ARGUMENT_FIRST}},
-    {__NR_preadv2, {IO_READ, IO_ARGUMENT_FIRST}},
-    {__NR_pwritev2, {IO_WRITE, IO_ARGUMENT_FIRST}},
+    {__NR_read, {IO_READ, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_POSITION}},
+    {__NR_write, {IO_WRITE, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_POSITION}},
+    {__NR_pread64, {IO_READ, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
+    {__NR_pwrite64, {IO_WRITE, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
+    {__NR_readv, {IO_READ, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_POSITION}},
+    {__NR_writev, {IO_WRITE, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_POSITION}},
+    {__NR_preadv, {IO_READ, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
+    {__NR_pwritev, {IO_WRITE, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
+    {__NR_preadv2, {IO_READ, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
+    {__NR_pwritev2, {IO_WRITE, IO_ARGUMENT_FIRST, .offset = IO_OFFSET_FOURTH}},
     {__NR_sendfile, {IO_READ, IO_ARGUMENT_SECOND, IO_WRITE, IO_ARGUMENT_FIRST}},
     {__NR_splice, {IO_READ, IO_ARGUMENT_FIRST, IO_WRITE, IO_ARGUMENT_THIRD}},
     {__NR_copy_file_range, {IO_READ, IO_ARGUMENT_FIRST, IO_WRITE, IO_ARGUMENT_THIRD}},
@@ -29,7 +29,7 @@ static const struct {
     {__NR_truncate, {IO_TRUNCATE, IO_ARGUMENT_PATH}},
     {__NR_ftruncate, {IO_TRUNCATE, IO_ARGUMENT_FIRST}},
     {__NR_fstat, {IO_STAT, IO_ARGUMENT_FIRST}},
-    {__NR_statx, {IO_STAT, IO_ARGUMENT_PATH}},
+    {__NR_statx, {IO_STAT, IO_ARGUMENT_STATX}},
     {__NR_getdents64, {IO_LIST, IO_ARGUMENT_FIRST}},
     {__NR_mkdirat, {IO_MKDIR, IO_ARGUMENT_PATH}},
     {__NR_unlinkat, {IO_UNLINK, IO_ARGUMENT_REMOVE}},
@@ -43,7 +43,7 @@ static const struct {
     {__NR_io_pgetevents, {IO_READ, IO_AIO_EVENTS}},
     {__NR_io_destroy, {IO_READ, IO_AIO_DESTROY}},
 #if defined(__NR_newfstatat)
-    {__NR_newfstatat, {IO_STAT, IO_ARGUMENT_PATH}},
+    {__NR_newfstatat, {IO_STAT, IO_ARGUMENT_STAT}},
 #endif
 #if defined(__NR_open) /* not on arm64 */
     {__NR_open, {IO_OPEN, IO_ARGUMENT_RESULT}},
@@ -65,7 +65,7 @@ static const struct {
     {__NR_stat64, {IO_STAT, IO_ARGUMENT_PATH}},
     {__NR_lstat64, {IO_STAT, IO_ARGUMENT_PATH}},
     {__NR_fstat64, {IO_STAT, IO_ARGUMENT_FIRST}},
-    {__NR_fstatat64, {IO_STAT, IO_ARGUMENT_PATH}},
+    {__NR_fstatat64, {IO_STAT, IO_ARGUMENT_STAT}},
 #endif
 };
 

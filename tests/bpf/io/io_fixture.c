@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct io_options io = {.enabled = true};
 static struct shared_tables *tables;
 void *source;
 struct io_mount m;
@@ -16,17 +15,29 @@ static uint64_t lost_before;
 char limitation[256];
 char page[64 * PAGE];
 
-int open_source(void **state)
+static int open_with(const struct io_options *io, const struct watch_options *options)
 {
-    struct watch_options options = watch_defaults;
     struct attach_report report = {0};
-    (void)state;
-    tables = watch_tables(&options, false);
-    const struct source_services services = watch_services(&options, tables);
-    if (source_io.open(&services, &io, &report, &source) < 0)
+    tables = watch_tables(options, false);
+    const struct source_services services = watch_services(options, tables);
+    if (source_io.open(&services, io, &report, &source) < 0)
         return -1;
     snprintf(limitation, sizeof(limitation), "%s", report.entries[0].limitation);
     return source_io.start(source);
+}
+
+int open_source(void **state)
+{
+    (void)state;
+    return open_with(&(struct io_options){.enabled = true}, &watch_defaults);
+}
+
+int open_access_source(void **state)
+{
+    struct watch_options options = watch_defaults;
+    (void)state;
+    options.filter = (struct task_filter){.pids = {(uint32_t)getpid()}, .pid_count = 1};
+    return open_with(&(struct io_options){.enabled = true, .by_access = true}, &options);
 }
 
 int close_source(void **state)

@@ -23,6 +23,8 @@ extern char limitation[256]; /* what the source cannot see */
 
 /* Set-up and tear-down of the program. */
 int open_source(void **state);
+/* Of the accesses of this process and its children, from here on. */
+int open_access_source(void **state);
 int close_source(void **state);
 
 /* Set-up and tear-down of each test; fails where other operations are lost than those of `lost`. */

@@ -1,0 +1,173 @@
+/* `sonde io report`: what a job, a process or a command did with each file, with findings, as text, JSON, HTML or a
+ * log of Darshan. Needs no agent. */
+#include "cli/io_report.h"
+
+#include "base/clock.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "cli/end_signals.h"
+#include "cli/io_report_data.h"
+#include "cli/io_report_target.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/privileges.h"
+#include "sources/io/io.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICK_NS 50000000ull /* how often the kernel's tables are emptied */
+
+struct args {
+    const char *job, *output;
+    int64_t pid;
+    uint64_t duration_ns; /* 0: until the end of the job, process or command */
+    char **command;
+};
+
+/* Freed in the reverse order. */
+struct recording {
+    struct io_report_target target;
+    struct shared_tables *tables;
+    void *source;
+    struct io_report_data *data;
+};
+
+static void recording_end(struct recording *rec)
+{
+    io_report_data_free(rec->data);
+    if (rec->source)
+        source_io.free(rec->source);
+    shared_tables_free(rec->tables);
+    io_report_target_clear(&rec->target);
+}
+
+static int open_source(struct recording *rec, const struct task_filter *filter)
+{
+    const struct shared_tables_options wanted = {.filter = filter};
+    const struct io_options options = {.enabled = true, .by_access = true};
+    struct attach_report report = {0};
+    int r = shared_tables_new(&wanted, &rec->tables);
+    if (r < 0)
+        return log_errno(r, "io report: the kernel's tables cannot be made");
+    const struct source_services services = {.tables = rec->tables, .filter = filter};
+    r = source_io.open(&services, &options, &report, &rec->source);
+    if (r == 0)
+        r = source_io.start(rec->source);
+    if (r == 0)
+        return io_report_data_new(rec->source, &rec->data);
+    log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);
+    privileges_explain();
+    return r;
+}
+
+/* Until its end, the end of the duration, or SIGINT or SIGTERM. */
+static int watch(const struct args *args, struct recording *rec)
+{
+    sigset_t signals;
+    const uint64_t end_ns = args->duration_ns ? clock_monotonic_ns() + args->duration_ns : UINT64_MAX;
+    int r = io_report_target_start(&rec->target); /* a command gets this program's signal mask as it was */
+    if (r == 0)
+        r = end_signals_block(&signals);
+    while (r == 0 && !end_signals_wait(&signals, 0) && !io_report_target_wait(&rec->target, TICK_NS) &&
+           clock_monotonic_ns() < end_ns)
+        r = io_report_data_take(rec->data, false);
+    return r;
+}
+
+static int finish(struct recording *rec, struct io_report *ret)
+{
+    int r = source_io.stop(rec->source);
+    const uint64_t end_ns = clock_monotonic_ns();
+    if (r == 0)
+        r = io_report_data_take(rec->data, true);
+    *ret = (struct io_report){
+        .title = rec->target.title,
+        .executable = rec->target.executable,
+        .job_id = rec->target.job_id,
+    };
+    r = r ?: io_report_data_finish(rec->data, end_ns, ret);
+    ret->start_unix_ns = clock_unix_ns() - (clock_monotonic_ns() - end_ns) - ret->duration_ns;
+    return r;
+}
+
+static int write_report(const struct args *args, const struct io_report *report)
+{
+    (void)args;
+    printf("%s: %lu ns, %zu processes, %zu files, lost %lu, intervals %zu of %lu ns\n", report->title,
+           report->duration_ns, report->process_count, report->file_count, report->lost, report->interval_count,
+           report->interval_ns);
+    for (size_t i = 0; i < report->file_count; i++) {
+        const struct io_report_file *f = &report->files[i];
+        printf(
+            "%u %s: %s (%s) block %u R %lu ops %lu B seq %lu cons %lu un %lu end %lu t %lu  W %lu ops %lu B seq %lu cons %lu un %lu end %lu; open %lu create %lu close %lu stat %lu sync %lu err %lu meta %lu ns sizes %lu*%lu %lu*%lu strides %lu*%lu map %lu %lu\n",
+            report->processes[f->process].pid, report->processes[f->process].command, f->path, f->file_system,
+            f->block_bytes, f->reads.operations, f->reads.bytes, f->reads.sequential, f->reads.consecutive,
+            f->reads.unaligned, f->reads.end_offset, f->reads.time.ns, f->writes.operations, f->writes.bytes,
+            f->writes.sequential, f->writes.consecutive, f->writes.unaligned, f->writes.end_offset, f->opens,
+            f->creates, f->closes, f->stats, f->syncs, f->errors, f->metadata.ns, f->sizes[0].count, f->sizes[0].value,
+            f->sizes[1].count, f->sizes[1].value, f->strides[0].count, f->strides[0].value, f->maps, f->mapped_bytes);
+    }
+    return 0;
+}
+
+static int record_report(const struct args *args, struct recording *rec)
+{
+    struct task_filter filter = {0};
+    struct io_report report;
+    int r = io_report_target_set(&rec->target, args->job, args->pid, args->command, &filter);
+    if (r == 0)
+        r = open_source(rec, &filter);
+    if (r == 0)
+        r = watch(args, rec);
+    if (r == 0)
+        r = finish(rec, &report);
+    if (r == 0)
+        r = write_report(args, &report);
+    return r < 0 ? r : child_exit_status(rec->target.status);
+}
+
+static const struct subcommand subcommand_io_report;
+
+static int parse(int argc, char **argv, struct args *ret)
+{
+    int operands = 0;
+    const struct option_spec specs[] = {
+        {'j', "job", OPTION_TEXT, &ret->job, "ID", "a running job, as `sonde io` shows it: 4711, or 'slurm 4711'", 0,
+         0},
+        {'p', "pid", OPTION_INTEGER, &ret->pid, "PID", "a process, with its children", 1, 1 << 22},
+        {'d', "duration", OPTION_DURATION, &ret->duration_ns, "DURATION",
+         "how long; default: until the job, process or command ends, or Ctrl-C", 10000000, 30 * 86400000000000ll},
+        {'o', "output", OPTION_TEXT, &ret->output, "FILE",
+         "by its ending: .json, .html, .darshan; otherwise text (default: text on the terminal)", 0, 0},
+        {0},
+    };
+    const int r = options_parse(&subcommand_io_report, specs, argc, argv, &operands);
+    if (r != 0)
+        return r;
+    ret->command = operands ? argv + 1 : NULL;
+    if ((ret->job != NULL) + (ret->pid != 0) + (operands != 0) == 1)
+        return 0;
+    log_error("io report: one of --job ID, --pid PID and -- COMMAND is needed");
+    return -EINVAL;
+}
+
+int io_report_run(int argc, char **argv)
+{
+    _cleanup_(recording_end) struct recording rec = {.target.child = CHILD_NONE, .target.pid_fd = -1};
+    struct args args = {0};
+    const int r = parse(argc, argv, &args);
+    return r != 0 ? (r < 0 ? r : 0) : record_report(&args, &rec);
+}
+
+static const struct subcommand subcommand_io_report = {
+    .name = "io report",
+    .synopsis = "[--job ID | --pid PID] [-d DURATION] [-o FILE] [-- COMMAND...]",
+    .summary = "Report what a job, a process or a command did with each file",
+    .details =
+        "Records until the job, process or command ends: operations, bytes, sizes, offsets and times of each file, as Darshan\n"
+        "does, without linking anything. Findings come first. A .darshan file is read by Darshan's own tools.\n"
+        "Needs no agent. The exit status is that of COMMAND.",
+    .run = io_report_run,
+};

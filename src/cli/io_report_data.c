@@ -1,0 +1,368 @@
+/* Sums accesses; see io_report_data.h. */
+#include "cli/io_report_data.h"
+
+#include "base/clock.h"
+#include "signals/io/io_names.h"
+#include "sources/io/io.h"
+#include "sources/io/io_accesses.h"
+#include "sources/io/io_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define INTERVALS_MAX 200
+
+struct process {
+    uint32_t pid;
+    char command[16];
+    uint32_t user;
+    struct io_report_cell cells[INTERVALS_MAX];
+    size_t index; /* in the report */
+    UT_hash_handle hh;
+};
+
+struct file_key {
+    uint64_t mount, file;
+    uint32_t process, reserved;
+};
+
+struct file {
+    struct file_key key;
+    struct io_report_file sum;
+    char *path, *mount_point, *file_system;
+    UT_hash_handle hh;
+};
+
+struct io_report_data {
+    void *source;
+    struct io_names names;
+    uint64_t start_ns;
+    unsigned shift; /* an interval of the heatmap is that many times twice the kernel's */
+    size_t intervals;
+    struct process *processes;
+    struct file *files;
+    struct io_report_process *process_list;
+    struct io_report_file *file_list;
+    struct io_report_cell *cells;
+    int error;
+};
+
+int io_report_data_new(void *source, struct io_report_data **ret)
+{
+    struct io_report_data *d = calloc(1, sizeof(*d));
+    if (!d)
+        return -ENOMEM;
+    d->source = d->names.source = source;
+    d->start_ns = io_accesses_start_ns(source);
+    *ret = d;
+    return 0;
+}
+
+static void free_file(struct file *f)
+{
+    free(f->path);
+    free(f->mount_point);
+    free(f->file_system);
+    free(f);
+}
+
+void io_report_data_free(struct io_report_data *d)
+{
+    struct process *process, *next_process;
+    struct file *file, *next_file;
+    if (!d)
+        return;
+    HASH_ITER (hh, d->processes, process, next_process) {
+        HASH_DEL(d->processes, process);
+        free(process);
+    }
+    HASH_ITER (hh, d->files, file, next_file) {
+        HASH_DEL(d->files, file);
+        free_file(file);
+    }
+    io_names_clear(&d->names);
+    free(d->process_list);
+    free(d->file_list);
+    free(d->cells);
+    free(d);
+}
+
+/* ---- processes and files ---- */
+
+static struct process *find_process(struct io_report_data *d, uint32_t pid)
+{
+    struct process *p = NULL;
+    HASH_FIND(hh, d->processes, &pid, sizeof(pid), p);
+    if (p)
+        return p;
+    p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->pid = pid;
+    HASH_ADD(hh, d->processes, pid, sizeof(p->pid), p);
+    return p;
+}
+
+static void describe_path(const struct io_report_data *d, const struct io_access_key *key, const struct io_named *mount,
+                          char *ret, size_t size, uint64_t *ret_inode)
+{
+    const struct io_file_key file = {key->mount, key->file};
+    struct io_name name;
+    char below[IO_PATH_BYTES];
+    if (!io_source_file(d->source, &file, &name)) {
+        snprintf(ret, size, "%s (a file whose name is not known)", mount->path);
+        return;
+    }
+    *ret_inode = name.inode;
+    io_path_format(&name, below, sizeof(below));
+    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
+}
+
+/* False: no memory. */
+static bool name_file(const struct io_report_data *d, const struct io_access_key *key, const struct io_named *mount,
+                      struct file *f)
+{
+    char path[2 * IO_PATH_BYTES + 64] = "";
+    if (mount)
+        describe_path(d, key, mount, path, sizeof(path), &f->sum.inode);
+    f->path = strdup(path);
+    f->mount_point = strdup(mount ? mount->path : "");
+    f->file_system = strdup(mount ? mount->type : "");
+    return f->path && f->mount_point && f->file_system;
+}
+
+static struct file *find_file(struct io_report_data *d, const struct io_access_key *key)
+{
+    const struct file_key wanted = {.mount = key->mount, .file = key->file, .process = key->process};
+    struct file *f = NULL;
+    HASH_FIND(hh, d->files, &wanted, sizeof(wanted), f);
+    if (f)
+        return f;
+    f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->key = wanted;
+    if (!name_file(d, key, key->mount ? io_names_mount(&d->names, key->mount) : NULL, f)) {
+        free_file(f);
+        return NULL;
+    }
+    HASH_ADD(hh, d->files, key, sizeof(f->key), f);
+    return f;
+}
+
+/* ---- sums ---- */
+
+static uint64_t since(const struct io_report_data *d, uint64_t ns)
+{
+    return ns > d->start_ns ? ns - d->start_ns : 0;
+}
+
+static void add_time(const struct io_report_data *d, struct io_report_time *sum, const struct io_access_time *t)
+{
+    if (!t->last_ns)
+        return;
+    const uint64_t first_ns = since(d, t->first_ns), last_ns = since(d, t->last_ns);
+    if (!sum->last_ns || first_ns < sum->first_ns)
+        sum->first_ns = first_ns;
+    if (last_ns > sum->last_ns)
+        sum->last_ns = last_ns;
+    sum->ns += t->ns;
+}
+
+static void add_direction(const struct io_report_data *d, struct io_report_accesses *sum,
+                          const struct io_access_direction *a)
+{
+    add_time(d, &sum->time, &a->time);
+    sum->operations += a->operations;
+    sum->bytes += a->bytes;
+    sum->located += a->located;
+    sum->sequential += a->sequential;
+    sum->consecutive += a->consecutive;
+    sum->unaligned += a->unaligned;
+    for (size_t i = 0; i < IO_REPORT_SIZES; i++)
+        sum->sizes[i] += a->sizes[i];
+    if (a->end_offset > sum->end_offset)
+        sum->end_offset = a->end_offset;
+    if (a->slowest_ns > sum->slowest_ns) {
+        sum->slowest_ns = a->slowest_ns;
+        sum->slowest_bytes = a->slowest_bytes;
+    }
+}
+
+static void add_common_value(struct io_report_common *sum, uint64_t value, uint64_t count)
+{
+    size_t at = 0;
+    while (at < IO_REPORT_COMMON && sum[at].count && sum[at].value != value)
+        at++;
+    if (at == IO_REPORT_COMMON) {
+        if (sum[--at].count >= count)
+            return;
+        sum[at].count = 0;
+    }
+    sum[at].value = value;
+    sum[at].count += count;
+    for (; at > 0 && sum[at].count > sum[at - 1].count; at--) {
+        const struct io_report_common less = sum[at - 1];
+        sum[at - 1] = sum[at];
+        sum[at] = less;
+    }
+}
+
+static void add_common(struct io_report_common *sum, const struct io_common *c)
+{
+    for (size_t i = 0; i < IO_COMMON; i++)
+        if (c->count[i])
+            add_common_value(sum, c->value[i], c->count[i]);
+}
+
+static void add_operations(struct io_report_file *sum, const struct io_access *a)
+{
+    const __u64 *n = a->operations;
+    sum->opens += n[IO_OPEN];
+    sum->creates += n[IO_CREATE];
+    sum->closes += n[IO_CLOSE];
+    sum->stats += n[IO_STAT];
+    sum->syncs += n[IO_SYNC];
+    sum->truncates += n[IO_TRUNCATE];
+    sum->lists += n[IO_LIST];
+    sum->others += n[IO_ALLOCATE] + n[IO_MKDIR] + n[IO_RMDIR] + n[IO_UNLINK] + n[IO_RENAME] + n[IO_LINK];
+    sum->maps += n[IO_MAP];
+    sum->mapped_bytes += a->mapped_bytes;
+    sum->errors += a->errors;
+    sum->direct += a->direct;
+    sum->switches += a->switches;
+}
+
+static void take_access(void *context, const struct io_access_key *key, const struct io_access *a)
+{
+    struct io_report_data *d = context;
+    struct process *process = find_process(d, key->process);
+    struct file *f = find_file(d, key);
+    if (!process || !f) {
+        d->error = -ENOMEM;
+        return;
+    }
+    snprintf(process->command, sizeof(process->command), "%.*s", (int)sizeof(a->command) - 1, a->command);
+    process->user = a->user;
+    struct io_report_file *sum = &f->sum;
+    add_direction(d, &sum->reads, &a->reads);
+    add_direction(d, &sum->writes, &a->writes);
+    add_time(d, &sum->open, &a->open);
+    add_time(d, &sum->close, &a->close);
+    add_time(d, &sum->sync, &a->sync);
+    add_time(d, &sum->metadata, &a->metadata);
+    add_common(sum->sizes, &a->sizes);
+    add_common(sum->strides, &a->strides);
+    add_operations(sum, a);
+    if (a->block_bytes)
+        sum->block_bytes = a->block_bytes;
+}
+
+/* ---- heatmap ---- */
+
+static void widen_intervals(struct io_report_data *d)
+{
+    for (struct process *p = d->processes; p; p = p->hh.next) {
+        for (size_t i = 0; i < INTERVALS_MAX / 2; i++) {
+            p->cells[i].read_bytes = p->cells[2 * i].read_bytes + p->cells[2 * i + 1].read_bytes;
+            p->cells[i].write_bytes = p->cells[2 * i].write_bytes + p->cells[2 * i + 1].write_bytes;
+        }
+        memset(&p->cells[INTERVALS_MAX / 2], 0, sizeof(p->cells) / 2);
+    }
+    d->shift++;
+}
+
+static void take_interval(void *context, const struct io_interval_key *key, const struct io_interval *interval)
+{
+    struct io_report_data *d = context;
+    struct process *p = find_process(d, key->process);
+    if (!p) {
+        d->error = -ENOMEM;
+        return;
+    }
+    while (key->interval >> d->shift >= INTERVALS_MAX)
+        widen_intervals(d);
+    struct io_report_cell *cell = &p->cells[key->interval >> d->shift];
+    cell->read_bytes += interval->read_bytes;
+    cell->write_bytes += interval->write_bytes;
+}
+
+int io_report_data_take(struct io_report_data *d, bool is_last)
+{
+    const struct io_access_reader reader = {.context = d, .take = take_access, .take_interval = take_interval};
+    const uint64_t now_ns = clock_monotonic_ns();
+    io_names_refresh_mounts(&d->names);
+    const int r = io_accesses_take(d->source, now_ns, is_last, &reader);
+    io_source_sweep(d->source, now_ns);
+    return d->error ?: r;
+}
+
+/* ---- the report ---- */
+
+static int compare_processes(const struct process *a, const struct process *b)
+{
+    return a->pid < b->pid ? -1 : a->pid > b->pid;
+}
+
+static int compare_files(const struct file *a, const struct file *b)
+{
+    if (a->key.process != b->key.process)
+        return a->key.process < b->key.process ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+static int list_processes(struct io_report_data *d, struct io_report *ret)
+{
+    const size_t count = HASH_COUNT(d->processes);
+    size_t index = 0;
+    d->process_list = calloc(count + 1, sizeof(*d->process_list));
+    d->cells = calloc(count * d->intervals + 1, sizeof(*d->cells));
+    if (!d->process_list || !d->cells)
+        return -ENOMEM;
+    HASH_SORT(d->processes, compare_processes);
+    for (struct process *p = d->processes; p; p = p->hh.next) {
+        p->index = index;
+        d->process_list[index] = (struct io_report_process){.pid = p->pid, .command = p->command};
+        memcpy(&d->cells[index++ * d->intervals], p->cells, d->intervals * sizeof(p->cells[0]));
+    }
+    ret->processes = d->process_list;
+    ret->process_count = count;
+    ret->cells = d->cells;
+    ret->uid = d->processes ? d->processes->user : 0;
+    return 0;
+}
+
+static int list_files(struct io_report_data *d, struct io_report *ret)
+{
+    const size_t count = HASH_COUNT(d->files);
+    size_t index = 0;
+    d->file_list = calloc(count + 1, sizeof(*d->file_list));
+    if (!d->file_list)
+        return -ENOMEM;
+    HASH_SORT(d->files, compare_files);
+    for (struct file *f = d->files; f; f = f->hh.next) {
+        const struct process *p = find_process(d, f->key.process);
+        f->sum.process = (uint32_t)p->index;
+        f->sum.path = f->path;
+        f->sum.mount_point = f->mount_point;
+        f->sum.file_system = f->file_system;
+        d->file_list[index++] = f->sum;
+    }
+    ret->files = d->file_list;
+    ret->file_count = count;
+    return 0;
+}
+
+int io_report_data_finish(struct io_report_data *d, uint64_t end_ns, struct io_report *ret)
+{
+    ret->duration_ns = since(d, end_ns);
+    while (ret->duration_ns / (IO_INTERVAL_NS << d->shift) >= INTERVALS_MAX)
+        widen_intervals(d);
+    ret->interval_ns = IO_INTERVAL_NS << d->shift;
+    ret->interval_count = d->intervals = (size_t)(ret->duration_ns / ret->interval_ns) + 1;
+    ret->lost = io_accesses_lost(d->source);
+    return list_processes(d, ret) ?: list_files(d, ret);
+}

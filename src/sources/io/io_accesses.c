@@ -1,0 +1,108 @@
+/* Takes accesses out of the kernel's tables; see io_accesses.h. */
+#include "sources/io/io_accesses.h"
+
+#include "sources/io/io_private.h"
+
+#include <linux/types.h>
+
+#include "probes/common/run_timer.h"
+#include "probes/common/task_filter.h"
+
+#include "io.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <signal.h>
+
+#define IDLE_NS 100000000ull /* a thread may be in a call for longer, which is then a first one to its new record */
+
+static bool is_thread_gone(uint32_t thread)
+{
+    return kill((pid_t)thread, 0) < 0 && errno == ESRCH;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_idle(const struct io_access *a, uint64_t now_ns)
+{
+    const uint64_t last_ns = later(later(a->reads.time.last_ns, a->writes.time.last_ns), a->metadata.last_ns);
+    return last_ns && last_ns + IDLE_NS < now_ns;
+}
+
+static bool take_out(int fd, const void *key, void *ret_value)
+{
+    return bpf_map_lookup_elem(fd, key, ret_value) == 0 && bpf_map_delete_elem(fd, key) == 0;
+}
+
+static void take_access(struct io_source *s, const struct io_access_key *key, bool is_crowded, uint64_t now_ns,
+                        bool is_last, const struct io_access_reader *reader)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.accesses);
+    const struct io_file_key file = {key->mount, key->file};
+    struct io_access access;
+    if (bpf_map_lookup_elem(fd, key, &access) < 0)
+        return;
+    const bool makes_room = is_crowded && is_idle(&access, now_ns);
+    if (!is_last && !makes_room && !is_thread_gone(key->thread))
+        return;
+    if (!take_out(fd, key, &access))
+        return;
+    reader->take(reader->context, key, &access);
+    if (makes_room) /* it is named again if it is used again */
+        (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.file_names), &file);
+}
+
+static int take_accesses(struct io_source *s, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.accesses);
+    const bool is_crowded = s->access_count > IO_MAX_ACCESSES / 4;
+    struct io_access_key key, next;
+    size_t count = 0;
+    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
+    while (r == 0) {
+        key = next;
+        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+        take_access(s, &key, is_crowded, now_ns, is_last, reader);
+        count++;
+    }
+    s->access_count = count;
+    return r == -ENOENT ? 0 : r;
+}
+
+static int take_intervals(struct io_source *s, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.access_intervals);
+    const uint64_t now = (now_ns - s->bpf->bss->access_start_ns) / IO_INTERVAL_NS;
+    struct io_interval_key key, next;
+    struct io_interval interval;
+    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
+    while (r == 0) {
+        key = next;
+        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+        if ((is_last || key.interval + 2 < now) && take_out(fd, &key, &interval))
+            reader->take_interval(reader->context, &key, &interval);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
+{
+    const int accesses = take_accesses(io_source, now_ns, is_last, reader);
+    const int intervals = take_intervals(io_source, now_ns, is_last, reader);
+    return accesses ?: intervals;
+}
+
+uint64_t io_accesses_start_ns(void *io_source)
+{
+    return ((const struct io_source *)io_source)->bpf->bss->access_start_ns;
+}
+
+uint64_t io_accesses_lost(void *io_source)
+{
+    const struct io_stats sum = io_source_stats(io_source);
+    return sum.accesses_full + sum.calls_full + sum.unseen + ((const struct io_source *)io_source)->swept;
+}

@@ -1,0 +1,25 @@
+/* What threads did with files, for a report: read from the tables of a source that was opened with `by_access`.
+ * Pipeline thread only. */
+#pragma once
+
+#include "probes/io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct io_access_reader {
+    void *context;
+    void (*take)(void *context, const struct io_access_key *key, const struct io_access *access);
+    void (*take_interval)(void *context, const struct io_interval_key *key, const struct io_interval *interval);
+};
+
+/* Takes from the tables what threads did that are gone, what has been idle where the table gets full, and the intervals
+ * of the past; `is_last`, when nothing is counted any more: everything. The rest of a thread and file may follow later.
+ * 0, or -errno of reading the tables, when some may be missing. */
+int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struct io_access_reader *reader);
+
+/* When the first interval began: the start of the source, CLOCK_MONOTONIC. */
+uint64_t io_accesses_start_ns(void *io_source);
+
+/* Operations of which no trace is left: they did not fit the tables, or were not seen. */
+uint64_t io_accesses_lost(void *io_source);

@@ -1,0 +1,19 @@
+/* What the files of the I/O source share. */
+#pragma once
+
+#include "sources/io/io.h"
+
+struct io_bpf;
+
+struct io_source {
+    struct io_bpf *bpf;
+    const struct shared_tables *tables;
+    bool is_started, is_shed;
+    struct io_stats *stats; /* per possible CPU */
+    int cpu_count;
+    uint64_t swept;      /* requests */
+    size_t access_count; /* in the table, in the last round */
+};
+
+/* The sum of all CPUs. */
+struct io_stats io_source_stats(struct io_source *s);

@@ -1,0 +1,309 @@
+/* What threads did with files, for a report, against what this program does. */
+#include "io_fixture.h"
+#include "io_requests.h"
+
+#include "sources/io/io_accesses.h"
+#include "sources/io/io_path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ACCESSES_MAX 64
+
+/* What was taken last. */
+static struct taken {
+    char path[PATH_MAX];
+    struct io_access_key key;
+    struct io_access access;
+} taken[ACCESSES_MAX];
+static size_t taken_count;
+static uint64_t interval_reads, interval_writes;
+
+static void take(void *context, const struct io_access_key *key, const struct io_access *access)
+{
+    const struct io_file_key file = {key->mount, key->file};
+    struct io_name name;
+    (void)context;
+    if (taken_count == ACCESSES_MAX)
+        return;
+    struct taken *t = &taken[taken_count++];
+    *t = (struct taken){.key = *key, .access = *access};
+    if (io_source_file(source, &file, &name))
+        io_path_format(&name, t->path, sizeof(t->path));
+}
+
+static void take_interval(void *context, const struct io_interval_key *key, const struct io_interval *interval)
+{
+    (void)context, (void)key;
+    interval_reads += interval->read_bytes;
+    interval_writes += interval->write_bytes;
+}
+
+static void take_all(bool is_last)
+{
+    const struct io_access_reader reader = {.take = take, .take_interval = take_interval};
+    taken_count = 0;
+    interval_reads = interval_writes = 0;
+    assert_int_equal(io_accesses_take(source, clock_monotonic_ns(), is_last, &reader), 0);
+}
+
+/* The only one of the file, of any thread. */
+static const struct io_access *taken_of(const char *path)
+{
+    const struct io_access *found = NULL;
+    for (size_t i = 0; i < taken_count; i++) {
+        if (strcmp(taken[i].path, path) != 0)
+            continue;
+        assert_null(found);
+        found = &taken[i].access;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static uint64_t common(const struct io_common *c, uint64_t value)
+{
+    for (size_t i = 0; i < IO_COMMON; i++)
+        if (c->count[i] && c->value[i] == value)
+            return c->count[i];
+    return 0;
+}
+
+static void test_sequential_writes(void **state)
+{
+    const int fd = open_file("data", O_RDWR | O_CREAT);
+    (void)state;
+    take_all(true);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(write(fd, page, PAGE), PAGE);
+    assert_int_equal(write(fd, page, 100), 100);
+    assert_int_equal(fsync(fd), 0);
+    close(fd);
+    take_all(true);
+    const struct io_access *a = taken_of("/data");
+    assert_int_equal(a->writes.operations, 11);
+    assert_int_equal(a->writes.bytes, 10 * PAGE + 100);
+    assert_int_equal(a->writes.located, 11);
+    assert_int_equal(a->writes.sequential, 10);
+    assert_int_equal(a->writes.consecutive, 10);
+    assert_int_equal(a->writes.unaligned, 0);
+    assert_int_equal(a->writes.end_offset, 10 * PAGE + 100);
+    assert_int_equal(a->writes.sizes[2], 10);
+    assert_int_equal(a->writes.sizes[0], 1);
+    assert_int_equal(common(&a->sizes, PAGE), 10);
+    assert_int_equal(a->block_bytes, PAGE);
+    assert_int_equal(a->operations[IO_SYNC], 1);
+    assert_int_equal(a->operations[IO_CLOSE], 1);
+    assert_int_equal(a->reads.operations, 0);
+    assert_true(a->writes.time.ns > 0 && a->writes.time.first_ns < a->writes.time.last_ns);
+    assert_true(a->writes.slowest_ns > 0 && a->writes.slowest_ns <= a->writes.time.ns);
+    assert_true(a->close.first_ns >= a->sync.last_ns && a->metadata.ns == a->sync.ns + a->close.ns);
+    assert_int_equal(interval_writes, 10 * PAGE + 100);
+    assert_int_equal(interval_reads, 0);
+}
+
+static void test_strided_and_random_reads(void **state)
+{
+    const struct iovec part = {page, 64};
+    const int fd = open_file("data", O_RDWR | O_CREAT);
+    (void)state;
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pread(fd, page, 512, i * 2 * PAGE), 512);
+    assert_int_equal(pread(fd, page, 64, 100), 64);       /* back */
+    assert_int_equal(preadv(fd, &part, 1, 164), 64);      /* consecutive */
+    assert_int_equal(preadv2(fd, &part, 1, 5000, 0), 64); /* forward */
+    assert_int_equal(lseek(fd, 8192, SEEK_SET), 8192);
+    assert_int_equal(preadv2(fd, &part, 1, -1, 0), 64); /* where the file stands */
+    assert_int_equal(write(fd, page, 1), 1);            /* from there on */
+    close(fd);
+    take_all(true);
+    const struct io_access *a = taken_of("/data");
+    assert_int_equal(a->reads.operations, 12);
+    assert_int_equal(a->reads.sequential, 10);
+    assert_int_equal(a->reads.consecutive, 1);
+    assert_int_equal(a->reads.unaligned, 3);
+    assert_int_equal(a->reads.end_offset, 7 * 2 * PAGE + 512);
+    assert_int_equal(common(&a->strides, 2 * PAGE - 512), 7);
+    assert_int_equal(a->writes.end_offset, 8192 + 64 + 1);
+    assert_int_equal(a->switches, 1);
+    assert_int_equal(a->operations[IO_TRUNCATE], 1);
+}
+
+static void test_appended_bytes_and_errors(void **state)
+{
+    const int fd = open_file("data", O_WRONLY | O_APPEND | O_CREAT);
+    (void)state;
+    assert_int_equal(write(fd, page, 1000), 1000);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(write(fd, page, 1000), 1000);
+    assert_int_equal(read(fd, page, 10), -1);
+    close(fd);
+    take_all(true);
+    const struct io_access *a = taken_of("/data");
+    assert_int_equal(a->writes.consecutive, 1);
+    assert_int_equal(a->writes.end_offset, 2000);
+    assert_int_equal(a->reads.operations, 0);
+    assert_int_equal(a->operations[IO_READ], 1);
+    assert_int_equal(a->errors, 1);
+    assert_true(a->reads.time.ns > 0);
+}
+
+/* The inode number of a deleted file is used again. */
+static void test_files_of_one_inode_number(void **state)
+{
+    struct stat first, second;
+    int fd = open_file("first", O_WRONLY | O_CREAT);
+    (void)state;
+    assert_int_equal(write(fd, page, 10), 10);
+    assert_int_equal(fstat(fd, &first), 0);
+    close(fd);
+    assert_int_equal(rename(io_mount_file(&m, "first"), io_mount_file(&m, "renamed")), 0);
+    assert_int_equal(unlink(io_mount_file(&m, "renamed")), 0);
+    fd = open_file("second", O_WRONLY | O_CREAT);
+    assert_int_equal(write(fd, page, 20), 20);
+    assert_int_equal(fstat(fd, &second), 0);
+    close(fd);
+    take_all(true);
+    assert_int_equal(taken_of("/first")->writes.bytes, 10);
+    assert_int_equal(taken_of("/second")->writes.bytes, 20);
+    assert_int_equal(taken_of("/second")->operations[IO_STAT], 1);
+    assert_int_equal(taken_of("")->operations[IO_RENAME], 1); /* calls that name a path */
+    assert_int_equal(taken_of("")->operations[IO_UNLINK], 1);
+    if (first.st_ino != second.st_ino)
+        print_message("not the same number\n");
+}
+
+static void *write_some(void *name)
+{
+    const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, page, 300), 300);
+    close(fd);
+    return NULL;
+}
+
+static void test_threads_and_children(void **state)
+{
+    char path[PATH_MAX];
+    pthread_t thread;
+    int status;
+    (void)state;
+    take_all(true);
+    snprintf(path, sizeof(path), "%s", io_mount_file(&m, "of-thread"));
+    assert_int_equal(pthread_create(&thread, NULL, write_some, path), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        write_some((void *)io_mount_file(&m, "of-child"));
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    take_all(false); /* both are gone */
+    assert_int_equal(taken_of("/of-thread")->writes.bytes, 300);
+    assert_int_equal(taken_of("/of-child")->writes.bytes, 300);
+    for (size_t i = 0; i < taken_count; i++) {
+        if (strncmp(taken[i].path, "/of-", 4) != 0)
+            continue;
+        assert_int_equal(taken[i].key.process, strcmp(taken[i].path, "/of-child") == 0 ? child : getpid());
+        assert_int_not_equal(taken[i].key.thread, getpid());
+        assert_string_equal(taken[i].access.command, "test-bpf-io_acc");
+    }
+}
+
+/* The parent of this process waits for it meanwhile, and may write. */
+static void test_other_processes_are_left_out(void **state)
+{
+    char command[PATH_MAX + 64];
+    int status;
+    (void)state;
+    take_all(true);
+    snprintf(command, sizeof(command), "(echo text > %s)", io_mount_file(&m, "own"));
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    take_all(true);
+    assert_int_equal(taken_of("/own")->writes.bytes, 5);
+    for (size_t i = 0; i < taken_count; i++)
+        assert_int_not_equal(taken[i].key.process, getppid());
+}
+
+static void test_mapped_file(void **state)
+{
+    need("mmap is not seen");
+    (void)state;
+    const int fd = open_file("data", O_RDWR | O_CREAT);
+    assert_int_equal(write(fd, page, 4 * PAGE), 4 * PAGE);
+    volatile char *mapped = mmap(NULL, 4 * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(mapped != MAP_FAILED);
+    (void)mapped[0];
+    munmap((void *)mapped, 4 * PAGE);
+    close(fd);
+    take_all(true);
+    const struct io_access *a = taken_of("/data");
+    if (!a->operations[IO_MAP]) { /* tmpfs's own faults have no tracepoint in some kernels */
+        print_message("pages of tmpfs are not seen\n");
+        skip();
+    }
+    assert_true(a->mapped_bytes >= PAGE && a->mapped_bytes <= 4 * PAGE);
+}
+
+static void test_io_uring_has_offsets(void **state)
+{
+    need(NO_URING);
+    (void)state;
+    struct uring u = uring_begin(8, 0);
+    const int fd = open_file("data", O_RDWR | O_CREAT);
+    for (unsigned i = 0; i < 4; i++)
+        uring_put(&u, &(struct io_uring_sqe){.opcode = IORING_OP_WRITE,
+                                             .fd = fd,
+                                             .addr = (uint64_t)(uintptr_t)page,
+                                             .len = PAGE,
+                                             .off = (uint64_t)i * 2 * PAGE});
+    uring_submit(&u, 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(uring_take(&u), PAGE);
+    uring_end(&u);
+    close(fd);
+    take_all(true);
+    uint64_t operations = 0, end_offset = 0, located = 0;
+    for (size_t i = 0; i < taken_count; i++) { /* several threads may complete them */
+        if (strcmp(taken[i].path, "/data") != 0)
+            continue;
+        const struct io_access_direction *w = &taken[i].access.writes;
+        operations += w->operations;
+        located += w->located;
+        end_offset = w->end_offset > end_offset ? w->end_offset : end_offset;
+    }
+    assert_int_equal(operations, 4);
+    assert_int_equal(located, 4);
+    assert_int_equal(end_offset, 7 * PAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sequential_writes, begin, end),
+        cmocka_unit_test_setup_teardown(test_strided_and_random_reads, begin, end),
+        cmocka_unit_test_setup_teardown(test_appended_bytes_and_errors, begin, end),
+        cmocka_unit_test_setup_teardown(test_files_of_one_inode_number, begin, end),
+        cmocka_unit_test_setup_teardown(test_threads_and_children, begin, end),
+        cmocka_unit_test_setup_teardown(test_other_processes_are_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(test_mapped_file, begin, end),
+        cmocka_unit_test_setup_teardown(test_io_uring_has_offsets, begin, end),
+    };
+    return cmocka_run_group_tests(tests, open_access_source, close_source);
+}
