@@ -10,6 +10,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/recorder/recorder_context.bpf.h"
+#include "probes/recorder/recorder_disk.bpf.h"
 #include "probes/recorder/recorder_file.bpf.h"
 #include "probes/recorder/recorder_program.bpf.h"
 #include "probes/recorder/recorder_taken.bpf.h"
@@ -123,5 +124,40 @@ int BPF_PROG(recorder_exit, struct task_struct *task)
     r.value = (__u32)task->tgid;
     recorder_put_object(&place, &r);
     timer_stop(RECORDER_TIMER_EXIT, start_ns);
+    return 0;
+}
+
+/* ---- block devices ---- */
+
+static __always_inline const void *request_of(const __u64 *arguments)
+{
+    return (const void *)(issue_passes_queue ? arguments[1] : arguments[0]);
+}
+
+SEC("raw_tp/block_rq_insert")
+int recorder_request_queued(__u64 *arguments)
+{
+    if (recorder_place().cpu)
+        note_request_queued(request_of(arguments));
+    return 0;
+}
+
+SEC("raw_tp/block_rq_issue")
+int recorder_request_issued(__u64 *arguments)
+{
+    if (recorder_place().cpu)
+        note_request_issued(request_of(arguments));
+    return 0;
+}
+
+SEC("raw_tp/block_rq_complete")
+int recorder_request_ended(__u64 *arguments)
+{
+    const struct recorder_place place = recorder_place();
+    if (!place.cpu)
+        return 0;
+    __u64 start_ns = timer_start(RECORDER_TIMER_DISK);
+    record_request_ended(&place, (const void *)arguments[0], (__u32)arguments[1] != 0, arguments[2]);
+    timer_stop(RECORDER_TIMER_DISK, start_ns);
     return 0;
 }

@@ -439,4 +439,23 @@ struct io_uring_cqe {
     __u32 flags;
 };
 
+struct gendisk {
+    int major, first_minor;
+    char disk_name[32];
+};
+
+struct request_queue {
+    struct gendisk *disk; /* 5.15 and later */
+};
+
+struct request {
+    struct request_queue *q;
+    unsigned int cmd_flags;
+    unsigned int __data_len; /* of what has not ended yet */
+};
+
+struct request___old { /* before 5.17 */
+    struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
 #pragma clang attribute pop

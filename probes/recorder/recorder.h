@@ -41,6 +41,9 @@ enum recorder_kind {
     RECORDER_HELD, /* thread `tid`, whose switch has the same time, begins to wait for a lock. object: address of the
                       lock, which has RECORDER_LOCK_BYTES; value: the thread that has it (low half), and the process of
                       both (high half) */
+    RECORDER_DISK = 10, /* a request of a block device ended, which thread `tid` had handed in. object: its bytes, in
+                           sectors of 512 (low half), the device (high half); value: microseconds in the queue (low
+                           half), then at the device (high half) */
 
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
@@ -81,6 +84,10 @@ enum recorder_task_state {
  */
 #define RECORDER_ADDED_PAGES 1 /* it is what the thread has last added to the page cache since it last slept */
 #define RECORDER_DIRECT      2 /* the system call bypasses the page cache */
+
+/* Flags of RECORDER_DISK. */
+#define RECORDER_DISK_WRITES 1
+#define RECORDER_DISK_FAILED 2
 
 #define RECORDER_NO_SYSCALL  (-1)
 
@@ -141,6 +148,17 @@ static inline __u64 recorder_first_page(__u64 value)
 static inline __u64 recorder_page_count(__u64 value)
 {
     return value >> RECORDER_PAGE_BITS;
+}
+
+/* Of a block device, as the kernel numbers them. */
+static inline __u32 recorder_device_major(__u32 device)
+{
+    return device >> 20;
+}
+
+static inline __u32 recorder_device_minor(__u32 device)
+{
+    return device & 0xfffff;
 }
 
 static inline __u32 recorder_low(__u64 value)

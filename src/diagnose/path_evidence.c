@@ -2,6 +2,7 @@
 #include "diagnose/path_evidence.h"
 
 #include "diagnose/flight_index.h"
+#include "diagnose/path_disk.h"
 #include "diagnose/path_segments.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@ void path_evidence_clear(struct path_evidence *e)
 {
     free(e->files);
     free(e->runners);
+    free(e->disks);
     *e = (struct path_evidence){0};
 }
 
@@ -107,7 +109,8 @@ static void find_runners(const struct flight_index *index, const struct path_seg
 int path_evidence_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *ret)
 {
     struct path_evidence e = {.runners = calloc(RUNNERS_MAX, sizeof(*e.runners))};
-    if (!e.runners || find_files(flight_index_window(index), path, &e) < 0) {
+    if (!e.runners || find_files(flight_index_window(index), path, &e) < 0 ||
+        path_disk_find(index, path, &e.disks, &e.disk_count) < 0) {
         path_evidence_clear(&e);
         return -ENOMEM;
     }

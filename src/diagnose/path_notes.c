@@ -2,6 +2,7 @@
 #include "diagnose/path_notes.h"
 
 #include "base/units.h"
+#include "diagnose/path_disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -286,6 +287,8 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
         put_runners(path, first, end, names, out);
     else
         put_files(path, first, end, names, out);
+    if (kind == REQUEST_PART_DISK)
+        path_disk_put(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))
         put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
     if (kind == REQUEST_PART_LOCK)

@@ -31,6 +31,9 @@ struct path_names {
     void (*thread)(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]);
     /* A file by its key (flight_recorder_file). NULL: never known. */
     void (*file)(void *context, uint64_t key, struct path_file_name *out);
+    /* A block device, by its number in RECORDER_DISK ("nvme0n1"). Leaves `out` as it is if it is not known. NULL: never
+     * known. */
+    void (*device)(void *context, uint32_t device, char *out, size_t size);
     /* Where CPU samples found the thread in [from, to): "leaf < caller < its caller", at most `max`. Strings are valid
      * until the next sample. Returns their number. NULL: never known. */
     size_t (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max);

@@ -21,6 +21,13 @@ void attach_entry_refused(struct attach_entry *entry, const char *method, int er
              strerror(error < 0 ? -error : error));
 }
 
+void attach_entry_limited(struct attach_entry *entry, const char *text)
+{
+    const size_t used = strlen(entry->limitation);
+    if (text[0])
+        snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? "; " : "", text);
+}
+
 static void put_member(struct buf *out, const char *name, const char *value)
 {
     buf_printf(out, ",\"%s\":", name);

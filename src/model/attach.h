@@ -25,6 +25,8 @@ struct attach_report {
 struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
 /* Appends "method: reason" to entry->fallback_reason. `error`: an errno, positive or negative. */
 void attach_entry_refused(struct attach_entry *entry, const char *method, int error);
+/* Appends `text` to entry->limitation, unless it is "". */
+void attach_entry_limited(struct attach_entry *entry, const char *text);
 
 /* As a JSON array of {"probe","attached","method","fallback_reason","limitation"}, for `sonde doctor --json` and the
  * API's status. */

@@ -63,6 +63,8 @@ def test_disk_segment_names_the_file(sonde, agent, run, cold_file):
     assert segment["tid"] != request["tid"] and segment["pid"] == server.pid, segment
     assert segment["kind"] == "disk", segment
     assert re.match(r"weights\.bin \(ext4\): .+ (in \d+ places|at offset \d+), .+/s$", segment["notes"][0]), segment
+    requests = [note for note in segment["notes"] if re.match(r"loop\d+: ", note)]
+    assert len(requests) == 1 and re.match(r"loop\d+: \d+ requests?, .+B, .+s( each)?: .+s queued, .+s at the device$", requests[0]), segment
 
     def printed():
         """The text has the evidence of the longest segment of a thread: on a busy machine that may be a wait for a CPU."""

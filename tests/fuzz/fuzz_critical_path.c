@@ -50,7 +50,7 @@ static uint64_t take_time(const uint8_t *data)
 
 static uint8_t kind_of(uint8_t byte)
 {
-    return byte & 16 ? (byte & 1 ? RECORDER_TASK : byte & 2 ? RECORDER_HELD : RECORDER_FILE) : byte % 8;
+    return byte & 16 ? (byte & 1 ? RECORDER_TASK : byte & 2 ? RECORDER_HELD : byte & 4 ? RECORDER_DISK : RECORDER_FILE) : byte % 8;
 }
 
 static size_t take_records(const uint8_t *data, size_t size, struct recorder_record *out)

@@ -59,6 +59,20 @@ static void read_file(void *context, uint64_t key, struct path_file_name *out)
     snprintf(out->file_system, sizeof(out->file_system), "%s", file.file_system);
 }
 
+/* The last component of a link such as ../../block/nvme0n1, or ../../block/sda/sda1. */
+static void read_device(void *context, uint32_t device, char *out, size_t size)
+{
+    char path[64], target[PATH_MAX];
+    (void)context;
+    snprintf(path, sizeof(path), "/sys/dev/block/%" PRIu32 ":%" PRIu32, recorder_device_major(device),
+             recorder_device_minor(device));
+    const ssize_t n = readlink(path, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *last = strrchr(target, '/');
+    if (last)
+        snprintf(out, size, "%s", last + 1);
+}
+
 static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max)
 {
     const struct request_namer *n = context;
@@ -88,6 +102,7 @@ struct request_names request_names_by(struct request_namer *n)
         .path = {.context = n,
                  .thread = read_thread_name,
                  .file = read_file,
+                 .device = read_device,
                  .samples = find_samples,
                  .wait = find_wait,
                  .descriptor = read_descriptor,

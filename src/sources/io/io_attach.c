@@ -2,6 +2,7 @@
 #include "sources/io/io_attach.h"
 
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/trace_parameters.h"
 #include "sources/io/io_syscalls.h"
 #include "sources/sampling/task_filters.h"
 
@@ -24,28 +25,11 @@
 
 /* ---- io_uring ---- */
 
-/* The parameters of a tracepoint's handlers, of which the first is the handler's own. NULL: no such tracepoint. */
-static const struct btf_param *trace_parameters(const struct btf *kernel, const char *name, unsigned *ret_count)
-{
-    char type_name[64];
-    snprintf(type_name, sizeof(type_name), "btf_trace_%s", name);
-    const int id = btf__find_by_name_kind(kernel, type_name, BTF_KIND_TYPEDEF);
-    const struct btf_type *pointer =
-        id < 0 ? NULL : btf__type_by_id(kernel, btf__type_by_id(kernel, (uint32_t)id)->type);
-    const struct btf_type *prototype = pointer && btf_is_ptr(pointer) ? btf__type_by_id(kernel, pointer->type) : NULL;
-    if (!prototype || !btf_is_func_proto(prototype))
-        return NULL;
-    *ret_count = btf_vlen(prototype);
-    return btf_params(prototype);
-}
-
 static bool passes_request(const struct btf *kernel, const char *name)
 {
     unsigned count;
     const struct btf_param *parameters = trace_parameters(kernel, name, &count);
-    const struct btf_type *first = parameters && count > 1 ? btf__type_by_id(kernel, parameters[1].type) : NULL;
-    const struct btf_type *object = first && btf_is_ptr(first) ? btf__type_by_id(kernel, first->type) : NULL;
-    return object && btf_is_struct(object) && strcmp(btf__name_by_offset(kernel, object->name_off), "io_kiocb") == 0;
+    return parameters && count > 1 && trace_parameter_is(kernel, &parameters[1], "io_kiocb");
 }
 
 /* Which of its programs fit this kernel's tracepoints. False: none. */

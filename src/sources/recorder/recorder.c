@@ -4,6 +4,7 @@
 
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/trace_parameters.h"
 #include "sources/run_timers.h"
 #include "sources/tables/flight_recorder.h"
 
@@ -14,6 +15,7 @@
 #include "probes/recorder/recorder_timer.h"
 #include "recorder.skel.h"
 
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -44,6 +46,19 @@ static void recorder_freep(struct recorder_source **s)
 
 /* ---- opening ---- */
 
+/* What the kernel does not pass is not recorded. */
+static void choose_disk(struct recorder_bpf *bpf)
+{
+    struct btf *kernel = btf__load_vmlinux_btf();
+    bool passes_queue = false;
+    const bool is_passed = kernel && trace_passes_block_requests(kernel, &passes_queue);
+    bpf->rodata->issue_passes_queue = passes_queue;
+    bpf_program__set_autoload(bpf->progs.recorder_request_queued, is_passed);
+    bpf_program__set_autoload(bpf->progs.recorder_request_issued, is_passed);
+    bpf_program__set_autoload(bpf->progs.recorder_request_ended, is_passed);
+    btf__free(kernel);
+}
+
 static int load_programs(const struct shared_tables *tables, bool has_task_registers, bool has_pages,
                          struct recorder_bpf **ret)
 {
@@ -53,6 +68,7 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
     bpf->rodata->has_task_registers = has_task_registers;
     bpf->rodata->has_tasks = shared_tables_has_tasks(tables);
     bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
+    choose_disk(bpf);
     const struct preempt_count count = preempt_count_find();
     bpf->rodata->preempt_count_distance = count.distance;
     bpf->rodata->has_rdonly_cast = count.has_rdonly_cast;
@@ -70,8 +86,11 @@ static void report_limitations(const struct recorder_bpf *bpf, struct attach_ent
         bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as those of the interrupted thread";
     const char *pages =
         bpf_program__autoload(bpf->progs.recorder_page) ? "" : "which file a page fault waits for is not known";
-    snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", interrupts, interrupts[0] && pages[0] ? "; " : "",
-             pages);
+    const char *disks =
+        bpf_program__autoload(bpf->progs.recorder_request_ended) ? "" : "requests of block devices are not recorded";
+    const char *const all[] = {interrupts, pages, disks};
+    for (size_t i = 0; i < array_size(all); i++)
+        attach_entry_limited(entry, all[i]);
 }
 
 static int open_programs(struct recorder_source *s, const struct source_services *services, struct attach_entry *entry)
@@ -186,7 +205,7 @@ static uint64_t recorder_run_time_ns(void *self)
 static void recorder_metrics(void *self, struct metric_set *set)
 {
     static const char *const names[RECORDER_TIMERS] = {"recorder_switch", "recorder_waking", "recorder_exit",
-                                                       "recorder_page"};
+                                                       "recorder_page", "recorder_disk"};
     const struct recorder_source *s = self;
     const struct flight_recorder_stats stats = flight_recorder_stats(s->recorder, clock_monotonic_ns());
     static const char records[] = "Records that the flight recorder wrote, by ring.";

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +112,28 @@ static size_t count_records(const struct recording *r, const struct flight_windo
     return count;
 }
 
+/* Those that this thread handed in, to the file's device, a page each. */
+static size_t count_requests(const struct flight_window *w, uint32_t device)
+{
+    const struct recorder_record *record;
+    size_t at = 0, count = 0;
+    while ((record = recording_next(w, &at, RECORDER_DISK, (uint32_t)gettid()))) {
+        if (recorder_high(record->object) != device || recorder_low(record->object) != PAGE / 512)
+            continue;
+        assert_int_equal(record->flags, 0);
+        assert_true(recorder_high(record->value) < 10000000);
+        count++;
+    }
+    return count;
+}
+
+static uint32_t device_of(const struct cold_file *f)
+{
+    struct stat status;
+    assert_int_equal(fstat(f->fd, &status), 0);
+    return (uint32_t)major(status.st_dev) << 20 | (uint32_t)minor(status.st_dev);
+}
+
 /* A read may be over before its thread sleeps; not all of them are. */
 void test_files_that_are_waited_for(void **state)
 {
@@ -131,9 +155,11 @@ void test_files_that_are_waited_for(void **state)
     const size_t asked = count_records(&r, &w, "weights.bin", SYS_pread64, 0, 0);
     const size_t added = count_records(&r, &w, "weights.bin", SYS_pread64, RECORDER_ADDED_PAGES, 0);
     const size_t faults = count_records(&r, &w, "weights.bin", RECORDER_NO_SYSCALL, RECORDER_ADDED_PAGES, 16);
+    const size_t requests = count_requests(&w, device_of(&f));
     flight_recorder_window_free(&w);
     recording_end(&r);
     remove_cold_file(&f);
+    assert_true(requests >= 3 * 64); /* as many as pages were read from the disk, whether the thread slept or not */
     if (before < 32 || asked < 32 || added < 32 || faults < 32)
         fail_msg(
             "%zu records of reads before the file was renamed, %zu after, %zu of the pages that they added, %zu of "

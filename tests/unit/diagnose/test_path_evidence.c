@@ -16,6 +16,13 @@ static void name_file(void *context, uint64_t key, struct path_file_name *out)
     snprintf(out->file_system, sizeof(out->file_system), "ext4");
 }
 
+static void name_device(void *context, uint32_t device, char *out, size_t size)
+{
+    (void)context;
+    if (recorder_device_major(device) == 8)
+        snprintf(out, size, "sd%c", 'a' + (int)recorder_device_minor(device) / 16);
+}
+
 static bool knows_waits;
 
 static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
@@ -48,7 +55,7 @@ static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to
 static void expect_notes(enum request_part_kind kind, const char *detail, const char *expected)
 {
     const struct path_names names = {
-        .file = name_file, .thread = name_thread, .samples = find_samples, .wait = find_wait};
+        .file = name_file, .device = name_device, .thread = name_thread, .samples = find_samples, .wait = find_wait};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(10100), .tid = 11};
     struct path_segments path;
     struct path_text *text;
@@ -133,6 +140,52 @@ static void test_call_without_a_range(void **state)
     put_disk_wait(SYS_fsync);
     put_file(1100, 11, 0, SYS_fsync, INDEX, 0, 0);
     expect_notes(REQUEST_PART_DISK, "fsync of index (ext4)", "index (ext4)");
+}
+
+static void put_request(uint64_t us, uint32_t tid, unsigned flags, uint32_t device, uint32_t bytes, uint32_t queue_us,
+                        uint32_t device_us)
+{
+    put(us, RECORDER_DISK, flags, RECORDER_NO_SYSCALL, tid, (uint64_t)device << 32 | bytes / 512,
+        (uint64_t)device_us << 32 | queue_us);
+}
+
+enum { SDA = 8 << 20, SDB = 8 << 20 | 16, UNNAMED = 259 << 20 | 1 };
+
+static void test_time_at_the_device(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_pread64);
+    put_request(5100, 11, 0, SDA, 4096, 1000, 2000);
+    put_request(9090, 11, 0, SDA, 4096, 1000, 2990);
+    put_request(1000, 11, 0, SDA, 4096, 0, 10);  /* before */
+    put_request(9500, 11, 0, SDA, 4096, 0, 100); /* behind it */
+    expect_notes(REQUEST_PART_DISK, "pread64",
+                 "sda: 2 requests, 8.00 KiB, 3.50 ms each: 1.00 ms queued, 2.50 ms at the device");
+}
+
+static void test_who_else_used_the_disk(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_pread64);
+    put(60, RECORDER_SWITCH, 0, RECORDER_NO_SYSCALL, 300, 0, 300ull << 32);
+    put_request(9090, 11, 0, SDA, 4096, 7000, 500);
+    for (uint64_t i = 0; i < 10; i++)
+        put_request(1200 + i * 700, 300, RECORDER_DISK_WRITES, SDA, 1 << 20, 0, 700);
+    put_request(3000, 400, RECORDER_DISK_FAILED, SDA, 512, 0, 100);
+    put_request(3000, 300, 0, SDB, 4096, 0, 100); /* another disk */
+    expect_notes(REQUEST_PART_DISK, "pread64",
+                 "sda: 1 request, 4.00 KiB, 7.50 ms: 7.00 ms queued, 500 us at the device\n"
+                 "on sda meanwhile: stress (process 300) 10 requests, 10.0 MiB, 700 us each; "
+                 "backup (thread 400) 1 request, 512 B, 100 us, 1 failed");
+}
+
+/* fsync waits for what threads of the kernel hand in. */
+static void test_requests_of_others_only(void **state)
+{
+    (void)state;
+    put_disk_wait(SYS_fsync);
+    put_request(3000, 77, RECORDER_DISK_WRITES, UNNAMED, 8192, 0, 1000);
+    expect_notes(REQUEST_PART_DISK, "fsync", "on device 259:1 meanwhile: thread 77 1 request, 8.00 KiB, 1.00 ms");
 }
 
 static void test_name_that_is_gone(void **state)
@@ -273,6 +326,9 @@ int main(void)
         cmocka_unit_test_setup(test_direct_read, start_trace),
         cmocka_unit_test_setup(test_page_fault_is_inferred, start_trace),
         cmocka_unit_test_setup(test_call_without_a_range, start_trace),
+        cmocka_unit_test_setup(test_time_at_the_device, start_trace),
+        cmocka_unit_test_setup(test_who_else_used_the_disk, start_trace),
+        cmocka_unit_test_setup(test_requests_of_others_only, start_trace),
         cmocka_unit_test_setup(test_name_that_is_gone, start_trace),
         cmocka_unit_test_setup(test_files_of_others, start_trace),
         cmocka_unit_test_setup(test_waits_add_up, start_trace),

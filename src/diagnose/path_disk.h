@@ -1,0 +1,32 @@
+/* Which requests block devices served during segments of a critical path: its own threads', and those of others. Pure.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "model/request.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct flight_index;
+struct path_names;
+struct path_segments;
+
+/* A request that ended at `time`. */
+struct path_disk_request {
+    uint64_t time_ns;
+    uint64_t queue_ns, device_ns; /* before that: in the queue, then at the device */
+    uint64_t bytes;
+    uint32_t device;   /* as in `struct recorder_record` */
+    uint32_t tid, pid; /* who handed it in; pid 0: not known */
+    bool is_write, is_failed;
+};
+
+/* Those that ended while the request of the path lasted, by time. The caller frees `*ret`. -ENOMEM. */
+int path_disk_find(const struct flight_index *index, const struct path_segments *path, struct path_disk_request **ret,
+                   size_t *ret_count);
+
+/* Appends, for each device that served the threads of segments [first, end) meanwhile, a line about their requests and
+ * one about those of others; if it served none of theirs, only the latter. */
+void path_disk_put(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
+                   struct buf *out);
