@@ -168,12 +168,13 @@ int buf_read_file(struct buf *b, const char *path, size_t max_bytes)
     return buf_read_fd(b, fd, max_bytes);
 }
 
-int buf_gzip(struct buf *out, const void *in, size_t size)
+/* `window_bits` selects zlib's format. */
+static int buf_deflate(struct buf *out, const void *in, size_t size, int window_bits)
 {
     z_stream z = {0};
     if (size > UINT32_MAX) /* zlib's counters are 32-bit */
         return buf_fail(out, -EFBIG);
-    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return buf_fail(out, -ENOMEM);
     int r = buf_reserve(out, deflateBound(&z, size));
     if (r == 0) {
@@ -190,4 +191,14 @@ int buf_gzip(struct buf *out, const void *in, size_t size)
     }
     deflateEnd(&z);
     return r;
+}
+
+int buf_gzip(struct buf *out, const void *in, size_t size)
+{
+    return buf_deflate(out, in, size, MAX_WBITS + 16);
+}
+
+int buf_zlib(struct buf *out, const void *in, size_t size)
+{
+    return buf_deflate(out, in, size, MAX_WBITS);
 }

@@ -44,5 +44,7 @@ int buf_read_file(struct buf *b, const char *path, size_t max_bytes);
 
 /* Appends `in`, compressed with gzip (RFC 1952), to `out`. */
 int buf_gzip(struct buf *out, const void *in, size_t size);
+/* The same in zlib's own format (RFC 1950). */
+int buf_zlib(struct buf *out, const void *in, size_t size);
 
 #define _cleanup_buf_ _cleanup_(buf_clear)
