@@ -1,5 +1,6 @@
 /* Every allocation between samples and files fails once: the result is an error or a counted loss, never a crash, a
  * leak, or an unreported wrong result. */
+#include "export/darshan.h"
 #include "export/export.h"
 #include "export/openmetrics.h"
 #include "export/otlp_profiles.h"
@@ -14,6 +15,7 @@
 
 #include "../allocations.h"
 #include "../fixture.h"
+#include "io_report_example.h"
 
 enum { SAMPLES = 200 };
 
@@ -174,6 +176,27 @@ static void test_allocation_failures_of_metrics(void **state)
     assert_true(n > 20);
 }
 
+static void test_allocation_failures_of_darshan_logs(void **state)
+{
+    (void)state;
+    static struct io_report_example e;
+    io_report_example_fill(&e);
+    _cleanup_buf_ struct buf good = {0};
+    assert_int_equal(darshan_write(&e.report, &good), 0);
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        _cleanup_buf_ struct buf out = {0};
+        allocations_fail_at(n);
+        int r = darshan_write(&e.report, &out);
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        if (r == 0)
+            assert_memory_equal(out.data, good.data, good.size);
+    }
+    assert_true(n > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +205,7 @@ int main(void)
         cmocka_unit_test(test_allocation_failures_while_exporting),
         cmocka_unit_test(test_allocation_failures_while_writing_packets),
         cmocka_unit_test(test_allocation_failures_of_metrics),
+        cmocka_unit_test(test_allocation_failures_of_darshan_logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
