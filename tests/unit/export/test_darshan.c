@@ -303,6 +303,32 @@ static void test_other_files_are_not_reduced(void **state)
     assert_int_equal(record_of(&log, "/a", 0).counters[POSIX_OPENS], 1);
 }
 
+/* A file that is replaced, or the same path in two containers. */
+static void test_files_of_one_path_differ_by_inode(void **state)
+{
+    (void)state;
+    static struct io_report_example e;
+    io_report_example_fill(&e);
+    struct io_report_file files[] = {
+        {.path = "/a", .mount_point = "/", .file_system = "xfs", .inode = 1, .process = 0, .opens = 1},
+        {.path = "/a", .mount_point = "/", .file_system = "xfs", .inode = 2, .process = 0, .opens = 10},
+        {.path = "/a", .mount_point = "/", .file_system = "xfs", .inode = 1, .process = 1, .opens = 1},
+        {.path = "/a", .mount_point = "/", .file_system = "xfs", .inode = 2, .process = 1, .opens = 10},
+    };
+    e.report.files = files;
+    e.report.file_count = 4;
+    e.report.process_count = 2;
+    _cleanup_(log_clear) struct log log;
+    write_log(&e.report, &log);
+    assert_int_equal(record_count(&log), 2);
+    const struct darshan_posix_record first = record_at(&log, 0), second = record_at(&log, 1);
+    assert_int_equal(first.counters[POSIX_OPENS], 2);
+    assert_int_equal(second.counters[POSIX_OPENS], 20);
+    assert_true(first.base.id != second.base.id);
+    assert_string_equal(name_of(&log, first.base.id, NULL), "/a");
+    assert_string_equal(name_of(&log, second.base.id, NULL), "/a");
+}
+
 static void test_heatmap(void **state)
 {
     (void)state;
@@ -392,7 +418,7 @@ static void test_names_are_bounded_utf8(void **state)
     for (size_t i = 0; i < 4; i++) /* different files, although the names look alike */
         equal += strcmp(name_of(&log, record_at(&log, i).base.id, NULL), "/\xef\xbf\xbd\xef\xbf\xbd") == 0;
     assert_int_equal(equal, 2);
-    assert_true(record_at(&log, 0).base.id != record_at(&log, 1).base.id);
+    assert_true(record_at(&log, 2).base.id != record_at(&log, 3).base.id); /* sorted: those two are the last ones */
     assert_string_equal(job_text(&log), "run \xef\xbf\xbd now\nxfs\t/");
 }
 
@@ -453,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_file_of_all_processes_is_reduced),
         cmocka_unit_test(test_common_values_of_ranks_are_merged),
         cmocka_unit_test(test_other_files_are_not_reduced),
+        cmocka_unit_test(test_files_of_one_path_differ_by_inode),
         cmocka_unit_test(test_heatmap),
         cmocka_unit_test(test_report_without_files),
         cmocka_unit_test(test_losses_set_the_partial_flags),
