@@ -1,5 +1,6 @@
 /* Records of Darshan's POSIX module. What Sonde does not observe is DARSHAN_NOT_AVAILABLE (docs/signals/io.md lists
- * it), except where readers add such a counter to others: there it is 0. */
+ * it). Readers are misled by that in two counters, which are 0: PyDarshan adds POSIX_FDSYNCS to POSIX_FSYNCS, and sums
+ * POSIX_MAX_BYTE_* as the sizes of files; no offset of an operation may be known. */
 #pragma once
 
 #include "export/darshan_format.h"
