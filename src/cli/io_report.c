@@ -146,7 +146,10 @@ static int parse(int argc, char **argv, struct args *ret)
     const int r = options_parse(&subcommand_io_report, specs, argc, argv, &operands);
     if (r != 0)
         return r;
-    ret->command = operands ? argv + 1 : NULL;
+    if (operands) {
+        argv[1 + operands] = NULL; /* behind the operands that were moved there */
+        ret->command = argv + 1;
+    }
     if ((ret->job != NULL) + (ret->pid != 0) + (operands != 0) == 1)
         return 0;
     log_error("io report: one of --job ID, --pid PID and -- COMMAND is needed");

@@ -14,6 +14,8 @@
 #include <uthash.h>
 
 #define INTERVALS_MAX 200
+#define FILES_MAX     100000     /* of which each process's are kept apart; further ones are one */
+#define FURTHER_FILES UINT64_MAX /* as a mount */
 
 struct process {
     uint32_t pid;
@@ -122,11 +124,14 @@ static void describe_path(const struct io_report_data *d, const struct io_access
 }
 
 /* False: no memory. */
-static bool name_file(const struct io_report_data *d, const struct io_access_key *key, const struct io_named *mount,
-                      struct file *f)
+static bool name_file(struct io_report_data *d, const struct io_access_key *key, struct file *f)
 {
+    const bool is_one = f->key.mount != FURTHER_FILES;
+    const struct io_named *mount = key->mount && is_one ? io_names_mount(&d->names, key->mount) : NULL;
     char path[2 * IO_PATH_BYTES + 64] = "";
-    if (mount)
+    if (!is_one)
+        snprintf(path, sizeof(path), "(further files)");
+    else if (mount)
         describe_path(d, key, mount, path, sizeof(path), &f->sum.inode);
     f->path = strdup(path);
     f->mount_point = strdup(mount ? mount->path : "");
@@ -134,23 +139,36 @@ static bool name_file(const struct io_report_data *d, const struct io_access_key
     return f->path && f->mount_point && f->file_system;
 }
 
-static struct file *find_file(struct io_report_data *d, const struct io_access_key *key)
+static struct file *look_up_file(struct io_report_data *d, const struct file_key *key)
 {
-    const struct file_key wanted = {.mount = key->mount, .file = key->file, .process = key->process};
     struct file *f = NULL;
-    HASH_FIND(hh, d->files, &wanted, sizeof(wanted), f);
-    if (f)
-        return f;
-    f = calloc(1, sizeof(*f));
+    HASH_FIND(hh, d->files, key, sizeof(*key), f);
+    return f;
+}
+
+static struct file *add_file(struct io_report_data *d, const struct io_access_key *key, const struct file_key *as)
+{
+    struct file *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
-    f->key = wanted;
-    if (!name_file(d, key, key->mount ? io_names_mount(&d->names, key->mount) : NULL, f)) {
+    f->key = *as;
+    if (!name_file(d, key, f)) {
         free_file(f);
         return NULL;
     }
     HASH_ADD(hh, d->files, key, sizeof(f->key), f);
     return f;
+}
+
+static struct file *find_file(struct io_report_data *d, const struct io_access_key *key)
+{
+    struct file_key wanted = {.mount = key->mount, .file = key->file, .process = key->process};
+    struct file *f = look_up_file(d, &wanted);
+    if (f || HASH_COUNT(d->files) < FILES_MAX)
+        return f ?: add_file(d, key, &wanted);
+    wanted.mount = FURTHER_FILES;
+    wanted.file = 0;
+    return look_up_file(d, &wanted) ?: add_file(d, key, &wanted);
 }
 
 /* ---- sums ---- */
