@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,4 +109,18 @@ const char *units_format_size(uint64_t bytes, char *out, size_t size)
 {
     static const struct unit units[] = {{"B", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {0}};
     return format_scaled(bytes, units, out, size);
+}
+
+const char *units_format_count(uint64_t count, char *out, size_t size)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
+    size_t used = 0;
+    for (int i = 0; i < length && used + 2 < size; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = '\0';
+    return out;
 }

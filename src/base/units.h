@@ -20,3 +20,5 @@ int units_parse_integer(const char *text, int64_t min, int64_t max, int64_t *ret
 const char *units_format_duration(uint64_t ns, char *out, size_t size);
 /* "1.2 MiB". */
 const char *units_format_size(uint64_t bytes, char *out, size_t size);
+/* "3,000,000". */
+const char *units_format_count(uint64_t count, char *out, size_t size);

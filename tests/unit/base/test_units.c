@@ -200,6 +200,24 @@ static void test_formatted_sizes(void **state)
     }
 }
 
+static void test_formatted_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t count;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {999, "999"},
+                 {1000, "1,000"},
+                 {123456, "123,456"},
+                 {3000000, "3,000,000"},
+                 {UINT64_MAX, "18,446,744,073,709,551,615"}};
+    for (size_t i = 0; i < array_size(cases); i++) {
+        char out[32];
+        assert_string_equal(units_format_count(cases[i].count, out, sizeof(out)), cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_formatted_durations),
         cmocka_unit_test(test_formatted_sizes),
+        cmocka_unit_test(test_formatted_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
