@@ -1,0 +1,20 @@
+/* The rules of io_findings.h. Each function appends what it finds. */
+#pragma once
+
+#include "diagnose/io_findings.h"
+#include "diagnose/io_observed.h"
+
+/* What explains less of the observed time is no finding: the measurement itself costs about as much. */
+#define IO_RULE_MIN_SHARE 0.01
+
+/* About files as each process used them. `files`: of io_files_by_name. */
+void io_rules_of_files(const struct io_report *report, const struct io_report_file *const *files,
+                       struct io_observed *observed, struct io_findings *findings);
+/* About processes compared with the others that run the same program. `processes`: as those of `observed`; sorted by
+ * the function. */
+void io_rules_of_processes(const struct io_report *report, struct io_observed *observed, struct io_findings *findings);
+
+/* Appends an unused finding; never NULL, as IO_FINDINGS_MAX is more than the rules can find. */
+struct io_finding *io_rules_new_finding(struct io_findings *findings, const char *name, const char *operation,
+                                        uint64_t time_ns, double share);
+void io_rules_put_figure(struct io_finding *finding, const char *name, enum io_unit unit, uint64_t value);
