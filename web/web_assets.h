@@ -1,7 +1,6 @@
-/* The pages that web/build.mjs makes, as part of the program: the agent's page, and two that stand alone, into which an
- * exporter puts its data: the flame graph of a profile, and slow requests. Bytes without a NUL in them, followed by
- * one.
- */
+/* The pages that web/build.mjs makes, as part of the program: the agent's page, and three that stand alone, into which
+ * an exporter puts its data: the flame graph of a profile, slow requests, and an I/O report. Bytes without a NUL in
+ * them, followed by one. */
 #pragma once
 
 #include <stddef.h>
@@ -10,6 +9,7 @@ extern const char web_page_html[], web_page_html_end[];
 extern const char web_page_policy[]; /* its Content-Security-Policy */
 extern const char web_flame_html[], web_flame_html_end[];
 extern const char web_requests_html[], web_requests_html_end[];
+extern const char web_io_html[], web_io_html_end[];
 
 /* In the pages that stand alone. */
 #define WEB_TITLE       "@SONDE_TITLE@"
