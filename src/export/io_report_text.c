@@ -1,0 +1,418 @@
+/* Text of an I/O report; see io_report_text.h. */
+#include "export/io_report_text.h"
+
+#include "base/units.h"
+#include "model/io_merge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define COLUMNS      100
+#define FILES        20 /* of the table: those with the most time */
+#define STRIPS       8  /* processes with a strip of their own: those with the most bytes */
+#define STRIP_WIDTH  72
+#define BAR_WIDTH    12
+#define NUMBER_BYTES 32
+
+/* ---- parts of lines ---- */
+
+/* Appends `text` without control characters, those of C1 included, in at most `columns` characters: of a longer one
+ * the end, as the end of a path says most. */
+static void put_name(struct buf *out, const char *text, size_t columns)
+{
+    _cleanup_buf_ struct buf clean = {0};
+    buf_put_utf8(&clean, text);
+    size_t characters = 0, at = 0;
+    for (size_t i = 0; i < clean.size; i++) {
+        const unsigned char c = (unsigned char)clean.data[i], next = (unsigned char)clean.data[i + 1];
+        if (c < 0x20 || c == 0x7F)
+            clean.data[i] = '?';
+        else if (c == 0xC2 && next < 0xA0)
+            clean.data[i] = clean.data[i + 1] = '?';
+        characters += (clean.data[i] & 0xC0) != 0x80;
+    }
+    if (characters > columns) {
+        buf_puts(out, "...");
+        for (size_t cut = characters + 3 - columns; cut; cut--)
+            do
+                at++;
+            while ((clean.data[at] & 0xC0) == 0x80);
+    }
+    if (buf_error(&clean) && !out->error)
+        out->error = buf_error(&clean);
+    if (clean.size)
+        buf_append(out, clean.data + at, clean.size - at);
+}
+
+static void put_file_name(struct buf *out, const char *path, size_t columns)
+{
+    put_name(out, path[0] ? path : "(calls that name a path)", columns);
+}
+
+static void put_count(struct buf *out, uint64_t count, int width)
+{
+    char text[NUMBER_BYTES];
+    buf_printf(out, "%*s", width, count ? units_format_count(count, text, sizeof(text)) : "-");
+}
+
+static void put_size(struct buf *out, uint64_t bytes, int width)
+{
+    char text[NUMBER_BYTES];
+    buf_printf(out, "%*s", width, bytes ? units_format_size(bytes, text, sizeof(text)) : "-");
+}
+
+static void put_duration(struct buf *out, uint64_t ns, int width)
+{
+    char text[NUMBER_BYTES];
+    buf_printf(out, "%*s", width, ns ? units_format_duration(ns, text, sizeof(text)) : "-");
+}
+
+static void put_share(struct buf *out, uint64_t part, uint64_t whole)
+{
+    buf_printf(out, " %5.1f %%", whole ? 100 * (double)part / (double)whole : 0);
+}
+
+static uint64_t per_second(uint64_t bytes, uint64_t ns)
+{
+    return ns ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
+}
+
+/* ---- head ---- */
+
+static void put_when(struct buf *out, const struct io_report *report)
+{
+    const time_t seconds = (time_t)(report->start_unix_ns / UINT64_C(1000000000));
+    char when[32] = "", duration[NUMBER_BYTES];
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc))
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &utc);
+    buf_printf(out, "  from %s for %s", when, units_format_duration(report->duration_ns, duration, sizeof(duration)));
+}
+
+static void put_whose(struct buf *out, const struct io_report *report, size_t files)
+{
+    char processes[NUMBER_BYTES], files_text[NUMBER_BYTES];
+    if (report->executable[0]) {
+        buf_puts(out, "  command: ");
+        put_name(out, report->executable, COLUMNS - 11);
+        buf_putc(out, '\n');
+    }
+    buf_printf(out, "  %s %s, %s %s, user %" PRIu32,
+               units_format_count(report->process_count, processes, sizeof(processes)),
+               report->process_count == 1 ? "process" : "processes",
+               units_format_count(files, files_text, sizeof(files_text)), files == 1 ? "file" : "files", report->uid);
+    if (report->job_id[0]) {
+        buf_puts(out, ", job ");
+        put_name(out, report->job_id, 40);
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_total(struct buf *out, const char *name, uint64_t operations, uint64_t bytes, uint64_t ns,
+                      uint64_t all_ns)
+{
+    buf_printf(out, "  %-10s", name);
+    put_count(out, operations, 14);
+    put_size(out, bytes, 12);
+    put_duration(out, ns, 10);
+    put_share(out, ns, all_ns);
+    put_size(out, per_second(bytes, ns), 12);
+    buf_puts(out, bytes && ns ? "/s\n" : "\n");
+}
+
+static void put_head(struct buf *out, const struct io_report *report, const struct io_report_file *all, size_t files)
+{
+    const uint64_t all_ns = io_file_time_ns(all);
+    buf_puts(out, "I/O of ");
+    put_name(out, report->title, COLUMNS - 7);
+    buf_putc(out, '\n');
+    put_when(out, report);
+    buf_putc(out, '\n');
+    put_whose(out, report, files);
+    if (report->lost) {
+        char lost[NUMBER_BYTES];
+        buf_printf(out, "\n  INCOMPLETE: %s operations did not fit the tables and are missing below.\n",
+                   units_format_count(report->lost, lost, sizeof(lost)));
+    }
+    buf_printf(out, "\n  %-10s%14s%12s%10s%8s%14s\n", "", "OPERATIONS", "BYTES", "TIME", "SHARE", "BANDWIDTH");
+    put_total(out, "read", all->reads.operations, all->reads.bytes, all->reads.time.ns, all_ns);
+    put_total(out, "write", all->writes.operations, all->writes.bytes, all->writes.time.ns, all_ns);
+    put_total(out, "metadata", io_file_metadata_operations(all), 0, all->metadata.ns, all_ns);
+    if (all->maps)
+        put_total(out, "mapped", all->maps, all->mapped_bytes, 0, all_ns);
+    buf_puts(out, "  Times are sums over all threads, shares those of I/O time; the bandwidth is that of the calls.\n");
+    if (all->errors) {
+        char errors[NUMBER_BYTES];
+        buf_printf(out, "  %s operations failed.\n", units_format_count(all->errors, errors, sizeof(errors)));
+    }
+}
+
+/* ---- findings ---- */
+
+/* Appends words in lines of at most COLUMNS, each after `indent` blanks. */
+static void put_wrapped(struct buf *out, const char *text, int indent)
+{
+    size_t column = 0;
+    for (const char *word = text; *word;) {
+        const size_t size = strcspn(word, " ");
+        if (column && column + 1 + size > COLUMNS) {
+            buf_putc(out, '\n');
+            column = 0;
+        }
+        if (column)
+            buf_putc(out, ' ');
+        else
+            buf_printf(out, "%*s", indent, "");
+        column += column ? 1 + size : (size_t)indent + size;
+        buf_append(out, word, size);
+        word += size + (word[size] == ' ');
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_finding(struct buf *out, const struct io_report *report, const struct io_finding *finding)
+{
+    const struct io_report_process *process = &report->processes[finding->process];
+    buf_printf(out, "  %-6s %5.1f %%  %s%s%s%s\n", io_severity_name(finding->severity), 100 * finding->share,
+               finding->name, finding->operation[0] ? " (" : "", finding->operation, finding->operation[0] ? ")" : "");
+    put_wrapped(out, finding->sentence, 18);
+    buf_printf(out, "%18s", "");
+    if (finding->file) {
+        char others[2 * NUMBER_BYTES + 48] = "", count[NUMBER_BYTES];
+        int size = 0;
+        if (finding->other_files)
+            size = snprintf(others, sizeof(others), " and %s other %s",
+                            units_format_count(finding->other_files, count, sizeof(count)),
+                            finding->other_files == 1 ? "file" : "files");
+        if (report->process_count > 1)
+            snprintf(others + size, sizeof(others) - (size_t)size, "; most by process %" PRIu32, process->pid);
+        put_file_name(out, finding->file->path, COLUMNS - 18 - strlen(others));
+        buf_puts(out, others);
+    } else {
+        buf_printf(out, "process %" PRIu32 " ", process->pid);
+        put_name(out, process->command, 40);
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_findings(struct buf *out, const struct io_report *report, const struct io_finding *findings,
+                         size_t count)
+{
+    buf_puts(out, "\nFindings, by the share of the observed time that they explain\n");
+    if (!count)
+        buf_puts(out, "  None: nothing that can be changed explains 1 % of the time.\n");
+    for (size_t i = 0; i < count; i++)
+        put_finding(out, report, &findings[i]);
+}
+
+/* ---- files ---- */
+
+static void put_file(struct buf *out, const struct io_merged_file *file, uint64_t all_ns)
+{
+    const struct io_report_file *f = &file->sum;
+    const uint64_t ns = io_file_time_ns(f);
+    put_duration(out, ns, 10);
+    put_share(out, ns, all_ns);
+    put_size(out, f->reads.bytes, 10);
+    put_size(out, f->writes.bytes, 10);
+    put_count(out, f->reads.operations + f->writes.operations, 12);
+    put_count(out, io_file_metadata_operations(f), 10);
+    put_count(out, file->process_count, 6);
+    buf_puts(out, "  ");
+    put_file_name(out, f->path, COLUMNS - 68);
+    buf_putc(out, '\n');
+}
+
+static void put_files(struct buf *out, const struct io_merged_file *files, size_t count, uint64_t all_ns)
+{
+    buf_puts(out, "\nFiles\n");
+    buf_printf(out, "%10s%8s%10s%10s%12s%10s%6s  %s\n", "TIME", "SHARE", "READ", "WRITTEN", "ACCESSES", "METADATA",
+               "PROCS", "FILE");
+    for (size_t i = 0; i < count && i < FILES; i++)
+        put_file(out, &files[i], all_ns);
+    if (count > FILES) {
+        char more[NUMBER_BYTES];
+        buf_printf(out, "%10s %s more with less time\n", "...", units_format_count(count - FILES, more, sizeof(more)));
+    }
+}
+
+/* ---- access sizes and patterns ---- */
+
+static void put_bin(struct buf *out, const struct io_report_accesses *a, size_t bin)
+{
+    static const char bar[] = "############";
+    const double share = a->operations ? (double)a->sizes[bin] / (double)a->operations : 0;
+    put_count(out, a->sizes[bin], 15);
+    put_share(out, a->sizes[bin], a->operations);
+    buf_printf(out, "  %-*.*s", BAR_WIDTH, (int)(share * BAR_WIDTH + 0.5), bar);
+}
+
+static void put_sizes(struct buf *out, const struct io_report_file *all)
+{
+    static const char *const names[IO_REPORT_SIZES] = {"to 100 B", "to 1 KiB",  "to 10 KiB",  "to 100 KiB", "to 1 MiB",
+                                                       "to 4 MiB", "to 10 MiB", "to 100 MiB", "to 1 GiB",   "more"};
+    buf_printf(out, "\nAccess sizes\n%12s%15s%22s%15s\n", "", "READS", "", "WRITES");
+    for (size_t i = 0; i < IO_REPORT_SIZES; i++) {
+        if (!all->reads.sizes[i] && !all->writes.sizes[i])
+            continue;
+        buf_printf(out, "%12s", names[i]);
+        put_bin(out, &all->reads, i);
+        put_bin(out, &all->writes, i);
+        while (out->size && out->data[out->size - 1] == ' ')
+            out->size--;
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_common(struct buf *out, const char *name, const struct io_report_common common[IO_REPORT_COMMON])
+{
+    if (!common[0].count)
+        return;
+    buf_printf(out, "  %s:", name);
+    for (size_t i = 0; i < IO_REPORT_COMMON && common[i].count; i++) {
+        char value[NUMBER_BYTES], count[NUMBER_BYTES];
+        buf_printf(out, "%s %s (%s times)", i ? "," : "", units_format_count(common[i].value, value, sizeof(value)),
+                   units_format_count(common[i].count, count, sizeof(count)));
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_pattern(struct buf *out, const char *name, const struct io_report_accesses *a)
+{
+    char slowest[NUMBER_BYTES], bytes[NUMBER_BYTES];
+    if (!a->operations)
+        return;
+    buf_printf(out, "  %-7s", name);
+    if (a->located) {
+        put_share(out, a->sequential, a->located);
+        buf_puts(out, " sequential,");
+        put_share(out, a->consecutive, a->located);
+        buf_puts(out, " consecutive,");
+        put_share(out, a->unaligned, a->located);
+        buf_puts(out, " unaligned; ");
+    }
+    buf_printf(out, "slowest: %s for %s\n", units_format_duration(a->slowest_ns, slowest, sizeof(slowest)),
+               units_format_size(a->slowest_bytes, bytes, sizeof(bytes)));
+}
+
+static void put_patterns(struct buf *out, const struct io_report_file *all)
+{
+    buf_puts(out, "\nAccess patterns\n");
+    put_pattern(out, "reads", &all->reads);
+    put_pattern(out, "writes", &all->writes);
+    put_common(out, "most frequent sizes in bytes", all->sizes);
+    put_common(out, "most frequent strides in bytes", all->strides);
+}
+
+/* ---- heatmap ---- */
+
+struct strip {
+    const char *name;
+    uint32_t pid;      /* 0: all processes */
+    uint64_t bytes;    /* of all intervals */
+    uint64_t *columns; /* bytes */
+};
+
+static int compare_strips(const void *left, const void *right)
+{
+    const struct strip *a = left, *b = right;
+    return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* A blank is nothing, and each further character a fourth part of the next one's bytes. */
+static void put_strip(struct buf *out, const struct strip *strip, size_t columns, uint64_t most)
+{
+    static const char levels[] = ".:-=+*#@";
+    const size_t start = out->size;
+    if (strip->pid)
+        buf_printf(out, "  %" PRIu32 " ", strip->pid);
+    else
+        buf_puts(out, "  ");
+    put_name(out, strip->name, 12);
+    buf_printf(out, "%*s|", out->size - start < 24 ? (int)(24 - (out->size - start)) : 1, "");
+    for (size_t i = 0; i < columns; i++) {
+        size_t level = sizeof(levels) - 2;
+        for (uint64_t limit = most / 4; level && strip->columns[i] <= limit; limit /= 4)
+            level--;
+        buf_putc(out, strip->columns[i] ? levels[level] : ' ');
+    }
+    buf_puts(out, "|\n");
+}
+
+static void sum_cells(const struct io_report *report, size_t process, size_t per_column, struct strip *all_reads,
+                      struct strip *all_writes, struct strip *own)
+{
+    for (size_t i = 0; i < report->interval_count; i++) {
+        const struct io_report_cell *cell = &report->cells[process * report->interval_count + i];
+        all_reads->columns[i / per_column] += cell->read_bytes;
+        all_writes->columns[i / per_column] += cell->write_bytes;
+        own->columns[i / per_column] += cell->read_bytes + cell->write_bytes;
+        own->bytes += cell->read_bytes + cell->write_bytes;
+    }
+}
+
+static uint64_t most_of_strips(const struct strip *strips, size_t count, size_t columns)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < columns; k++)
+            if (strips[i].columns[k] > most)
+                most = strips[i].columns[k];
+    return most;
+}
+
+static int put_heatmap(struct buf *out, const struct io_report *report)
+{
+    const size_t per_column = (report->interval_count + STRIP_WIDTH - 1) / STRIP_WIDTH;
+    const size_t columns = per_column ? (report->interval_count + per_column - 1) / per_column : 0;
+    const size_t count = report->process_count;
+    if (!columns || !count || !report->cells)
+        return 0;
+    _cleanup_free_ struct strip *strips = calloc(count + 2, sizeof(*strips));
+    _cleanup_free_ uint64_t *cells = calloc((count + 2) * columns, sizeof(*cells));
+    if (!strips || !cells)
+        return -ENOMEM;
+    for (size_t i = 0; i < count + 2; i++)
+        strips[i].columns = &cells[i * columns];
+    strips[0].name = "all reads";
+    strips[1].name = "all writes";
+    for (size_t i = 0; i < count; i++) {
+        strips[i + 2].name = report->processes[i].command;
+        strips[i + 2].pid = report->processes[i].pid;
+        sum_cells(report, i, per_column, &strips[0], &strips[1], &strips[i + 2]);
+    }
+    qsort(strips + 2, count, sizeof(*strips), compare_strips);
+    char interval[NUMBER_BYTES], bytes[NUMBER_BYTES];
+    const uint64_t most = most_of_strips(strips, count + 2, columns);
+    buf_printf(out, "\nBytes over time; a column is %s, @ up to %s, each of .:-=+*# a fourth of the next\n",
+               units_format_duration(report->interval_ns * per_column, interval, sizeof(interval)),
+               units_format_size(most, bytes, sizeof(bytes)));
+    const size_t shown = count == 1 ? 2 : count + 2 < 2 + STRIPS ? count + 2 : 2 + STRIPS;
+    for (size_t i = 0; i < shown; i++)
+        put_strip(out, &strips[i], columns, most);
+    if (count > 1 && count > STRIPS)
+        buf_printf(out, "%6s %zu more processes with fewer bytes\n", "...", count - STRIPS);
+    return 0;
+}
+
+int io_report_text_put(const struct io_report *report, const struct io_finding *findings, size_t finding_count,
+                       struct buf *out)
+{
+    _cleanup_free_ struct io_merged_file *files = NULL;
+    struct io_report_file all = {0};
+    size_t count;
+    int r = io_merge_files(report, &files, &count);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        io_merge_add(&all, &files[i].sum);
+    put_head(out, report, &all, count);
+    put_findings(out, report, findings, finding_count);
+    put_files(out, files, count, io_file_time_ns(&all));
+    put_sizes(out, &all);
+    put_patterns(out, &all);
+    r = put_heatmap(out, report);
+    return r < 0 ? r : buf_error(out);
+}
