@@ -2,8 +2,8 @@
  * log of Darshan. Needs no agent. */
 #include "cli/io_report.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "cli/end_signals.h"
 #include "cli/io_report_data.h"
@@ -11,6 +11,11 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/privileges.h"
+#include "diagnose/io_findings.h"
+#include "export/darshan.h"
+#include "export/io_report_html.h"
+#include "export/io_report_json.h"
+#include "export/io_report_text.h"
 #include "sources/io/io.h"
 
 #include <errno.h>
@@ -92,31 +97,55 @@ static int finish(struct recording *rec, struct io_report *ret)
     return r;
 }
 
-static int write_report(const struct args *args, const struct io_report *report)
+/* ---- the file ---- */
+
+static int put_darshan(const struct io_report *report, const struct io_finding *findings, size_t count, struct buf *out)
 {
-    (void)args;
-    printf("%s: %lu ns, %zu processes, %zu files, lost %lu, intervals %zu of %lu ns\n", report->title,
-           report->duration_ns, report->process_count, report->file_count, report->lost, report->interval_count,
-           report->interval_ns);
-    for (size_t i = 0; i < report->file_count; i++) {
-        const struct io_report_file *f = &report->files[i];
-        printf(
-            "%u %s: %s (%s) block %u R %lu ops %lu B seq %lu cons %lu un %lu end %lu t %lu  W %lu ops %lu B seq %lu cons %lu un %lu end %lu; open %lu create %lu close %lu stat %lu sync %lu err %lu meta %lu ns sizes %lu*%lu %lu*%lu strides %lu*%lu map %lu %lu\n",
-            report->processes[f->process].pid, report->processes[f->process].command, f->path, f->file_system,
-            f->block_bytes, f->reads.operations, f->reads.bytes, f->reads.sequential, f->reads.consecutive,
-            f->reads.unaligned, f->reads.end_offset, f->reads.time.ns, f->writes.operations, f->writes.bytes,
-            f->writes.sequential, f->writes.consecutive, f->writes.unaligned, f->writes.end_offset, f->opens,
-            f->creates, f->closes, f->stats, f->syncs, f->errors, f->metadata.ns, f->sizes[0].count, f->sizes[0].value,
-            f->sizes[1].count, f->sizes[1].value, f->strides[0].count, f->strides[0].value, f->maps, f->mapped_bytes);
-    }
-    return 0;
+    (void)findings, (void)count;
+    return darshan_write(report, out);
+}
+
+typedef int (*put_report)(const struct io_report *report, const struct io_finding *findings, size_t count,
+                          struct buf *out);
+
+static put_report format_of(const char *path)
+{
+    static const struct {
+        const char *suffix;
+        put_report put;
+    } formats[] = {
+        {".json", io_report_json_put},
+        {".html", io_report_html_put},
+        {".darshan", put_darshan},
+    };
+    const char *suffix = strrchr(path, '.');
+    for (size_t i = 0; suffix && i < array_size(formats); i++)
+        if (strcmp(suffix, formats[i].suffix) == 0)
+            return formats[i].put;
+    return io_report_text_put;
+}
+
+static int write_report(const struct args *args, const struct output *output, const struct io_report *report)
+{
+    _cleanup_buf_ struct buf out = {0};
+    struct io_findings findings = {0};
+    const char *suffix = strrchr(args->output, '.');
+    const int r = io_findings_find(report, &findings)
+                      ?: format_of(args->output)(report, findings.items, findings.count, &out) ?: buf_error(&out);
+    if (r < 0)
+        return log_errno(r, "io report: the report cannot be made");
+    return output_write(output, suffix ? suffix : ".txt", out.data, out.size);
 }
 
 static int record_report(const struct args *args, struct recording *rec)
 {
     struct task_filter filter = {0};
     struct io_report report;
-    int r = io_report_target_set(&rec->target, args->job, args->pid, args->command, &filter);
+    struct output output;
+    int r = output_check("io report", args->output, &output);
+    if (r < 0)
+        return r;
+    r = io_report_target_set(&rec->target, args->job, args->pid, args->command, &filter);
     if (r == 0)
         r = open_source(rec, &filter);
     if (r == 0)
@@ -124,7 +153,7 @@ static int record_report(const struct args *args, struct recording *rec)
     if (r == 0)
         r = finish(rec, &report);
     if (r == 0)
-        r = write_report(args, &report);
+        r = write_report(args, &output, &report);
     return r < 0 ? r : child_exit_status(rec->target.status);
 }
 
@@ -140,7 +169,7 @@ static int parse(int argc, char **argv, struct args *ret)
         {'d', "duration", OPTION_DURATION, &ret->duration_ns, "DURATION",
          "how long; default: until the job, process or command ends, or Ctrl-C", 10000000, 30 * 86400000000000ll},
         {'o', "output", OPTION_TEXT, &ret->output, "FILE",
-         "by its ending: .json, .html, .darshan; otherwise text (default: text on the terminal)", 0, 0},
+         "by its ending: .json, .html, .darshan; otherwise text (default: text to standard output)", 0, 0},
         {0},
     };
     const int r = options_parse(&subcommand_io_report, specs, argc, argv, &operands);
@@ -159,7 +188,7 @@ static int parse(int argc, char **argv, struct args *ret)
 int io_report_run(int argc, char **argv)
 {
     _cleanup_(recording_end) struct recording rec = {.target.child = CHILD_NONE, .target.pid_fd = -1};
-    struct args args = {0};
+    struct args args = {.output = "-"};
     const int r = parse(argc, argv, &args);
     return r != 0 ? (r < 0 ? r : 0) : record_report(&args, &rec);
 }
