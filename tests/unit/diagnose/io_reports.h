@@ -17,7 +17,7 @@
 #define MIB (1024 * KIB)
 
 static const struct io_report_process processes[] = {{100, "rank"}, {101, "rank"}, {102, "rank"},
-                                                     {103, "rank"}, {104, "rank"}, {105, "mpirun"}};
+                                                     {103, "rank"}, {104, "rank"}, {105, "torchrun"}};
 
 static inline struct io_report report_of(const struct io_report_file *files, size_t count, size_t process_count)
 {

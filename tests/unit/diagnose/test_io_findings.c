@@ -44,6 +44,8 @@ static void test_reads_of_the_recommended_size_are_not_small(void **state)
     struct io_report_file file = file_of("/data", 0);
     file.reads = stream_of(30000, MIB, 12 * S);
     assert_false(has(&file, "small_accesses", "read"));
+    file.reads = stream_of(30000, 200 * KIB, 12 * S);
+    assert_false(has(&file, "small_accesses", "read")); /* a call costs little beside the copy */
 }
 
 static void test_few_small_reads_are_no_finding(void **state)
@@ -68,6 +70,33 @@ static void test_headers_of_large_blocks_are_no_finding(void **state)
     file.writes.sizes[0] = 2000;
     assert_false(has(&file, "small_accesses", "write"));
     file.writes.slowest_ns = 5 * MS; /* then the large ones cannot have taken more than 10 s */
+    assert_true(has(&file, "small_accesses", "write"));
+}
+
+static void test_few_small_among_large_writes_are_no_finding(void **state)
+{
+    (void)state;
+    struct io_report_file file = file_of("/data", 0);
+    file.writes = stream_of(3600, 2 * MIB, 20 * S);
+    file.writes.slowest_ns = MS; /* the small ones took 16 s */
+    file.writes.operations = file.writes.located = 4000;
+    file.writes.sequential = file.writes.consecutive = 3999;
+    file.writes.sizes[0] = 400;
+    assert_false(has(&file, "small_accesses", "write"));
+    file.writes.operations = file.writes.located = 4001;
+    file.writes.sequential = file.writes.consecutive = 4000;
+    file.writes.sizes[0] = 401;
+    assert_true(has(&file, "small_accesses", "write"));
+}
+
+/* The bytes of large writes are known within a bin: what is left over was small. */
+static void test_share_of_bytes_bounds_the_time_of_small_writes(void **state)
+{
+    (void)state;
+    struct io_report_file file = file_of("/data", 0);
+    file.writes = stream_of(20000, 64 * KIB, 20 * S);
+    file.writes.sizes[4] = 1;
+    file.writes.slowest_ns = 20 * S; /* it may have taken all of the time */
     assert_true(has(&file, "small_accesses", "write"));
 }
 
@@ -123,6 +152,9 @@ static void test_random_reads_near_misses(void **state)
     assert_false(has(&file, "random_accesses", "read")); /* as many as drishti-io allows */
     file = random_file(100000, 20001, 4 * KIB, 40 * S);
     assert_true(has(&file, "random_accesses", "read"));
+    file = random_file(100000, 99999, 4 * KIB, 40 * S);
+    assert_true(has(&file, "random_accesses", "read"));
+    assert_false(has(&file, "small_accesses", "read")); /* they cannot be joined */
     file = random_file(1000, 500, 4 * MIB, 40 * S);
     assert_false(has(&file, "random_accesses", "read")); /* the transfer takes longer than the seek */
     file = random_file(1000000, 999999, 4 * KIB, 12 * S);
@@ -177,6 +209,10 @@ static void test_misaligned_near_misses(void **state)
     file.direct = 10000;
     assert_true(has(&file, "misaligned", "write"));
     file = unaligned_file(10000, 0, MIB); /* one block of 257 */
+    assert_false(has(&file, "misaligned", "write"));
+    file.writes = stream_of(400000, 4 * KIB, 4 * S); /* in the page cache */
+    file.writes.unaligned = 400000;
+    file.writes.consecutive = 0;
     assert_false(has(&file, "misaligned", "write"));
     file = unaligned_file(10000, 0, 4 * KIB);
     file.block_bytes = 0;
@@ -247,6 +283,7 @@ static void test_syncs(void **state)
 {
     (void)state;
     struct io_report_file file = synced_file(1000, 100 * KIB, 20 * S);
+    file.opens = 200;
     const struct io_report report = report_of(&file, 1, 1);
     struct io_findings findings = find_in(&report);
     assert_int_equal(findings.count, 1); /* syncs are not metadata_heavy, too */
@@ -307,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_reads_of_the_recommended_size_are_not_small),
         cmocka_unit_test(test_few_small_reads_are_no_finding),
         cmocka_unit_test(test_headers_of_large_blocks_are_no_finding),
+        cmocka_unit_test(test_few_small_among_large_writes_are_no_finding),
+        cmocka_unit_test(test_share_of_bytes_bounds_the_time_of_small_writes),
         cmocka_unit_test(test_small_files_read_whole_are_no_finding),
         cmocka_unit_test(test_one_finding_for_many_files),
         cmocka_unit_test(test_random_reads),

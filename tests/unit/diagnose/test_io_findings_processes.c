@@ -55,6 +55,16 @@ static void test_straggler_near_misses(void **state)
     assert_false(ranks_have("straggler", (uint64_t[]){S, S, 2 * S - 1, S, S}, equal_pieces));
 }
 
+static void test_three_processes_have_no_straggler(void **state)
+{
+    (void)state;
+    struct io_report_file files[5];
+    fill_ranks(files, (uint64_t[]){S, S, 9 * S, 5 * S, S}, equal_pieces);
+    const struct io_report report = report_of(files, 3, 3);
+    const struct io_findings findings = find_in(&report);
+    assert_null(find_named(&findings, "straggler", ""));
+}
+
 static void test_processes_of_other_programs_are_not_compared(void **state)
 {
     (void)state;
@@ -192,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_straggler),
         cmocka_unit_test(test_straggler_near_misses),
+        cmocka_unit_test(test_three_processes_have_no_straggler),
         cmocka_unit_test(test_processes_of_other_programs_are_not_compared),
         cmocka_unit_test(test_unbalanced),
         cmocka_unit_test(test_unbalanced_near_misses),
