@@ -192,7 +192,7 @@ struct aio_request {
 #define IO_MAX_MOUNTS    1024
 #define IO_MAX_CGROUPS   4096
 #define IO_MAX_FILES     8192 /* with a name, where they are counted by file */
-#define IO_MAX_ACCESSES  16384
+#define IO_MAX_ACCESSES  32768 /* and names of files, for a report */
 #define IO_MAX_INTERVALS 16384
 #define IO_MAX_THREADS   16384 /* before Linux 5.11 */
 #define IO_MAX_REQUESTS  16384 /* of io_uring, in flight; likewise of AIO */

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_NS 50000000ull /* how often the kernel's tables are emptied */
+#define TICK_NS 20000000ull /* how often the kernel's tables are emptied */
 
 struct args {
     const char *job, *output;

@@ -21,7 +21,7 @@ struct io_report_accesses {
     uint64_t operations; /* that succeeded */
     uint64_t bytes;
     uint64_t located;     /* of the operations, those whose offset is known: the next four are about them */
-    uint64_t sequential;  /* began behind the end of the one before */
+    uint64_t sequential;  /* began at the end of the one before, or behind it: with the consecutive ones */
     uint64_t consecutive; /* began at the end of the one before */
     uint64_t unaligned;   /* began off a block of the file system */
     uint64_t end_offset;  /* the highest byte, plus one; 0: none */

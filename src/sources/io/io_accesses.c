@@ -15,7 +15,8 @@
 #include <errno.h>
 #include <signal.h>
 
-#define IDLE_NS 100000000ull /* a thread may be in a call for longer, which is then a first one to its new record */
+#define IDLE_NS   100000000ull /* a thread may be in a call for longer, which is then the first one in a new record */
+#define CLOSED_NS 5000000ull
 
 static bool is_thread_gone(uint32_t thread)
 {
@@ -30,7 +31,8 @@ static uint64_t later(uint64_t a, uint64_t b)
 static bool is_idle(const struct io_access *a, uint64_t now_ns)
 {
     const uint64_t last_ns = later(later(a->reads.time.last_ns, a->writes.time.last_ns), a->metadata.last_ns);
-    return last_ns && last_ns + IDLE_NS < now_ns;
+    const bool is_closed = a->close.last_ns == last_ns;
+    return last_ns && last_ns + (is_closed ? CLOSED_NS : IDLE_NS) < now_ns;
 }
 
 static bool take_out(int fd, const void *key, void *ret_value)
@@ -59,7 +61,7 @@ static void take_access(struct io_source *s, const struct io_access_key *key, bo
 static int take_accesses(struct io_source *s, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
 {
     const int fd = bpf_map__fd(s->bpf->maps.accesses);
-    const bool is_crowded = s->access_count > IO_MAX_ACCESSES / 4;
+    const bool is_crowded = s->access_count > IO_MAX_ACCESSES / 16;
     struct io_access_key key, next;
     size_t count = 0;
     int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;

@@ -90,6 +90,8 @@ static int open_programs(const struct io_options *options, const struct variant 
     bpf->rodata->has_task_storage = variant->has_task_storage;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
     (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || options->by_access);
+    if (options->by_access)
+        (void)bpf_map__set_max_entries(bpf->maps.file_names, IO_MAX_ACCESSES);
     (void)bpf_map__set_autocreate(bpf->maps.accesses, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.access_intervals, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
