@@ -191,7 +191,7 @@ struct aio_request {
 #define IO_MAX_ERRORS    2048
 #define IO_MAX_MOUNTS    1024
 #define IO_MAX_CGROUPS   4096
-#define IO_MAX_FILES     8192 /* with a name, where they are counted by file */
+#define IO_MAX_FILES     8192  /* with a name, where they are counted by file */
 #define IO_MAX_ACCESSES  32768 /* and names of files, for a report */
 #define IO_MAX_INTERVALS 16384
 #define IO_MAX_THREADS   16384 /* before Linux 5.11 */
