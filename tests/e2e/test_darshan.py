@@ -163,3 +163,22 @@ def test_drishti_finds_small_writes_and_imbalance(programs, logs):
     reads and writes. P18 and P19: imbalance of bytes and of time in a shared file. M01: no MPI-IO. What is not observed (-1) causes no insight."""
     assert insights(programs, logs / "example.darshan") == {"P01", "P04", "P06", "P12", "P14", "P16", "P18", "P19", "M01"}
     assert insights(programs, logs / "none.darshan") == {"M01"}
+
+
+COUNT = """
+import darshan, json, sys
+counters = darshan.DarshanReport(sys.argv[1], read_all=True).records["POSIX"].to_df()["counters"]
+print(json.dumps([int(counters["POSIX_" + name].sum()) for name in ("READS", "BYTES_READ", "WRITES", "BYTES_WRITTEN")]))
+"""
+
+
+def test_log_of_a_real_program(programs, sonde, root, tmp_path):
+    """What Darshan's library reads from a log that `sonde io report` has written equals what fio says that it did."""
+    log, result = tmp_path / "fio.darshan", tmp_path / "fio.json"
+    run(sonde, "io", "report", "-o", log, "--", "fio", "--name=work", f"--filename={tmp_path}/data", "--size=8m", "--rw=randrw", "--bs=64k", "--numjobs=2",
+        "--thread=0", "--group_reporting", "--output-format=json", f"--output={result}")
+    job = json.loads(result.read_text())["jobs"][0]
+    done = json.loads(run(programs / "python", "-W", "ignore", "-c", COUNT, log).stdout)
+    assert done[0] >= job["read"]["total_ios"] > 0 and done[1] - job["read"]["io_bytes"] < 1 << 20  # fio reads and lays out files of its own, too
+    assert done[2] >= job["write"]["total_ios"] > 0 and 8 << 20 <= done[3] - job["write"]["io_bytes"] < 9 << 20
+    assert "heatmap" in summary(programs, log).lower()
