@@ -6,6 +6,8 @@
 #include <linux/types.h>
 #endif
 
+#include "probes/common/record.h"
+
 enum io_operation {
     IO_NONE,
     IO_READ, /* in all forms, also of sendfile, splice and copy_file_range */
@@ -97,7 +99,8 @@ struct io_file {
     __u64 mount; /* its address in the kernel; 0: not seen */
     __u64 mount_id;
     __u64 file;    /* 0: not counted by file */
-    __u64 offset;  /* where a read or write begins; only of accesses */
+    __u64 offset;  /* where a read or write begins; only of accesses and slow operations */
+    __u64 dentry;  /* its address; only of slow operations */
     __u32 process; /* 0: not counted by process */
     __u32 flags;
 };
@@ -162,6 +165,28 @@ struct io_interval {
     __u64 read_bytes, write_bytes;
 };
 
+/* ---- slow operations ---- */
+
+enum { RECORD_IO_SLOW = 56 }; /* struct io_slow */
+
+#define IO_STACK_FRAMES 32
+
+/* An operation that took long, or has been going on for long. */
+struct io_slow {
+    struct record_header h; /* of the thread that asked for it; the time when it ended, or was found */
+    __u64 start_ns;
+    __u64 mount;
+    __s64 result; /* bytes, or a negative errno; of one that goes on: 0 */
+    __u64 offset; /* of a read or write; IO_OFFSET_UNKNOWN */
+    __u8 operation;
+    __u8 is_pending; /* it goes on; `stack` is where */
+    __u8 reserved[2];
+    __u32 frames; /* of `stack`: kernel return addresses, leaf first */
+    char comm[16];
+    __u64 stack[IO_STACK_FRAMES];
+    struct io_name file; /* below the mount point; size 0: the call names a path, or its name is not known */
+};
+
 /* A request of io_uring, by its address. */
 struct io_request {
     __u64 start_ns;
@@ -194,8 +219,9 @@ struct aio_request {
 #define IO_MAX_FILES     8192  /* with a name, where they are counted by file */
 #define IO_MAX_ACCESSES  32768 /* and names of files, for a report */
 #define IO_MAX_INTERVALS 16384
-#define IO_MAX_THREADS   16384 /* before Linux 5.11 */
-#define IO_MAX_REQUESTS  16384 /* of io_uring, in flight; likewise of AIO */
+#define IO_MAX_THREADS   16384  /* before Linux 5.11 */
+#define IO_MAX_REQUESTS  16384  /* of io_uring, in flight; likewise of AIO */
+#define IO_SLOW_BYTES    262144 /* of the ring of slow operations */
 #define IO_MAX_RINGS     1024
 #define IO_MAX_DAEMONS   1024 /* processes that serve FUSE file systems */
 
@@ -246,4 +272,5 @@ struct io_stats {
     __u64 unseen;     /* operations that are not counted: unconfirmed ones of unknown files, AIO that cannot be read */
     __u64 calls_full; /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
     __u64 accesses_full; /* operations that are missing in a report */
+    __u64 slow_full;     /* slow operations without a record */
 };

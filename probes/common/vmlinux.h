@@ -439,6 +439,13 @@ struct io_uring_cqe {
     __u32 flags;
 };
 
+struct bpf_iter_meta;
+
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+};
+
 struct gendisk {
     int major, first_minor;
     char disk_name[32];

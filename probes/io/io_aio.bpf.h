@@ -213,8 +213,9 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
     pending.operation = operation_of_aio(request.opcode);
     if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
         return 0;
-    if (by_access)
+    if (by_access || slow_ns)
         pending.file.offset = request.offset;
+    pending.file.dentry = 0; /* the file may be closed when the request ends */
     file_set_process(&pending.file, current_process());
     if (stat && bpf_map_lookup_elem(&aio_requests, &key)) /* one that ended unseen */
         stat->unseen++;

@@ -133,7 +133,7 @@ static __always_inline bool find_file(const struct syscall_registers *r, __u8 ar
     if (!file)
         return false;
     if (file_of(file, ret)) {
-        if (by_access)
+        if (by_access || slow_ns)
             ret->offset = offset_of(r, offset, is_compat, operation, file);
         return true;
     }

@@ -10,6 +10,7 @@
 #include "probes/io/io_access.bpf.h"
 #include "probes/io/io_buckets.bpf.h"
 #include "probes/io/io_names.bpf.h"
+#include "probes/io/io_slow.bpf.h"
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -143,6 +144,8 @@ static __always_inline void count_operation(const void *cgroup, const struct io_
     if (bucket < IO_BUCKETS)
         __sync_fetch_and_add(&c->durations[bucket], 1);
     __sync_fetch_and_add(&c->sum_ns, ns);
+    if (slow_ns && ns >= slow_ns)
+        slow_ended(file, operation, result, start_ns, now);
     if (result < 0)
         count_error(c, &key, -result);
     else

@@ -131,12 +131,8 @@ static __noinline int cgroup_name_add(struct cgroup *cgroup, __u64 id)
 }
 
 /* The path of a file below its mount point, whose folder is `root`. */
-static __noinline int file_name_add(const struct dentry *at, const struct dentry *root, const struct io_file_key *key)
+static __always_inline void path_append(struct io_name *n, const struct dentry *at, const struct dentry *root)
 {
-    struct io_name *n = name_begin();
-    if (!n)
-        return 0;
-    n->inode = BPF_CORE_READ(at, d_inode, i_ino);
     for (int i = 0; i < IO_STEPS_MAX && at && at != root; i++) {
         const struct dentry *up = BPF_CORE_READ(at, d_parent);
         name_append(n, (const char *)BPF_CORE_READ(at, d_name.name));
@@ -144,5 +140,14 @@ static __noinline int file_name_add(const struct dentry *at, const struct dentry
             break;
         at = up;
     }
+}
+
+static __noinline int file_name_add(const struct dentry *at, const struct dentry *root, const struct io_file_key *key)
+{
+    struct io_name *n = name_begin();
+    if (!n)
+        return 0;
+    n->inode = BPF_CORE_READ(at, d_inode, i_ino);
+    path_append(n, at, root);
     return bpf_map_update_elem(&file_names, key, n, BPF_NOEXIST);
 }

@@ -160,8 +160,9 @@ static __always_inline bool describe_request(const struct io_kiocb *request, __u
         r->operation = IO_RMDIR;
     if (is_in_bytes(opcode))
         r->asked_bytes = BPF_CORE_READ((const struct io_rw *)request, len);
-    r->offset = by_access && is_located(opcode) ? BPF_CORE_READ((const struct io_rw *)request, kiocb.ki_pos)
-                                                : IO_OFFSET_UNKNOWN;
+    r->offset = (by_access || slow_ns) && is_located(opcode)
+                    ? BPF_CORE_READ((const struct io_rw *)request, kiocb.ki_pos)
+                    : IO_OFFSET_UNKNOWN;
     if (has_file(r->operation) || r->operation == IO_CLOSE)
         return find_named_file(request, flags, r);
     return true;

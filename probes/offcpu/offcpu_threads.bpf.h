@@ -14,13 +14,6 @@ struct {
     __type(value, struct off_cpu_thread);
 } threads SEC(".maps");
 
-struct bpf_iter_meta;
-
-struct bpf_iter__task {
-    struct bpf_iter_meta *meta;
-    struct task_struct *task;
-} __attribute__((preserve_access_index));
-
 static __always_inline struct stack_record *stack_begin(struct unwind_scratch *scratch, struct task_struct *task,
                                                         __u64 now)
 {

@@ -6,11 +6,13 @@
 #include "signals/io/io_metrics.h"
 #include "signals/io/io_names.h"
 #include "signals/io/io_series.h"
+#include "signals/io/io_slow_events.h"
 #include "signals/signal.h"
 #include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,11 +21,14 @@
 #define SERIES_MAX 50000
 #define REFRESH_NS 10000000000ull /* without a scrape */
 #define IDLE_NS    60000000000ull
+#define SLOW_NS    1000000000ull
+#define HUNG_NS    10000000000ull
 
 struct io_signal {
     void *source;
     struct io_series *series;
     struct io_names names;
+    struct io_slow_events *slow;        /* NULL: not wanted */
     uint64_t refreshed_ns, searched_ns; /* the latter: for cgroups that are gone */
     size_t seen, errors_seen;           /* keys in this round */
     size_t counted, errors_counted;     /* in the last one */
@@ -32,6 +37,7 @@ struct io_signal {
 static void destroy_io(void *self)
 {
     struct io_signal *s = self;
+    io_slow_events_free(s->slow);
     io_names_clear(&s->names);
     io_series_free(s->series);
     free(s);
@@ -39,7 +45,7 @@ static void destroy_io(void *self)
 
 static int create_io(const struct signal_services *services, const void *settings, void *source, void **ret_self)
 {
-    (void)services, (void)settings;
+    const struct io_options *options = settings;
     *ret_self = NULL;
     if (!source) /* a replay */
         return 0;
@@ -47,9 +53,11 @@ static int create_io(const struct signal_services *services, const void *setting
     if (!s)
         return -ENOMEM;
     s->source = s->names.source = source;
-    const int r = io_series_new(SERIES_MAX, &s->series);
+    int r = io_series_new(SERIES_MAX, &s->series);
+    if (r == 0 && options->slow_ns)
+        r = io_slow_events_new(services, &s->names, options->hung_ns, &s->slow);
     if (r < 0) {
-        free(s);
+        destroy_io(s);
         return r;
     }
     *ret_self = s;
@@ -178,16 +186,32 @@ static void fill_metrics(void *self, struct metric_set *set)
     io_metrics_fill(s->series, set);
 }
 
+static void take_slow(void *self, const struct record_header *header)
+{
+    const struct io_signal *s = self;
+    if (s && s->slow)
+        io_slow_events_take(s->slow, header);
+}
+
+static const struct record_type records[] = {{RECORD_IO_SLOW, io_slow_check, take_slow}, {0}};
+
+#define FIELD(f) offsetof(struct io_options, f), sizeof(((struct io_options *)0)->f)
+
 static const struct setting settings[] = {
     SIGNAL_ENABLED("io.enabled", "count what programs read, write and ask of file systems"),
+    {"io.slow", SETTING_DURATION, FIELD(slow_ns), 0, 3600e9, "a duration of up to 1h, such as 1s; 0s: none",
+     "an operation that takes longer is an event"},
+    {"io.hung", SETTING_DURATION, FIELD(hung_ns), 1e9, 86400e9, "a duration of 1s to 24h, such as 10s",
+     "an operation that has been going on for longer is an event, too, before it ends"},
     {0},
 };
 
 const struct signal signal_io = {
     .name = "io",
     .source = &source_io,
+    .records = records,
     .settings_bytes = sizeof(struct io_options),
-    .defaults = &(const struct io_options){0},
+    .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS},
     .settings = settings,
     .is_node_wide = is_node_wide,
     .create = create_io,

@@ -7,6 +7,7 @@
 #include "sources/io/io_attach.h"
 #include "sources/io/io_private.h"
 #include "sources/io/io_selftest.h"
+#include "sources/io/io_slow_records.h"
 #include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
@@ -35,6 +36,7 @@ static void io_free(void *self)
     struct io_source *s = self;
     if (!s)
         return;
+    io_slow_records_free(s->slow);
     io_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -72,11 +74,13 @@ static int io_open(const struct source_services *services, const void *options, 
     if (!s->stats)
         return -ENOMEM;
     const struct io_options *o = options;
-    const int r = io_attach(services, o, report, &s->bpf);
+    int r = io_attach(services, o, report, &s->bpf);
     if (r < 0)
         return r;
     if (!o->by_access) /* which would count what programs of the filter do, only */
         test_attachment(s, &report->entries[report->count - 1]);
+    if (o->slow_ns && (r = io_slow_records_new(s->bpf, o->slow_ns, report, &s->slow)) < 0)
+        return r;
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -103,11 +107,20 @@ static int io_stop(void *self)
     return 0;
 }
 
-/* Its records are read from the tables. */
+static size_t io_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    const struct io_source *s = self;
+    if (max == 0 || !s->slow)
+        return 0;
+    ret_fds[0] = io_slow_records_fd(s->slow);
+    return 1;
+}
+
+/* Counters are read from the tables. */
 static int io_drain(void *self, struct batch *batch)
 {
-    (void)self, (void)batch;
-    return 0;
+    const struct io_source *s = self;
+    return s->slow ? io_slow_records_drain(s->slow, s->bpf->bss->enabled, batch) : 0;
 }
 
 static bool io_is_enabled(void *self)
@@ -137,6 +150,9 @@ static void io_losses(void *self, struct losses *losses)
     const struct io_stats sum = io_source_stats(s);
     losses->count[LOSS_MAP_FULL] +=
         sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full + sum.accesses_full;
+    losses->count[LOSS_RING_FULL] += sum.slow_full;
+    if (s->slow)
+        io_slow_records_losses(s->slow, losses);
     losses->count[LOSS_MISSED] += sum.unseen + s->swept;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
 }
@@ -297,6 +313,7 @@ const struct source source_io = {
     .open = io_open,
     .start = io_start,
     .stop = io_stop,
+    .poll_fds = io_poll_fds,
     .drain = io_drain,
     .is_enabled = io_is_enabled,
     .losses = io_losses,

@@ -15,6 +15,8 @@ extern const struct source source_io;
 /* Filled from the settings (signals/io/io.c). */
 struct io_options {
     bool enabled;
+    uint64_t slow_ns;         /* operations that last longer are records (struct io_slow); 0: none */
+    uint64_t hung_ns;         /* not used by the source */
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
     bool by_access; /* of the tasks that the filter selects what io_accesses.h reads; nothing else is counted then */
 };

@@ -87,6 +87,9 @@ static int open_programs(const struct io_options *options, const struct variant 
     bpf->rodata->by_process = options->by_process || options->by_access;
     bpf->rodata->by_file = options->by_file || options->by_access;
     bpf->rodata->by_access = options->by_access;
+    bpf->rodata->slow_ns = options->slow_ns;
+    (void)bpf_map__set_autocreate(bpf->maps.slow_records, options->slow_ns > 0);
+    (void)bpf_map__set_autocreate(bpf->maps.slow_scratch, options->slow_ns > 0);
     bpf->rodata->has_task_storage = variant->has_task_storage;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
     (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || options->by_access);

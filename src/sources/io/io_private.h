@@ -11,8 +11,9 @@ struct io_source {
     bool is_started, is_shed;
     struct io_stats *stats; /* per possible CPU */
     int cpu_count;
-    uint64_t swept;      /* requests */
-    size_t access_count; /* in the table, in the last round */
+    uint64_t swept;               /* requests */
+    struct io_slow_records *slow; /* NULL: not wanted */
+    size_t access_count;          /* in the table, in the last round */
 };
 
 /* The sum of all CPUs. */

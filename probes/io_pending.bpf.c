@@ -1,0 +1,43 @@
+/* Finds operations that have been going on for long: walks over all tasks, and writes a record of each that is in a
+ * system call on a file since `slow_ns` or longer, with the kernel's stack of the thread. Uses the maps of io.bpf.c,
+ * which has the calls. Linux 5.12 and later, where a walk can read the storage of tasks.
+ *
+ * Losses: as of io.bpf.c. */
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_tracing.h>
+
+#include "probes/io/io_call.bpf.h"
+#include "probes/io/io_slow.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+static __always_inline void name_mount(const struct io_file *file)
+{
+    const struct mount *mount = (const struct mount *)file->mount;
+    if (mount && file->mount_id != IO_NO_MOUNT && !is_mount_named(mount, file->mount_id))
+        mount_name_add(mount, file->mount_id);
+}
+
+SEC("iter/task")
+int io_pending_task(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    const __u64 now = bpf_ktime_get_ns();
+    if (!task)
+        return 0;
+    const struct io_call *c = bpf_task_storage_get(&calls, task, NULL, 0);
+    if (!c || !c->operation || c->start_ns + slow_ns > now)
+        return 0;
+    struct io_call call = *c; /* it may end meanwhile: the record is then of a slow one all the same */
+    name_mount(&call.first);
+    struct io_slow *s = slow_begin(&call.first, task, call.operation, call.start_ns, now);
+    if (!s)
+        return 0;
+    s->is_pending = true;
+    long bytes = bpf_get_task_stack(task, s->stack, sizeof(s->stack), 0);
+    s->frames = bytes > 0 ? bytes / 8 : 0;
+    if (c->start_ns == call.start_ns && c->operation)
+        slow_send(s);
+    return 0;
+}
