@@ -1,4 +1,5 @@
-/* BPF side of I/O monitoring: what programs ask of file systems, counted by cgroup, mount and operation.
+/* BPF side of I/O monitoring: what programs ask of file systems, counted by cgroup, mount and operation; and what block
+ * devices get of that, counted by cgroup, device and operation.
  *
  * System calls are seen by the tracepoints at their entry and exit, which cost every system call of the node something;
  * io_uring has tracepoints of its own.
@@ -9,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "probes/common/run_timer.bpf.h"
+#include "probes/io/io_block.bpf.h"
 #include "probes/io/io_call.bpf.h"
 #include "probes/io/io_pages.bpf.h"
 #include "probes/io/io_uring.bpf.h"
@@ -135,5 +137,35 @@ int io_uring_completed(__u64 *arguments)
         request_completed(request, arguments[3], arguments[4]);
     }
     timer_stop(IO_TIMER_URING, start_ns);
+    return 0;
+}
+
+/* ---- block devices ---- */
+
+SEC("raw_tp/block_rq_issue")
+int io_device_issued(__u64 *arguments)
+{
+    if (!enabled)
+        return 0;
+    __u64 start_ns = timer_start(IO_TIMER_DEVICE);
+    if (issue_passes_queue)
+        device_request_issued((const void *)arguments[1]);
+    else
+        device_request_issued((const void *)arguments[0]);
+    timer_stop(IO_TIMER_DEVICE, start_ns);
+    return 0;
+}
+
+SEC("raw_tp/block_rq_complete")
+int io_device_completed(__u64 *arguments)
+{
+    const void *request = (const void *)arguments[0];
+    if (!enabled) {
+        device_request_forget(request);
+        return 0;
+    }
+    __u64 start_ns = timer_start(IO_TIMER_DEVICE);
+    device_request_ended(request, (__u32)arguments[1] != 0, arguments[2]);
+    timer_stop(IO_TIMER_DEVICE, start_ns);
     return 0;
 }

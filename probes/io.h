@@ -1,5 +1,5 @@
-/* What is asked of file systems, by cgroup, mount and kind of operation (io.bpf.c): the tables and their keys. Shared
- * by the BPF program and src/sources/io. */
+/* What is asked of file systems, by cgroup, mount and kind of operation, and of block devices (io.bpf.c): the tables
+ * and their keys. Shared by the BPF program and src/sources/io. */
 #pragma once
 
 #if !defined(__bpf__)
@@ -199,6 +199,54 @@ struct io_request {
     __u8 is_opening;
 };
 
+/* ---- block devices ---- */
+
+enum io_device_operation {
+    IO_DEVICE_NONE,
+    IO_DEVICE_READ,
+    IO_DEVICE_WRITE, /* also of zeroes, and what zoned devices do */
+    IO_DEVICE_FLUSH,
+    IO_DEVICE_DISCARD,
+    IO_DEVICE_OPERATIONS,
+};
+
+/* Cgroups of block I/O are those of the controller io or blkio, whose hierarchy need not be that of jobs: their IDs
+ * have this bit, so that they are no other's. */
+#define IO_BLOCK_CGROUP (1ull << 63)
+#define IO_KERNEL       1 /* as a cgroup of block I/O: of none */
+
+struct io_device_key {
+    __u64 cgroup_id; /* with IO_BLOCK_CGROUP; or IO_KERNEL, IO_OTHER */
+    __u32 device;    /* major number << 20 | minor number, of the whole disk */
+    __u8 operation;  /* enum io_device_operation */
+    __u8 reserved[3];
+};
+_Static_assert(sizeof(struct io_device_key) == 16, "a key has no padding");
+
+/* Every request that has ended is in one bucket of `served`, as those of struct io_counters. `queued` lacks requests of
+ * devices whose statistics are off (/sys/block/NAME/queue/iostats). */
+struct io_device_counters {
+    __u64 last_ns; /* when the last request ended */
+    __u64 bytes;   /* that succeeded */
+    __u64 errors;
+    __u64 queue_ns;   /* from the request's beginning until it was given to the device */
+    __u64 service_ns; /* from then to its end */
+    __u64 queued[IO_BUCKETS];
+    __u64 served[IO_BUCKETS];
+};
+
+/* A request in flight, by its address. */
+struct io_device_request {
+    struct io_device_key key;
+    __u64 queued_ns; /* 0: not known */
+    __u64 issued_ns;
+    __u64 is_failed; /* in part, so far */
+};
+
+struct io_device_name {
+    char text[32];
+};
+
 /* Requests of Linux AIO. */
 struct aio_key {
     __u64 process;
@@ -212,18 +260,21 @@ struct aio_request {
     __u32 operation;
 };
 
-#define IO_MAX_COUNTERS  16384
-#define IO_MAX_ERRORS    2048
-#define IO_MAX_MOUNTS    1024
-#define IO_MAX_CGROUPS   4096
-#define IO_MAX_FILES     8192  /* with a name, where they are counted by file */
-#define IO_MAX_ACCESSES  32768 /* and names of files, for a report */
-#define IO_MAX_INTERVALS 16384
-#define IO_MAX_THREADS   16384  /* before Linux 5.11 */
-#define IO_MAX_REQUESTS  16384  /* of io_uring, in flight; likewise of AIO */
-#define IO_SLOW_BYTES    262144 /* of the ring of slow operations */
-#define IO_MAX_RINGS     1024
-#define IO_MAX_DAEMONS   1024 /* processes that serve FUSE file systems */
+#define IO_MAX_COUNTERS        16384
+#define IO_MAX_ERRORS          2048
+#define IO_MAX_MOUNTS          1024
+#define IO_MAX_CGROUPS         4096
+#define IO_MAX_FILES           8192  /* with a name, where they are counted by file */
+#define IO_MAX_ACCESSES        32768 /* and names of files, for a report */
+#define IO_MAX_INTERVALS       16384
+#define IO_MAX_THREADS         16384  /* before Linux 5.11 */
+#define IO_MAX_REQUESTS        16384  /* of io_uring, in flight; likewise of AIO */
+#define IO_SLOW_BYTES          262144 /* of the ring of slow operations */
+#define IO_MAX_RINGS           1024
+#define IO_MAX_DAEMONS         1024 /* processes that serve FUSE file systems */
+
+#define IO_MAX_DEVICE_COUNTERS 4096
+#define IO_MAX_DEVICES         1024
 
 /* Which files a system call concerns, and how its arguments name them. */
 struct io_syscall {
@@ -260,8 +311,8 @@ enum io_argument {
 #define IO_MAX_SYSCALLS 512
 
 /* What the programs cost (probes/common/run_timer.h): calls that concern files, where they begin and end, and requests
- * of io_uring. */
-enum { IO_TIMER_BEGIN, IO_TIMER_END, IO_TIMER_URING, IO_TIMERS };
+ * of io_uring and of block devices. */
+enum { IO_TIMER_BEGIN, IO_TIMER_END, IO_TIMER_URING, IO_TIMER_DEVICE, IO_TIMERS };
 
 /* Counters of the BPF programs, per CPU. */
 struct io_stats {

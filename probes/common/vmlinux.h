@@ -455,10 +455,29 @@ struct request_queue {
     struct gendisk *disk; /* 5.15 and later */
 };
 
+struct blkcg {
+    struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+    struct blkcg *blkcg;
+};
+
+struct bio {
+    struct blkcg_gq *bi_blkg; /* CONFIG_BLK_CGROUP */
+};
+
 struct request {
     struct request_queue *q;
     unsigned int cmd_flags;
+    unsigned int rq_flags;
     unsigned int __data_len; /* of what has not ended yet */
+    struct bio *bio;
+    __u64 start_time_ns;
+};
+
+enum rqf_flags { /* 6.12 and later; valid only through CO-RE */
+                 __RQF_IO_STAT = 8,
 };
 
 struct request___old { /* before 5.17 */

@@ -24,6 +24,14 @@ void map_sum_counters(int map_fd, void *per_cpu, int cpus, void *ret_sum, size_t
             sum[i] += values[(size_t)cpu * count + i];
 }
 
+/* Before Linux 5.14 in two steps. */
+bool map_take_element(int map_fd, const void *key, void *ret_value)
+{
+    if (bpf_map_lookup_and_delete_elem(map_fd, key, ret_value) == 0)
+        return true;
+    return bpf_map_lookup_elem(map_fd, key, ret_value) == 0 && bpf_map_delete_elem(map_fd, key) == 0;
+}
+
 void map_clear(int map_fd)
 {
     uint32_t key;

@@ -5,6 +5,7 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
+#include "sources/io/io_block.h"
 #include "sources/io/io_private.h"
 #include "sources/io/io_selftest.h"
 #include "sources/io/io_slow_records.h"
@@ -74,11 +75,12 @@ static int io_open(const struct source_services *services, const void *options, 
     if (!s->stats)
         return -ENOMEM;
     const struct io_options *o = options;
+    const size_t entry = report->count;
     int r = io_attach(services, o, report, &s->bpf);
     if (r < 0)
         return r;
-    if (!o->by_access) /* which would count what programs of the filter do, only */
-        test_attachment(s, &report->entries[report->count - 1]);
+    if (entry < report->count && !o->by_access) /* which would count what programs of the filter do, only */
+        test_attachment(s, &report->entries[entry]);
     if (o->slow_ns && (r = io_slow_records_new(s->bpf, o->slow_ns, report, &s->slow)) < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -165,7 +167,7 @@ static uint64_t io_run_time_ns(void *self)
 
 static void io_metrics(void *self, struct metric_set *set)
 {
-    static const char *const names[IO_TIMERS] = {"io_begin", "io_end", "io_uring"};
+    static const char *const names[IO_TIMERS] = {"io_begin", "io_end", "io_uring", "io_device"};
     const struct io_source *s = self;
     run_timers_put(s->bpf->bss->run_timers, names, IO_TIMERS, set);
 }
@@ -177,14 +179,6 @@ static size_t io_memory_bytes(void *self)
 }
 
 /* ---- tables ---- */
-
-/* Before Linux 5.14 in two steps. */
-static bool take_out(int fd, const void *key, void *ret_value)
-{
-    if (bpf_map_lookup_and_delete_elem(fd, key, ret_value) == 0)
-        return true;
-    return bpf_map_lookup_elem(fd, key, ret_value) == 0 && bpf_map_delete_elem(fd, key) == 0;
-}
 
 /* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
 static int read_counters(struct io_source *s, const struct io_reader *reader)
@@ -198,7 +192,8 @@ static int read_counters(struct io_source *s, const struct io_reader *reader)
         r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
         if (bpf_map_lookup_elem(fd, &key, &counters) < 0)
             continue;
-        const bool is_final = reader->is_final(reader->context, &key, &counters) && take_out(fd, &key, &counters);
+        const bool is_final =
+            reader->is_final(reader->context, &key, &counters) && map_take_element(fd, &key, &counters);
         reader->take(reader->context, &key, &counters, is_final);
     }
     return r == -ENOENT ? 0 : r;
@@ -214,7 +209,7 @@ static int read_errors(struct io_source *s, const struct io_reader *reader)
         key = next;
         r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
         const bool is_read =
-            reader->ends_errors ? take_out(fd, &key, &count) : bpf_map_lookup_elem(fd, &key, &count) == 0;
+            reader->ends_errors ? map_take_element(fd, &key, &count) : bpf_map_lookup_elem(fd, &key, &count) == 0;
         if (is_read && reader->take_error)
             reader->take_error(reader->context, &key, count, reader->ends_errors);
     }
@@ -225,6 +220,16 @@ int io_source_read(void *io_source, const struct io_reader *reader)
 {
     const int counters = read_counters(io_source, reader), errors = read_errors(io_source, reader);
     return counters ?: errors;
+}
+
+int io_source_read_devices(void *io_source, const struct io_device_reader *reader)
+{
+    return io_block_read(((struct io_source *)io_source)->bpf, reader);
+}
+
+bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret)
+{
+    return io_block_name(((struct io_source *)io_source)->bpf, device, ret);
 }
 
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret)
@@ -302,9 +307,12 @@ static void sweep_daemons(struct io_source *s)
 
 void io_source_sweep(void *io_source, uint64_t now_ns)
 {
+    struct io_source *s = io_source;
     sweep_uring(io_source, now_ns);
     sweep_aio(io_source);
     sweep_daemons(io_source);
+    if (now_ns > REQUEST_LOST_NS)
+        s->swept += io_block_sweep(s->bpf, now_ns - REQUEST_LOST_NS);
 }
 
 const struct source source_io = {

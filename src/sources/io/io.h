@@ -1,5 +1,5 @@
-/* I/O of file systems: the source of signal "io". Its records are counters in tables, which are read when somebody
- * asks. Pipeline thread only. */
+/* I/O of file systems and block devices: the source of signal "io". Its records are counters in tables, which are read
+ * when somebody asks. Pipeline thread only. */
 #pragma once
 
 #include "sources/source.h"
@@ -19,6 +19,7 @@ struct io_options {
     uint64_t hung_ns;         /* not used by the source */
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
     bool by_access; /* of the tasks that the filter selects what io_accesses.h reads; nothing else is counted then */
+    bool devices;   /* requests of block devices, too */
 };
 
 /* Who reads the counters. */
@@ -36,6 +37,20 @@ struct io_reader {
 /* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
 int io_source_read(void *io_source, const struct io_reader *reader);
 
+/* Likewise for the counters of block devices. */
+struct io_device_reader {
+    void *context;
+    bool (*is_final)(void *context, const struct io_device_key *key, const struct io_device_counters *counters);
+    void (*take)(void *context, const struct io_device_key *key, const struct io_device_counters *counters,
+                 bool is_final);
+};
+
+/* 0 also where block devices are not seen: there are no counters then. */
+int io_source_read_devices(void *io_source, const struct io_device_reader *reader);
+
+/* The name of a device of a key, as in /sys/block. False: not known. */
+bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret);
+
 /* What is known of a mount or cgroup of a key. False: nothing. */
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);
@@ -47,5 +62,5 @@ void io_source_forget_mount(void *io_source, uint64_t id);
 void io_source_forget_cgroup(void *io_source, uint64_t id);
 
 /* Forgets processes that are gone, and requests in flight whose end will not be seen: of AIO when their process is
- * gone, of io_uring after an hour. Such requests count as LOSS_MISSED. */
+ * gone, of io_uring and block devices after an hour. Such requests count as LOSS_MISSED. */
 void io_source_sweep(void *io_source, uint64_t now_ns);

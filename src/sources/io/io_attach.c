@@ -3,6 +3,7 @@
 
 #include "sources/attach/preempt_count.h"
 #include "sources/attach/trace_parameters.h"
+#include "sources/io/io_block.h"
 #include "sources/io/io_syscalls.h"
 #include "sources/sampling/task_filters.h"
 
@@ -137,7 +138,7 @@ static int fill_other(struct io_bpf *bpf)
 }
 
 struct seen {
-    bool uring, pages;
+    bool uring, pages, devices;
 };
 
 static int try_variant(const struct source_services *services, const struct io_options *options,
@@ -148,7 +149,8 @@ static int try_variant(const struct source_services *services, const struct io_o
     int r = open_programs(options, variant, &bpf);
     if (r < 0)
         return r;
-    *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel)};
+    *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel),
+                              io_block_choose(bpf, kernel, options->devices)};
     choose_programs(bpf, variant);
     r = use_filter(services, options, bpf) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r < 0)
@@ -158,25 +160,42 @@ static int try_variant(const struct source_services *services, const struct io_o
     return r;
 }
 
-int io_attach(const struct source_services *services, const struct io_options *options, struct attach_report *report,
-              struct io_bpf **ret)
+static int try_variants(const struct source_services *services, const struct io_options *options,
+                        const struct btf *kernel, struct attach_entry *entry, struct seen *ret_seen,
+                        struct io_bpf **ret)
 {
-    struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
-    struct btf *kernel = btf__load_vmlinux_btf();
     int r = -ENOTSUP;
-    libbpf_set_print(NULL);
+    entry->fallback_reason[0] = '\0';
     for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
-        struct seen seen = {0};
-        r = try_variant(services, options, &variants[i], kernel, &seen, ret);
+        r = try_variant(services, options, &variants[i], kernel, ret_seen, ret);
         if (r < 0) {
             attach_entry_refused(entry, variants[i].name, r);
             continue;
         }
         snprintf(entry->method, sizeof(entry->method), "%s", variants[i].name);
         snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", variants[i].limitation,
-                 seen.uring ? "" : "; io_uring is not seen", seen.pages ? "" : "; mmap is not seen");
+                 ret_seen->uring ? "" : "; io_uring is not seen", ret_seen->pages ? "" : "; mmap is not seen");
         entry->attached = true;
     }
+    return r;
+}
+
+int io_attach(const struct source_services *services, const struct io_options *options, struct attach_report *report,
+              struct io_bpf **ret)
+{
+    struct io_options without_devices = *options;
+    struct attach_entry *entry = attach_report_add(report, "I/O of file systems");
+    struct btf *kernel = btf__load_vmlinux_btf();
+    struct seen seen = {0};
+    without_devices.devices = false;
+    libbpf_set_print(NULL);
+    int r = try_variants(services, options, kernel, entry, &seen, ret), devices = r;
+    if (r == 0 && options->devices)
+        devices = seen.devices ? io_block_attach(*ret) : -ENOTSUP;
+    if (r < 0 && seen.devices)
+        r = try_variants(services, &without_devices, kernel, entry, &seen, ret);
+    if (options->devices)
+        io_block_report(attach_report_add(report, "block devices"), kernel, devices);
     btf__free(kernel);
     if (r < 0)
         snprintf(entry->limitation, sizeof(entry->limitation), "no I/O is counted");

@@ -6,7 +6,7 @@
 
 struct io_bpf;
 
-/* Adds an entry to `report`. The programs count nothing until enabled. The caller destroys `*ret`. -errno: no variant
- * works. */
+/* Adds an entry to `report`, and one for block devices where they are wanted: they may fail alone. The programs count
+ * nothing until enabled. The caller destroys `*ret`. -errno: no variant works. */
 int io_attach(const struct source_services *services, const struct io_options *options, struct attach_report *report,
               struct io_bpf **ret);
