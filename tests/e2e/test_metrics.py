@@ -1,10 +1,13 @@
 """docs/metrics.md, and docs/signals for single signals, document every metric with its type and labels, and no others."""
 import json
+import mmap
+import os
 import re
 import subprocess
 
 import pytest
 
+from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.agents import everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
@@ -60,9 +63,14 @@ def exported(started):
 
 
 def use_a_file(path):
-    """I/O of each kind that has a metric of its own: bytes read and written, an error, and the pages of a program that starts."""
-    path.write_bytes(b"x" * 4096)
+    """I/O of each kind that has a metric of its own: bytes read and written, also by a block device, an error, and the pages of a program that starts."""
+    with open(path, "wb") as f:
+        f.write(b"x" * 4096)
+        os.fsync(f.fileno())
     assert len(path.read_bytes()) == 4096
+    direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    assert os.preadv(direct, [mmap.mmap(-1, 4096)], 0) == 4096
+    os.close(direct)
     with pytest.raises(FileNotFoundError):
         open(path.parent / "missing")
     subprocess.run(["true"], check=True)
@@ -74,7 +82,7 @@ def unseen_metrics(sonde):
     return {"sonde_io_mapped_bytes_total"} if any("mmap is not seen" in probe["limitation"] for probe in probes) else set()
 
 
-def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path):
+def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  # noqa: F811
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
     of_plain = exported(plain)
@@ -84,7 +92,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path):
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
-    use_a_file(tmp_path / "file")
+    use_a_file(file_system("ext4") / "file")
     unseen = unseen_metrics(sonde)
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(f"{name}{{" in started.text("/metrics") for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")

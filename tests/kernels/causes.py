@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-MODULES = ("brd", "dm-mod", "dm-delay", "sch_netem", "sch_prio", "cls_u32")
+MODULES = ("brd", "loop", "dm-mod", "dm-delay", "sch_netem", "sch_prio", "cls_u32")
 COMMANDS = ("tc", "dmsetup")
 SLACK_NS = 10_000_000
 # Route: kind, minimum injected delay, text in the detail. netem delays each packet by 80 ms: the connection's two, the request and the reply.

@@ -1,8 +1,11 @@
-/* Signal "io": what is read from, written to and asked of file systems, by job and mount. The kernel counts by cgroup;
- * what cgroups did that are gone is taken over here, and their entries in its tables make room. */
+/* Signal "io": what is read from, written to and asked of file systems, by job and mount, and what reaches block
+ * devices of it (io_devices.c). The kernel counts by cgroup; what cgroups did that are gone is taken over here, and
+ * their entries in its tables make room. */
 #include "sources/io/io.h"
 
 #include "base/clock.h"
+#include "signals/io/io_device_metrics.h"
+#include "signals/io/io_devices.h"
 #include "signals/io/io_metrics.h"
 #include "signals/io/io_names.h"
 #include "signals/io/io_series.h"
@@ -11,11 +14,9 @@
 #include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SERIES_MAX 50000
@@ -27,6 +28,7 @@
 struct io_signal {
     void *source;
     struct io_series *series;
+    struct io_devices *devices;
     struct io_names names;
     struct io_slow_events *slow;        /* NULL: not wanted */
     uint64_t refreshed_ns, searched_ns; /* the latter: for cgroups that are gone */
@@ -40,6 +42,7 @@ static void destroy_io(void *self)
     io_slow_events_free(s->slow);
     io_names_clear(&s->names);
     io_series_free(s->series);
+    io_devices_free(s->devices);
     free(s);
 }
 
@@ -53,7 +56,7 @@ static int create_io(const struct signal_services *services, const void *setting
     if (!s)
         return -ENOMEM;
     s->source = s->names.source = source;
-    int r = io_series_new(SERIES_MAX, &s->series);
+    int r = io_series_new(SERIES_MAX, &s->series) ?: io_devices_new(source, &s->devices);
     if (r == 0 && options->slow_ns)
         r = io_slow_events_new(services, &s->names, options->hung_ns, &s->slow);
     if (r < 0) {
@@ -112,18 +115,13 @@ static void take_error(void *context, const struct io_error_key *key, uint64_t c
     add_key(s, &key->key, (int)key->error, &(struct io_counters){.errors = count}, is_last);
 }
 
-/* A path that lacks names cannot be checked. */
 static void find_gone_cgroups(struct io_signal *s)
 {
-    struct stat status;
     const int root = cgroup_search_open();
     s->searched_ns = s->refreshed_ns;
     if (root < 0)
         return;
-    for (struct io_named *n = s->names.cgroups; n; n = n->hh.next) {
-        const int r = n->is_cut ? 0 : fstatat(root, n->path[1] ? n->path + 1 : ".", &status, AT_SYMLINK_NOFOLLOW);
-        n->is_gone |= r < 0 ? errno == ENOENT : !n->is_cut && status.st_ino != n->id;
-    }
+    io_names_find_gone(&s->names, root);
     close(root);
 }
 
@@ -168,6 +166,7 @@ static void refresh(struct io_signal *s)
     (void)io_source_read(s->source, &reader);
     end_round(s);
     io_series_end(s->series);
+    io_devices_refresh(s->devices, s->refreshed_ns);
     io_source_sweep(s->source, s->refreshed_ns);
 }
 
@@ -184,6 +183,7 @@ static void fill_metrics(void *self, struct metric_set *set)
     struct io_signal *s = self;
     refresh(s);
     io_metrics_fill(s->series, set);
+    io_device_metrics_fill(s->devices, set);
 }
 
 static void take_slow(void *self, const struct record_header *header)
@@ -198,7 +198,7 @@ static const struct record_type records[] = {{RECORD_IO_SLOW, io_slow_check, tak
 #define FIELD(f) offsetof(struct io_options, f), sizeof(((struct io_options *)0)->f)
 
 static const struct setting settings[] = {
-    SIGNAL_ENABLED("io.enabled", "count what programs read, write and ask of file systems"),
+    SIGNAL_ENABLED("io.enabled", "count what programs read, write and ask of file systems, and what block devices get"),
     {"io.slow", SETTING_DURATION, FIELD(slow_ns), 0, 3600e9, "a duration of up to 1h, such as 1s; 0s: none",
      "an operation that takes longer is an event"},
     {"io.hung", SETTING_DURATION, FIELD(hung_ns), 1e9, 86400e9, "a duration of 1s to 24h, such as 10s",
@@ -211,7 +211,7 @@ const struct signal signal_io = {
     .source = &source_io,
     .records = records,
     .settings_bytes = sizeof(struct io_options),
-    .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS},
+    .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS, .devices = true},
     .settings = settings,
     .is_node_wide = is_node_wide,
     .create = create_io,

@@ -22,8 +22,8 @@ const char *io_metrics_operation(uint8_t operation)
 /* Every second of the kernel's power-of-two bounds: each is a line a series. */
 #define DURATION_BOUNDS ((IO_BUCKETS - 1) / 2)
 
-static void put_durations(struct metric_set *set, const struct io_counters *c, const struct metric_label *labels,
-                          size_t label_count)
+void io_metrics_durations(struct metric_set *set, const char *name, const char *help, const struct io_counters *c,
+                          const struct metric_label *labels, size_t label_count)
 {
     double bounds[DURATION_BOUNDS];
     uint64_t counts[DURATION_BOUNDS + 1] = {0};
@@ -31,8 +31,8 @@ static void put_durations(struct metric_set *set, const struct io_counters *c, c
         bounds[i] = (double)(1ull << (IO_FIRST_BUCKET + 1 + 2 * i)) / 1e9;
     for (size_t i = 0; i < IO_BUCKETS; i++)
         counts[i / 2 < DURATION_BOUNDS ? i / 2 : DURATION_BOUNDS] += c->durations[i];
-    metric_add_histogram(set, "sonde_io_duration_seconds", "seconds", "Duration of I/O operations.", bounds, counts,
-                         DURATION_BOUNDS, (double)c->sum_ns / 1e9, labels, label_count);
+    metric_add_histogram(set, name, "seconds", help, bounds, counts, DURATION_BOUNDS, (double)c->sum_ns / 1e9, labels,
+                         label_count);
 }
 
 static void put_sizes(struct metric_set *set, const struct io_counters *c, const struct metric_label *labels,
@@ -97,7 +97,8 @@ static void put_point(void *context, const struct io_point *p)
                    of_mount);
         return;
     }
-    put_durations(set, &p->counters, labels, with_operation);
+    io_metrics_durations(set, "sonde_io_duration_seconds", "Duration of I/O operations.", &p->counters, labels,
+                         with_operation);
     if (p->operation != IO_READ && p->operation != IO_WRITE)
         return;
     put_bytes(set, p, labels, of_mount);

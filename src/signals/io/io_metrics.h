@@ -7,5 +7,9 @@
 /* Adds all series. */
 void io_metrics_fill(const struct io_series *series, struct metric_set *set);
 
+/* Adds the durations of these counters to the histogram `name`. */
+void io_metrics_durations(struct metric_set *set, const char *name, const char *help, const struct io_counters *c,
+                          const struct metric_label *labels, size_t label_count);
+
 /* "read", "write", "open", ... */
 const char *io_metrics_operation(uint8_t operation);

@@ -4,8 +4,11 @@
 #include "sources/io/io.h"
 #include "sources/io/io_path.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static void clear(struct io_named **table)
 {
@@ -61,6 +64,21 @@ struct io_named *io_names_cgroup(struct io_names *n, uint64_t id)
     if (cgroup && !cgroup->job.manager)
         job_from_cgroup(cgroup->path, &cgroup->job);
     return cgroup;
+}
+
+/* A path that lacks names cannot be checked. */
+void io_names_find_gone(struct io_names *n, int root)
+{
+    struct stat status;
+    for (struct io_named *cgroup = n->cgroups; cgroup; cgroup = cgroup->hh.next) {
+        if (cgroup->is_cut)
+            continue;
+        const char *path = cgroup->path[1] ? cgroup->path + 1 : ".";
+        if (fstatat(root, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+            cgroup->is_gone |= errno == ENOENT;
+        else
+            cgroup->is_gone |= status.st_ino != (cgroup->id & ~IO_BLOCK_CGROUP);
+    }
 }
 
 struct io_named *io_names_mount(struct io_names *n, uint64_t id)

@@ -37,6 +37,9 @@ struct io_named *io_names_mount(struct io_names *n, uint64_t id);
 /* Reads the names of the known mounts again: a mount may have been moved. */
 void io_names_refresh_mounts(struct io_names *n);
 
+/* Notes which of the known cgroups are gone. `root`: the directory of the root of their hierarchy, borrowed. */
+void io_names_find_gone(struct io_names *n, int root);
+
 /* Forgets it, here and in the kernel's table. */
 void io_names_forget_cgroup(struct io_names *n, struct io_named *cgroup);
 void io_names_forget_mount(struct io_names *n, struct io_named *mount);

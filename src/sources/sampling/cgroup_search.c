@@ -210,14 +210,31 @@ static bool has_parent_component(const char *path)
     return false;
 }
 
+static int open_directory(const char *path)
+{
+    const int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 int cgroup_search_open(void)
 {
     char root[ROOT_BYTES];
     const int r = find_root(root, sizeof(root));
+    return r < 0 ? r : open_directory(root);
+}
+
+int cgroup_search_open_controller(const char *controller)
+{
+    _cleanup_buf_ struct buf mountinfo = {0};
+    char root[ROOT_BYTES];
+    int r = buf_read_file(&mountinfo, "/proc/self/mountinfo", MOUNTS_MAX_BYTES);
     if (r < 0)
         return r;
-    const int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    const char *text = mountinfo.data ? mountinfo.data : "";
+    r = find_mount(text, controller, root, sizeof(root));
+    if (r < 0)
+        r = find_mount(text, NULL, root, sizeof(root));
+    return r < 0 ? r : open_directory(root);
 }
 
 int cgroup_search_path(const char *path, uint64_t *ret_id)

@@ -33,6 +33,8 @@ int cgroup_search_path(const char *path, uint64_t *ret_id);
 /* A descriptor of the directory of the hierarchy's root, for looking at cgroups below it; the caller closes it.
  * -ENOENT: no hierarchy is mounted; or the errno of opening it. */
 int cgroup_search_open(void);
+/* Likewise of the hierarchy that has this controller of cgroup v1, else of cgroup v2. */
+int cgroup_search_open_controller(const char *controller);
 
 /* Calls `found` for every cgroup, with its path as in /proc/PID/cgroup ("/" for the root; valid during the call) and
  * its ID. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */

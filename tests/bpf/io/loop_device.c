@@ -32,48 +32,71 @@ static int make_image(struct loop_device *loop, size_t limit_bytes)
     return fd;
 }
 
-/* False: there are none. Another program may take a free one first. */
-static bool set_up(struct loop_device *loop)
+/* -errno: there are no loop devices. */
+static int add_device(void)
 {
-    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-    bool is_set = false;
-    for (int i = 0; control >= 0 && i < 20 && !is_set; i++) {
-        snprintf(loop->name, sizeof(loop->name), "loop%d", ioctl(control, LOOP_CTL_GET_FREE));
-        snprintf(loop->path, sizeof(loop->path), "/dev/%s", loop->name);
-        loop->buffered = open(loop->path, O_RDWR | O_CLOEXEC);
-        is_set = loop->buffered >= 0 && ioctl(loop->buffered, LOOP_SET_FD, loop->image) == 0;
-        if (!is_set && loop->buffered >= 0)
-            close(loop->buffered);
+    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), first = 100 + getpid() % 1000;
+    int r = control < 0 ? -errno : -EEXIST;
+    for (int i = 0; r == -EEXIST && i < 100; i++) {
+        r = ioctl(control, LOOP_CTL_ADD, first + i);
+        r = r < 0 ? -errno : r;
     }
     if (control >= 0)
         close(control);
-    return is_set;
+    return r;
 }
 
-static void remove_image(struct loop_device *loop)
+static void remove_device(int index)
+{
+    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 100 && ioctl(control, LOOP_CTL_REMOVE, index) < 0 && errno == EBUSY; i++)
+        usleep(20000);
+    close(control);
+}
+
+/* By a node of its own: /dev need not have one. */
+static void open_device(struct loop_device *loop)
 {
     char path[128];
+    unsigned major_number = 0, minor_number = 0;
+    snprintf(loop->name, sizeof(loop->name), "loop%d", loop->index);
+    snprintf(path, sizeof(path), "/sys/block/%s/dev", loop->name);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%u:%u", &major_number, &minor_number), 2);
+    fclose(f);
+    snprintf(path, sizeof(path), "%s/device", loop->folder);
+    assert_int_equal(mknod(path, S_IFBLK | 0600, makedev(major_number, minor_number)), 0);
+    loop->number = major_number << 20 | minor_number;
+    loop->buffered = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(loop->buffered >= 0);
+    assert_int_equal(ioctl(loop->buffered, LOOP_SET_FD, loop->image), 0);
+    loop->direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+    assert_true(loop->direct >= 0);
+}
+
+static void remove_folder(struct loop_device *loop)
+{
+    static const char *const names[] = {"image", "device"};
+    char path[128];
     close(loop->image);
-    snprintf(path, sizeof(path), "%s/image", loop->folder);
-    unlink(path);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/%s", loop->folder, names[i]);
+        unlink(path);
+    }
     umount2(loop->folder, MNT_DETACH);
     rmdir(loop->folder);
 }
 
 struct loop_device loop_begin(size_t limit_bytes)
 {
-    struct loop_device loop = {0};
-    struct stat status;
-    loop.image = make_image(&loop, limit_bytes);
-    if (!set_up(&loop)) {
-        print_message("no loop devices: %s\n", strerror(errno));
-        remove_image(&loop);
+    struct loop_device loop = {.index = add_device()};
+    if (loop.index < 0) {
+        print_message("no loop devices: %s\n", strerror(-loop.index));
         skip();
     }
-    loop.direct = open(loop.path, O_RDWR | O_DIRECT | O_CLOEXEC);
-    assert_true(loop.direct >= 0);
-    assert_int_equal(fstat(loop.direct, &status), 0);
-    loop.number = major(status.st_rdev) << 20 | minor(status.st_rdev);
+    loop.image = make_image(&loop, limit_bytes);
+    open_device(&loop);
     return loop;
 }
 
@@ -82,7 +105,8 @@ void loop_end(struct loop_device *loop)
     close(loop->direct);
     assert_int_equal(ioctl(loop->buffered, LOOP_CLR_FD), 0);
     close(loop->buffered);
-    remove_image(loop);
+    remove_device(loop->index);
+    remove_folder(loop);
 }
 
 struct loop_stat loop_stat(const struct loop_device *loop)

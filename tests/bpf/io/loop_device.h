@@ -10,16 +10,15 @@
 #define LOOP_IMAGE_BYTES (16 << 20)
 
 struct loop_device {
-    char folder[64]; /* the image's, "image" */
-    char name[32];   /* "loop0" */
-    char path[64];   /* "/dev/loop0" */
-    int image;
+    char folder[64]; /* with "image" and "device" */
+    char name[32];   /* "loop700" */
+    int index, image;
     int direct, buffered; /* the device, opened in both ways */
     uint32_t number;      /* as in struct io_device_key */
 };
 
-/* The image is on a tmpfs of `limit_bytes`, or with 0 in /tmp. Skips the test where there are no loop devices; ends
- * with loop_end. */
+/* The device is a new one: the kernel keeps for a device which cgroup first wrote to it. Its image is on a tmpfs of
+ * `limit_bytes`, or with 0 in /tmp. Skips the test where there are no loop devices; ends with loop_end. */
 struct loop_device loop_begin(size_t limit_bytes);
 void loop_end(struct loop_device *loop);
 
