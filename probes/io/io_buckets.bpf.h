@@ -33,7 +33,8 @@ static __always_inline __u32 bits_of(__u64 value)
     return bits + (value != 0);
 }
 
-static __always_inline __u32 duration_bucket(__u64 ns)
+/* Functions that the kernel checks once, not for each path to them. */
+__weak __u32 duration_bucket(__u64 ns)
 {
     __u32 bits = bits_of(ns ? ns - 1 : 0);
     if (bits <= IO_FIRST_BUCKET)
@@ -41,7 +42,7 @@ static __always_inline __u32 duration_bucket(__u64 ns)
     return bits - IO_FIRST_BUCKET < IO_BUCKETS ? bits - IO_FIRST_BUCKET : IO_BUCKETS - 1;
 }
 
-static __always_inline __u32 size_bucket(__u64 bytes)
+__weak __u32 size_bucket(__u64 bytes)
 {
     if (bytes <= 10240)
         return bytes <= 100 ? 0 : bytes <= 1024 ? 1 : 2;

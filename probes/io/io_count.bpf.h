@@ -29,17 +29,35 @@ struct {
 /* In place of new counters on the stack, whose size is limited. */
 static const struct io_counters no_counters = {};
 
+/* For a global function, which takes no pointers to kernel objects. */
+static __always_inline __u64 address_of(const void *pointer)
+{
+    __u64 address = 0;
+    bpf_probe_read_kernel(&address, sizeof(address), &pointer);
+    return address;
+}
+
+/* Names both, and returns for how many there was no room. The kernel checks a global function once, not for each path
+ * to it. */
+__weak int name_counters(__u64 mount, __u64 mount_id, __u64 cgroup, __u64 cgroup_id)
+{
+    int full = 0;
+    if (mount && mount_id != IO_NO_MOUNT && !is_mount_named((const struct mount *)mount, mount_id))
+        full += mount_name_add((const struct mount *)mount, mount_id) < 0;
+    if (cgroup && !bpf_map_lookup_elem(&cgroup_names, &cgroup_id))
+        full += cgroup_name_add((struct cgroup *)cgroup, cgroup_id) < 0;
+    return full;
+}
+
 /* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. `cgroup`, `mount`: NULL,
  * they may be gone, and are not named. */
 static __noinline struct io_counters *counters_add(struct io_key *key, struct cgroup *cgroup, const struct mount *mount)
 {
     struct io_stats *stat = stats_get();
-    __u64 mount_id = key->mount, cgroup_id = key->cgroup_id;
     /* The names come first: counters without one are taken for those of others. */
-    if (stat && mount && mount_id != IO_NO_MOUNT && !is_mount_named(mount, mount_id))
-        stat->names_full += mount_name_add(mount, mount_id) < 0;
-    if (stat && cgroup && !bpf_map_lookup_elem(&cgroup_names, &cgroup_id))
-        stat->names_full += cgroup_name_add(cgroup, cgroup_id) < 0;
+    int full = name_counters(address_of(mount), key->mount, address_of(cgroup), key->cgroup_id);
+    if (stat)
+        stat->names_full += full;
     bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST);
     struct io_counters *c = bpf_map_lookup_elem(&counters, key);
     if (c)
