@@ -14,11 +14,23 @@ struct attach_entry *attach_report_add(struct attach_report *report, const char 
     return entry;
 }
 
-void attach_entry_refused(struct attach_entry *entry, const char *method, int error)
+void attach_entry_unfit(struct attach_entry *entry, const char *method, const char *reason)
 {
     size_t used = strlen(entry->fallback_reason);
     snprintf(entry->fallback_reason + used, sizeof(entry->fallback_reason) - used, "%s%s: %s", used ? "; " : "", method,
-             strerror(error < 0 ? -error : error));
+             reason);
+}
+
+void attach_entry_refused(struct attach_entry *entry, const char *method, int error)
+{
+    attach_entry_unfit(entry, method, strerror(error < 0 ? -error : error));
+}
+
+void attach_entry_limited(struct attach_entry *entry, const char *text)
+{
+    const size_t used = strlen(entry->limitation);
+    if (text[0])
+        snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? "; " : "", text);
 }
 
 void attach_entry_limited(struct attach_entry *entry, const char *text)

@@ -25,6 +25,8 @@ struct attach_report {
 struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
 /* Appends "method: reason" to entry->fallback_reason. `error`: an errno, positive or negative. */
 void attach_entry_refused(struct attach_entry *entry, const char *method, int error);
+/* Likewise, with a reason that is no errno. */
+void attach_entry_unfit(struct attach_entry *entry, const char *method, const char *reason);
 /* Appends `text` to entry->limitation, unless it is "". */
 void attach_entry_limited(struct attach_entry *entry, const char *text);
 

@@ -6,6 +6,10 @@
 #include <stdint.h>
 
 struct bpf_object;
+struct bpf_program;
 
-/* The sum over all loaded programs of `object`; programs that cannot be queried count as 0. */
+/* 0 for a program that cannot be queried. */
+uint64_t missed_runs_of(const struct bpf_program *program);
+
+/* The sum over all loaded programs of `object`. */
 uint64_t missed_runs(struct bpf_object *object);
