@@ -1,8 +1,8 @@
 /* BPF side of I/O monitoring: what programs ask of file systems, counted by cgroup, mount and operation; and what block
  * devices get of that, counted by cgroup, device and operation.
  *
- * System calls are seen by the tracepoints at their entry and exit, which cost every system call of the node something;
- * io_uring has tracepoints of its own.
+ * Two methods see system calls: the kernel functions of those that concern files, and the tracepoints at the entry and
+ * exit of all system calls, which cost every system call of the node something. io_uring has tracepoints of its own.
  *
  * Losses: operations that do not fit a table (struct io_stats). */
 #include "probes/common/vmlinux.h"
@@ -24,7 +24,7 @@ static __always_inline const volatile struct io_syscall *syscall_of(__u64 number
     return is_compat ? &syscalls_32[number] : &syscalls[number];
 }
 
-/* ---- system calls ---- */
+#define NUMBER_OF(registers) (__u32) REGISTERS_NUMBER((const struct syscall_registers *)(registers))
 
 static __always_inline int syscall_enters(struct pt_regs *registers, long number, bool with_aio)
 {
@@ -42,7 +42,7 @@ static __always_inline int syscall_exits(struct pt_regs *registers, long result,
 {
     const struct syscall_registers *r = (const struct syscall_registers *)registers;
     bool is_compat = is_32_bit();
-    const volatile struct io_syscall *s = syscall_of((__u32)REGISTERS_NUMBER(r), is_compat);
+    const volatile struct io_syscall *s = syscall_of(NUMBER_OF(registers), is_compat);
     if (!s || !s->operation)
         return 0;
     if (!enabled) {
@@ -54,6 +54,78 @@ static __always_inline int syscall_exits(struct pt_regs *registers, long result,
     timer_stop(IO_TIMER_END, start_ns);
     return 0;
 }
+
+/* ---- by their functions ---- */
+
+#if defined(__TARGET_ARCH_x86)
+#define FUNCTION_OF(name)    "__x64_sys_" #name
+#define RESULT_OF(registers) ((const struct user_registers *)(registers))->ax
+#elif defined(__TARGET_ARCH_arm64)
+#define FUNCTION_OF(name)    "__arm64_sys_" #name
+#define RESULT_OF(registers) ((const struct user_registers *)(registers))->regs[0]
+#endif
+
+/* The frequent calls, which may also wait for long, have programs of their own. Those of one do the work for all: each
+ * program that the kernel must check takes it a while. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u32);
+} frequent_enter SEC(".maps"), frequent_exit SEC(".maps");
+
+SEC("fentry/" FUNCTION_OF(read))
+int BPF_PROG(io_read_enter, struct pt_regs *registers)
+{
+    return syscall_enters(registers, NUMBER_OF(registers), false);
+}
+
+SEC("fexit/" FUNCTION_OF(read))
+int BPF_PROG(io_read_exit, struct pt_regs *registers, long result)
+{
+    return syscall_exits(registers, result, false);
+}
+
+#define FREQUENT_CALL(name)                                                                                            \
+    SEC("fentry/" FUNCTION_OF(name))                                                                                   \
+    int io_##name##_enter(void *context)                                                                               \
+    {                                                                                                                  \
+        bpf_tail_call(context, &frequent_enter, 0);                                                                    \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    SEC("fexit/" FUNCTION_OF(name))                                                                                    \
+    int io_##name##_exit(void *context)                                                                                \
+    {                                                                                                                  \
+        bpf_tail_call(context, &frequent_exit, 0);                                                                     \
+        return 0;                                                                                                      \
+    }
+
+FREQUENT_CALL(write)
+FREQUENT_CALL(pread64)
+FREQUENT_CALL(pwrite64)
+FREQUENT_CALL(readv)
+FREQUENT_CALL(writev)
+FREQUENT_CALL(openat)
+FREQUENT_CALL(close)
+FREQUENT_CALL(newfstat)
+FREQUENT_CALL(newfstatat)
+
+/* All others, and those of 32-bit programs. */
+SEC("kprobe.multi")
+int io_function_enter(struct pt_regs *context)
+{
+    struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    return syscall_enters(registers, NUMBER_OF(registers), true);
+}
+
+SEC("kretprobe.multi")
+int io_function_exit(struct pt_regs *context)
+{
+    struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    return syscall_exits(registers, RESULT_OF(context), true);
+}
+
+/* ---- by the tracepoints of all system calls ---- */
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(io_syscall_enter, struct pt_regs *registers, long number)

@@ -321,6 +321,7 @@ struct io_stats {
     __u64 errors_full;
     __u64 daemons_full;
     __u64 unseen;     /* operations that are not counted: unconfirmed ones of unknown files, AIO that cannot be read */
+    __u64 unended;    /* system calls whose thread begins another one, while their end was not seen */
     __u64 calls_full; /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
     __u64 accesses_full; /* operations that are missing in a report */
     __u64 slow_full;     /* slow operations without a record */

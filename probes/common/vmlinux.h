@@ -25,6 +25,7 @@ typedef _Bool bool;
 /* ABI: enum bpf_map_type, flags of maps and helpers. */
 #define BPF_MAP_TYPE_HASH              1
 #define BPF_MAP_TYPE_ARRAY             2
+#define BPF_MAP_TYPE_PROG_ARRAY        3
 #define BPF_MAP_TYPE_PERCPU_HASH       5
 #define BPF_MAP_TYPE_PERCPU_ARRAY      6
 #define BPF_MAP_TYPE_LRU_HASH          9

@@ -179,7 +179,12 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
             stat->calls_full++;
         return;
     }
-    if (!operation && !second_operation) { /* what is left there is of a call whose end was not seen */
+    if (c->operation || c->second_operation) { /* of a call whose end was not seen */
+        struct io_stats *stat = stats_get();
+        if (stat)
+            stat->unended++;
+    }
+    if (!operation && !second_operation) {
         thread_call_end(c);
         return;
     }

@@ -33,13 +33,6 @@ void attach_entry_limited(struct attach_entry *entry, const char *text)
         snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? "; " : "", text);
 }
 
-void attach_entry_limited(struct attach_entry *entry, const char *text)
-{
-    const size_t used = strlen(entry->limitation);
-    if (text[0])
-        snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? "; " : "", text);
-}
-
 static void put_member(struct buf *out, const char *name, const char *value)
 {
     buf_printf(out, ",\"%s\":", name);

@@ -20,9 +20,12 @@ echo "[ RUN      ] doctor"
 /t/sonde doctor --json >/tmp/said 2>&1
 doctor=$?
 for probe in "CPU samples" requests "traced requests" "stacks of servers' waits" "process lifecycle" "kernel function names" \
-    "off-CPU time"; do
+    "off-CPU time" "I/O of file systems"; do
     grep -qF "{\"attached\":true,\"probe\":\"$probe\"," /tmp/said || doctor=1
 done
+if grep -q ' register_fprobe$' /proc/kallsyms; then # the kernel has kprobe.multi
+    grep -qF '"probe":"I/O of file systems","method":"functions of system calls"' /tmp/said || doctor=1
+fi
 verdict doctor $doctor
 /t/sonde doctor # for readers of the console
 

@@ -6,21 +6,16 @@
 #include "sources/attach/missed_runs.h"
 #include "sources/io/io_attach.h"
 #include "sources/io/io_block.h"
+#include "sources/io/io_functions.h"
 #include "sources/io/io_private.h"
 #include "sources/io/io_selftest.h"
+#include "sources/io/io_skeleton.h"
 #include "sources/io/io_slow_records.h"
 #include "sources/run_timers.h"
 #include "sources/tables/shared_tables.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-
-#include <linux/types.h>
-
-#include "probes/common/run_timer.h"
-#include "probes/common/task_filter.h"
-
-#include "io.skel.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -51,14 +46,13 @@ static void io_freep(struct io_source **s)
 /* Adds what the programs do not count to the limitations. */
 static void test_attachment(struct io_source *s, struct attach_entry *entry)
 {
-    char missing[64];
+    char missing[64], text[96] = "";
     s->bpf->bss->enabled = true;
     io_selftest(s, missing, sizeof(missing));
     s->bpf->bss->enabled = false;
-    const size_t length = strlen(entry->limitation);
     if (missing[0])
-        snprintf(entry->limitation + length, sizeof(entry->limitation) - length, "; not counted in a test: %s",
-                 missing);
+        snprintf(text, sizeof(text), "not counted in a test: %s", missing);
+    attach_entry_limited(entry, text);
 }
 
 static int io_open(const struct source_services *services, const void *options, struct attach_report *report,
@@ -156,7 +150,8 @@ static void io_losses(void *self, struct losses *losses)
     if (s->slow)
         io_slow_records_losses(s->slow, losses);
     losses->count[LOSS_MISSED] += sum.unseen + s->swept;
-    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    const bool by_function = s->bpf->links.io_function_enter;
+    losses->count[LOSS_MISSED] += by_function ? sum.unended + io_functions_missed(s->bpf) : missed_runs(s->bpf->obj);
 }
 
 static uint64_t io_run_time_ns(void *self)

@@ -12,6 +12,10 @@
 
 extern const struct source source_io;
 
+/* How system calls are seen, best first: by the kernel functions of those that concern files, or by tracepoints of
+ * all. */
+enum io_method { IO_METHOD_BEST, IO_METHOD_FUNCTIONS, IO_METHOD_TRACEPOINTS };
+
 /* Filled from the settings (signals/io/io.c). */
 struct io_options {
     bool enabled;
@@ -20,6 +24,7 @@ struct io_options {
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
     bool by_access; /* of the tasks that the filter selects what io_accesses.h reads; nothing else is counted then */
     bool devices;   /* requests of block devices, too */
+    enum io_method method; /* of which others are not tried; no setting */
 };
 
 /* Who reads the counters. */

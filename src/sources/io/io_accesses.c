@@ -2,13 +2,7 @@
 #include "sources/io/io_accesses.h"
 
 #include "sources/io/io_private.h"
-
-#include <linux/types.h>
-
-#include "probes/common/run_timer.h"
-#include "probes/common/task_filter.h"
-
-#include "io.skel.h"
+#include "sources/io/io_skeleton.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -2,19 +2,15 @@
 #include "sources/io/io_attach.h"
 
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/preemption.h"
 #include "sources/attach/trace_parameters.h"
 #include "sources/io/io_block.h"
+#include "sources/io/io_functions.h"
+#include "sources/io/io_skeleton.h"
 #include "sources/io/io_syscalls.h"
 #include "sources/sampling/task_filters.h"
 
 #include "base/cleanup.h"
-
-#include <linux/types.h>
-
-#include "probes/common/run_timer.h"
-#include "probes/common/task_filter.h"
-
-#include "io.skel.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -65,17 +61,21 @@ static bool choose_pages(struct io_bpf *bpf, const struct btf *kernel)
 
 /* ---- system calls ---- */
 
-#define METHOD "entry and exit of all system calls"
-#define TAX    "costs every system call on the node about 30 ns"
+#define FUNCTIONS   "functions of system calls"
+#define TRACEPOINTS "entry and exit of all system calls"
+#define MANY_WAIT   "rare and 32-bit calls are lost while hundreds of them wait"
+#define TAX         "costs every system call on the node about 30 ns"
 
-/* What a kernel may lack. */
+/* The methods, best first, and what they take a kernel to have. */
 static const struct variant {
+    enum io_method method;
     bool has_task_storage, has_loop;
     const char *name, *limitation;
 } variants[] = {
-    {true, true, METHOD, TAX},
-    {true, false, METHOD ", no loops", TAX "; Linux AIO is not seen"},
-    {false, false, METHOD ", no storage", TAX "; Linux AIO is not seen"},
+    {IO_METHOD_FUNCTIONS, true, true, FUNCTIONS, MANY_WAIT},
+    {IO_METHOD_TRACEPOINTS, true, true, TRACEPOINTS, TAX},
+    {IO_METHOD_TRACEPOINTS, true, false, TRACEPOINTS ", no loops", TAX "; Linux AIO is not seen"},
+    {IO_METHOD_TRACEPOINTS, false, false, TRACEPOINTS ", no storage", TAX "; Linux AIO is not seen"},
 };
 
 static int open_programs(const struct io_options *options, const struct variant *variant, struct io_bpf **ret)
@@ -108,10 +108,12 @@ static int open_programs(const struct io_options *options, const struct variant 
 
 static void choose_programs(struct io_bpf *bpf, const struct variant *variant)
 {
-    bpf_program__set_autoload(bpf->progs.io_syscall_enter, variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_exit, variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, !variant->has_loop);
-    bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, !variant->has_loop);
+    const bool by_tracepoint = variant->method == IO_METHOD_TRACEPOINTS;
+    io_functions_choose(bpf, !by_tracepoint);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter, by_tracepoint && variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit, by_tracepoint && variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_enter_plain, by_tracepoint && !variant->has_loop);
+    bpf_program__set_autoload(bpf->progs.io_syscall_exit_plain, by_tracepoint && !variant->has_loop);
 }
 
 /* Which tasks' accesses are recorded. */
@@ -146,13 +148,17 @@ static int try_variant(const struct source_services *services, const struct io_o
                        struct io_bpf **ret)
 {
     struct io_bpf *bpf = NULL;
-    int r = open_programs(options, variant, &bpf);
+    int r = variant->method == IO_METHOD_FUNCTIONS ? io_functions_try() : 0;
+    if (r == 0)
+        r = open_programs(options, variant, &bpf);
     if (r < 0)
         return r;
     *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel),
                               io_block_choose(bpf, kernel, options->devices)};
     choose_programs(bpf, variant);
     r = use_filter(services, options, bpf) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
+    if (r == 0 && variant->method == IO_METHOD_FUNCTIONS)
+        r = io_functions_attach(bpf);
     if (r < 0)
         io_bpf__destroy(bpf);
     else
@@ -167,14 +173,21 @@ static int try_variants(const struct source_services *services, const struct io_
     int r = -ENOTSUP;
     entry->fallback_reason[0] = '\0';
     for (size_t i = 0; i < array_size(variants) && r < 0; i++) {
+        if (options->method != IO_METHOD_BEST && options->method != variants[i].method)
+            continue;
+        if (variants[i].method == IO_METHOD_FUNCTIONS && preemption_is_possible()) {
+            attach_entry_unfit(entry, variants[i].name, "the kernel may preempt its programs");
+            continue;
+        }
         r = try_variant(services, options, &variants[i], kernel, ret_seen, ret);
         if (r < 0) {
             attach_entry_refused(entry, variants[i].name, r);
             continue;
         }
         snprintf(entry->method, sizeof(entry->method), "%s", variants[i].name);
-        snprintf(entry->limitation, sizeof(entry->limitation), "%s%s%s", variants[i].limitation,
-                 ret_seen->uring ? "" : "; io_uring is not seen", ret_seen->pages ? "" : "; mmap is not seen");
+        attach_entry_limited(entry, variants[i].limitation);
+        attach_entry_limited(entry, ret_seen->uring ? "" : "io_uring is not seen");
+        attach_entry_limited(entry, ret_seen->pages ? "" : "mmap is not seen");
         entry->attached = true;
     }
     return r;

@@ -4,13 +4,7 @@
 
 #include "sources/attach/map_access.h"
 #include "sources/attach/trace_parameters.h"
-
-#include <linux/types.h>
-
-#include "probes/common/run_timer.h"
-#include "probes/common/task_filter.h"
-
-#include "io.skel.h"
+#include "sources/io/io_skeleton.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>

@@ -3,16 +3,10 @@
 
 #include "sources/attach/preempt_count.h"
 #include "sources/events/record_ring.h"
+#include "sources/io/io_skeleton.h"
 
 #include "base/clock.h"
 
-#include <linux/types.h>
-
-#include "probes/common/run_timer.h"
-#include "probes/common/task_filter.h"
-#include "probes/io.h"
-
-#include "io.skel.h"
 #include "io_pending.skel.h"
 
 #include <bpf/bpf.h>

@@ -12,43 +12,54 @@ void *source;
 struct io_mount m;
 uint64_t lost;
 static uint64_t lost_before;
+
+/* Of tests that ended. They stay mounted until all have: before Linux 6.8 the next one would have the same ID. */
+#define MOUNTED_MAX 64
+static struct io_mount mounted[MOUNTED_MAX];
+static size_t mounted_count;
 char limitation[256];
 char page[64 * PAGE];
 
-static int open_with(const struct io_options *io, const struct watch_options *options)
-{
-    struct attach_report report = {0};
-    tables = watch_tables(options, false);
-    const struct source_services services = watch_services(options, tables);
-    if (source_io.open(&services, io, &report, &source) < 0)
-        return -1;
-    snprintf(limitation, sizeof(limitation), "%s", report.entries[0].limitation);
-    return source_io.start(source);
-}
-
-int open_source(void **state)
-{
-    (void)state;
-    return open_with(&(struct io_options){.enabled = true}, &watch_defaults);
-}
-
-int open_access_source(void **state)
+static bool open_source(struct io_options *io, const char *name)
 {
     struct watch_options options = watch_defaults;
-    (void)state;
-    options.filter = (struct task_filter){.pids = {(uint32_t)getpid()}, .pid_count = 1};
-    return open_with(&(struct io_options){.enabled = true, .by_access = true}, &options);
+    struct attach_report report = {0};
+    if (io->by_access)
+        options.filter = (struct task_filter){.pids = {(uint32_t)getpid()}, .pid_count = 1};
+    tables = watch_tables(&options, false);
+    const struct source_services services = watch_services(&options, tables);
+    const bool is_open = source_io.open(&services, io, &report, &source) == 0;
+    snprintf(limitation, sizeof(limitation), "%s", report.entries[0].limitation);
+    print_message("%s: %s\n", name, is_open ? limitation : report.entries[0].fallback_reason);
+    if (!is_open)
+        shared_tables_free(tables);
+    return is_open;
 }
 
-int close_source(void **state)
+int run_by_each_method(const struct CMUnitTest *tests, size_t count, const struct io_options *options)
 {
-    (void)state;
-    source_io.free(source);
-    shared_tables_free(tables);
-    return 0;
+    static const struct {
+        enum io_method method;
+        const char *name;
+    } methods[] = {{IO_METHOD_FUNCTIONS, "functions"}, {IO_METHOD_TRACEPOINTS, "tracepoints"}};
+    struct io_options io = *options;
+    int failed = 0;
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        io.method = methods[i].method;
+        if (!open_source(&io, methods[i].name)) {
+            failed += io.method == IO_METHOD_TRACEPOINTS;
+            continue;
+        }
+        failed += source_io.start(source) < 0 || _cmocka_run_group_tests(methods[i].name, tests, count, NULL, NULL);
+        while (mounted_count > 0)
+            io_mount_end(&mounted[--mounted_count]);
+        source_io.free(source);
+        shared_tables_free(tables);
+    }
+    return failed;
 }
 
-static uint64_t count_lost(void)
+uint64_t count_lost(void)
 {
     struct losses losses = {0};
     source_io.losses(source, &losses);
@@ -67,7 +78,10 @@ int begin(void **state)
 int end(void **state)
 {
     (void)state;
-    io_mount_end(&m);
+    if (mounted_count < MOUNTED_MAX)
+        mounted[mounted_count++] = m;
+    else
+        io_mount_end(&m);
     return count_lost() - lost_before == lost ? 0 : -1;
 }
 

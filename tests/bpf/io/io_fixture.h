@@ -21,15 +21,16 @@ extern char limitation[256]; /* what the source cannot see */
 #define NO_URING "io_uring is not seen"
 #define NO_AIO   "Linux AIO is not seen"
 
-/* Set-up and tear-down of the program. */
-int open_source(void **state);
-/* Of the accesses of this process and its children, from here on. */
-int open_access_source(void **state);
-int close_source(void **state);
+/* Runs the tests by each attach method that this kernel has: those of functions may be missing. With `by_access`, of
+ * this process and its children. For `main`. */
+int run_by_each_method(const struct CMUnitTest *tests, size_t count, const struct io_options *options);
 
 /* Set-up and tear-down of each test; fails where other operations are lost than those of `lost`. */
 int begin(void **state);
 int end(void **state);
+
+/* Operations that the source has lost since it was opened. */
+uint64_t count_lost(void);
 
 /* Skips the test where the kernel does not show that. */
 void need(const char *unseen);

@@ -305,5 +305,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_mapped_file, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_has_offsets, begin, end),
     };
-    return cmocka_run_group_tests(tests, open_access_source, close_source);
+    return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]),
+                              &(struct io_options){.enabled = true, .by_access = true});
 }

@@ -195,5 +195,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_aio_whose_ring_is_read_by_the_program, begin, end),
         cmocka_unit_test_setup_teardown(test_aio_whose_events_nobody_takes_is_a_loss, begin, end),
     };
-    return cmocka_run_group_tests(tests, open_source, close_source);
+    return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]), &(struct io_options){.enabled = true});
 }
