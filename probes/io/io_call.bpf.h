@@ -158,9 +158,9 @@ static __always_inline bool has_descriptor(const struct syscall_registers *r, __
     return !path || (bpf_probe_read_user(&first, 1, path) == 0 && !first); /* no path at all: 6.11 and later */
 }
 
-/* A call that names its files begins. */
-static __always_inline void file_call_begin(const struct syscall_registers *r, const volatile struct io_syscall *s,
-                                            bool is_compat)
+/* A call that names its files begins. A function, so that AIO's deep calls do not have its stack above theirs. */
+static __noinline int file_call_begin(const struct syscall_registers *r, const volatile struct io_syscall *s,
+                                      bool is_compat)
 {
     struct io_file first = {}, second = {};
     __u8 operation = s->operation, second_operation = s->second, file = s->file;
@@ -177,7 +177,7 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
         struct io_stats *stat = stats_get();
         if (stat && (operation || second_operation))
             stat->calls_full++;
-        return;
+        return 0;
     }
     if (c->operation || c->second_operation) { /* of a call whose end was not seen */
         struct io_stats *stat = stats_get();
@@ -186,7 +186,7 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
     }
     if (!operation && !second_operation) {
         thread_call_end(c);
-        return;
+        return 0;
     }
     file_set_process(&first, process);
     c->first = first;
@@ -198,6 +198,7 @@ static __always_inline void file_call_begin(const struct syscall_registers *r, c
     }
     c->is_opening = file == IO_ARGUMENT_RESULT;
     c->start_ns = bpf_ktime_get_ns();
+    return 0;
 }
 
 /* open: which file that was. False: nothing of a file system. */
