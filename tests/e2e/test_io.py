@@ -102,6 +102,7 @@ def test_jobs_of_resource_managers(watching, file_system, cgroup):
         expected[manager, job] = expected.get((manager, job), 0) + 50
     for (manager, job), operations in expected.items():
         wait_for(lambda: counted(watching, point, manager=manager, job_id=job)[0] == (operations, 4096 * operations))  # noqa: B023
+    assert watching.metric("sonde_io_job_info", manager="slurm", job_id="4711", uid="0") == 1
 
 
 def test_layers_of_fuse(watching, file_system, tmp_path, run):

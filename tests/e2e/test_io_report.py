@@ -38,8 +38,7 @@ def total(files, way, key="operations"):
     return sum(file[way][key] for file in files)
 
 
-@pytest.mark.parametrize("engine", ["psync", "pvsync2", "libaio", "io_uring"])
-@pytest.mark.parametrize("pattern", ["read", "randread", "write"])
+@pytest.mark.parametrize(("engine", "pattern"), [("psync", "read"), ("psync", "write"), ("pvsync2", "randread"), ("libaio", "randread"), ("io_uring", "write")])
 def test_accesses_of_fio(report, file_system, unseen, engine, pattern):
     if f"{engine} is not seen" in unseen or (engine == "libaio" and "AIO is not seen" in unseen):
         pytest.skip("this kernel does not show them")

@@ -124,6 +124,17 @@ static const char *find_job(const char *path, char *ret)
     return manager;
 }
 
+/* The digits of a component between both, the first one in the path. */
+static bool find_uid(const char *path, const char *before, const char *after, char *ret, size_t size)
+{
+    const char *at = strstr(path, before);
+    const size_t digits = at ? strspn(at + strlen(before), "0123456789") : 0;
+    if (!digits || digits >= size || !starts_with(at + strlen(before) + digits, after))
+        return false;
+    snprintf(ret, size, "%.*s", (int)digits, at + strlen(before));
+    return true;
+}
+
 void job_from_cgroup(const char *path, struct job *ret)
 {
     struct identity identity;
@@ -146,5 +157,7 @@ void job_from_cgroup(const char *path, struct job *ret)
         snprintf(job.id, sizeof(job.id), "%s", path[0] ? path : "/");
     }
     job.manager = manager ?: job.manager;
+    if (!find_uid(path, "/uid_", "/", job.uid, sizeof(job.uid)))
+        (void)find_uid(path, "/user-", ".slice", job.uid, sizeof(job.uid));
     *ret = job;
 }

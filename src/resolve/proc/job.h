@@ -10,6 +10,7 @@ struct job {
     char id[JOB_ID_BYTES]; /* the manager's own: job number, machine name, pod UID, container ID, unit; with "none" the
                               path */
     char container_id[65]; /* "" outside of containers */
+    char uid[12];          /* of the user, where the path has it: Slurm's uid_N, systemd's user-N.slice; else "" */
 };
 
 /* What is below a job (steps, tasks, containers of a pod) belongs to it. Of managers inside of one another, the one

@@ -105,9 +105,17 @@ static void put_point(void *context, const struct io_point *p)
     put_sizes(set, &p->counters, labels, with_operation);
 }
 
+/* What is known of a job beside its ID, to be joined with its series. */
+static void put_job(void *context, const struct job *job)
+{
+    metric_add(context, "sonde_io_job", METRIC_INFO, "", "Metadata of jobs that have series of I/O.", 1,
+               METRIC_LABELS({"manager", job->manager}, {"job_id", job->id}, {"uid", job->uid}));
+}
+
 void io_metrics_fill(const struct io_series *series, struct metric_set *set)
 {
     io_series_each(series, put_point, set);
+    io_series_each_job(series, put_job, set);
     metric_add(set, "sonde_io_series", METRIC_GAUGE, "", "Series of I/O, by job, mount and operation.",
                (double)io_series_count(series), METRIC_NO_LABELS);
     metric_add(set, "sonde_io_series_folded", METRIC_GAUGE, "",

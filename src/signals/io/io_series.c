@@ -257,6 +257,13 @@ void io_series_each(const struct io_series *s, void (*take)(void *context, const
     }
 }
 
+void io_series_each_job(const struct io_series *s, void (*take)(void *context, const struct job *job), void *context)
+{
+    for (const struct series_job *job = s->jobs; job; job = job->hh.next)
+        if (!is_other(&job->job))
+            take(context, &job->job);
+}
+
 size_t io_series_count(const struct io_series *s)
 {
     return HASH_COUNT(s->points);

@@ -46,6 +46,8 @@ void io_series_end(struct io_series *s);
 
 void io_series_each(const struct io_series *s, void (*take)(void *context, const struct io_point *point),
                     void *context);
+/* All jobs that have a series, without "other". */
+void io_series_each_job(const struct io_series *s, void (*take)(void *context, const struct job *job), void *context);
 size_t io_series_count(const struct io_series *s);
 /* How many keys were added to "other" for want of room, in the last round. */
 size_t io_series_folded(const struct io_series *s);

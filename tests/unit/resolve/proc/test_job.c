@@ -70,6 +70,29 @@ static void test_paths(void **state)
     }
 }
 
+static void test_users(void **state)
+{
+    static const struct {
+        const char *path, *uid;
+    } users[] = {
+        {"/slurm/uid_1000/job_123/step_0", "1000"},
+        {"/user.slice/user-1001.slice/session-3.scope", "1001"},
+        {"/user.slice/user-1001.slice/user@1001.service/app.slice/x.service", "1001"},
+        {"/system.slice/slurmstepd.scope/job_4711/step_0", ""},
+        {"/uid_/job_1", ""},
+        {"/uid_12x/job_1", ""},
+        {"/uid_123456789012/job_1", ""},
+        {"/user-7.scope", ""},
+        {"/", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+        struct job job;
+        job_from_cgroup(users[i].path, &job);
+        assert_string_equal(job.uid, users[i].uid);
+    }
+}
+
 static void test_long_paths_are_cut(void **state)
 {
     struct job job;
@@ -86,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_users),
         cmocka_unit_test(test_long_paths_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
