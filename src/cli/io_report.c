@@ -18,6 +18,10 @@
 #include "export/io_report_text.h"
 #include "sources/io/io.h"
 
+#include <linux/types.h>
+
+#include "probes/common/task_filter.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +85,18 @@ static int watch(const struct args *args, struct recording *rec)
     return r;
 }
 
+static void warn_of_losses(const struct recording *rec, const struct io_report *report)
+{
+    struct losses losses = {0};
+    shared_tables_losses(rec->tables, &losses);
+    if (losses.count[LOSS_MAP_FULL])
+        log_warning("io report: %llu processes are missing: more than %d at a time are not followed",
+                    (unsigned long long)losses.count[LOSS_MAP_FULL], FILTER_MAX_FOLLOWED);
+    if (report->lost)
+        log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",
+                    (unsigned long long)report->lost);
+}
+
 static int finish(struct recording *rec, struct io_report *ret)
 {
     int r = source_io.stop(rec->source);
@@ -93,6 +109,8 @@ static int finish(struct recording *rec, struct io_report *ret)
         .job_id = rec->target.job_id,
     };
     r = r ?: io_report_data_finish(rec->data, end_ns, ret);
+    if (r == 0)
+        warn_of_losses(rec, ret);
     ret->start_unix_ns = clock_unix_ns() - (clock_monotonic_ns() - end_ns) - ret->duration_ns;
     return r;
 }
