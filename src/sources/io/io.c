@@ -48,7 +48,7 @@ static void test_attachment(struct io_source *s, struct attach_entry *entry)
 {
     char missing[64], text[96] = "";
     s->bpf->bss->enabled = true;
-    io_selftest(s, missing, sizeof(missing));
+    io_selftest(s, bpf_program__autoload(s->bpf->progs.io_map_pages), missing, sizeof(missing));
     s->bpf->bss->enabled = false;
     if (missing[0])
         snprintf(text, sizeof(text), "not counted in a test: %s", missing);

@@ -1,9 +1,10 @@
-/* One write of each form into a memory file; see io_selftest.h. Memory files lie on a mount of their own that no
- * program sees, whose counters are compared before and after. Other programs may write there meanwhile: their
- * operations can hide one that is missing, but none that is counted. */
+/* One access of each form to a memory file; see io_selftest.h. Memory files lie on a mount of their own that no
+ * program sees, whose counters are compared before and after. Other programs may use it meanwhile: their operations
+ * can hide one that is missing, but none that is counted. */
 #include "sources/io/io_selftest.h"
 
 #include "sources/io/io.h"
+#include "sources/io/io_counters.h"
 
 #include <linux/io_uring.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@
 
 struct counting {
     void *source;
-    uint64_t writes;
+    uint8_t operation;
+    uint64_t count;
 };
 
 static bool keep(void *context, const struct io_key *key, const struct io_counters *counters)
@@ -30,18 +32,17 @@ static void add(void *context, const struct io_key *key, const struct io_counter
     struct counting *c = context;
     struct io_name name;
     (void)is_final;
-    if (key->operation != IO_WRITE || !io_source_mount(c->source, key->mount, &name) || !name.is_hidden)
+    if (key->operation != c->operation || !io_source_mount(c->source, key->mount, &name) || !name.is_hidden)
         return;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        c->writes += counters->durations[i];
+    c->count += io_counters_operations(counters);
 }
 
-static uint64_t count_writes(void *source)
+static uint64_t count_operations(void *source, uint8_t operation)
 {
-    struct counting c = {.source = source};
+    struct counting c = {.source = source, .operation = operation};
     const struct io_reader reader = {.context = &c, .is_final = keep, .take = add};
     (void)io_source_read(source, &reader);
-    return c.writes;
+    return c.count;
 }
 
 static bool write_once(int fd)
@@ -80,20 +81,40 @@ static bool uring_once(int fd)
     return is_done;
 }
 
-void io_selftest(void *io_source, char *ret, size_t size)
+/* The page must be there: a fault that allocates it is not seen on memory files. */
+static bool mmap_once(int fd)
+{
+    volatile const char *page;
+    if (pwrite(fd, "x", 1, 0) != 1)
+        return false;
+    page = mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return false;
+    const bool is_done = *page == 'x';
+    munmap((void *)page, 1);
+    return is_done;
+}
+
+void io_selftest(void *io_source, bool with_pages, char *ret, size_t size)
 {
     static const struct {
         const char *name;
+        uint8_t operation;
         bool (*once)(int fd);
-    } forms[] = {{"write", write_once}, {"writev", writev_once}, {"io_uring", uring_once}};
+    } forms[] = {{"write", IO_WRITE, write_once},
+                 {"writev", IO_WRITE, writev_once},
+                 {"io_uring", IO_WRITE, uring_once},
+                 {"mmap", IO_MAP, mmap_once}};
     const int fd = memfd_create("sonde-io-test", MFD_CLOEXEC);
     size_t length = 0;
     ret[0] = '\0';
     if (fd < 0)
         return;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        const uint64_t before = count_writes(io_source);
-        if (forms[i].once(fd) && count_writes(io_source) == before && length < size)
+        if (forms[i].operation == IO_MAP && !with_pages)
+            continue;
+        const uint64_t before = count_operations(io_source, forms[i].operation);
+        if (forms[i].once(fd) && count_operations(io_source, forms[i].operation) == before && length < size)
             length += (size_t)snprintf(ret + length, size - length, "%s%s", length ? ", " : "", forms[i].name);
     }
     close(fd);

@@ -20,6 +20,7 @@ extern char limitation[256]; /* what the source cannot see */
 
 #define NO_URING "io_uring is not seen"
 #define NO_AIO   "Linux AIO is not seen"
+#define NO_PAGES "mmap is not seen"
 
 /* Runs the tests by each attach method that this kernel has: those of functions may be missing. With `by_access`, of
  * this process and its children. For `main`. */

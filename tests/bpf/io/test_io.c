@@ -2,6 +2,7 @@
 #include "io_fixture.h"
 
 #include "sources/io/io_counters.h"
+#include "sources/io/io_selftest.h"
 #include "sources/io/io_syscalls.h"
 
 #include <errno.h>
@@ -478,6 +479,22 @@ static void test_of_the_source_itself(void **state)
         assert_null(strstr(limitation, "not counted"));
 }
 
+static void test_what_is_not_counted_is_found(void **state)
+{
+    char missing[64];
+    const bool with_pages = !strstr(limitation, NO_PAGES);
+    (void)state;
+    io_selftest(source, with_pages, missing, sizeof(missing));
+    assert_null(strstr(missing, "mmap"));
+    assert_int_equal(source_io.shed(source, SOURCE_DETAIL_LEAST), 0);
+    io_selftest(source, true, missing, sizeof(missing));
+    assert_int_equal(source_io.shed(source, SOURCE_DETAIL_FULL), 0);
+    assert_non_null(strstr(missing, "write, writev"));
+    assert_non_null(strstr(missing, "mmap"));
+    io_selftest(source, false, missing, sizeof(missing));
+    assert_null(strstr(missing, "mmap"));
+}
+
 static void test_nothing_is_counted_while_shed(void **state)
 {
     const int fd = open_file("data", O_RDWR | O_CREAT);
@@ -510,6 +527,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_32_bit_call_is_counted, begin, end),
 #endif
         cmocka_unit_test_setup_teardown(test_of_the_source_itself, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_is_not_counted_is_found, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_counted_while_shed, begin, end),
     };
     return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]), &(struct io_options){.enabled = true});
