@@ -2,6 +2,7 @@
 #include "signals/io/io_metrics.h"
 
 #include "base/cleanup.h"
+#include "base/saturated.h"
 #include "sources/io/io_counters.h"
 
 #include <stdio.h>
@@ -29,8 +30,10 @@ void io_metrics_durations(struct metric_set *set, const char *name, const char *
     uint64_t counts[DURATION_BOUNDS + 1] = {0};
     for (size_t i = 0; i < DURATION_BOUNDS; i++)
         bounds[i] = (double)(1ull << (IO_FIRST_BUCKET + 1 + 2 * i)) / 1e9;
-    for (size_t i = 0; i < IO_BUCKETS; i++)
-        counts[i / 2 < DURATION_BOUNDS ? i / 2 : DURATION_BOUNDS] += c->durations[i];
+    for (size_t i = 0; i < IO_BUCKETS; i++) {
+        const size_t bucket = i / 2 < DURATION_BOUNDS ? i / 2 : DURATION_BOUNDS;
+        counts[bucket] = saturated_sum(counts[bucket], c->durations[i]);
+    }
     metric_add_histogram(set, name, "seconds", help, bounds, counts, DURATION_BOUNDS, (double)c->sum_ns / 1e9, labels,
                          label_count);
 }

@@ -1,6 +1,8 @@
 /* Series of jobs from the counters of their cgroups, which come and go. */
 #include "signals/io/io_series.h"
 
+#include "sources/io/io_counters.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,6 +166,28 @@ static void test_errors_are_series_of_their_own(void **state)
     expect("systemd", "a.service", "/", 1, 10);
 }
 
+/* The sum over the cgroups of a job stops at the largest number: it does not fall. */
+static void test_counters_near_the_largest_number(void **state)
+{
+    struct io_counters huge;
+    const struct io_key key = {.operation = IO_READ};
+    struct wanted w = {.manager = "slurm", .job = "7", .mountpoint = "/data", .operation = IO_READ};
+    (void)state;
+    memset(&huge, 0xff, sizeof(huge));
+    io_series_begin(series, SECOND);
+    for (int step = 0; step < 3; step++) {
+        const bool is_final = step == 0;
+        huge.bytes -= 1;
+        assert_int_equal(io_series_add(series, job_of("/slurm/uid_1/job_7"), "/data", "ext4", &key, 0, &huge, is_final),
+                         0);
+        io_series_each(series, look, &w);
+        assert_true(w.bytes == (step == 0 ? UINT64_MAX - 1 : UINT64_MAX));
+        assert_true(w.operations == UINT64_MAX && w.errors == UINT64_MAX);
+    }
+    io_series_end(series);
+    assert_true(io_counters_operations(&huge) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +197,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_idle_job_is_kept, start, end),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_other, start, end),
         cmocka_unit_test_setup_teardown(test_errors_are_series_of_their_own, start, end),
+        cmocka_unit_test_setup_teardown(test_counters_near_the_largest_number, start, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
