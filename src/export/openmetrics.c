@@ -2,31 +2,74 @@
  * the type "info", and an escape in help texts. */
 #include "export/openmetrics.h"
 
+#include "base/saturated.h"
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+/* A page is mostly histograms: their labels and bounds are the same in many lines, and are formatted once. */
 struct writer {
     bool openmetrics;
     struct buf *out;
+    struct buf labels; /* of the current point: `a="x",b="y"` */
+    struct buf bounds; /* texts of `bounds_of`, each with a NUL behind it */
+    const double *bounds_of;
+    size_t bound_count;
 };
+
+static void writer_clear(struct writer *w)
+{
+    buf_clear(&w->labels);
+    buf_clear(&w->bounds);
+}
+
+static int writer_error(const struct writer *w)
+{
+    return buf_error(w->out) ?: buf_error(&w->labels) ?: buf_error(&w->bounds);
+}
+
+/* Number of bytes from `text` on that are written as they are: nearly all of nearly every text. */
+static size_t plain_length(const char *text)
+{
+    size_t n = 0;
+    while (text[n] >= 0x20 && text[n] < 0x7F && text[n] != '"' && text[n] != '\\')
+        n++;
+    return n;
+}
 
 /* Appends valid UTF-8 with \ and newline escaped, and quotes if `quotes`. */
 static void put_escaped(struct buf *out, const char *text, bool quotes)
 {
-    _cleanup_buf_ struct buf clean = {0};
-    if (buf_put_utf8(&clean, text) < 0 && !out->error)
-        out->error = clean.error;
-    for (size_t i = 0; i < clean.size; i++) {
-        char c = clean.data[i];
-        if (c == '\n')
+    while (*text) {
+        const size_t plain = plain_length(text);
+        buf_append(out, text, plain);
+        text += plain;
+        if (!*text)
+            break;
+        const size_t length = utf8_length(text);
+        if (*text == '\n')
             buf_puts(out, "\\n");
-        else if (c == '\\' || (c == '"' && quotes))
-            buf_printf(out, "\\%c", c);
+        else if (*text == '\\' || (*text == '"' && quotes))
+            buf_printf(out, "\\%c", *text);
+        else if (length > 0)
+            buf_append(out, text, length);
         else
-            buf_putc(out, c);
+            buf_puts(out, UTF8_REPLACEMENT);
+        text += length > 0 ? length : 1;
     }
+}
+
+static void put_count(struct buf *out, uint64_t count)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+    do
+        digits[--at] = (char)('0' + count % 10);
+    while (count /= 10);
+    buf_append(out, digits + at, sizeof(digits) - at);
 }
 
 /* Appends the shortest text that parses back to `value`. `decimal`: with a point even for integers, as OpenMetrics
@@ -39,7 +82,11 @@ static void put_number(struct buf *out, double value, bool decimal)
         buf_puts(out, value > 0 ? "+Inf" : "-Inf");
     } else if (value == floor(value) &&
                fabs(value) < 9007199254740992.0) { /* below 2^53 integers are exact, and easier to read than 1e+06 */
-        buf_printf(out, decimal ? "%.1f" : "%.0f", value);
+        if (signbit(value))
+            buf_putc(out, '-');
+        put_count(out, (uint64_t)fabs(value));
+        if (decimal)
+            buf_puts(out, ".0");
     } else {
         char text[32];
         for (int digits = 15; digits <= 17; digits++) {
@@ -51,21 +98,44 @@ static void put_number(struct buf *out, double value, bool decimal)
     }
 }
 
-/* `name` `suffix`{labels,le="bound"}, with `bound` NULL for none. */
-static void put_series(struct writer *w, const struct metric_family *family, const char *suffix,
-                       const struct metric_point *point, const double *bound)
+static void format_labels(struct writer *w, const struct metric_point *point)
 {
-    buf_printf(w->out, "%s%s", family->name, suffix);
-    if (point->label_count || bound) {
+    w->labels.size = 0;
+    for (size_t i = 0; i < point->label_count; i++) {
+        buf_puts(&w->labels, i ? "," : "");
+        buf_puts(&w->labels, point->labels[i].name);
+        buf_puts(&w->labels, "=\"");
+        put_escaped(&w->labels, point->labels[i].value, true);
+        buf_putc(&w->labels, '"');
+    }
+}
+
+static void format_bounds(struct writer *w, const struct metric_point *point)
+{
+    const size_t count = point->bound_count;
+    if (w->bounds_of && w->bound_count == count &&
+        (count == 0 || memcmp(w->bounds_of, point->bounds, count * sizeof(*point->bounds)) == 0))
+        return;
+    w->bounds_of = point->bounds;
+    w->bound_count = count;
+    w->bounds.size = 0;
+    for (size_t i = 0; i <= count; i++) {
+        put_number(&w->bounds, i < count ? point->bounds[i] : INFINITY, true);
+        buf_putc(&w->bounds, '\0');
+    }
+}
+
+/* `name` `suffix`{labels,le="bound"} of the current point, with `bound` NULL for none. */
+static void put_series(struct writer *w, const struct metric_family *family, const char *suffix, const char *bound)
+{
+    buf_puts(w->out, family->name);
+    buf_puts(w->out, suffix);
+    if (w->labels.size || bound) {
         buf_putc(w->out, '{');
-        for (size_t i = 0; i < point->label_count; i++) {
-            buf_printf(w->out, "%s%s=\"", i ? "," : "", point->labels[i].name);
-            put_escaped(w->out, point->labels[i].value, true);
-            buf_putc(w->out, '"');
-        }
+        buf_append(w->out, w->labels.data, w->labels.size);
         if (bound) {
-            buf_printf(w->out, "%sle=\"", point->label_count ? "," : "");
-            put_number(w->out, *bound, true);
+            buf_puts(w->out, w->labels.size ? ",le=\"" : "le=\"");
+            buf_puts(w->out, bound);
             buf_putc(w->out, '"');
         }
         buf_putc(w->out, '}');
@@ -76,17 +146,23 @@ static void put_series(struct writer *w, const struct metric_family *family, con
 static void put_histogram(struct writer *w, const struct metric_family *family, const struct metric_point *point)
 {
     uint64_t count = 0;
+    format_bounds(w, point);
+    if (writer_error(w) < 0)
+        return;
+    const char *bound = w->bounds.data;
     for (size_t i = 0; i <= point->bound_count; i++) {
-        double bound = i < point->bound_count ? point->bounds[i] : INFINITY;
-        count += point->counts[i];
-        put_series(w, family, "_bucket", point, &bound);
-        buf_printf(w->out, "%llu\n", (unsigned long long)count);
+        count = saturated_sum(count, point->counts[i]);
+        put_series(w, family, "_bucket", bound);
+        put_count(w->out, count);
+        buf_putc(w->out, '\n');
+        bound += strlen(bound) + 1;
     }
-    put_series(w, family, "_sum", point, NULL);
+    put_series(w, family, "_sum", NULL);
     put_number(w->out, point->value, false);
     buf_putc(w->out, '\n');
-    put_series(w, family, "_count", point, NULL);
-    buf_printf(w->out, "%llu\n", (unsigned long long)count);
+    put_series(w, family, "_count", NULL);
+    put_count(w->out, count);
+    buf_putc(w->out, '\n');
 }
 
 static void put_family(struct writer *w, const struct metric_family *family)
@@ -110,11 +186,12 @@ static void put_family(struct writer *w, const struct metric_family *family)
     buf_putc(w->out, '\n');
     for (size_t i = 0; i < family->point_count; i++) {
         const struct metric_point *point = &family->points[i];
+        format_labels(w, point);
         if (family->type == METRIC_HISTOGRAM) {
             put_histogram(w, family, point);
             continue;
         }
-        put_series(w, family, suffix, point, NULL);
+        put_series(w, family, suffix, NULL);
         put_number(w->out, family->type == METRIC_INFO ? 1 : point->value, false);
         buf_putc(w->out, '\n');
     }
@@ -125,14 +202,14 @@ int openmetrics_write(const struct metric_set *set, bool openmetrics, struct buf
     int r = metric_set_error(set);
     if (r < 0)
         return r;
-    struct writer w = {.openmetrics = openmetrics, .out = out};
+    _cleanup_(writer_clear) struct writer w = {.openmetrics = openmetrics, .out = out};
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
         put_family(&w, &family);
     }
     if (openmetrics)
         buf_puts(out, "# EOF\n");
-    return buf_error(out);
+    return writer_error(&w);
 }
 
 /* One element of an Accept header: `type/subtype; parameter=value; ...`, from `text` to `end`. */

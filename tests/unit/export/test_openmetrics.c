@@ -85,7 +85,46 @@ static void test_values_are_valid_utf8(void **state)
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
     metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "a\xc0\x80z"}));
-    expect_page(set, true, "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
+    metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "\xc3\xa9\tb\x7f\xe2\x82"}));
+    expect_page(set, true,
+                "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n"
+                "a{l=\"\xc3\xa9\tb\x7f\xef\xbf\xbd\xef\xbf\xbd\"} 1\n# EOF\n");
+}
+
+static void test_histograms_have_bounds_and_labels_of_their_own(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    const uint64_t counts[] = {1, 1, 1};
+    metric_add_histogram(set, "a", "", "", (double[]){1, 2}, counts, 2, 0.5, METRIC_LABELS({"l", "x"}));
+    metric_add_histogram(set, "a", "", "", (double[]){1, 2}, counts, 2, 1, METRIC_LABELS({"l", "y"}));
+    metric_add_histogram(set, "a", "", "", (double[]){1, 3}, counts, 2, 1, METRIC_NO_LABELS);
+    metric_add_histogram(set, "b", "", "", (double[]){1}, counts, 1, 1, METRIC_NO_LABELS);
+    metric_add_histogram(set, "b", "", "", NULL, counts, 0, 1, METRIC_NO_LABELS);
+    expect_page(set, true,
+                "# TYPE a histogram\n# HELP a \n"
+                "a_bucket{l=\"x\",le=\"1.0\"} 1\na_bucket{l=\"x\",le=\"2.0\"} 2\na_bucket{l=\"x\",le=\"+Inf\"} 3\n"
+                "a_sum{l=\"x\"} 0.5\na_count{l=\"x\"} 3\n"
+                "a_bucket{l=\"y\",le=\"1.0\"} 1\na_bucket{l=\"y\",le=\"2.0\"} 2\na_bucket{l=\"y\",le=\"+Inf\"} 3\n"
+                "a_sum{l=\"y\"} 1\na_count{l=\"y\"} 3\n"
+                "a_bucket{le=\"1.0\"} 1\na_bucket{le=\"3.0\"} 2\na_bucket{le=\"+Inf\"} 3\na_sum 1\na_count 3\n"
+                "# TYPE b histogram\n# HELP b \n"
+                "b_bucket{le=\"1.0\"} 1\nb_bucket{le=\"+Inf\"} 2\nb_sum 1\nb_count 2\n"
+                "b_bucket{le=\"+Inf\"} 1\nb_sum 1\nb_count 1\n# EOF\n");
+}
+
+/* Buckets never fall, or the histogram is none. */
+static void test_counts_near_the_largest_number(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    metric_add_histogram(set, "a", "", "", (double[]){1, 2}, (uint64_t[]){UINT64_MAX - 1, 1, 7}, 2,
+                         18446744073709551616.0, METRIC_NO_LABELS);
+    expect_page(set, false,
+                "# TYPE a histogram\n# HELP a \n"
+                "a_bucket{le=\"1.0\"} 18446744073709551614\na_bucket{le=\"2.0\"} 18446744073709551615\n"
+                "a_bucket{le=\"+Inf\"} 18446744073709551615\na_sum 1.8446744073709552e+19\n"
+                "a_count 18446744073709551615\n");
 }
 
 static void test_empty_set(void **state)
@@ -154,9 +193,14 @@ static void test_long_accept_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_page_in_both_formats),      cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_values_are_valid_utf8),     cmocka_unit_test(test_empty_set),
-        cmocka_unit_test(test_write_errors_are_returned), cmocka_unit_test(test_accept_header_selects_the_format),
+        cmocka_unit_test(test_histograms_have_bounds_and_labels_of_their_own),
+        cmocka_unit_test(test_counts_near_the_largest_number),
+        cmocka_unit_test(test_page_in_both_formats),
+        cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_values_are_valid_utf8),
+        cmocka_unit_test(test_empty_set),
+        cmocka_unit_test(test_write_errors_are_returned),
+        cmocka_unit_test(test_accept_header_selects_the_format),
         cmocka_unit_test(test_long_accept_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
