@@ -15,7 +15,8 @@ struct writer {
     bool openmetrics;
     struct buf *out;
     struct buf labels; /* of the current point: `a="x",b="y"` */
-    struct buf bounds; /* texts of `bounds_of`, each with a NUL behind it */
+    struct buf bucket; /* how the lines of its buckets begin: `name_bucket{a="x",b="y",` */
+    struct buf bounds; /* how they go on, by bound of `bounds_of`: `le="1.0"} `, each with a NUL behind it */
     const double *bounds_of;
     size_t bound_count;
 };
@@ -23,12 +24,13 @@ struct writer {
 static void writer_clear(struct writer *w)
 {
     buf_clear(&w->labels);
+    buf_clear(&w->bucket);
     buf_clear(&w->bounds);
 }
 
 static int writer_error(const struct writer *w)
 {
-    return buf_error(w->out) ?: buf_error(&w->labels) ?: buf_error(&w->bounds);
+    return buf_error(w->out) ?: buf_error(&w->labels) ?: buf_error(&w->bucket) ?: buf_error(&w->bounds);
 }
 
 /* Number of bytes from `text` on that are written as they are: nearly all of nearly every text. */
@@ -120,47 +122,55 @@ static void format_bounds(struct writer *w, const struct metric_point *point)
     w->bound_count = count;
     w->bounds.size = 0;
     for (size_t i = 0; i <= count; i++) {
+        buf_puts(&w->bounds, "le=\"");
         put_number(&w->bounds, i < count ? point->bounds[i] : INFINITY, true);
-        buf_putc(&w->bounds, '\0');
+        buf_append(&w->bounds, "\"} ", sizeof("\"} "));
     }
 }
 
-/* `name` `suffix`{labels,le="bound"} of the current point, with `bound` NULL for none. */
-static void put_series(struct writer *w, const struct metric_family *family, const char *suffix, const char *bound)
+/* `name` `suffix`{labels} of the current point. */
+static void put_series(struct writer *w, const struct metric_family *family, const char *suffix)
 {
     buf_puts(w->out, family->name);
     buf_puts(w->out, suffix);
-    if (w->labels.size || bound) {
+    if (w->labels.size) {
         buf_putc(w->out, '{');
         buf_append(w->out, w->labels.data, w->labels.size);
-        if (bound) {
-            buf_puts(w->out, w->labels.size ? ",le=\"" : "le=\"");
-            buf_puts(w->out, bound);
-            buf_putc(w->out, '"');
-        }
         buf_putc(w->out, '}');
     }
     buf_putc(w->out, ' ');
 }
 
+static void format_bucket(struct writer *w, const struct metric_family *family)
+{
+    w->bucket.size = 0;
+    buf_puts(&w->bucket, family->name);
+    buf_puts(&w->bucket, "_bucket{");
+    buf_append(&w->bucket, w->labels.data, w->labels.size);
+    buf_puts(&w->bucket, w->labels.size ? "," : "");
+}
+
 static void put_histogram(struct writer *w, const struct metric_family *family, const struct metric_point *point)
 {
     uint64_t count = 0;
+    format_bucket(w, family);
     format_bounds(w, point);
     if (writer_error(w) < 0)
         return;
     const char *bound = w->bounds.data;
     for (size_t i = 0; i <= point->bound_count; i++) {
+        const size_t length = strlen(bound);
         count = saturated_sum(count, point->counts[i]);
-        put_series(w, family, "_bucket", bound);
+        buf_append(w->out, w->bucket.data, w->bucket.size);
+        buf_append(w->out, bound, length);
         put_count(w->out, count);
         buf_putc(w->out, '\n');
-        bound += strlen(bound) + 1;
+        bound += length + 1;
     }
-    put_series(w, family, "_sum", NULL);
+    put_series(w, family, "_sum");
     put_number(w->out, point->value, false);
     buf_putc(w->out, '\n');
-    put_series(w, family, "_count", NULL);
+    put_series(w, family, "_count");
     put_count(w->out, count);
     buf_putc(w->out, '\n');
 }
@@ -191,7 +201,7 @@ static void put_family(struct writer *w, const struct metric_family *family)
             put_histogram(w, family, point);
             continue;
         }
-        put_series(w, family, suffix, NULL);
+        put_series(w, family, suffix);
         put_number(w->out, family->type == METRIC_INFO ? 1 : point->value, false);
         buf_putc(w->out, '\n');
     }
