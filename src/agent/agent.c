@@ -24,6 +24,8 @@
 #define FLUSH_TICKS          5 /* seconds between flushes of what is in progress: the length of a slot */
 #define MEMORY_TICKS         5 /* seconds between memory measurements while memory is ample; one takes 1 ms */
 #define MEMORY_WARNING_NS    (60 * 1000000000ull)
+#define METRICS_REST         100 /* times as long as collecting metrics took, they are not collected again */
+#define METRICS_REST_MAX_NS  (9 * 1000000000ull)
 #define SAMPLING_RULES_PROBE "sampling rules"
 
 /* ---- the sink ---- */
@@ -85,23 +87,35 @@ static bool measure_memory(struct agent *a)
     return true;
 }
 
+/* NULL: out of memory, or too soon: I/O has tens of thousands of metrics where there are many jobs. */
+static struct metric_set *collect_metrics(struct agent *a, const struct losses *losses)
+{
+    const uint64_t start_ns = clock_thread_cpu_ns();
+    struct metric_set *set;
+    if (clock_monotonic_ns() < a->metrics_due_ns || metric_set_new(&set) < 0)
+        return NULL;
+    pipeline_metrics(a->pipeline, losses, set);
+    const uint64_t rest_ns = METRICS_REST * (clock_thread_cpu_ns() - start_ns);
+    a->metrics_due_ns = clock_monotonic_ns() + (rest_ns < METRICS_REST_MAX_NS ? rest_ns : METRICS_REST_MAX_NS);
+    return set;
+}
+
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
                               .waits = pipeline_recorded(a->pipeline, &sample_type_off_cpu),
                               .helper_cpu_ns = helper_cpu_ns};
-    if (metric_set_new(&now.metrics) < 0)
-        return;
     pipeline_losses(a->pipeline, &now.losses);
-    pipeline_metrics(a->pipeline, &now.losses, now.metrics);
+    now.metrics = collect_metrics(a, &now.losses);
     for (size_t i = 0; i < a->rules.count; i++)
         now.rules[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
     now.rules[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
-    struct agent_stats before = a->stats;
+    struct metric_set *before = now.metrics ? a->stats.metrics : NULL;
+    now.metrics = now.metrics ?: a->stats.metrics;
     a->stats = now;
     pthread_mutex_unlock(&a->lock);
-    metric_set_free(before.metrics);
+    metric_set_free(before);
 }
 
 /* Lets queries distinguish "no samples" from "not monitored". */

@@ -43,6 +43,11 @@ uint64_t clock_process_cpu_ns(pid_t pid)
     return clock_getcpuclockid(pid, &clock) == 0 ? read_clock_ns(clock) : 0;
 }
 
+uint64_t clock_thread_cpu_ns(void)
+{
+    return read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC; repeats when these are far apart because the thread
  * was preempted in between. */
 uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns)

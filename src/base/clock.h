@@ -12,6 +12,7 @@ uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: also runs while the machine is 
 uint64_t clock_unix_ns(void);
 /* CPU time of all threads of a process; 0 when it does not exist. */
 uint64_t clock_process_cpu_ns(pid_t pid);
+uint64_t clock_thread_cpu_ns(void); /* of the calling thread */
 
 /* Unix time of a monotonic time, by the present offset between the clocks. */
 uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns);

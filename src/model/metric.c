@@ -91,11 +91,14 @@ static bool reserve(struct metric_set *set, void *array, size_t *capacity, size_
 
 static bool is_name(const char *name, bool colons)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789:";
-    size_t size = strlen(name);
-    if (!size || (name[0] >= '0' && name[0] <= '9') || strspn(name, letters) != size)
-        return false;
-    return colons || !strchr(name, ':');
+    size_t i = 0;
+    for (; name[i]; i++) {
+        const char c = name[i];
+        const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (colons && c == ':');
+        if (!is_letter && (i == 0 || c < '0' || c > '9'))
+            return false;
+    }
+    return i > 0;
 }
 
 static bool ends_with(const char *name, const char *end)

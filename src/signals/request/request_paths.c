@@ -68,13 +68,6 @@ void request_paths_free(struct request_paths *p)
     free(p);
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void refill_budget(struct request_paths *p, uint64_t now_ns)
 {
     const uint64_t passed_ns = p->refilled_ns ? now_ns - p->refilled_ns : 0;
@@ -158,7 +151,7 @@ static void find_path(struct request_paths *p, const struct flight_index *index,
 
 static void pass_time(struct request_paths *p, uint64_t *since_ns)
 {
-    const uint64_t now_ns = thread_cpu_ns(), spent_ns = now_ns - *since_ns;
+    const uint64_t now_ns = clock_thread_cpu_ns(), spent_ns = now_ns - *since_ns;
     p->budget_ns -= (int64_t)spent_ns;
     p->cpu_ns += spent_ns;
     *since_ns = now_ns;
@@ -167,7 +160,7 @@ static void pass_time(struct request_paths *p, uint64_t *since_ns)
 /* Finds the path of `first`, and of the others that lie in the same window. */
 static void find_paths(struct request_paths *p, struct request_path *first, struct request_path *requests, size_t count)
 {
-    uint64_t since_ns = thread_cpu_ns();
+    uint64_t since_ns = clock_thread_cpu_ns();
     const struct interval shared = shared_interval(p, first, requests, count);
     struct flight_window window = {0};
     _cleanup_(flight_index_freep) struct flight_index *index = NULL;
