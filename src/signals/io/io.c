@@ -19,11 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SERIES_MAX 50000
-#define REFRESH_NS 10000000000ull /* without a scrape */
-#define IDLE_NS    60000000000ull
-#define SLOW_NS    1000000000ull
-#define HUNG_NS    10000000000ull
+#define SERIES_MAX     50000
+#define TEXT_MAX_BYTES ((size_t)128 << 20) /* of a page: half of what the server sends at most */
+#define REFRESH_NS     10000000000ull      /* without a scrape */
+#define IDLE_NS        60000000000ull
+#define SLOW_NS        1000000000ull
+#define HUNG_NS        10000000000ull
 
 struct io_signal {
     void *source;
@@ -56,7 +57,7 @@ static int create_io(const struct signal_services *services, const void *setting
     if (!s)
         return -ENOMEM;
     s->source = s->names.source = source;
-    int r = io_series_new(SERIES_MAX, &s->series) ?: io_devices_new(source, &s->devices);
+    int r = io_series_new(SERIES_MAX, TEXT_MAX_BYTES, &s->series) ?: io_devices_new(source, &s->devices);
     if (r == 0 && options->slow_ns)
         r = io_slow_events_new(services, &s->names, options->hung_ns, &s->slow);
     if (r < 0) {

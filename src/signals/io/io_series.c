@@ -11,14 +11,14 @@
 struct series_job {
     struct job job;
     uint64_t live_ns; /* when a cgroup of it was last there */
-    size_t points;
+    size_t points, label_bytes;
     char *key; /* "manager\nid" */
     UT_hash_handle hh;
 };
 
 struct place {
     char *mountpoint, *fstype, *key; /* "mountpoint\nfstype" */
-    size_t points;
+    size_t points, label_bytes;
     UT_hash_handle hh;
 };
 
@@ -39,21 +39,50 @@ struct series_point {
 };
 
 struct io_series {
-    size_t max_points, folded;
+    size_t max_points, max_text_bytes, text_bytes, folded;
     uint64_t now_ns;
     struct series_job *jobs;
     struct place *places;
     struct series_point *points;
 };
 
-int io_series_new(size_t max_points, struct io_series **ret)
+int io_series_new(size_t max_points, size_t max_text_bytes, struct io_series **ret)
 {
     struct io_series *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
     s->max_points = max_points;
+    s->max_text_bytes = max_text_bytes;
     *ret = s;
     return 0;
+}
+
+/* ---- the size of a page ---- */
+
+#define LINE_BYTES 160 /* of a line, without the values of the job's and the mount's labels */
+
+/* At most: some characters are escaped, and bytes that are not UTF-8 replaced by three. */
+static size_t label_bytes(const char *value)
+{
+    size_t bytes = 0;
+    for (; *value; value++)
+        bytes += *value >= 0x20 && *value < 0x7F && *value != '"' && *value != '\\' ? 1 : 3;
+    return bytes;
+}
+
+/* Lines of a point: its counters and histograms (io_metrics.c). */
+static size_t count_lines(const struct point_key *key)
+{
+    if (key->error)
+        return 1;
+    if (key->operation == IO_MAP)
+        return 2;
+    return key->operation == IO_READ || key->operation == IO_WRITE ? 30 : 17;
+}
+
+static size_t point_text_bytes(const struct point_key *key)
+{
+    return count_lines(key) * (LINE_BYTES + key->job->label_bytes + key->place->label_bytes);
 }
 
 /* ---- jobs and places: they live as long as there are points of theirs ---- */
@@ -85,6 +114,7 @@ static struct series_job *find_job(struct io_series *s, const struct job *job)
     if (!found)
         return NULL;
     found->job = *job;
+    found->label_bytes = label_bytes(job->manager) + label_bytes(job->id);
     found->key = take_ptr(key);
     HASH_ADD_KEYPTR(hh, s->jobs, found->key, strlen(found->key), found);
     return found;
@@ -123,6 +153,7 @@ static struct place *find_place(struct io_series *s, const char *mountpoint, con
         free_place(found);
         return NULL;
     }
+    found->label_bytes = label_bytes(mountpoint) + label_bytes(fstype);
     found->key = take_ptr(key);
     HASH_ADD_KEYPTR(hh, s->places, found->key, strlen(found->key), found);
     return found;
@@ -131,6 +162,7 @@ static struct place *find_place(struct io_series *s, const char *mountpoint, con
 static void forget_point(struct io_series *s, struct series_point *point)
 {
     HASH_DEL(s->points, point);
+    s->text_bytes -= point_text_bytes(&point->key);
     if (--point->place->points == 0) {
         HASH_DEL(s->places, point->place);
         free_place(point->place);
@@ -163,6 +195,7 @@ static struct series_point *new_point(struct io_series *s, const struct point_ke
     point->place = place;
     job->points++;
     place->points++;
+    s->text_bytes += point_text_bytes(key);
     HASH_ADD(hh, s->points, key, sizeof(point->key), point);
     return point;
 }
@@ -182,9 +215,14 @@ static bool is_other(const struct job *job)
     return strcmp(job->manager, "other") == 0;
 }
 
-/* NULL: there is no room. */
+static bool has_room(const struct io_series *s, const struct point_key *key)
+{
+    return HASH_COUNT(s->points) < s->max_points && s->text_bytes + point_text_bytes(key) <= s->max_text_bytes;
+}
+
+/* NULL: there is no room, or no memory. `is_limited`: a new one needs room. */
 static struct series_point *find_point(struct io_series *s, const struct job *job, const char *mountpoint,
-                                       const char *fstype, const struct io_key *key, int error)
+                                       const char *fstype, const struct io_key *key, int error, bool is_limited)
 {
     struct series_job *of = find_job(s, job);
     struct place *place = find_place(s, mountpoint, fstype);
@@ -193,7 +231,7 @@ static struct series_point *find_point(struct io_series *s, const struct job *jo
     struct series_point *point = NULL;
     if (of && place)
         HASH_FIND(hh, s->points, &wanted, sizeof(wanted), point);
-    if (of && place && !point && (is_other(job) || HASH_COUNT(s->points) < s->max_points))
+    if (of && place && !point && (!is_limited || has_room(s, &wanted)))
         point = new_point(s, &wanted, of, place);
     if (!point)
         drop_unused(s, of, place);
@@ -212,11 +250,11 @@ int io_series_add(struct io_series *s, const struct job *job, const char *mountp
                   const struct io_key *key, int error, const struct io_counters *counters, bool is_final)
 {
     static const struct job other = {.manager = "other", .id = "other"};
-    struct series_point *point = find_point(s, job ? job : &other, mountpoint, fstype, key, error);
+    struct series_point *point = find_point(s, job ? job : &other, mountpoint, fstype, key, error, true);
     if (!point) {
         const struct io_key folded = {.operation = key->operation};
         s->folded++;
-        point = find_point(s, &other, "unknown", "", &folded, error);
+        point = find_point(s, &other, "unknown", "", &folded, error, false);
     }
     if (!point)
         return -ENOMEM;

@@ -25,8 +25,9 @@ struct io_point {
     struct io_counters counters;
 };
 
-/* At most `max_points` series, and those of "other" beside. -ENOMEM. */
-int io_series_new(size_t max_points, struct io_series **ret);
+/* At most `max_points` series, and as many as take `max_text_bytes` on a page of metrics: programs choose the names of
+ * their mount points. Those of job "other" on mount "unknown" come on top. -ENOMEM. */
+int io_series_new(size_t max_points, size_t max_text_bytes, struct io_series **ret);
 void io_series_free(struct io_series *s);
 DEFINE_FREEP(io_series)
 

@@ -18,7 +18,7 @@ static struct io_series *series;
 static int start(void **state)
 {
     (void)state;
-    return io_series_new(4, &series);
+    return io_series_new(4, SIZE_MAX, &series);
 }
 
 static int end(void **state)
@@ -166,6 +166,36 @@ static void test_errors_are_series_of_their_own(void **state)
     expect("systemd", "a.service", "/", 1, 10);
 }
 
+static uint64_t folded_of_long_names(size_t max_text_bytes)
+{
+    char mountpoint[701] = {0};
+    memset(mountpoint, '/', 700);
+    assert_int_equal(io_series_new(100, max_text_bytes, &series), 0);
+    io_series_begin(series, SECOND);
+    for (char i = '0'; i < '4'; i++) {
+        mountpoint[699] = i;
+        add("/j", mountpoint, IO_READ, 10, false);
+    }
+    io_series_end(series);
+    return io_series_folded(series);
+}
+
+/* Where programs choose long names, fewer series fit a page. */
+static void test_text_of_series_is_limited(void **state)
+{
+    (void)state;
+    assert_int_equal(folded_of_long_names(110000), 0);
+    io_series_free(series);
+    assert_int_equal(folded_of_long_names(80000), 1);
+    expect("other", "other", "unknown", 1, 10);
+    io_series_begin(series, SECOND + IO_KEEP_NS + 1); /* those make room again */
+    io_series_end(series);
+    assert_int_equal(io_series_count(series), 1);
+    for (char i = '0'; i < '4'; i++)
+        add((char[]){'/', i, 0}, "/data", IO_READ, 10, false);
+    assert_int_equal(io_series_folded(series), 0);
+}
+
 /* The sum over the cgroups of a job stops at the largest number: it does not fall. */
 static void test_counters_near_the_largest_number(void **state)
 {
@@ -197,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_idle_job_is_kept, start, end),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_other, start, end),
         cmocka_unit_test_setup_teardown(test_errors_are_series_of_their_own, start, end),
+        cmocka_unit_test_teardown(test_text_of_series_is_limited, end),
         cmocka_unit_test_setup_teardown(test_counters_near_the_largest_number, start, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
