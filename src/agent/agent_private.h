@@ -33,7 +33,7 @@ struct agent {
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, flush_ticks, memory_bytes;
-    uint64_t metrics_due_ns; /* when they are collected again */
+    uint64_t metrics_due_ns;           /* when they are collected again */
     uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
