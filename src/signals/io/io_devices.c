@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SERIES_MAX 20000
-#define SEARCH_NS  10000000000ull
-#define IDLE_NS    60000000000ull
+#define SERIES_MAX     20000
+#define TEXT_MAX_BYTES ((size_t)32 << 20) /* of a page */
+#define SEARCH_NS      10000000000ull
+#define IDLE_NS        60000000000ull
 
 /* As flags of a series' key. */
 enum { AT_DEVICE, IN_QUEUE };
@@ -33,7 +34,7 @@ int io_devices_new(void *source, struct io_devices **ret)
     if (!d)
         return -ENOMEM;
     d->source = d->names.source = source;
-    const int r = io_series_new(SERIES_MAX, &d->series);
+    const int r = io_series_new(SERIES_MAX, TEXT_MAX_BYTES, &d->series);
     if (r < 0)
         free(d);
     else
