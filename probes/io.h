@@ -123,8 +123,10 @@ struct io_access_time {
 struct io_access_direction {
     struct io_access_time time;
     __u64 operations, bytes;
-    __u64 located; /* whose offset is known: what follows is about them */
-    __u64 sequential, consecutive, unaligned;
+    __u64 located;  /* whose offset is known */
+    __u64 followed; /* those with one before them in this record: what follows is about them */
+    __u64 sequential, consecutive;
+    __u64 unaligned;   /* of the located ones */
     __u64 next_offset; /* behind the last one */
     __u64 end_offset;  /* the highest of those */
     __u64 slowest_ns, slowest_bytes;
@@ -145,6 +147,7 @@ struct io_access {
     struct io_access_time open, close, sync, metadata; /* `metadata`: of all but reads and writes */
     struct io_common sizes, strides;
     __u64 operations[IO_OPERATIONS]; /* with those that failed */
+    __u64 last_ns;                   /* when the last one ended */
     __u64 mapped_bytes, errors, direct, switches;
     __u32 block_bytes; /* of the file system */
     __u32 user;
@@ -323,6 +326,8 @@ struct io_stats {
     __u64 unseen;     /* operations that are not counted: unconfirmed ones of unknown files, AIO that cannot be read */
     __u64 unended;    /* system calls whose thread begins another one, while their end was not seen */
     __u64 calls_full; /* of threads (before Linux 5.11) and of requests in flight: operations that did not fit */
-    __u64 accesses_full; /* operations that are missing in a report */
-    __u64 slow_full;     /* slow operations without a record */
+    __u64 accesses_full;  /* operations that are missing in a report */
+    __u64 intervals_full; /* operations whose bytes are missing in its heatmap */
+    __u64 begun, ended;   /* of a report: the difference goes on */
+    __u64 slow_full;      /* slow operations without a record */
 };

@@ -36,6 +36,18 @@ struct {
 static const struct io_access no_access = {};
 static const struct io_interval no_interval = {};
 
+/* So many operations begin, or end: negative. */
+static __always_inline void note_begun(int count)
+{
+    struct io_stats *stat = by_access ? stats_get() : NULL;
+    if (!stat)
+        return;
+    if (count > 0)
+        stat->begun += count;
+    else
+        stat->ended -= count;
+}
+
 /* Whether operations of this task are counted. */
 static __always_inline bool access_wanted(const void *task)
 {
@@ -94,7 +106,8 @@ static __noinline int note_common(struct io_common *c, __u64 value)
 
 static __always_inline void note_offset(struct io_access *a, struct io_access_direction *d, __u64 offset, __u64 bytes)
 {
-    if (d->operations > 1 && d->located) {
+    if (d->located) {
+        d->followed++;
         d->sequential += offset >= d->next_offset;
         d->consecutive += offset == d->next_offset;
         if (offset > d->next_offset)
@@ -119,7 +132,7 @@ static __always_inline void note_interval(__u32 process, bool is_write, __u64 by
     if (i)
         __sync_fetch_and_add(is_write ? &i->write_bytes : &i->read_bytes, bytes);
     else if ((stat = stats_get()))
-        stat->names_full++;
+        stat->intervals_full++;
 }
 
 static __always_inline void note_transfer(struct io_access *a, struct io_access_direction *d, __u8 operation,
@@ -164,6 +177,7 @@ static __noinline int access_add(const struct io_file *file, __u8 operation, __s
     if (!a || operation >= IO_OPERATIONS)
         return 0;
     a->operations[operation]++;
+    a->last_ns = end_ns ? end_ns : bpf_ktime_get_ns();
     a->errors += result < 0;
     a->direct += file->flags & IO_IS_DIRECT && (is_write || operation == IO_READ);
     if (operation == IO_MAP) {
@@ -180,7 +194,7 @@ static __noinline int access_add(const struct io_file *file, __u8 operation, __s
         note_time(&d->time, start_ns, end_ns);
     if (result >= 0) {
         note_transfer(a, d, operation, file->offset, result, end_ns - start_ns);
-        note_interval(key.process, is_write, result, end_ns ? end_ns : bpf_ktime_get_ns());
+        note_interval(key.process, is_write, result, a->last_ns);
     }
     return 0;
 }

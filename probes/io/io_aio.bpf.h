@@ -87,7 +87,8 @@ static __noinline int aio_ended(__u64 request, __s64 result, __u64 now)
         return 0;
     count_operation(io_cgroup_of((const void *)bpf_get_current_task()), &found->file, found->operation, result,
                     found->start_ns, now);
-    bpf_map_delete_elem(&aio_requests, &key);
+    if (bpf_map_delete_elem(&aio_requests, &key) == 0)
+        note_begun(-1);
     return 0;
 }
 
@@ -217,10 +218,15 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
         pending.file.offset = request.offset;
     pending.file.dentry = 0; /* the file may be closed when the request ends */
     file_set_process(&pending.file, current_process());
-    if (stat && bpf_map_lookup_elem(&aio_requests, &key)) /* one that ended unseen */
+    bool is_again = bpf_map_lookup_elem(&aio_requests, &key); /* the one before ended unseen */
+    if (stat && is_again)
         stat->unseen++;
-    if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0 && stat)
-        stat->calls_full++;
+    if (bpf_map_update_elem(&aio_requests, &key, &pending, BPF_ANY) < 0) {
+        if (stat)
+            stat->calls_full++;
+    } else if (!is_again) {
+        note_begun(1);
+    }
     return 0;
 }
 
@@ -229,7 +235,8 @@ static long aio_request_forget(__u32 i, struct aio_submission *s)
     struct aio_key key;
     if (!aio_address(s, s->first + i, &key))
         return 1;
-    bpf_map_delete_elem(&aio_requests, &key);
+    if (bpf_map_delete_elem(&aio_requests, &key) == 0)
+        note_begun(-1);
     return 0;
 }
 

@@ -27,6 +27,7 @@ volatile bool enabled = false;
 struct io_call {
     __u64 start_ns;
     struct io_file first, second;
+    __s32 number;   /* of the call */
     __u8 operation; /* IO_NONE: not in a call that concerns files */
     __u8 second_operation;
     __u8 is_opening;
@@ -70,6 +71,8 @@ static __always_inline struct io_call *thread_call(void)
 
 static __always_inline void thread_call_end(struct io_call *c)
 {
+    if (by_access && (c->operation || c->second_operation))
+        note_begun(-1);
     c->operation = c->second_operation = IO_NONE;
     if (!has_task_storage) {
         __u32 tid = bpf_get_current_pid_tgid();
@@ -188,6 +191,8 @@ static __noinline int file_call_begin(const struct syscall_registers *r, const v
         thread_call_end(c);
         return 0;
     }
+    if (by_access && !c->operation && !c->second_operation)
+        note_begun(1);
     file_set_process(&first, process);
     c->first = first;
     c->operation = operation;
@@ -196,6 +201,7 @@ static __noinline int file_call_begin(const struct syscall_registers *r, const v
         file_set_process(&second, process);
         c->second = second;
     }
+    c->number = REGISTERS_NUMBER(r);
     c->is_opening = file == IO_ARGUMENT_RESULT;
     c->start_ns = bpf_ktime_get_ns();
     return 0;

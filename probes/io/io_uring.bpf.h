@@ -174,6 +174,7 @@ static __always_inline void request_submitted(const struct io_kiocb *request)
     const void *owner = request_owner(request), *cgroup;
     struct io_request r = {}, *before = bpf_map_lookup_elem(&requests, &id);
     if (before) {
+        note_begun(-1);
         count_unconfirmed(before, NULL);
         bpf_map_delete_elem(&requests, &id);
     }
@@ -187,12 +188,10 @@ static __always_inline void request_submitted(const struct io_kiocb *request)
         count_unconfirmed(&r, cgroup);
         return;
     }
-    if (bpf_map_update_elem(&requests, &id, &r, BPF_ANY) < 0) {
-        struct io_stats *stat = stats_get();
-        if (stat)
-            stat->calls_full++;
+    if (bpf_map_update_elem(&requests, &id, &r, BPF_ANY) < 0)
         count_unconfirmed(&r, cgroup);
-    }
+    else
+        note_begun(1);
 }
 
 /* Which file it was, in the end. False: nothing of a file system. */
@@ -222,8 +221,10 @@ static __always_inline void request_completed(const struct io_kiocb *request, __
     if (!found)
         return;
     r = *found;
-    if (!(flags & IORING_CQE_F_MORE))
+    if (!(flags & IORING_CQE_F_MORE)) {
         bpf_map_delete_elem(&requests, &id);
+        note_begun(-1);
+    }
     if (find_used_file(request, &r, result))
         count_operation(io_cgroup_of(request_owner(request)), &r.file, r.operation, result, r.start_ns,
                         bpf_ktime_get_ns());

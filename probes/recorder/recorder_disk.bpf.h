@@ -11,7 +11,8 @@
 const volatile bool issue_passes_queue = false;
 
 struct disk_request {
-    __u64 queued_ns, issued_ns; /* the former 0: it was given to the device at once */
+    __u64 start_ns;             /* the kernel's: another one at the same address has another */
+    __u64 queued_ns, issued_ns; /* the former 0: it was given to the device at once; the latter 0: not yet */
     __u32 tid;
     __u32 bytes;
 };
@@ -24,28 +25,34 @@ struct {
     __type(value, struct disk_request);
 } recorder_requests SEC(".maps");
 
-/* The current thread puts it in the device's queue. */
-static __always_inline void note_request_queued(const void *request)
+/* The current thread hands it in: it queues it, or gives it to the device. Later it may be any other one, also for a
+ * request that the driver handed back. */
+static __always_inline struct disk_request *find_request(const void *request)
 {
     __u64 id = (__u64)request;
-    struct disk_request r = {.queued_ns = bpf_ktime_get_ns(), .tid = (__u32)bpf_get_current_pid_tgid()};
+    struct disk_request *known = bpf_map_lookup_elem(&recorder_requests, &id);
+    struct disk_request r = {.start_ns = DIRECT_READ(struct request, request, start_time_ns),
+                             .tid = (__u32)bpf_get_current_pid_tgid()};
+    if (known && known->start_ns == r.start_ns)
+        return known;
     bpf_map_update_elem(&recorder_requests, &id, &r, BPF_ANY);
+    return bpf_map_lookup_elem(&recorder_requests, &id);
 }
 
-/* By the thread that hands it in, where it was not queued before; else by any. */
+static __always_inline void note_request_queued(const void *request)
+{
+    struct disk_request *r = find_request(request);
+    if (r && !r->queued_ns)
+        r->queued_ns = bpf_ktime_get_ns();
+}
+
 static __always_inline void note_request_issued(const void *request)
 {
-    __u64 id = (__u64)request, now = bpf_ktime_get_ns();
-    struct disk_request *queued = bpf_map_lookup_elem(&recorder_requests, &id);
-    struct disk_request r = {.issued_ns = now,
-                             .tid = (__u32)bpf_get_current_pid_tgid(),
-                             .bytes = DIRECT_READ(struct request, request, __data_len)};
-    if (queued && !queued->issued_ns) {
-        queued->issued_ns = now;
-        queued->bytes = r.bytes;
+    struct disk_request *r = find_request(request);
+    if (!r)
         return;
-    }
-    bpf_map_update_elem(&recorder_requests, &id, &r, BPF_ANY);
+    r->issued_ns = bpf_ktime_get_ns();
+    r->bytes = DIRECT_READ(struct request, request, __data_len);
 }
 
 static __always_inline __u64 microseconds(__u64 ns)

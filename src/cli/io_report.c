@@ -16,17 +16,21 @@
 #include "export/io_report_html.h"
 #include "export/io_report_json.h"
 #include "export/io_report_text.h"
+#include "sources/attach/pid_namespace.h"
 #include "sources/io/io.h"
+#include "sources/io/io_accesses.h"
 
 #include <linux/types.h>
 
 #include "probes/common/task_filter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_NS 20000000ull /* how often the kernel's tables are emptied */
+#define TICK_NS  20000000ull   /* how often the kernel's tables are emptied */
+#define GRACE_NS 5000000000ull /* for a command to end */
 
 struct args {
     const char *job, *output;
@@ -57,7 +61,10 @@ static int open_source(struct recording *rec, const struct task_filter *filter)
     const struct shared_tables_options wanted = {.filter = filter};
     const struct io_options options = {.enabled = true, .by_access = true};
     struct attach_report report = {0};
-    int r = shared_tables_new(&wanted, &rec->tables);
+    int r = pid_namespace_check(&report);
+    if (r < 0)
+        return log_errno(r, "io report: %s", report.entries[0].fallback_reason);
+    r = shared_tables_new(&wanted, &rec->tables);
     if (r < 0)
         return log_errno(r, "io report: the kernel's tables cannot be made");
     const struct source_services services = {.tables = rec->tables, .filter = filter};
@@ -71,18 +78,52 @@ static int open_source(struct recording *rec, const struct task_filter *filter)
     return r;
 }
 
-/* Until its end, the end of the duration, or SIGINT or SIGTERM. */
-static int watch(const struct args *args, struct recording *rec)
+/* Until the end of the job, process or command, or for `wait_ns`, or a signal to this program. */
+enum watch_end { WATCH_ENDED, WATCH_TIMED_OUT, WATCH_SIGNALLED };
+
+static int watch(struct recording *rec, const sigset_t *signals, uint64_t wait_ns, enum watch_end *ret)
+{
+    const uint64_t start_ns = clock_monotonic_ns();
+    int r = 0;
+    *ret = WATCH_TIMED_OUT;
+    while (r == 0 && *ret == WATCH_TIMED_OUT && clock_monotonic_ns() - start_ns < wait_ns) {
+        if (end_signals_wait(signals, 0))
+            *ret = WATCH_SIGNALLED;
+        else if (io_report_target_wait(&rec->target, TICK_NS))
+            *ret = WATCH_ENDED;
+        r = io_report_data_take(rec->data, false);
+    }
+    return r;
+}
+
+/* A command that still runs has time to end: after Ctrl-C, which it got, too, by itself; else when it is asked to. What
+ * it does then is in the report. */
+static int end_command(struct recording *rec, const sigset_t *signals, enum watch_end end)
+{
+    int r = 0;
+    if (end == WATCH_SIGNALLED)
+        r = watch(rec, signals, GRACE_NS, &end);
+    if (r == 0 && end != WATCH_ENDED) {
+        io_report_target_terminate(&rec->target, SIGTERM);
+        r = watch(rec, signals, GRACE_NS, &end);
+    }
+    if (r == 0 && end != WATCH_ENDED) {
+        io_report_target_terminate(&rec->target, SIGKILL);
+        r = watch(rec, signals, GRACE_NS, &end);
+    }
+    return r;
+}
+
+static int watch_target(const struct args *args, struct recording *rec)
 {
     sigset_t signals;
-    const uint64_t end_ns = args->duration_ns ? clock_monotonic_ns() + args->duration_ns : UINT64_MAX;
-    int r = io_report_target_start(&rec->target); /* a command gets this program's signal mask as it was */
+    enum watch_end end;
+    int r = end_signals_block(&signals); /* the command was forked before that */
     if (r == 0)
-        r = end_signals_block(&signals);
-    while (r == 0 && !end_signals_wait(&signals, 0) && !io_report_target_wait(&rec->target, TICK_NS) &&
-           clock_monotonic_ns() < end_ns)
-        r = io_report_data_take(rec->data, false);
-    return r;
+        r = io_report_target_start(&rec->target);
+    if (r == 0)
+        r = watch(rec, &signals, args->duration_ns ? args->duration_ns : UINT64_MAX, &end);
+    return r == 0 && end != WATCH_ENDED && args->command ? end_command(rec, &signals, end) : r;
 }
 
 static void warn_of_losses(const struct recording *rec, const struct io_report *report)
@@ -92,6 +133,11 @@ static void warn_of_losses(const struct recording *rec, const struct io_report *
     if (losses.count[LOSS_MAP_FULL])
         log_warning("io report: %llu processes are missing: more than %d at a time are not followed",
                     (unsigned long long)losses.count[LOSS_MAP_FULL], FILTER_MAX_FOLLOWED);
+    if (io_accesses_unnamed(rec->source))
+        log_warning("io report: files have no name: there was no room for more of them at a time");
+    if (io_accesses_off_heatmap(rec->source))
+        log_warning("io report: bytes over time lack those of %llu operations",
+                    (unsigned long long)io_accesses_off_heatmap(rec->source));
     if (report->lost)
         log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",
                     (unsigned long long)report->lost);
@@ -126,6 +172,13 @@ static int put_darshan(const struct io_report *report, const struct io_finding *
 typedef int (*put_report)(const struct io_report *report, const struct io_finding *findings, size_t count,
                           struct buf *out);
 
+/* ".json"; NULL: the file's name has none. */
+static const char *suffix_of(const char *path)
+{
+    const char *folder = strrchr(path, '/');
+    return strrchr(folder ? folder : path, '.');
+}
+
 static put_report format_of(const char *path)
 {
     static const struct {
@@ -136,7 +189,7 @@ static put_report format_of(const char *path)
         {".html", io_report_html_put},
         {".darshan", put_darshan},
     };
-    const char *suffix = strrchr(path, '.');
+    const char *suffix = suffix_of(path);
     for (size_t i = 0; suffix && i < array_size(formats); i++)
         if (strcmp(suffix, formats[i].suffix) == 0)
             return formats[i].put;
@@ -147,7 +200,7 @@ static int write_report(const struct args *args, const struct output *output, co
 {
     _cleanup_buf_ struct buf out = {0};
     struct io_findings findings = {0};
-    const char *suffix = strrchr(args->output, '.');
+    const char *suffix = suffix_of(args->output);
     const int r = io_findings_find(report, &findings)
                       ?: format_of(args->output)(report, findings.items, findings.count, &out) ?: buf_error(&out);
     if (r < 0)
@@ -167,7 +220,7 @@ static int record_report(const struct args *args, struct recording *rec)
     if (r == 0)
         r = open_source(rec, &filter);
     if (r == 0)
-        r = watch(args, rec);
+        r = watch_target(args, rec);
     if (r == 0)
         r = finish(rec, &report);
     if (r == 0)

@@ -14,15 +14,27 @@
 #include <uthash.h>
 
 #define INTERVALS_MAX 200
-#define FILES_MAX     100000     /* of which each process's are kept apart; further ones are one */
+#define UPKEEP_NS     1000000000ull
+#define FILES_MAX     100000 /* of processes; further ones of a process are one */
+#define PROCESSES_MAX 10000  /* further ones are one, with this PID: */
+#define FURTHER_PID   0
 #define FURTHER_FILES UINT64_MAX /* as a mount */
 
 struct process {
     uint32_t pid;
     char command[16];
+    uint64_t command_ns; /* when it was that: programs execute others */
     uint32_t user;
     struct io_report_cell cells[INTERVALS_MAX];
     size_t index; /* in the report */
+    UT_hash_handle hh;
+};
+
+/* The kernel forgets the names of files that other processes still have records of. */
+struct known_name {
+    struct io_file_key key;
+    uint64_t inode;
+    char *below; /* the mount point */
     UT_hash_handle hh;
 };
 
@@ -41,11 +53,12 @@ struct file {
 struct io_report_data {
     void *source;
     struct io_names names;
-    uint64_t start_ns;
-    unsigned shift; /* an interval of the heatmap is that many times twice the kernel's */
+    uint64_t start_ns, upkeep_ns; /* the latter: when names are refreshed, and what is lost is forgotten */
+    unsigned shift;               /* an interval of the heatmap is that many times twice the kernel's */
     size_t intervals;
     struct process *processes;
     struct file *files;
+    struct known_name *known_names;
     struct io_report_process *process_list;
     struct io_report_file *file_list;
     struct io_report_cell *cells;
@@ -75,6 +88,7 @@ void io_report_data_free(struct io_report_data *d)
 {
     struct process *process, *next_process;
     struct file *file, *next_file;
+    struct known_name *name, *next_name;
     if (!d)
         return;
     HASH_ITER (hh, d->processes, process, next_process) {
@@ -85,6 +99,11 @@ void io_report_data_free(struct io_report_data *d)
         HASH_DEL(d->files, file);
         free_file(file);
     }
+    HASH_ITER (hh, d->known_names, name, next_name) {
+        HASH_DEL(d->known_names, name);
+        free(name->below);
+        free(name);
+    }
     io_names_clear(&d->names);
     free(d->process_list);
     free(d->file_list);
@@ -94,10 +113,18 @@ void io_report_data_free(struct io_report_data *d)
 
 /* ---- processes and files ---- */
 
-static struct process *find_process(struct io_report_data *d, uint32_t pid)
+static struct process *look_up_process(const struct io_report_data *d, uint32_t pid)
 {
     struct process *p = NULL;
     HASH_FIND(hh, d->processes, &pid, sizeof(pid), p);
+    return p;
+}
+
+static struct process *find_process(struct io_report_data *d, uint32_t pid)
+{
+    struct process *p = look_up_process(d, pid);
+    if (!p && HASH_COUNT(d->processes) >= PROCESSES_MAX)
+        p = look_up_process(d, pid = FURTHER_PID);
     if (p)
         return p;
     p = calloc(1, sizeof(*p));
@@ -108,19 +135,39 @@ static struct process *find_process(struct io_report_data *d, uint32_t pid)
     return p;
 }
 
+/* Keeps the file's name, unless that is kept already. */
+static void keep_name(struct io_report_data *d, const struct io_file_key *key)
+{
+    struct known_name *known = NULL;
+    struct io_name name;
+    char below[IO_PATH_BYTES];
+    HASH_FIND(hh, d->known_names, key, sizeof(*key), known);
+    if (known || !key->file || HASH_COUNT(d->known_names) >= FILES_MAX || !io_source_file(d->source, key, &name))
+        return;
+    io_path_format(&name, below, sizeof(below));
+    known = calloc(1, sizeof(*known));
+    if (known)
+        *known = (struct known_name){.key = *key, .inode = name.inode, .below = strdup(below)};
+    if (!known || !known->below) {
+        free(known);
+        d->error = -ENOMEM;
+        return;
+    }
+    HASH_ADD(hh, d->known_names, key, sizeof(known->key), known);
+}
+
 static void describe_path(const struct io_report_data *d, const struct io_access_key *key, const struct io_named *mount,
                           char *ret, size_t size, uint64_t *ret_inode)
 {
     const struct io_file_key file = {key->mount, key->file};
-    struct io_name name;
-    char below[IO_PATH_BYTES];
-    if (!io_source_file(d->source, &file, &name)) {
+    struct known_name *known = NULL;
+    HASH_FIND(hh, d->known_names, &file, sizeof(file), known);
+    if (!known) {
         snprintf(ret, size, "%s (a file whose name is not known)", mount->path);
         return;
     }
-    *ret_inode = name.inode;
-    io_path_format(&name, below, sizeof(below));
-    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
+    *ret_inode = known->inode;
+    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, known->below);
 }
 
 /* False: no memory. */
@@ -160,9 +207,9 @@ static struct file *add_file(struct io_report_data *d, const struct io_access_ke
     return f;
 }
 
-static struct file *find_file(struct io_report_data *d, const struct io_access_key *key)
+static struct file *find_file(struct io_report_data *d, const struct io_access_key *key, uint32_t pid)
 {
-    struct file_key wanted = {.mount = key->mount, .file = key->file, .process = key->process};
+    struct file_key wanted = {.mount = key->mount, .file = key->file, .process = pid};
     struct file *f = look_up_file(d, &wanted);
     if (f || HASH_COUNT(d->files) < FILES_MAX)
         return f ?: add_file(d, key, &wanted);
@@ -197,6 +244,7 @@ static void add_direction(const struct io_report_data *d, struct io_report_acces
     sum->operations += a->operations;
     sum->bytes += a->bytes;
     sum->located += a->located;
+    sum->followed += a->followed;
     sum->sequential += a->sequential;
     sum->consecutive += a->consecutive;
     sum->unaligned += a->unaligned;
@@ -257,14 +305,22 @@ static void add_operations(struct io_report_file *sum, const struct io_access *a
 static void take_access(void *context, const struct io_access_key *key, const struct io_access *a)
 {
     struct io_report_data *d = context;
+    const struct io_named *mount = key->mount ? io_names_mount(&d->names, key->mount) : NULL;
+    if (mount && mount->is_hidden) /* memory that has no name, as of memfd_create */
+        return;
+    keep_name(d, &(struct io_file_key){key->mount, key->file});
     struct process *process = find_process(d, key->process);
-    struct file *f = find_file(d, key);
+    struct file *f = process ? find_file(d, key, process->pid) : NULL;
     if (!process || !f) {
         d->error = -ENOMEM;
         return;
     }
-    snprintf(process->command, sizeof(process->command), "%.*s", (int)sizeof(a->command) - 1, a->command);
-    process->user = a->user;
+    if (a->last_ns >= process->command_ns) {
+        snprintf(process->command, sizeof(process->command), "%.*s", (int)sizeof(a->command) - 1,
+                 process->pid == FURTHER_PID ? "(others)" : a->command);
+        process->command_ns = a->last_ns;
+        process->user = a->user;
+    }
     struct io_report_file *sum = &f->sum;
     add_direction(d, &sum->reads, &a->reads);
     add_direction(d, &sum->writes, &a->writes);
@@ -312,9 +368,12 @@ int io_report_data_take(struct io_report_data *d, bool is_last)
 {
     const struct io_access_reader reader = {.context = d, .take = take_access, .take_interval = take_interval};
     const uint64_t now_ns = clock_monotonic_ns();
-    io_names_refresh_mounts(&d->names);
+    if (is_last || now_ns >= d->upkeep_ns) {
+        io_names_refresh_mounts(&d->names);
+        io_source_sweep(d->source, now_ns);
+        d->upkeep_ns = now_ns + UPKEEP_NS;
+    }
     const int r = io_accesses_take(d->source, now_ns, is_last, &reader);
-    io_source_sweep(d->source, now_ns);
     return d->error ?: r;
 }
 
@@ -382,5 +441,6 @@ int io_report_data_finish(struct io_report_data *d, uint64_t end_ns, struct io_r
     ret->interval_ns = IO_INTERVAL_NS << d->shift;
     ret->interval_count = d->intervals = (size_t)(ret->duration_ns / ret->interval_ns) + 1;
     ret->lost = io_accesses_lost(d->source);
+    ret->pending = io_accesses_pending(d->source);
     return list_processes(d, ret) ?: list_files(d, ret);
 }

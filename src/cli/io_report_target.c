@@ -2,6 +2,7 @@
 #include "cli/io_report_target.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "resolve/proc/job.h"
 #include "sources/sampling/cgroup_search.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 
 #define JOB_PREFIX_MIN 12 /* characters of an ID, as `sonde io` shows those of containers */
 #define COMMAND_BYTES  4096
+#define LOOK_NS        1000000000ull /* between two looks at a job's cgroups */
 
 void io_report_target_clear(struct io_report_target *t)
 {
@@ -156,6 +159,7 @@ static char *join(char **command)
 
 static int set_command(struct io_report_target *t, char **command, struct task_filter *filter)
 {
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, there is no exit status */
     const int r = child_prepare(&t->child, "io report", command);
     if (r < 0)
         return r;
@@ -185,13 +189,26 @@ int io_report_target_start(struct io_report_target *t)
     return t->child.pid > 0 ? child_release(&t->child) : 0;
 }
 
+void io_report_target_terminate(const struct io_report_target *t, int signal_number)
+{
+    if (t->child.pid > 0)
+        kill(t->child.pid, signal_number);
+}
+
 bool io_report_target_wait(struct io_report_target *t, uint64_t wait_ns)
 {
     struct pollfd pid_fd = {.fd = t->pid_fd, .events = POLLIN}; /* without one: a pause */
     const bool has_ended = poll(&pid_fd, 1, (int)(wait_ns / 1000000)) > 0;
-    if (t->cgroup_count)
-        return is_job_gone(t);
-    if (has_ended && t->child.pid > 0 && waitpid(t->child.pid, &t->status, 0) == t->child.pid)
+    if (t->cgroup_count) {
+        const uint64_t now_ns = clock_monotonic_ns();
+        const bool is_due = now_ns >= t->looked_ns + LOOK_NS;
+        t->looked_ns = is_due ? now_ns : t->looked_ns;
+        return is_due && is_job_gone(t);
+    }
+    if (has_ended && t->child.pid > 0) {
+        while (waitpid(t->child.pid, &t->status, 0) < 0 && errno == EINTR)
+            ;
         t->child.pid = 0;
+    }
     return has_ended;
 }

@@ -15,6 +15,7 @@ struct io_report_target {
     int pid_fd;                        /* of a process or command; -1: none */
     char *cgroups[TASK_FILTER_MAX];    /* paths, of a job; owned */
     size_t cgroup_count;
+    uint64_t looked_ns; /* at the cgroups */
 };
 
 /* One of `job`, `pid` and `command` is given. A command is forked, and executed when io_report_target_start is called.
@@ -25,6 +26,9 @@ void io_report_target_clear(struct io_report_target *t);
 
 /* 0, or -errno after logging: the command cannot be executed. */
 int io_report_target_start(struct io_report_target *t);
+
+/* Sends a signal to a command that runs; does nothing to a job or process. */
+void io_report_target_terminate(const struct io_report_target *t, int signal_number);
 
 /* Waits for `wait_ns`, or until the command or process has ended, or no cgroup of the job is left. True: that is so. */
 bool io_report_target_wait(struct io_report_target *t, uint64_t wait_ns);

@@ -103,11 +103,13 @@ static uint64_t first_accesses(const struct io_report_file *file)
     return opens ? opens : 1; /* opened before the report began */
 }
 
-/* Accesses that began elsewhere than behind the one before. `sequential` includes `consecutive`, as Darshan's. */
+/* Accesses that began elsewhere than behind the one before, as many as if each had one before it in the report; the
+ * first ones behind an open are none.
+ * `sequential` includes `consecutive`, as Darshan's. */
 static uint64_t count_random(const struct io_report_file *file, const struct io_report_accesses *a)
 {
-    const uint64_t in_order = a->sequential > a->consecutive ? a->sequential : a->consecutive;
-    return subtract(a->located, in_order + first_accesses(file));
+    const uint64_t random = subtract(a->followed, a->sequential + first_accesses(file) - 1);
+    return share_of(a->operations, random, a->followed);
 }
 
 /* ---- the rules ---- */
@@ -158,7 +160,7 @@ static struct cost measure_random(const struct io_report_file *file, bool are_wr
 {
     const struct io_report_accesses *a = accesses_of(file, are_writes);
     struct cost c = {.operations = count_random(file, a), .all_operations = a->operations};
-    if ((double)c.operations <= RANDOM_SHARE * (double)a->located || a->bytes / a->operations >= RANDOM_MAX_BYTES)
+    if ((double)c.operations <= RANDOM_SHARE * (double)a->operations || a->bytes / a->operations >= RANDOM_MAX_BYTES)
         return (struct cost){0};
     if (!time_beyond_cache(a))
         return (struct cost){0}; /* in memory, the order of accesses costs nothing */

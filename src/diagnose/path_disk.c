@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEVICES_MAX  2 /* that lines are about */
+#define DEVICES_MAX  4 /* that lines are about */
 #define USERS_MAX    64
 #define USERS_SHOWN  4
 #define SECTOR_BYTES 512
@@ -65,7 +65,7 @@ struct use {
 struct device_use {
     uint32_t device;
     struct use own;
-    struct use others[USERS_MAX];
+    struct use others[USERS_MAX + 1]; /* the last one: further ones */
     size_t other_count;
 };
 
@@ -91,14 +91,14 @@ static void add_request(struct use *u, const struct path_disk_request *r)
     u->device_ns += r->device_ns;
 }
 
-/* NULL: there are too many. */
+/* Those that there is no room for are one. */
 static struct use *find_other(struct device_use *d, const struct path_disk_request *r)
 {
     for (size_t i = 0; i < d->other_count; i++)
         if (d->others[i].pid == r->pid && (r->pid || d->others[i].tid == r->tid))
             return &d->others[i];
     if (d->other_count == USERS_MAX)
-        return NULL;
+        return &d->others[USERS_MAX];
     d->others[d->other_count] = (struct use){.tid = r->tid, .pid = r->pid};
     return &d->others[d->other_count++];
 }
@@ -186,7 +186,7 @@ static void put_others(struct device_use *d, const char *device, const struct pa
         put_user(&d->others[i], names, out);
     }
     if (d->other_count > USERS_SHOWN)
-        buf_printf(out, "; %zu more", d->other_count - USERS_SHOWN);
+        buf_printf(out, "; %zu%s more", d->other_count - USERS_SHOWN, d->others[USERS_MAX].requests ? " and" : "");
 }
 
 static void name_device(uint32_t device, const struct path_names *names, char *ret, size_t size)

@@ -26,7 +26,7 @@ struct path_disk_request {
 int path_disk_find(const struct flight_index *index, const struct path_segments *path, struct path_disk_request **ret,
                    size_t *ret_count);
 
-/* Appends, for each device that served the threads of segments [first, end) meanwhile, a line about their requests and
- * one about those of others; if it served none of theirs, only the latter. */
+/* Appends, for each device (four at most) that served the threads of segments [first, end) meanwhile, a line about
+ * their requests and one about those of others; if it served none of theirs, only the latter. */
 void path_disk_put(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
                    struct buf *out);

@@ -40,6 +40,7 @@ static void put_accesses(struct buf *out, const char *key, const struct io_repor
     buf_printf(out, ",\"%s\":{\"operations\":%" PRIu64, key, a->operations);
     put_number(out, "bytes", a->bytes);
     put_number(out, "located", a->located);
+    put_number(out, "followed", a->followed);
     put_number(out, "sequential", a->sequential);
     put_number(out, "consecutive", a->consecutive);
     put_number(out, "unaligned", a->unaligned);
@@ -143,6 +144,7 @@ static void put_head(struct buf *out, const struct io_report *report)
     put_number(out, "duration_ns", report->duration_ns);
     put_number(out, "uid", report->uid);
     put_number(out, "lost_operations", report->lost);
+    put_number(out, "pending_operations", report->pending);
     buf_puts(out, ",\"size_bins_bytes\":[");
     for (size_t i = 0; i < IO_REPORT_SIZES - 1; i++)
         buf_printf(out, "%s%" PRIu64, i ? "," : "", io_size_bounds[i]);

@@ -136,6 +136,11 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
         buf_printf(out, "\n  INCOMPLETE: %s operations did not fit the tables and are missing below.\n",
                    units_format_count(report->lost, lost, sizeof(lost)));
     }
+    if (report->pending) {
+        char pending[NUMBER_BYTES];
+        buf_printf(out, "\n  %s operations had not ended: they and their time are missing below.\n",
+                   units_format_count(report->pending, pending, sizeof(pending)));
+    }
     buf_printf(out, "\n  %-10s%14s%12s%10s%8s%14s\n", "", "OPERATIONS", "BYTES", "TIME", "SHARE", "BANDWIDTH");
     put_total(out, "read", all->reads.operations, all->reads.bytes, all->reads.time.ns, all_ns);
     put_total(out, "write", all->writes.operations, all->writes.bytes, all->writes.time.ns, all_ns);
@@ -286,9 +291,9 @@ static void put_pattern(struct buf *out, const char *name, const struct io_repor
         return;
     buf_printf(out, "  %-7s", name);
     if (a->located) {
-        put_share(out, a->sequential, a->located);
+        put_share(out, a->sequential, a->followed);
         buf_puts(out, " sequential,");
-        put_share(out, a->consecutive, a->located);
+        put_share(out, a->consecutive, a->followed);
         buf_puts(out, " consecutive,");
         put_share(out, a->unaligned, a->located);
         buf_puts(out, " unaligned; ");

@@ -28,6 +28,7 @@ static void add_accesses(struct io_report_accesses *sum, const struct io_report_
     sum->operations += a->operations;
     sum->bytes += a->bytes;
     sum->located += a->located;
+    sum->followed += a->followed;
     sum->sequential += a->sequential;
     sum->consecutive += a->consecutive;
     sum->unaligned += a->unaligned;

@@ -20,7 +20,8 @@ struct io_report_time {
 struct io_report_accesses {
     uint64_t operations; /* that succeeded */
     uint64_t bytes;
-    uint64_t located;     /* of the operations, those whose offset is known: the next four are about them */
+    uint64_t located;     /* of the operations, those whose offset is known */
+    uint64_t followed;    /* of these, those with one before them: sequential and consecutive ones are among them */
     uint64_t sequential;  /* began at the end of the one before, or behind it: with the consecutive ones */
     uint64_t consecutive; /* began at the end of the one before */
     uint64_t unaligned;   /* began off a block of the file system */
@@ -81,5 +82,6 @@ struct io_report {
     const struct io_report_cell *cells; /* cell of process p in interval i: cells[p * interval_count + i] */
     size_t interval_count;              /* at most 200 */
     uint64_t interval_ns;
-    uint64_t lost; /* operations that did not fit the tables: they are not in the report */
+    uint64_t lost;    /* operations that did not fit the tables, or were not seen: they are not in the report */
+    uint64_t pending; /* operations that had not ended: likewise */
 };

@@ -1,5 +1,6 @@
 """`sonde io report`: what a command, process or job did with each file equals what the programs say that they did."""
 import json
+import os
 import re
 import signal
 import subprocess
@@ -112,6 +113,61 @@ def test_more_files_than_the_kernels_table_holds(sonde, file_system, tmp_path):
     assert seen > 60000
 
 
+SHARED = """
+import os, sys
+for rank in range(2):
+    if os.fork() == 0:
+        for i in range(3000):
+            fd = os.open(f"{sys.argv[1]}/file{i}", os.O_RDONLY)
+            os.read(fd, 10)
+            os.close(fd)
+        os._exit(0)
+for rank in range(2):
+    os.wait()
+"""
+
+
+def test_files_that_processes_share_keep_their_names(report, file_system):
+    """Also where the kernel's table must be emptied meanwhile."""
+    point = file_system("tmpfs")
+    for i in range(3000):
+        (point / f"file{i}").write_bytes(b"x" * 10)
+    _, made = report(sys.executable, "-c", SHARED, point)
+    files = files_at(made, point)
+    assert len(files) == 6000 and {file["path"] for file in files} == {f"{point}/file{i}" for i in range(3000)}
+    assert all(file["reads"]["bytes"] == 10 for file in files) and len({file["process"] for file in files}) == 2
+
+
+LAST = """
+import os, signal, sys, time
+def end(number, _):
+    with open(sys.argv[1], "wb") as f:
+        f.write(b"x" * 4321)
+    sys.exit(7)
+signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1] + "-ready", "wb").close()
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_interrupted_command_has_time_to_end(sonde, run, file_system, tmp_path):
+    point, out = file_system("tmpfs"), tmp_path / "report.json"
+    watch = run(sonde, "io", "report", "-o", out, "--", sys.executable, "-c", LAST, point / "last")
+    wait_for(lambda: (point / "last-ready").exists())
+    os.killpg(watch.pid, signal.SIGINT)
+    assert watch.wait(30) == 7
+    assert [file["writes"]["bytes"] for file in files_at(json.loads(out.read_text()), point) if file["path"] == f"{point}/last"] == [4321]
+
+
+def test_command_that_does_not_end_is_killed(sonde, file_system, tmp_path):
+    point, out = file_system("tmpfs"), tmp_path / "report.json"
+    done = subprocess.run([sonde, "io", "report", "-d", "2s", "-o", out, "--", sys.executable, "-c", LAST, point / "last"], timeout=60)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert [file["creates"] for file in files_at(json.loads(out.read_text()), point)] == [1]
+
+
 STEADY = """
 import os, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
@@ -148,6 +204,8 @@ def test_formats_and_exit_status(sonde, file_system, tmp_path):
     point = file_system("tmpfs")
     write = [sys.executable, "-c", f"open('{point}/a\\nb','wb').write(b'x' * 5000); raise SystemExit(3)"]
     text = subprocess.run([sonde, "io", "report", "--", *write], capture_output=True, text=True, timeout=60)
+    assert subprocess.run([sonde, "io", "report", "-o", tmp_path / "e.json", "--", "sh", "-c", f"exec > {point}/out; exec {sys.executable} -c 'print(1)'"], timeout=60).returncode == 0
+    assert [process["command"][:6] for process in json.loads((tmp_path / "e.json").read_text())["processes"]] == ["python"]  # what it executed last
     assert text.returncode == 3 and text.stdout.startswith("I/O of ") and "a\nb" not in text.stdout
     assert re.search(r"^ +\S+ \S+ +\S+ %.* 4.88 KiB +1 .*a.?b$", text.stdout, re.M), text.stdout
     for name, begin in (("r.html", b"<!DOCTYPE html>"), ("r.darshan", b"3."), ("r.txt", b"I/O of ")):

@@ -137,6 +137,7 @@ function IoPage({ report }: { report: Report }) {
                 <ThemeButton choice={theme.choice} next={theme.next} />
             </header>
             {report.lost > 0 && <p class="failed" role="alert">Incomplete: {format.count(report.lost, 'operation')} did not fit the tables and are missing here.</p>}
+            {report.pending > 0 && <p class="failed">{format.count(report.pending, 'operation')} had not ended: they and their time are missing here.</p>}
             <main id="main" tabIndex={-1}>
                 {report.executable && <p class="code io-command">{report.executable}</p>}
                 <Totals report={report} />

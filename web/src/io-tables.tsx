@@ -48,7 +48,7 @@ export function Totals({ report }: { report: Report }) {
 
 function Pattern({ name, accesses: a }: { name: string; accesses: Accesses }) {
     if (!a.operations) return null;
-    const order = a.located ? `${share(a.sequential, a.located)} sequential, ${share(a.consecutive, a.located)} consecutive, ${share(a.unaligned, a.located)} unaligned; ` : '';
+    const order = a.located ? `${share(a.sequential, a.followed)} sequential, ${share(a.consecutive, a.followed)} consecutive, ${share(a.unaligned, a.located)} unaligned; ` : '';
     return (
         <p>
             <b>{name}:</b> {order}slowest {format.duration(a.slowest)} for {format.bytes(a.slowestBytes)}

@@ -9,7 +9,8 @@ export interface Accesses {
     bytes: number;
     time: number; // nanoseconds
     sizes: number[]; // operations by bin
-    located: number; // operations whose offset is known: the next three are among them
+    located: number; // operations whose offset is known
+    followed: number; // those with one before them: the next two are among them
     sequential: number;
     consecutive: number;
     unaligned: number;
@@ -55,6 +56,7 @@ export interface Report {
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
     lost: number; // operations
+    pending: number; // operations that had not ended
     findings: Finding[];
     files: File[]; // those with the most time first
     processes: Process[];
@@ -72,6 +74,7 @@ function decodeAccesses(value: unknown): Accesses {
         time: number(a.time_ns),
         sizes: BINS.map((_, i) => number(list(a.sizes)[i])),
         located: number(a.located),
+        followed: number(a.followed),
         sequential: number(a.sequential),
         consecutive: number(a.consecutive),
         unaligned: number(a.unaligned),
@@ -82,7 +85,7 @@ function decodeAccesses(value: unknown): Accesses {
 
 /** Adds what another process did. */
 function addAccesses(sum: Accesses, a: Accesses): void {
-    for (const key of ['operations', 'bytes', 'time', 'located', 'sequential', 'consecutive', 'unaligned'] as const) sum[key] += a[key];
+    for (const key of ['operations', 'bytes', 'time', 'located', 'followed', 'sequential', 'consecutive', 'unaligned'] as const) sum[key] += a[key];
     a.sizes.forEach((n, i) => (sum.sizes[i]! += n));
     if (a.slowest > sum.slowest) [sum.slowest, sum.slowestBytes] = [a.slowest, a.slowestBytes];
 }
@@ -164,6 +167,7 @@ export function decodeReport(value: unknown): Report {
         start: number(r.start_unix_ns) / 1e6,
         duration: number(r.duration_ns),
         lost: number(r.lost_operations),
+        pending: number(r.pending_operations),
         findings: list(r.findings).map(object).map((f) => decodeFinding(f, processes)),
         files: mergeFiles(r.files),
         processes,

@@ -72,8 +72,8 @@ static bool is_final(void *context, const struct io_device_key *key, const struc
 {
     struct io_devices *d = context;
     const struct io_named *cgroup = find_cgroup(d, key);
-    if (!cgroup)
-        return false;
+    if (!cgroup) /* it was gone before the request ended */
+        return key->cgroup_id & IO_BLOCK_CGROUP && counters->last_ns && counters->last_ns + IDLE_NS < d->now_ns;
     return cgroup->is_gone ||
            (d->counted > IO_MAX_DEVICE_COUNTERS / 2 && counters->last_ns && counters->last_ns + IDLE_NS < d->now_ns);
 }

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENDING_MAX     256 /* operations that go on; the one that was found longest ago gives way */
+#define PENDING_MAX     256            /* operations that go on; of further ones there are no events until they end */
+#define FORGET_NS       60000000000ull /* after which one that no walk found any more gives way */
 #define STACK_BYTES     400
 #define EVENTS_A_SECOND 20 /* further ones are not emitted */
 #define SECOND_NS       1000000000ull
@@ -84,12 +85,15 @@ static struct pending *find_pending(struct io_slow_events *e, const struct io_sl
     return NULL;
 }
 
+/* NULL: there is no room: those that the last walks found are kept, so that each is one event. */
 static struct pending *add_pending(struct io_slow_events *e, const struct io_slow *s)
 {
     struct pending *oldest = &e->pending[0];
     for (size_t i = 1; i < PENDING_MAX; i++)
         if (e->pending[i].found_ns < oldest->found_ns)
             oldest = &e->pending[i];
+    if (oldest->found_ns && oldest->found_ns + FORGET_NS > s->h.time_ns)
+        return NULL;
     *oldest = (struct pending){.tid = s->h.tid, .start_ns = s->start_ns};
     return oldest;
 }
@@ -170,6 +174,8 @@ static void emit(struct io_slow_events *e, const struct io_slow *s, const char *
 static void take_pending(struct io_slow_events *e, const struct io_slow *s)
 {
     struct pending *p = find_pending(e, s) ?: add_pending(e, s);
+    if (!p)
+        return;
     p->found_ns = s->h.time_ns;
     if (!p->is_reported)
         describe_stack(e, s, p);

@@ -140,18 +140,23 @@ struct io_stats io_source_stats(struct io_source *s)
     return sum;
 }
 
+uint64_t io_source_missed(struct io_source *s, const struct io_stats *sum)
+{
+    const bool by_function = s->bpf->links.io_function_enter;
+    return sum->unseen + s->swept +
+           (by_function ? sum->unended + io_functions_missed(s->bpf) : missed_runs(s->bpf->obj));
+}
+
 static void io_losses(void *self, struct losses *losses)
 {
     struct io_source *s = self;
     const struct io_stats sum = io_source_stats(s);
-    losses->count[LOSS_MAP_FULL] +=
-        sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full + sum.daemons_full + sum.accesses_full;
+    losses->count[LOSS_MAP_FULL] += sum.counters_full + sum.errors_full + sum.names_full + sum.calls_full +
+                                    sum.daemons_full + sum.accesses_full + sum.intervals_full;
     losses->count[LOSS_RING_FULL] += sum.slow_full;
     if (s->slow)
         io_slow_records_losses(s->slow, losses);
-    losses->count[LOSS_MISSED] += sum.unseen + s->swept;
-    const bool by_function = s->bpf->links.io_function_enter;
-    losses->count[LOSS_MISSED] += by_function ? sum.unended + io_functions_missed(s->bpf) : missed_runs(s->bpf->obj);
+    losses->count[LOSS_MISSED] += io_source_missed(s, &sum);
 }
 
 static uint64_t io_run_time_ns(void *self)

@@ -1,6 +1,7 @@
 /* Takes accesses out of the kernel's tables; see io_accesses.h. */
 #include "sources/io/io_accesses.h"
 
+#include "sources/attach/map_access.h"
 #include "sources/io/io_private.h"
 #include "sources/io/io_skeleton.h"
 
@@ -17,21 +18,11 @@ static bool is_thread_gone(uint32_t thread)
     return kill((pid_t)thread, 0) < 0 && errno == ESRCH;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static bool is_idle(const struct io_access *a, uint64_t now_ns)
 {
-    const uint64_t last_ns = later(later(a->reads.time.last_ns, a->writes.time.last_ns), a->metadata.last_ns);
-    const bool is_closed = a->close.last_ns == last_ns;
-    return last_ns && last_ns + (is_closed ? CLOSED_NS : IDLE_NS) < now_ns;
-}
-
-static bool take_out(int fd, const void *key, void *ret_value)
-{
-    return bpf_map_lookup_elem(fd, key, ret_value) == 0 && bpf_map_delete_elem(fd, key) == 0;
+    const bool is_closed =
+        a->close.last_ns == a->last_ns && a->operations[IO_OPEN] + a->operations[IO_CREATE] <= a->operations[IO_CLOSE];
+    return a->last_ns + (is_closed ? CLOSED_NS : IDLE_NS) < now_ns;
 }
 
 static void take_access(struct io_source *s, const struct io_access_key *key, bool is_crowded, uint64_t now_ns,
@@ -45,10 +36,10 @@ static void take_access(struct io_source *s, const struct io_access_key *key, bo
     const bool makes_room = is_crowded && is_idle(&access, now_ns);
     if (!is_last && !makes_room && !is_thread_gone(key->thread))
         return;
-    if (!take_out(fd, key, &access))
+    if (!map_take_element(fd, key, &access))
         return;
     reader->take(reader->context, key, &access);
-    if (makes_room) /* it is named again if it is used again */
+    if (key->file) /* it is named again if it is used again */
         (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.file_names), &file);
 }
 
@@ -79,7 +70,7 @@ static int take_intervals(struct io_source *s, uint64_t now_ns, bool is_last, co
     while (r == 0) {
         key = next;
         r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
-        if ((is_last || key.interval + 2 < now) && take_out(fd, &key, &interval))
+        if ((is_last || key.interval + 2 < now) && map_take_element(fd, &key, &interval))
             reader->take_interval(reader->context, &key, &interval);
     }
     return r == -ENOENT ? 0 : r;
@@ -99,6 +90,23 @@ uint64_t io_accesses_start_ns(void *io_source)
 
 uint64_t io_accesses_lost(void *io_source)
 {
+    struct io_source *s = io_source;
+    const struct io_stats sum = io_source_stats(s);
+    return sum.accesses_full + sum.calls_full + io_source_missed(s, &sum);
+}
+
+uint64_t io_accesses_pending(void *io_source)
+{
     const struct io_stats sum = io_source_stats(io_source);
-    return sum.accesses_full + sum.calls_full + sum.unseen + ((const struct io_source *)io_source)->swept;
+    return sum.begun > sum.ended ? sum.begun - sum.ended : 0;
+}
+
+uint64_t io_accesses_unnamed(void *io_source)
+{
+    return io_source_stats(io_source).names_full;
+}
+
+uint64_t io_accesses_off_heatmap(void *io_source)
+{
+    return io_source_stats(io_source).intervals_full;
 }

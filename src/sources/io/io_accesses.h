@@ -13,7 +13,9 @@ struct io_access_reader {
     void (*take_interval)(void *context, const struct io_interval_key *key, const struct io_interval *interval);
 };
 
-/* Takes from the tables what threads did that are gone, what has been idle where the table gets full, and the intervals
+/* The name of a file goes with the first of its records: `take` keeps it for further ones.
+ *
+ * Takes from the tables what threads did that are gone, what has been idle where the table gets full, and the intervals
  * of the past; `is_last`, when nothing is counted any more: everything. The rest of a thread and file may follow later.
  * 0, or -errno of reading the tables, when some may be missing. */
 int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struct io_access_reader *reader);
@@ -23,3 +25,8 @@ uint64_t io_accesses_start_ns(void *io_source);
 
 /* Operations of which no trace is left: they did not fit the tables, or were not seen. */
 uint64_t io_accesses_lost(void *io_source);
+/* Operations that had begun, and not ended, when the source was stopped; they are in no access. */
+uint64_t io_accesses_pending(void *io_source);
+/* Operations on files without a name, for want of room; and of which the bytes are in no interval. */
+uint64_t io_accesses_unnamed(void *io_source);
+uint64_t io_accesses_off_heatmap(void *io_source);

@@ -13,7 +13,7 @@ struct batch;
 struct io_bpf;
 struct io_slow_records;
 
-/* `bpf` is borrowed, and loaded. Without the walk, which needs Linux 5.12, the entry in `report` says so. -errno. */
+/* `bpf` is borrowed, and loaded. Without the walk, which needs Linux 5.15, the entry in `report` says so. -errno. */
 int io_slow_records_new(struct io_bpf *bpf, uint64_t slow_ns, struct attach_report *report,
                         struct io_slow_records **ret);
 void io_slow_records_free(struct io_slow_records *s);

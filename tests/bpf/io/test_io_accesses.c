@@ -8,12 +8,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +44,9 @@ static void take(void *context, const struct io_access_key *key, const struct io
     *t = (struct taken){.key = *key, .access = *access};
     if (io_source_file(source, &file, &name))
         io_path_format(&name, t->path, sizeof(t->path));
+    for (struct taken *before = taken; before < t && !t->path[0] && key->file; before++)
+        if (before->key.mount == key->mount && before->key.file == key->file) /* the name went with its record */
+            memcpy(t->path, before->path, sizeof(t->path));
 }
 
 static void take_interval(void *context, const struct io_interval_key *key, const struct io_interval *interval)
@@ -94,6 +101,7 @@ static void test_sequential_writes(void **state)
     assert_int_equal(a->writes.operations, 11);
     assert_int_equal(a->writes.bytes, 10 * PAGE + 100);
     assert_int_equal(a->writes.located, 11);
+    assert_int_equal(a->writes.followed, 10);
     assert_int_equal(a->writes.sequential, 10);
     assert_int_equal(a->writes.consecutive, 10);
     assert_int_equal(a->writes.unaligned, 0);
@@ -243,6 +251,47 @@ static void test_other_processes_are_left_out(void **state)
         assert_int_not_equal(taken[i].key.process, getppid());
 }
 
+static int block_fd;
+static char *block_at;
+
+static void *read_into_block(void *unused)
+{
+    (void)unused;
+    assert_int_equal(pread(block_fd, block_at, 100, 0), 100);
+    return NULL;
+}
+
+/* A read into memory whose page only this test provides does not end before that. */
+static void test_operation_that_goes_on(void **state)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    pthread_t thread;
+    (void)state;
+    const int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) < 0) {
+        print_message("no userfaultfd\n");
+        skip();
+    }
+    block_fd = open_file("data", O_RDWR | O_CREAT);
+    assert_int_equal(write(block_fd, page, 100), 100);
+    block_at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register range = {.range = {(uintptr_t)block_at, PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    assert_int_equal(ioctl(faults, UFFDIO_REGISTER, &range), 0);
+    assert_int_equal(io_accesses_pending(source), 0);
+    assert_int_equal(pthread_create(&thread, NULL, read_into_block, NULL), 0);
+    struct pollfd fault = {.fd = faults, .events = POLLIN};
+    assert_int_equal(poll(&fault, 1, 10000), 1);
+    assert_int_equal(io_accesses_pending(source), 1);
+    struct uffdio_zeropage zero = {.range = range.range};
+    assert_int_equal(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(io_accesses_pending(source), 0);
+    munmap(block_at, PAGE);
+    close(faults);
+    close(block_fd);
+    take_all(true);
+}
+
 static void test_mapped_file(void **state)
 {
     need("mmap is not seen");
@@ -304,6 +353,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_of_one_inode_number, begin, end),
         cmocka_unit_test_setup_teardown(test_threads_and_children, begin, end),
         cmocka_unit_test_setup_teardown(test_other_processes_are_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(test_operation_that_goes_on, begin, end),
         cmocka_unit_test_setup_teardown(test_mapped_file, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_has_offsets, begin, end),
     };

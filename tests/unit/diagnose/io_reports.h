@@ -69,6 +69,7 @@ static inline struct io_report_accesses stream_of(uint64_t operations, uint64_t 
     struct io_report_accesses a = {.operations = operations,
                                    .bytes = operations * bytes,
                                    .located = operations,
+                                   .followed = operations - 1,
                                    .sequential = operations - 1,
                                    .consecutive = operations - 1,
                                    .end_offset = operations * bytes,

@@ -65,7 +65,7 @@ static void test_headers_of_large_blocks_are_no_finding(void **state)
     struct io_report_file file = file_of("/data", 0);
     file.writes = stream_of(2000, 2 * MIB, 20 * S);
     file.writes.operations = file.writes.located = 4000;
-    file.writes.sequential = file.writes.consecutive = 3999;
+    file.writes.followed = file.writes.sequential = file.writes.consecutive = 3999;
     file.writes.bytes += 2000 * 100;
     file.writes.sizes[0] = 2000;
     assert_false(has(&file, "small_accesses", "write"));
@@ -80,11 +80,11 @@ static void test_few_small_among_large_writes_are_no_finding(void **state)
     file.writes = stream_of(3600, 2 * MIB, 20 * S);
     file.writes.slowest_ns = MS; /* the small ones took 16 s */
     file.writes.operations = file.writes.located = 4000;
-    file.writes.sequential = file.writes.consecutive = 3999;
+    file.writes.followed = file.writes.sequential = file.writes.consecutive = 3999;
     file.writes.sizes[0] = 400;
     assert_false(has(&file, "small_accesses", "write"));
     file.writes.operations = file.writes.located = 4001;
-    file.writes.sequential = file.writes.consecutive = 4000;
+    file.writes.followed = file.writes.sequential = file.writes.consecutive = 4000;
     file.writes.sizes[0] = 401;
     assert_true(has(&file, "small_accesses", "write"));
 }
@@ -161,6 +161,18 @@ static void test_random_reads_near_misses(void **state)
     assert_false(has(&file, "random_accesses", "read")); /* in the page cache */
     file = random_file(100000, 99999, 4 * KIB, 40 * S);
     file.opens = 100000; /* each read is the first one after an open */
+    assert_false(has(&file, "random_accesses", "read"));
+}
+
+/* Of most reads the one before is not known: of the others half are random. */
+static void test_share_of_random_reads_is_that_of_known_ones(void **state)
+{
+    (void)state;
+    struct io_report_file file = random_file(100000, 50000, 4 * KIB, 40 * S);
+    file.reads.followed = 1000;
+    file.reads.sequential = 500;
+    assert_true(has(&file, "random_accesses", "read"));
+    file.reads.sequential = 900;
     assert_false(has(&file, "random_accesses", "read"));
 }
 
@@ -350,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_one_finding_for_many_files),
         cmocka_unit_test(test_random_reads),
         cmocka_unit_test(test_random_reads_near_misses),
+        cmocka_unit_test(test_share_of_random_reads_is_that_of_known_ones),
         cmocka_unit_test(test_sequential_reads_with_gaps_are_not_random),
         cmocka_unit_test(test_misaligned_writes),
         cmocka_unit_test(test_misaligned_near_misses),

@@ -27,6 +27,7 @@ static const struct io_report_file files[] = {
      .reads = {.operations = 3000000,
                .bytes = 3000000 * UINT64_C(4096),
                .located = 3000000,
+               .followed = 3000000,
                .sequential = 2970000,
                .consecutive = 2940000,
                .unaligned = 3000,
