@@ -59,8 +59,11 @@ class Server:
             error, body = (body, b"") if isinstance(body, int) else (0, body)
             try:
                 os.write(self.fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
-            except FileNotFoundError:  # the requester has given up
-                pass
+            except OSError as refused:
+                if refused.errno == errno.EINVAL:  # the kernel fails the request
+                    continue
+                if refused.errno != errno.ENOENT:  # the requester has given up
+                    raise
 
 
 def main():
