@@ -21,7 +21,7 @@
 
 #define JOB_PREFIX_MIN 12 /* characters of an ID, as `sonde io` shows those of containers */
 #define COMMAND_BYTES  4096
-#define LOOK_NS        1000000000ull /* between two looks at a job's cgroups */
+#define CHECK_NS       1000000000ull /* between two checks of a job's cgroups */
 
 void io_report_target_clear(struct io_report_target *t)
 {
@@ -201,8 +201,8 @@ bool io_report_target_wait(struct io_report_target *t, uint64_t wait_ns)
     const bool has_ended = poll(&pid_fd, 1, (int)(wait_ns / 1000000)) > 0;
     if (t->cgroup_count) {
         const uint64_t now_ns = clock_monotonic_ns();
-        const bool is_due = now_ns >= t->looked_ns + LOOK_NS;
-        t->looked_ns = is_due ? now_ns : t->looked_ns;
+        const bool is_due = now_ns >= t->checked_ns + CHECK_NS;
+        t->checked_ns = is_due ? now_ns : t->checked_ns;
         return is_due && is_job_gone(t);
     }
     if (has_ended && t->child.pid > 0) {

@@ -15,7 +15,7 @@ struct io_report_target {
     int pid_fd;                        /* of a process or command; -1: none */
     char *cgroups[TASK_FILTER_MAX];    /* paths, of a job; owned */
     size_t cgroup_count;
-    uint64_t looked_ns; /* at the cgroups */
+    uint64_t checked_ns; /* when the cgroups were last looked for */
 };
 
 /* One of `job`, `pid` and `command` is given. A command is forked, and executed when io_report_target_start is called.

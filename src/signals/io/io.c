@@ -136,8 +136,8 @@ static void begin_round(struct io_signal *s)
         n->is_used = false;
 }
 
-/* Makes room for names. A mount that nobody used in this round may be used right now, and would then have no name: this
- * is risked only where there is little room left. */
+/* Makes room for names. A mount that no program used in this round may be used right now, and would then have no name:
+ * this is risked only where there is little room left. */
 static void end_round(struct io_signal *s)
 {
     struct io_named *n, *next;

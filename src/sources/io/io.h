@@ -1,5 +1,5 @@
 /* I/O of file systems and block devices: the source of signal "io". Its records are counters in tables, which are read
- * when somebody asks. Pipeline thread only. */
+ * on request. Pipeline thread only. */
 #pragma once
 
 #include "sources/source.h"
