@@ -6,7 +6,7 @@ import pytest
 
 from harness.paths import BUILD, TOP
 
-VERBS = ["up", "agent", "record", "why", "requests", "io", "probes", "bpf", "doctor"]
+VERBS = ["up", "agent", "record", "why", "requests", "io", "io report", "probes", "bpf", "doctor"]
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def run_sonde(sonde):
 
 
 def man_page(verb):
-    name = "sonde-up" if verb == "agent" else f"sonde-{verb}"
+    name = "sonde-up" if verb == "agent" else f"sonde-{verb}".replace(" ", "-")
     return (TOP / "docs" / "man" / f"{name}.1").read_text().replace("\\-", "-")
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_and_manual_agree(run_sonde, verb):
-    done = run_sonde(verb, "--help")
+    done = run_sonde(*verb.split(), "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: sonde {verb} ")
     options = set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
