@@ -9,6 +9,7 @@
 #include "cli/io_text.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "sources/attach/pid_namespace.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +45,10 @@ static int open_source(const struct io_args *args, void **ret)
                                        .by_process = args->fields & 1u << IO_FIELD_PROCESS,
                                        .by_file = args->fields & 1u << IO_FIELD_FILE};
     struct attach_report report = {0};
-    const int r = source_io.open(&(struct source_services){0}, &options, &report, ret);
+    int r = pid_namespace_check(&report);
+    if (r < 0)
+        return log_errno(r, "io: %s", report.entries[0].fallback_reason);
+    r = source_io.open(&(struct source_services){0}, &options, &report, ret);
     if (r == 0)
         return source_io.start(*ret);
     log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);

@@ -92,9 +92,10 @@ def test_missing_btf_is_reported(sonde, root, tmp_path):
     assert done.stdout.endswith("doctor 0\n"), done.stdout[-200:]
 
 
-def test_another_pid_namespace_is_refused(sonde, root, tmp_path):
+@pytest.mark.parametrize("arguments", ["record -a -d 1 -o {file}", "io report -o {file} -- true", "io --by process"])
+def test_another_pid_namespace_is_refused(sonde, root, tmp_path, arguments):
     """In the namespace, /proc has other pids than the kernel's event records: names would be wrong."""
-    done = subprocess.run(["unshare", "-p", "-f", "--mount-proc", sonde, "record", "-a", "-d", "1", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL,
+    done = subprocess.run(["unshare", "-p", "-f", "--mount-proc", sonde, *arguments.format(file=tmp_path / "p.folded").split()], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     if "unshare" in done.stderr:
         skip("no PID namespace can be made: " + done.stderr.strip())
