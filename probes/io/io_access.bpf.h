@@ -16,6 +16,7 @@
 
 /* Set before loading: accesses of the tasks that the filter selects are recorded, and nothing else is counted. */
 const volatile bool by_access = false;
+const volatile bool has_task_storage = true; /* 5.11 and later */
 
 volatile __u64 access_start_ns = 0; /* of the report */
 
@@ -46,6 +47,44 @@ static __always_inline void note_begun(int count)
         stat->begun += count;
     else
         stat->ended -= count;
+}
+
+/* ---- arguments of access_take_arguments: of each thread its own ---- */
+
+struct access_arguments {
+    struct io_file file;
+    __u64 start_ns, end_ns;
+    __s64 result;
+    __u8 operation;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct access_arguments);
+} access_arguments SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, IO_MAX_THREADS);
+    __type(key, __u32);
+    __type(value, struct access_arguments);
+} access_arguments_by_thread SEC(".maps");
+
+static const struct access_arguments no_arguments = {};
+
+static __always_inline struct access_arguments *access_arguments_get(void)
+{
+    if (has_task_storage)
+        return bpf_task_storage_get(&access_arguments, bpf_get_current_task_btf(), NULL,
+                                    BPF_LOCAL_STORAGE_GET_F_CREATE);
+    __u32 tid = bpf_get_current_pid_tgid();
+    struct access_arguments *a = bpf_map_lookup_elem(&access_arguments_by_thread, &tid);
+    if (a)
+        return a;
+    bpf_map_update_elem(&access_arguments_by_thread, &tid, &no_arguments, BPF_ANY);
+    return bpf_map_lookup_elem(&access_arguments_by_thread, &tid);
 }
 
 /* Whether operations of this task are counted. */
@@ -166,9 +205,19 @@ static __always_inline void note_metadata(struct io_access *a, __u8 operation, _
         note_time(&a->sync, start_ns, end_ns);
 }
 
-/* One operation of the current thread ended. `result`: bytes, or a negative errno. `end_ns` 0: it is not timed. */
-static __noinline int access_add(const struct io_file *file, __u8 operation, __s64 result, __u64 start_ns, __u64 end_ns)
+/* Adds what the current thread's arguments say. A global function, which the kernel checks once, not for each way to
+ * it: it has no arguments that programs could pass. */
+__weak int access_take_arguments(void)
 {
+    if (!by_access)
+        return 0;
+    const struct access_arguments *arguments = access_arguments_get();
+    if (!arguments)
+        return 0;
+    const struct io_file *file = &arguments->file;
+    __u8 operation = arguments->operation;
+    __s64 result = arguments->result;
+    __u64 start_ns = arguments->start_ns, end_ns = arguments->end_ns;
     struct io_access_key key = {file->mount_id, file->file, file->process, (__u32)bpf_get_current_pid_tgid()};
     struct io_access *a = bpf_map_lookup_elem(&accesses, &key);
     bool is_write = operation == IO_WRITE;
@@ -197,4 +246,22 @@ static __noinline int access_add(const struct io_file *file, __u8 operation, __s
         note_interval(key.process, is_write, result, a->last_ns);
     }
     return 0;
+}
+
+/* One operation of the current thread ended. `result`: bytes, or a negative errno. `end_ns` 0: it is not timed. */
+static __always_inline void access_add(const struct io_file *file, __u8 operation, __s64 result, __u64 start_ns,
+                                       __u64 end_ns)
+{
+    struct access_arguments *a = access_arguments_get();
+    struct io_stats *stat;
+    if (a) {
+        a->file = *file;
+        a->operation = operation;
+        a->result = result;
+        a->start_ns = start_ns;
+        a->end_ns = end_ns;
+        access_take_arguments();
+    } else if ((stat = stats_get())) {
+        stat->accesses_full++;
+    }
 }

@@ -18,7 +18,6 @@
 #define ERESTART_LAST  516
 
 /* Set before loading. */
-const volatile bool has_task_storage = true; /* 5.11 and later */
 const volatile struct io_syscall syscalls[IO_MAX_SYSCALLS] = {};
 const volatile struct io_syscall syscalls_32[IO_MAX_SYSCALLS] = {};
 

@@ -98,6 +98,9 @@ static int open_programs(const struct io_options *options, const struct variant 
         (void)bpf_map__set_max_entries(bpf->maps.file_names, IO_MAX_ACCESSES);
     (void)bpf_map__set_autocreate(bpf->maps.accesses, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.access_intervals, options->by_access);
+    (void)bpf_map__set_autocreate(bpf->maps.access_arguments, options->by_access && variant->has_task_storage);
+    (void)bpf_map__set_autocreate(bpf->maps.access_arguments_by_thread,
+                                  options->by_access && !variant->has_task_storage);
     (void)bpf_map__set_autocreate(bpf->maps.aio_rings, variant->has_loop);
     (void)bpf_map__set_autocreate(bpf->maps.aio_requests, variant->has_loop);
     io_syscalls_fill((struct io_syscall *)bpf->rodata->syscalls);
