@@ -48,6 +48,7 @@ static __always_inline bool is_interface(__u64 magic)
     case 0xf97cff8c: /* selinux */
     case 0x65735543: /* fusectl */
     case 0x67596969: /* rpc_pipefs */
+    case 0x6e667364: /* nfsd: the configuration of the server */
     case 0x187:      /* autofs */
         return true;
     }

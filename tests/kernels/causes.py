@@ -18,13 +18,19 @@ INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": 
 WITHOUT_SOCKETS = {"/downstream-lost": ("downstream", 1_000_000_000, "connect")}
 
 
+def read_module(path):
+    """Its bytes, uncompressed."""
+    if path.suffix != ".xz":
+        return path.read_bytes()
+    return subprocess.run(["xz", "-dc", path], stdin=subprocess.DEVNULL, capture_output=True).stdout
+
+
 def keep_modules(tree, folder):
     """From an unpacked kernel package, uncompressed."""
     folder.mkdir(exist_ok=True)
     for name in MODULES:
         for path in Path(tree).glob(f"**/{name}.ko*"):
-            plain = subprocess.run(["xz", "-dc", path], stdin=subprocess.DEVNULL, capture_output=True).stdout if path.suffix == ".xz" else path.read_bytes()
-            (folder / f"{name}.ko").write_bytes(plain)
+            (folder / f"{name}.ko").write_bytes(read_module(path))
 
 
 def missing_modules(folder):

@@ -1,5 +1,7 @@
-/* A tmpfs and the counters of its operations; see io_mount.h. */
+/* A mount and the counters of its operations; see io_mount.h. */
 #include "io_mount.h"
+
+#include "io_nfs.h"
 
 #include "sources/io/io_path.h"
 
@@ -17,14 +19,20 @@
 
 struct io_mount io_mount_begin(void *source)
 {
-    struct io_mount m = {.path = "/tmp/sonde-io-XXXXXX", .source = source};
+    struct io_mount m = {
+        .path = "/tmp/sonde-io-XXXXXX", .type = io_nfs_exported() ? "nfs4" : "tmpfs", .source = source};
     assert_non_null(mkdtemp(m.path));
-    assert_int_equal(mount("sonde-io", m.path, "tmpfs", 0, "size=64m"), 0);
+    if (io_nfs_exported())
+        assert_int_equal(io_nfs_mount(strrchr(m.path, '/') + 1, m.path), 0);
+    else
+        assert_int_equal(mount("sonde-io", m.path, "tmpfs", 0, "size=64m"), 0);
     return m;
 }
 
 void io_mount_end(struct io_mount *m)
 {
+    if (io_nfs_exported()) /* which ends its mounts */
+        return;
     umount2(m->path, MNT_DETACH);
     rmdir(m->path);
 }
@@ -55,7 +63,7 @@ static bool is_wanted(const struct counting *c, const struct io_key *key)
         (c->by_flags && !(key->flags & c->flags)) || !io_source_mount(c->m->source, key->mount, &name))
         return false;
     io_path_format(&name, path, sizeof(path));
-    return !name.is_hidden && strcmp(path, c->m->path) == 0 && strcmp(name.type, "tmpfs") == 0;
+    return !name.is_hidden && strcmp(path, c->m->path) == 0 && strcmp(name.type, c->m->type) == 0;
 }
 
 static void add(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final)

@@ -8,10 +8,11 @@
 
 struct io_mount {
     char path[64];
-    void *source; /* whose counters are read */
+    const char *type; /* of the file system */
+    void *source;     /* whose counters are read */
 };
 
-/* Mounts a tmpfs; ends with io_mount_end. */
+/* Mounts a tmpfs, or with NFS where that is served (io_nfs.h); ends with io_mount_end. */
 struct io_mount io_mount_begin(void *source);
 void io_mount_end(struct io_mount *m);
 

@@ -1,5 +1,6 @@
 /* I/O counters against what this program does on a file system of its own: operations and bytes must be equal. */
 #include "io_fixture.h"
+#include "io_nfs.h"
 
 #include "sources/io/io_counters.h"
 #include "sources/io/io_selftest.h"
@@ -284,7 +285,9 @@ static void test_files_that_are_gone_or_replaced(void **state)
 static int write_to(const char *path, size_t size)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    return fd >= 0 && write(fd, page, size) == (ssize_t)size ? 0 : 1;
+    const ssize_t written = fd >= 0 ? write(fd, page, size) : -1;
+    close(fd);
+    return written == (ssize_t)size ? 0 : 1;
 }
 
 static int write_in_container(void)
@@ -307,7 +310,8 @@ static int write_in_container(void)
 /* Another root directory and mounts of its own: they are named as the program sees them. */
 static void test_mounts_of_a_container(void **state)
 {
-    struct io_mount inside = {.path = "/sonde-io-data", .source = source}, root = {.path = "/", .source = source};
+    struct io_mount inside = {.path = "/sonde-io-data", .type = "tmpfs", .source = source};
+    struct io_mount root = {.path = "/", .type = m.type, .source = source};
     (void)state;
     in_child(write_in_container);
     io_mount_expect(&inside, IO_WRITE, 1, 200);
@@ -332,7 +336,7 @@ static void test_other_root_directory(void **state)
 
 static void test_bind_mount_has_counters_of_its_own(void **state)
 {
-    struct io_mount bound = {.source = source};
+    struct io_mount bound = {.type = m.type, .source = source};
     (void)state;
     assert_int_equal(mkdir(io_mount_file(&m, "bound"), 0700), 0);
     snprintf(bound.path, sizeof(bound.path), "%.32s/bound", m.path);
@@ -507,7 +511,8 @@ static void test_nothing_is_counted_while_shed(void **state)
     close(fd);
 }
 
-int main(void)
+/* `nfs`: on a file system of NFS. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reads_and_writes_of_all_forms, begin, end),
@@ -530,5 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_not_counted_is_found, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_counted_while_shed, begin, end),
     };
+    if (argc > 1 && strcmp(argv[1], "nfs") == 0 && !io_nfs_begin())
+        return 77;
     return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]), &(struct io_options){.enabled = true});
 }

@@ -1,5 +1,6 @@
 /* Operations that are requests, with io_uring and Linux AIO: as in test_io.c, they are counted exactly. */
 #include "io_fixture.h"
+#include "io_nfs.h"
 #include "io_requests.h"
 
 #include <errno.h>
@@ -184,7 +185,8 @@ static void test_aio_whose_events_nobody_takes_is_a_loss(void **state)
     assert_int_equal(counted + lost, 1);
 }
 
-int main(void)
+/* `nfs`: on a file system of NFS. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_io_uring, begin, end),
@@ -195,5 +197,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_aio_whose_ring_is_read_by_the_program, begin, end),
         cmocka_unit_test_setup_teardown(test_aio_whose_events_nobody_takes_is_a_loss, begin, end),
     };
+    if (argc > 1 && strcmp(argv[1], "nfs") == 0 && !io_nfs_begin())
+        return 77;
     return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]), &(struct io_options){.enabled = true});
 }
