@@ -7,6 +7,7 @@ import causes
 
 WANTED = ("nfsd", "nfsv4")
 PROGRAMS = ("io_nfs", "io_on_nfs", "io_requests_on_nfs")
+HANGS = {"5.10": "the set-up of NFS hangs now and then on this kernel, for a reason that is not known"}
 
 
 def keep_modules(tree, folder):

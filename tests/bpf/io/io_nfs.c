@@ -176,7 +176,7 @@ int io_nfs_mount(const char *name, const char *path)
         return -errno;
     /* The client finds that an open created a file by a change of the folder's time, whose unit is a tick. */
     usleep(2 * TICK_US);
-    if (mount(from, path, "nfs4", 0, "vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,sec=sys") < 0)
+    if (mount(from, path, "nfs4", 0, "vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,sec=sys,nosharecache") < 0)
         return -errno;
     snprintf(mounted[mounted_count++], sizeof(mounted[0]), "%s", path);
     return 0;
