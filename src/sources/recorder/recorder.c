@@ -46,21 +46,30 @@ static void recorder_freep(struct recorder_source **s)
 
 /* ---- opening ---- */
 
-/* What the kernel does not pass is not recorded. */
-static void choose_disk(struct recorder_bpf *bpf)
+/* Which requests of block devices the kernel's tracepoints pass; what they do not is not recorded. */
+struct disk_requests {
+    bool are_passed, behind_queue;
+};
+
+static struct disk_requests find_disk_requests(void)
 {
     struct btf *kernel = btf__load_vmlinux_btf();
-    bool passes_queue = false;
-    const bool is_passed = kernel && trace_passes_block_requests(kernel, &passes_queue);
-    bpf->rodata->issue_passes_queue = passes_queue;
-    bpf_program__set_autoload(bpf->progs.recorder_request_queued, is_passed);
-    bpf_program__set_autoload(bpf->progs.recorder_request_issued, is_passed);
-    bpf_program__set_autoload(bpf->progs.recorder_request_ended, is_passed);
+    struct disk_requests d = {0};
+    d.are_passed = kernel && trace_passes_block_requests(kernel, &d.behind_queue);
     btf__free(kernel);
+    return d;
+}
+
+static void choose_disk(struct recorder_bpf *bpf, struct disk_requests d)
+{
+    bpf->rodata->issue_passes_queue = d.behind_queue;
+    bpf_program__set_autoload(bpf->progs.recorder_request_queued, d.are_passed);
+    bpf_program__set_autoload(bpf->progs.recorder_request_issued, d.are_passed);
+    bpf_program__set_autoload(bpf->progs.recorder_request_ended, d.are_passed);
 }
 
 static int load_programs(const struct shared_tables *tables, bool has_task_registers, bool has_pages,
-                         struct recorder_bpf **ret)
+                         struct disk_requests disk, struct recorder_bpf **ret)
 {
     struct recorder_bpf *bpf = recorder_bpf__open();
     if (!bpf)
@@ -68,7 +77,7 @@ static int load_programs(const struct shared_tables *tables, bool has_task_regis
     bpf->rodata->has_task_registers = has_task_registers;
     bpf->rodata->has_tasks = shared_tables_has_tasks(tables);
     bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
-    choose_disk(bpf);
+    choose_disk(bpf, disk);
     const struct preempt_count count = preempt_count_find();
     bpf->rodata->preempt_count_distance = count.distance;
     bpf->rodata->has_rdonly_cast = count.has_rdonly_cast;
@@ -109,8 +118,9 @@ static int open_programs(struct recorder_source *s, const struct source_services
         return -ENOMEM;
     }
     libbpf_set_print(NULL);
+    const struct disk_requests disk = find_disk_requests();
     for (size_t i = 0; i < array_size(methods); i++) {
-        r = load_programs(services->tables, methods[i].has_task_registers, methods[i].has_pages, &s->bpf);
+        r = load_programs(services->tables, methods[i].has_task_registers, methods[i].has_pages, disk, &s->bpf);
         if (r == 0) {
             snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
             return 0;
