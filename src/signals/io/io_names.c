@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static void clear(struct io_named **table)
@@ -48,6 +49,11 @@ static struct io_named *find(struct io_named **table, uint64_t id, void *source,
     set_name(found, &name);
     HASH_ADD(hh, *table, id, sizeof(found->id), found);
     return found;
+}
+
+void io_named_join(const struct io_named *mount, const char *below, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
 }
 
 void io_names_refresh_mounts(struct io_names *n)

@@ -34,6 +34,9 @@ void io_names_clear(struct io_names *n);
 struct io_named *io_names_cgroup(struct io_names *n, uint64_t id);
 struct io_named *io_names_mount(struct io_names *n, uint64_t id);
 
+/* The path of a file of this mount; `below`: its path below the mount point, which begins with "/". Cut to fit. */
+void io_named_join(const struct io_named *mount, const char *below, char *ret, size_t size);
+
 /* Reads the names of the known mounts again: a mount may have been moved. */
 void io_names_refresh_mounts(struct io_names *n);
 

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "diagnose/stack_text.h"
 #include "resolve/sample/samples.h"
+#include "signals/event_rate.h"
 #include "signals/io/io_metrics.h"
 #include "signals/io/io_names.h"
 #include "signals/signal.h"
@@ -20,12 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENDING_MAX     256            /* operations that go on; of further ones there are no events until they end */
-#define FORGET_NS       60000000000ull /* after which one that no walk found any more gives way */
-#define STACK_BYTES     400
-#define EVENTS_A_SECOND 20 /* further ones are not emitted */
-#define SECOND_NS       1000000000ull
-#define PATH_BYTES      (2 * IO_PATH_BYTES)
+#define PENDING_MAX 256            /* operations that go on; of further ones there are no events until they end */
+#define FORGET_NS   60000000000ull /* after which one that no walk found any more gives way */
+#define STACK_BYTES 400
+#define PATH_BYTES  (2 * IO_PATH_BYTES)
 
 struct pending {
     uint32_t tid;
@@ -38,8 +37,7 @@ struct io_slow_events {
     const struct signal_services *services;
     struct io_names *names;
     uint64_t hung_ns;
-    uint64_t second; /* of the latest event */
-    unsigned events; /* in that second */
+    struct event_rate rate;
     struct pending pending[PENDING_MAX];
     struct stack_record *stack; /* with room for IO_STACK_FRAMES */
 };
@@ -115,15 +113,6 @@ static void describe_stack(struct io_slow_events *e, const struct io_slow *s, st
 
 /* ---- events ---- */
 
-static bool may_emit(struct io_slow_events *e, uint64_t time_ns)
-{
-    if (time_ns / SECOND_NS != e->second) {
-        e->second = time_ns / SECOND_NS;
-        e->events = 0;
-    }
-    return e->events++ < EVENTS_A_SECOND;
-}
-
 static void write_path(struct io_slow_events *e, const struct io_slow *s, char *path, size_t size, char *type,
                        size_t type_size)
 {
@@ -136,7 +125,7 @@ static void write_path(struct io_slow_events *e, const struct io_slow *s, char *
         snprintf(path, size, "a file of %s", mount->path);
     } else {
         io_path_format(&s->file, below, sizeof(below));
-        snprintf(path, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
+        io_named_join(mount, below, path, size);
     }
 }
 
@@ -179,7 +168,7 @@ static void take_pending(struct io_slow_events *e, const struct io_slow *s)
     p->found_ns = s->h.time_ns;
     if (!p->is_reported)
         describe_stack(e, s, p);
-    if (p->is_reported || s->h.time_ns - s->start_ns < e->hung_ns || !may_emit(e, s->h.time_ns))
+    if (p->is_reported || s->h.time_ns - s->start_ns < e->hung_ns || !event_rate_allows(&e->rate, s->h.time_ns))
         return;
     p->is_reported = true;
     emit(e, s, p->stack);
@@ -193,7 +182,7 @@ void io_slow_events_take(struct io_slow_events *e, const struct record_header *h
         return;
     }
     struct pending *p = find_pending(e, s);
-    if (may_emit(e, s->h.time_ns))
+    if (event_rate_allows(&e->rate, s->h.time_ns))
         emit(e, s, p ? p->stack : "");
     if (p)
         *p = (struct pending){0};

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "signals/event_rate.h"
 #include "signals/signal.h"
 
 #include "probes/runqueue.h"
@@ -12,14 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THRESHOLD_NS    20000000ull
-#define EVENTS_A_SECOND 20 /* further ones are only counted */
-#define SECOND_NS       1000000000ull
+#define THRESHOLD_NS 20000000ull
 
 struct runqueue_signal {
     const struct signal_services *services;
-    uint64_t second; /* of the latest record */
-    unsigned events; /* in that second */
+    struct event_rate rate;
 };
 
 static int create_runqueue(const struct signal_services *services, const void *settings, void *source, void **ret_self)
@@ -46,15 +44,6 @@ static bool check_delay(const struct record_header *header)
            memchr(d->previous_comm, 0, sizeof(d->previous_comm));
 }
 
-static bool may_emit(struct runqueue_signal *q, uint64_t time_ns)
-{
-    if (time_ns / SECOND_NS != q->second) {
-        q->second = time_ns / SECOND_NS;
-        q->events = 0;
-    }
-    return q->events++ < EVENTS_A_SECOND;
-}
-
 static void write_text(const struct runqueue_delay *d, char *out, size_t size)
 {
     char delay[32];
@@ -72,7 +61,7 @@ static void take_delay(void *self, const struct record_header *header)
     struct runqueue_signal *q = self;
     const struct runqueue_delay *d = (const struct runqueue_delay *)header;
     char text[160], pid[16], tid[16], cpu[16], previous_pid[16], previous_tid[16];
-    if (!may_emit(q, d->h.time_ns))
+    if (!event_rate_allows(&q->rate, d->h.time_ns))
         return;
     write_text(d, text, sizeof(text));
     snprintf(pid, sizeof(pid), "%u", d->h.pid);
