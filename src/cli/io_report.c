@@ -133,11 +133,12 @@ static void warn_of_losses(const struct recording *rec, const struct io_report *
     if (losses.count[LOSS_MAP_FULL])
         log_warning("io report: %llu processes are missing: more than %d at a time are not followed",
                     (unsigned long long)losses.count[LOSS_MAP_FULL], FILTER_MAX_FOLLOWED);
-    if (io_accesses_unnamed(rec->source))
+    const struct io_access_losses missing = io_accesses_losses(rec->source);
+    if (missing.unnamed)
         log_warning("io report: files have no name: there was no room for more of them at a time");
-    if (io_accesses_off_heatmap(rec->source))
+    if (missing.off_heatmap)
         log_warning("io report: bytes over time lack those of %llu operations",
-                    (unsigned long long)io_accesses_off_heatmap(rec->source));
+                    (unsigned long long)missing.off_heatmap);
     if (report->lost)
         log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",
                     (unsigned long long)report->lost);

@@ -2,6 +2,7 @@
 #include "cli/io_report_data.h"
 
 #include "base/clock.h"
+#include "model/io_merge.h"
 #include "signals/io/io_names.h"
 #include "sources/io/io.h"
 #include "sources/io/io_accesses.h"
@@ -167,7 +168,7 @@ static void describe_path(const struct io_report_data *d, const struct io_access
         return;
     }
     *ret_inode = known->inode;
-    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, known->below);
+    io_named_join(mount, known->below, ret, size);
 }
 
 /* False: no memory. */
@@ -225,81 +226,67 @@ static uint64_t since(const struct io_report_data *d, uint64_t ns)
     return ns > d->start_ns ? ns - d->start_ns : 0;
 }
 
-static void add_time(const struct io_report_data *d, struct io_report_time *sum, const struct io_access_time *t)
+static struct io_report_time time_of(const struct io_report_data *d, const struct io_access_time *t)
 {
     if (!t->last_ns)
-        return;
-    const uint64_t first_ns = since(d, t->first_ns), last_ns = since(d, t->last_ns);
-    if (!sum->last_ns || first_ns < sum->first_ns)
-        sum->first_ns = first_ns;
-    if (last_ns > sum->last_ns)
-        sum->last_ns = last_ns;
-    sum->ns += t->ns;
+        return (struct io_report_time){0};
+    return (struct io_report_time){since(d, t->first_ns), since(d, t->last_ns), t->ns};
 }
 
-static void add_direction(const struct io_report_data *d, struct io_report_accesses *sum,
-                          const struct io_access_direction *a)
+static struct io_report_accesses accesses_of(const struct io_report_data *d, const struct io_access_direction *a)
 {
-    add_time(d, &sum->time, &a->time);
-    sum->operations += a->operations;
-    sum->bytes += a->bytes;
-    sum->located += a->located;
-    sum->followed += a->followed;
-    sum->sequential += a->sequential;
-    sum->consecutive += a->consecutive;
-    sum->unaligned += a->unaligned;
+    struct io_report_accesses accesses = {
+        .operations = a->operations,
+        .bytes = a->bytes,
+        .located = a->located,
+        .followed = a->followed,
+        .sequential = a->sequential,
+        .consecutive = a->consecutive,
+        .unaligned = a->unaligned,
+        .end_offset = a->end_offset,
+        .slowest_ns = a->slowest_ns,
+        .slowest_bytes = a->slowest_bytes,
+        .time = time_of(d, &a->time),
+    };
     for (size_t i = 0; i < IO_REPORT_SIZES; i++)
-        sum->sizes[i] += a->sizes[i];
-    if (a->end_offset > sum->end_offset)
-        sum->end_offset = a->end_offset;
-    if (a->slowest_ns > sum->slowest_ns) {
-        sum->slowest_ns = a->slowest_ns;
-        sum->slowest_bytes = a->slowest_bytes;
-    }
+        accesses.sizes[i] = a->sizes[i];
+    return accesses;
 }
 
-static void add_common_value(struct io_report_common *sum, uint64_t value, uint64_t count)
-{
-    size_t at = 0;
-    while (at < IO_REPORT_COMMON && sum[at].count && sum[at].value != value)
-        at++;
-    if (at == IO_REPORT_COMMON) {
-        if (sum[--at].count >= count)
-            return;
-        sum[at].count = 0;
-    }
-    sum[at].value = value;
-    sum[at].count += count;
-    for (; at > 0 && sum[at].count > sum[at - 1].count; at--) {
-        const struct io_report_common less = sum[at - 1];
-        sum[at - 1] = sum[at];
-        sum[at] = less;
-    }
-}
-
-static void add_common(struct io_report_common *sum, const struct io_common *c)
+static void copy_common(struct io_report_common *ret, const struct io_common *c)
 {
     for (size_t i = 0; i < IO_COMMON; i++)
-        if (c->count[i])
-            add_common_value(sum, c->value[i], c->count[i]);
+        ret[i] = (struct io_report_common){c->value[i], c->count[i]};
 }
 
-static void add_operations(struct io_report_file *sum, const struct io_access *a)
+/* What one thread did with one file. */
+static struct io_report_file file_of(const struct io_report_data *d, const struct io_access *a)
 {
     const __u64 *n = a->operations;
-    sum->opens += n[IO_OPEN];
-    sum->creates += n[IO_CREATE];
-    sum->closes += n[IO_CLOSE];
-    sum->stats += n[IO_STAT];
-    sum->syncs += n[IO_SYNC];
-    sum->truncates += n[IO_TRUNCATE];
-    sum->lists += n[IO_LIST];
-    sum->others += n[IO_ALLOCATE] + n[IO_MKDIR] + n[IO_RMDIR] + n[IO_UNLINK] + n[IO_RENAME] + n[IO_LINK];
-    sum->maps += n[IO_MAP];
-    sum->mapped_bytes += a->mapped_bytes;
-    sum->errors += a->errors;
-    sum->direct += a->direct;
-    sum->switches += a->switches;
+    struct io_report_file file = {
+        .reads = accesses_of(d, &a->reads),
+        .writes = accesses_of(d, &a->writes),
+        .switches = a->switches,
+        .opens = n[IO_OPEN],
+        .creates = n[IO_CREATE],
+        .closes = n[IO_CLOSE],
+        .stats = n[IO_STAT],
+        .syncs = n[IO_SYNC],
+        .truncates = n[IO_TRUNCATE],
+        .lists = n[IO_LIST],
+        .others = n[IO_ALLOCATE] + n[IO_MKDIR] + n[IO_RMDIR] + n[IO_UNLINK] + n[IO_RENAME] + n[IO_LINK],
+        .maps = n[IO_MAP],
+        .mapped_bytes = a->mapped_bytes,
+        .errors = a->errors,
+        .direct = a->direct,
+        .open = time_of(d, &a->open),
+        .close = time_of(d, &a->close),
+        .sync = time_of(d, &a->sync),
+        .metadata = time_of(d, &a->metadata),
+    };
+    copy_common(file.sizes, &a->sizes);
+    copy_common(file.strides, &a->strides);
+    return file;
 }
 
 static void take_access(void *context, const struct io_access_key *key, const struct io_access *a)
@@ -321,18 +308,10 @@ static void take_access(void *context, const struct io_access_key *key, const st
         process->command_ns = a->last_ns;
         process->user = a->user;
     }
-    struct io_report_file *sum = &f->sum;
-    add_direction(d, &sum->reads, &a->reads);
-    add_direction(d, &sum->writes, &a->writes);
-    add_time(d, &sum->open, &a->open);
-    add_time(d, &sum->close, &a->close);
-    add_time(d, &sum->sync, &a->sync);
-    add_time(d, &sum->metadata, &a->metadata);
-    add_common(sum->sizes, &a->sizes);
-    add_common(sum->strides, &a->strides);
-    add_operations(sum, a);
+    const struct io_report_file one = file_of(d, a);
+    io_merge_add(&f->sum, &one);
     if (a->block_bytes)
-        sum->block_bytes = a->block_bytes;
+        f->sum.block_bytes = a->block_bytes;
 }
 
 /* ---- heatmap ---- */
@@ -440,7 +419,8 @@ int io_report_data_finish(struct io_report_data *d, uint64_t end_ns, struct io_r
         widen_intervals(d);
     ret->interval_ns = IO_INTERVAL_NS << d->shift;
     ret->interval_count = d->intervals = (size_t)(ret->duration_ns / ret->interval_ns) + 1;
-    ret->lost = io_accesses_lost(d->source);
-    ret->pending = io_accesses_pending(d->source);
+    const struct io_access_losses losses = io_accesses_losses(d->source);
+    ret->lost = losses.lost;
+    ret->pending = losses.pending;
     return list_processes(d, ret) ?: list_files(d, ret);
 }

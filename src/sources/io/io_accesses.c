@@ -88,25 +88,14 @@ uint64_t io_accesses_start_ns(void *io_source)
     return ((const struct io_source *)io_source)->bpf->bss->access_start_ns;
 }
 
-uint64_t io_accesses_lost(void *io_source)
+struct io_access_losses io_accesses_losses(void *io_source)
 {
     struct io_source *s = io_source;
     const struct io_stats sum = io_source_stats(s);
-    return sum.accesses_full + sum.calls_full + io_source_missed(s, &sum);
-}
-
-uint64_t io_accesses_pending(void *io_source)
-{
-    const struct io_stats sum = io_source_stats(io_source);
-    return sum.begun > sum.ended ? sum.begun - sum.ended : 0;
-}
-
-uint64_t io_accesses_unnamed(void *io_source)
-{
-    return io_source_stats(io_source).names_full;
-}
-
-uint64_t io_accesses_off_heatmap(void *io_source)
-{
-    return io_source_stats(io_source).intervals_full;
+    return (struct io_access_losses){
+        .lost = sum.accesses_full + sum.calls_full + io_source_missed(s, &sum),
+        .pending = sum.begun > sum.ended ? sum.begun - sum.ended : 0,
+        .unnamed = sum.names_full,
+        .off_heatmap = sum.intervals_full,
+    };
 }

@@ -23,10 +23,11 @@ int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struc
 /* When the first interval began: the start of the source, CLOCK_MONOTONIC. */
 uint64_t io_accesses_start_ns(void *io_source);
 
-/* Operations of which no trace is left: they did not fit the tables, or were not seen. */
-uint64_t io_accesses_lost(void *io_source);
-/* Operations that had begun, and not ended, when the source was stopped; they are in no access. */
-uint64_t io_accesses_pending(void *io_source);
-/* Operations on files without a name, for want of room; and of which the bytes are in no interval. */
-uint64_t io_accesses_unnamed(void *io_source);
-uint64_t io_accesses_off_heatmap(void *io_source);
+/* What the accesses lack. */
+struct io_access_losses {
+    uint64_t lost;        /* operations: they did not fit the tables, or were not seen */
+    uint64_t pending;     /* operations that had begun, and not ended, when the source was stopped */
+    uint64_t unnamed;     /* operations on files without a name, for want of room */
+    uint64_t off_heatmap; /* operations of which the bytes are in no interval */
+};
+struct io_access_losses io_accesses_losses(void *io_source);

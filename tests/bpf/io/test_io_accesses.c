@@ -277,15 +277,15 @@ static void test_operation_that_goes_on(void **state)
     block_at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct uffdio_register range = {.range = {(uintptr_t)block_at, PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
     assert_int_equal(ioctl(faults, UFFDIO_REGISTER, &range), 0);
-    assert_int_equal(io_accesses_pending(source), 0);
+    assert_int_equal(io_accesses_losses(source).pending, 0);
     assert_int_equal(pthread_create(&thread, NULL, read_into_block, NULL), 0);
     struct pollfd fault = {.fd = faults, .events = POLLIN};
     assert_int_equal(poll(&fault, 1, 10000), 1);
-    assert_int_equal(io_accesses_pending(source), 1);
+    assert_int_equal(io_accesses_losses(source).pending, 1);
     struct uffdio_zeropage zero = {.range = range.range};
     assert_int_equal(ioctl(faults, UFFDIO_ZEROPAGE, &zero), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(io_accesses_pending(source), 0);
+    assert_int_equal(io_accesses_losses(source).pending, 0);
     munmap(block_at, PAGE);
     close(faults);
     close(block_fd);
