@@ -12,7 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "probes/common/block.bpf.h"
+#include "probes/common/block_request.bpf.h"
 #include "probes/common/direct.bpf.h"
 #include "probes/io/io_count.bpf.h"
 

@@ -2,7 +2,7 @@
  * recorder.bpf.c. */
 #pragma once
 
-#include "probes/common/block.bpf.h"
+#include "probes/common/block_request.bpf.h"
 #include "probes/recorder/recorder.bpf.h"
 
 #define SECTOR_SHIFT 9

@@ -1,4 +1,4 @@
-"""Durations of I/O compared with fio's own: both saw the same operations. One at a time: with more of them in flight, fio's time lasts until it looks at
+"""Durations of I/O compared with fio's own: both saw the same operations. One at a time: with more of them in flight, fio's time lasts until it reaps
 those that have ended."""
 import json
 import re

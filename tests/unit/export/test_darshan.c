@@ -1,5 +1,5 @@
-/* darshan.c and darshan_posix.c: the log is taken apart by its header and inflated; tests/e2e/test_darshan.py has
- * Darshan's own readers read it. */
+/* darshan.c and darshan_posix.c: the log is split into regions by its header and inflated; tests/e2e/test_darshan.py
+ * has Darshan's own readers read it. */
 #include "export/darshan.h"
 #include "export/darshan_posix.h"
 
