@@ -33,8 +33,8 @@ def image_of(folder, kind):
 
 @pytest.fixture
 def file_system(tmp_path, root):
-    """file_system(kind) mounts an empty one, "tmpfs", "ext4", "xfs" or "overlay", and returns its mount point; file_system(PATH) mounts that folder
-    there, too. Unmounted at the end."""
+    """file_system(kind) mounts an empty one, "tmpfs", "ext4", "xfs", "overlay" or "bindfs" (FUSE), and returns its mount point; file_system(PATH)
+    mounts that folder there, too. Unmounted at the end."""
     mounted = []
 
     def make(kind):
@@ -48,6 +48,10 @@ def file_system(tmp_path, root):
             for name in ("lower", "upper", "work"):
                 (below / name).mkdir()
             mount("-t", "overlay", "-o", f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work", "sonde-test", point)
+        elif kind == "bindfs":
+            if not os.path.exists("/dev/fuse"):
+                skip("no FUSE here")
+            subprocess.run(["bindfs", make("tmpfs"), point], check=True, timeout=60)
         else:
             mount("-o", "loop", image_of(tmp_path, kind), point)
         mounted.append(point)
