@@ -39,19 +39,34 @@ static int compare_times(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
+/* A process with less of the I/O time of the busiest one, such as the shell that starts the others, does not count as
+ * one that does I/O at the same time. */
+#define MIN_PART 100
+
+static uint64_t most_time_ns(const struct io_observed *observed)
+{
+    uint64_t most_ns = 0;
+    for (size_t i = 0; i < observed->process_count; i++)
+        if (observed->processes[i].time_ns > most_ns)
+            most_ns = observed->processes[i].time_ns;
+    return most_ns;
+}
+
 /* How many processes were between their first and their last operation at the same time, at most. */
 static int count_at_once(const struct io_observed *observed, size_t *ret)
 {
-    const size_t count = observed->process_count;
-    _cleanup_free_ uint64_t *times = calloc(2 * count + 1, sizeof(*times));
-    size_t now = 0, most = 0;
+    _cleanup_free_ uint64_t *times = calloc(2 * observed->process_count + 1, sizeof(*times));
+    const uint64_t least_ns = most_time_ns(observed) / MIN_PART;
+    size_t count = 0, now = 0, most = 0;
     if (!times)
         return -ENOMEM;
-    uint64_t *const begins = times, *const ends = times + count;
-    for (size_t i = 0; i < count; i++) {
+    uint64_t *const begins = times, *const ends = times + observed->process_count;
+    for (size_t i = 0; i < observed->process_count; i++) {
         const struct io_process_use *use = &observed->processes[i];
-        begins[i] = use->first_ns;
-        ends[i] = use->last_ns > use->first_ns ? use->last_ns : use->first_ns + 1;
+        if (use->time_ns < least_ns)
+            continue;
+        begins[count] = use->first_ns;
+        ends[count++] = use->last_ns > use->first_ns ? use->last_ns : use->first_ns + 1;
     }
     qsort(begins, count, sizeof(*begins), compare_times);
     qsort(ends, count, sizeof(*ends), compare_times);

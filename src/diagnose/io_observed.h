@@ -15,7 +15,8 @@ struct io_process_use {
 struct io_observed {
     struct io_process_use *processes; /* as those of the report */
     size_t process_count;
-    double time_ns;  /* the report's duration, times the most processes that did I/O at once */
+    double time_ns;  /* the report's duration, times the most processes that did I/O at once: those with at least a
+                        hundredth of the busiest one's time */
     uint64_t io_ns;  /* of all operations */
     uint64_t one_ns; /* the report's duration */
 };

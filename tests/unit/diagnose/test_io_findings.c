@@ -129,6 +129,25 @@ static void test_one_finding_for_many_files(void **state)
     assert_int_equal(small->time_ns, 24 * S);
 }
 
+/* A shell runs two programs, one after the other: only one of them does I/O at a time. */
+static void test_a_shell_is_not_a_process_that_does_io(void **state)
+{
+    (void)state;
+    struct io_report_file files[] = {file_of("/a", 0), file_of("/a", 1), file_of("/bin/sh", 2)};
+    for (size_t i = 0; i < 2; i++) {
+        files[i].reads = stream_of(1000, 4 * KIB, 20 * S);
+        files[i].reads.time.first_ns = 50 * S * i;
+        files[i].reads.time.last_ns = 50 * S * (i + 1);
+    }
+    files[2].metadata = (struct io_report_time){0, 100 * S, 199 * MS};
+    const struct io_report report = report_of(files, 3, 3);
+    struct io_findings findings = find_in(&report);
+    assert_float_equal(find_named(&findings, "small_accesses", "read")->share, 0.4, 0.0001);
+    files[2].metadata.ns = 200 * MS; /* a hundredth of what another one does */
+    findings = find_in(&report);
+    assert_float_equal(find_named(&findings, "small_accesses", "read")->share, 0.2, 0.0001);
+}
+
 /* ---- random accesses ---- */
 
 static void test_random_reads(void **state)
@@ -360,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_share_of_bytes_bounds_the_time_of_small_writes),
         cmocka_unit_test(test_small_files_read_whole_are_no_finding),
         cmocka_unit_test(test_one_finding_for_many_files),
+        cmocka_unit_test(test_a_shell_is_not_a_process_that_does_io),
         cmocka_unit_test(test_random_reads),
         cmocka_unit_test(test_random_reads_near_misses),
         cmocka_unit_test(test_share_of_random_reads_is_that_of_known_ones),
