@@ -54,9 +54,10 @@ class Prometheus:
 
     def is_ready(self):
         try:
-            return bool(self.query('up{job="sonde"} == 1'))
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=10).close()  # until then, queries are errors
         except OSError:
             return False
+        return bool(self.query('up{job="sonde"} == 1'))
 
 
 @pytest.fixture
