@@ -360,6 +360,10 @@ static void test_headers_are_not_sent_to_another_endpoint(void **state)
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://c/p", error), 0);
     assert_string_equal(c.otlp_headers, "a=own");
     assert_string_equal(c.otlp_client_key, "");
+    inherit(&c);
+    assert_int_equal(config_set(&c, "otlp.metrics_endpoint=http://b/m", error), 0);
+    assert_string_equal(c.otlp_headers, "");
+    assert_string_equal(c.otlp_profiles_endpoint, "http://a/v1development/profiles");
     unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
     inherit(&c);
     assert_string_equal(c.otlp_headers, "");
