@@ -5,23 +5,6 @@
 
 #include <string.h>
 
-/* Field numbers of metrics_service.proto and metrics.proto. */
-enum { REQUEST_RESOURCE_METRICS = 1 };
-enum { RESOURCE_METRICS_RESOURCE = 1, RESOURCE_METRICS_SCOPE_METRICS = 2 };
-enum { SCOPE_METRICS_SCOPE = 1, SCOPE_METRICS_METRICS = 2 };
-enum { METRIC_NAME = 1, METRIC_DESCRIPTION = 2, METRIC_UNIT = 3, METRIC_HISTOGRAM = 9 };
-enum { HISTOGRAM_POINTS = 1, HISTOGRAM_TEMPORALITY = 2 };
-enum {
-    POINT_START = 2,
-    POINT_TIME = 3,
-    POINT_COUNT = 4,
-    POINT_SUM = 5,
-    POINT_BUCKETS = 6,
-    POINT_BOUNDS = 7,
-    POINT_ATTRIBUTES = 9
-};
-enum { TEMPORALITY_CUMULATIVE = 2 };
-
 static void put_text(struct trace_text *out, unsigned field, const char *text)
 {
     trace_protobuf_text(out, field, text, strlen(text));
@@ -35,20 +18,20 @@ static double value_of(const struct trace_metric_kind *kind, uint64_t value)
 
 static void put_point(struct trace_text *out, const struct trace_point *p, const struct trace_metrics_snapshot *s)
 {
-    size_t point = trace_protobuf_open(out, HISTOGRAM_POINTS);
-    trace_protobuf_fixed64(out, POINT_START, s->start_unix_ns);
-    trace_protobuf_fixed64(out, POINT_TIME, s->unix_ns);
-    trace_protobuf_fixed64(out, POINT_COUNT, p->histogram->count);
-    trace_protobuf_double(out, POINT_SUM, value_of(p->kind, p->histogram->sum));
-    size_t packed = trace_protobuf_open(out, POINT_BUCKETS);
+    size_t point = trace_protobuf_open(out, METRIC_DATA_POINTS);
+    trace_protobuf_fixed64(out, HISTOGRAM_POINT_START, s->start_unix_ns);
+    trace_protobuf_fixed64(out, HISTOGRAM_POINT_TIME, s->unix_ns);
+    trace_protobuf_fixed64(out, HISTOGRAM_POINT_COUNT, p->histogram->count);
+    trace_protobuf_double(out, HISTOGRAM_POINT_SUM, value_of(p->kind, p->histogram->sum));
+    size_t packed = trace_protobuf_open(out, HISTOGRAM_POINT_BUCKETS);
     for (unsigned i = 0; i <= p->kind->bound_count; i++)
         trace_protobuf_packed_fixed64(out, p->histogram->counts[i]);
     trace_protobuf_close(out, packed);
-    packed = trace_protobuf_open(out, POINT_BOUNDS);
+    packed = trace_protobuf_open(out, HISTOGRAM_POINT_BOUNDS);
     for (unsigned i = 0; i < p->kind->bound_count; i++)
         trace_protobuf_packed_double(out, value_of(p->kind, p->kind->bounds[i]));
     trace_protobuf_close(out, packed);
-    trace_attributes_put_protobuf(out, POINT_ATTRIBUTES, &p->attributes);
+    trace_attributes_put_protobuf(out, HISTOGRAM_POINT_ATTRIBUTES, &p->attributes);
     trace_protobuf_close(out, point);
 }
 
@@ -62,10 +45,10 @@ static void put_metric(struct trace_text *out, const struct trace_metrics_snapsh
     put_text(out, METRIC_NAME, kind->name);
     put_text(out, METRIC_DESCRIPTION, kind->description);
     put_text(out, METRIC_UNIT, kind->token_type ? "{token}" : "s");
-    size_t histogram = trace_protobuf_open(out, METRIC_HISTOGRAM);
+    size_t histogram = trace_protobuf_open(out, METRIC_DATA_HISTOGRAM);
     for (struct trace_point p = {0}; trace_metrics_next_point(s, metric, provider, &p); points++)
         put_point(out, &p, s);
-    trace_protobuf_number(out, HISTOGRAM_TEMPORALITY, TEMPORALITY_CUMULATIVE);
+    trace_protobuf_number(out, METRIC_DATA_TEMPORALITY, TEMPORALITY_CUMULATIVE);
     trace_protobuf_close(out, histogram);
     trace_protobuf_close(out, message);
     if (points == 0)
@@ -75,7 +58,7 @@ static void put_metric(struct trace_text *out, const struct trace_metrics_snapsh
 void trace_metrics_put_protobuf(struct trace_text *out, const struct trace_metrics_snapshot *s,
                                 const struct trace_metrics_description *d)
 {
-    size_t resource_metrics = trace_protobuf_open(out, REQUEST_RESOURCE_METRICS);
+    size_t resource_metrics = trace_protobuf_open(out, METRICS_RESOURCE_METRICS);
     size_t resource = trace_protobuf_open(out, RESOURCE_METRICS_RESOURCE);
     trace_resource_put_protobuf(out, RESOURCE_ATTRIBUTES, d->config, d->instance);
     trace_protobuf_close(out, resource);

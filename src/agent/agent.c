@@ -2,6 +2,7 @@
 #include "agent/agent_private.h"
 
 #include "agent/loop.h"
+#include "agent/metrics_export.h"
 #include "agent/node_lock.h"
 #include "agent/profile_export.h"
 #include "agent/sampled_types.h"
@@ -105,6 +106,7 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
                               .waits = pipeline_recorded(a->pipeline, &sample_type_off_cpu),
                               .helper_cpu_ns = helper_cpu_ns};
+    const uint64_t now_ns = clock_monotonic_ns();
     pipeline_losses(a->pipeline, &now.losses);
     now.metrics = collect_metrics(a, &now.losses);
     for (size_t i = 0; i < a->rules.count; i++)
@@ -112,6 +114,7 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
     now.rules[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
     struct metric_set *before = now.metrics ? a->stats.metrics : NULL;
+    now.metrics_ns = now.metrics ? now_ns : a->stats.metrics_ns;
     now.metrics = now.metrics ?: a->stats.metrics;
     a->stats = now;
     pthread_mutex_unlock(&a->lock);
@@ -258,6 +261,13 @@ static int new_windows(struct agent *a)
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }
 
+static int start_metrics_export(struct agent *a)
+{
+    const struct metrics_source source = {agent_collect_metrics, a, a->start_ns};
+    int r = metrics_export_new(&a->config, &source, NULL, &a->metrics_export);
+    return r == 0 && a->metrics_export ? metrics_export_start(a->metrics_export) : r;
+}
+
 int agent_new(const struct config *config, struct agent **ret)
 {
     _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
@@ -290,7 +300,7 @@ int agent_new(const struct config *config, struct agent **ret)
         r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */
     if (r < 0)
         return r;
-    r = loop_new(a->pipeline, &a->loop);
+    r = start_metrics_export(a) ?: loop_new(a->pipeline, &a->loop);
     if (r < 0)
         return r;
     *ret = take_ptr(a);
@@ -303,9 +313,11 @@ void agent_free(struct agent *a)
         return;
     loop_free(a->loop);
     profile_export_end(a->profile_export);
+    metrics_export_end(a->metrics_export);
     pipeline_free(a->pipeline); /* detach before waiting for a receiver, so that no process is probed meanwhile */
-    if (a->profile_export)
-        log_debug("detached; waiting until the last profiles are sent");
+    if (a->profile_export || a->metrics_export)
+        log_debug("detached; waiting until the last profiles and metrics are sent");
+    metrics_export_free(a->metrics_export); /* its thread collects from all of the following */
     profile_export_free(a->profile_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
@@ -338,6 +350,8 @@ int agent_run(struct agent *a, int ready_fd)
     struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
+    a->metrics_due_ns = 0;
+    publish_stats(a, pipeline_helper_cpu_ns(a->pipeline)); /* the last values, for the export */
     if (r == 0)
         log_info("stopped");
     return r;

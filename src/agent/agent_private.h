@@ -12,6 +12,7 @@
 /* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
 struct agent_stats {
     struct metric_set *metrics;
+    uint64_t metrics_ns; /* when they were collected */
     struct losses losses;
     uint64_t samples, waits, helper_cpu_ns;
     struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: threads that match no rule */
@@ -29,6 +30,7 @@ struct agent {
     struct requests *requests;
     struct node_events *events;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
+    struct metrics_export *metrics_export; /* likewise */
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;
@@ -41,3 +43,6 @@ struct agent {
     struct budget budget;
     struct agent_stats stats;
 };
+
+/* agent_metrics, for metrics_export.h. */
+int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_read_ns);

@@ -1,6 +1,7 @@
 /* What the page and /metrics ask of the agent, from any thread: see agent.h. */
 #include "agent/agent_private.h"
 
+#include "agent/metrics_export.h"
 #include "agent/profile_export.h"
 #include "aggregate/node_events.h"
 #include "aggregate/requests.h"
@@ -144,21 +145,28 @@ int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
 
 int agent_metrics(void *agent, struct metric_set *set)
 {
+    return agent_collect_metrics(agent, set, &(uint64_t){0});
+}
+
+int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_read_ns)
+{
     struct agent *a = agent;
     struct budget b = copy_budget(a);
     struct utsname uts = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
-    const uint64_t helper_cpu_ns = a->stats.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
-    if (a->stats.metrics)
-        metric_add_set(set, a->stats.metrics);
+    const uint64_t cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
     const struct agent_stats stats = a->stats;
+    _cleanup_(metric_set_freep) struct metric_set *of_pipeline = stats.metrics ? metric_set_ref(stats.metrics) : NULL;
     pthread_mutex_unlock(&a->lock);
+    *ret_read_ns = stats.metrics_ns;
+    if (of_pipeline) /* unlocked: the pipeline's thread does not wait for the copy of many series */
+        metric_add_set(set, of_pipeline);
     metric_add(set, "sonde_build", METRIC_INFO, "", "Version of the agent, kernel and machine.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
     metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
                "CPU time of the agent's own threads, and of the process that opens files for it.",
-               (budget_own_cpu_ns() + helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
+               (budget_own_cpu_ns() + stats.helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio",
@@ -194,6 +202,8 @@ int agent_metrics(void *agent, struct metric_set *set)
     sampling_rule_metrics(a, &stats, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
+    if (a->metrics_export)
+        metrics_export_metrics(a->metrics_export, set);
     requests_metrics(a->requests, set);
     return metric_set_error(set);
 }

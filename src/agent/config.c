@@ -39,10 +39,15 @@ static const struct setting core_keys[] = {
     {"otlp.profiles_endpoint", SETTING_URL, FIELD(otlp_profiles_endpoint), 0, 0,
      "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing",
      "where profiles are sent to, as OTLP"},
+    {"otlp.metrics_endpoint", SETTING_URL, FIELD(otlp_metrics_endpoint), 0, 0,
+     "a URL of http or https, such as http://collector:4318/v1/metrics, or nothing",
+     "where the metrics of /metrics are sent to, as OTLP"},
     {"otlp.protocol", SETTING_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
      "protocol of the receiver; a gRPC URL has no path: http://collector:4317"},
     {"otlp.interval", SETTING_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
      "time span of one exported profile"},
+    {"otlp.metrics_interval", SETTING_INTEGER, FIELD(otlp_metrics_interval_s), 1, 300,
+     "a whole number of seconds, 1 to 300", "time between two exports of metrics"},
     {"otlp.compression", SETTING_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "compression of packets"},
     {"otlp.timestamp_resolution", SETTING_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
      "resolution of sample timestamps; none: equal samples are only counted"},
@@ -81,6 +86,7 @@ void config_defaults(struct config *c)
         .otlp_system_names = true,
         .otlp_timeout_ms = OTLP_TIMEOUT_MS,
         .otlp_interval_s = 60,
+        .otlp_metrics_interval_s = 60,
         .log_level = "info",
     };
     for (size_t i = 0; all_signals[i]; i++) {

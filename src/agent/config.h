@@ -19,12 +19,12 @@ struct config {
     uint64_t budget_memory_bytes;      /* resident memory plus BPF maps */
     char page_listen[128];
     char page_allowed_hosts[512];
-    char otlp_profiles_endpoint[1024];                                              /* "": export is disabled */
+    char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024];                 /* "": export is disabled */
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
     char otlp_protocol[16], otlp_compression[8], otlp_timestamp_resolution[8];
     bool otlp_system_names;
-    int64_t otlp_timeout_ms, otlp_interval_s;
+    int64_t otlp_timeout_ms, otlp_interval_s, otlp_metrics_interval_s;
     char kubernetes_cri_socket[108]; /* "": the default paths */
     char kubernetes_pod_labels[512];
     char log_level[16];
@@ -76,7 +76,7 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
  * more than PODS_LABELS_MAX, and `ret` has only some. */
 #define CONFIG_POD_LABELS_BYTES 2560 /* PODS_LABELS_MAX names of maximum length */
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
-/* Whether profiles are sent over gRPC. */
+/* Whether profiles and metrics are sent over gRPC. */
 bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);

@@ -1,5 +1,4 @@
-/* Statistics of the profile export, written by the pipeline thread and the sender thread, read by any thread: samples
- * taken, sent and dropped. Once all profiles are delivered, taken = samples + all dropped. */
+/* Statistics of the exports, written by the pipeline thread and the sender threads, read by any thread. */
 #pragma once
 
 #include "model/metric.h"
@@ -7,24 +6,39 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Why samples are in no accepted packet. */
+/* Why samples or points are in no accepted packet. */
 enum drop_reason {
     DROP_QUEUE_FULL,  /* the receiver was unavailable for longer than the queue can hold */
     DROP_UNREACHABLE, /* no response, or only "busy", until the sender gave up */
     DROP_REFUSED,     /* the receiver rejected the packet */
-    DROP_TOO_LARGE,   /* a stack and its names exceed the packet limit */
+    DROP_TOO_LARGE,   /* a stack and its names, or a point, exceed the packet limit */
     DROP_NO_MEMORY,
     DROP_ENDED, /* the agent ended before they were sent */
     DROP_COUNT
 };
 
+/* Of one signal. */
+struct packet_stats {
+    atomic_uint_least64_t packets, bytes; /* accepted by the receiver; bytes as sent */
+    atomic_uint_least64_t failures;       /* failed attempts */
+};
+
+/* Of profiles. Once all of them are delivered, taken = samples + all dropped. */
 struct export_stats {
-    atomic_uint_least64_t taken;                   /* samples */
-    atomic_uint_least64_t packets, bytes, samples; /* accepted by the receiver; bytes as sent */
-    atomic_uint_least64_t failures;                /* failed attempts */
-    atomic_uint_least64_t rejected_profiles;       /* of accepted packets */
-    atomic_uint_least64_t unlinked;                /* samples without link or labels, dropped for lack of space */
-    atomic_uint_least64_t dropped[DROP_COUNT];     /* samples */
+    struct packet_stats sent;
+    atomic_uint_least64_t taken;               /* samples */
+    atomic_uint_least64_t samples;             /* in accepted packets */
+    atomic_uint_least64_t rejected_profiles;   /* of accepted packets */
+    atomic_uint_least64_t unlinked;            /* samples without link or labels, dropped for lack of space */
+    atomic_uint_least64_t dropped[DROP_COUNT]; /* samples */
+};
+
+/* Of metrics. */
+struct metrics_export_stats {
+    struct packet_stats sent;
+    atomic_uint_least64_t points;              /* in accepted packets */
+    atomic_uint_least64_t rejected_points;     /* of accepted packets */
+    atomic_uint_least64_t dropped[DROP_COUNT]; /* points */
 };
 
 static inline void export_stats_count(atomic_uint_least64_t *counter, uint64_t number)
@@ -37,5 +51,6 @@ static inline uint64_t export_stats_read(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-uint64_t export_stats_dropped(const struct export_stats *s); /* sum over all reasons */
+uint64_t export_stats_dropped(const atomic_uint_least64_t dropped[DROP_COUNT]); /* sum over all reasons */
 void export_stats_metrics(const struct export_stats *s, struct metric_set *set);
+void metrics_export_stats_metrics(const struct metrics_export_stats *s, struct metric_set *set);

@@ -18,8 +18,6 @@
 #define TYPES_MIN     2
 #define QUEUE_SHARE   16 /* of budget.memory: the queued profiles */
 
-extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
-
 /* A profile being filled, of one type of samples. */
 struct filling {
     const struct sample_type *type;
@@ -29,7 +27,7 @@ struct filling {
 };
 
 struct profile_export {
-    struct profile_export_io io;
+    struct export_io io;
     uint64_t interval_ns;
     bool has_times; /* profiles have timestamps */
     bool drops_system_names;
@@ -59,35 +57,6 @@ static void count_dropped(struct profile_export *e, enum drop_reason reason, uin
 }
 
 /* ---- the sender thread ---- */
-
-static uint64_t read_system_clock(void *argument)
-{
-    (void)argument;
-    return clock_monotonic_ns();
-}
-
-static bool pause_thread(void *argument, unsigned ms)
-{
-    const struct profile_export *e = argument;
-    return profile_queue_pause(e->queue, clock_now(e) + ms * 1000000ull);
-}
-
-static uint64_t read_clock(void *argument)
-{
-    return clock_now(argument);
-}
-
-static bool pause_sending(void *argument, unsigned ms)
-{
-    const struct profile_export *e = argument;
-    return e->io.pause(e->io.argument, ms);
-}
-
-static uint64_t closed_ns(void *argument)
-{
-    const struct profile_export *e = argument;
-    return profile_queue_closed_ns(e->queue);
-}
 
 /* Blocks until a profile is queued and sends it. False: the queue is closed and empty. */
 static bool send_next(struct profile_export *e)
@@ -211,20 +180,16 @@ void profile_export_trim(struct profile_export *e)
 
 /* ---- lifecycle ---- */
 
-static int open_sender(struct profile_export *e, const struct config *config)
+static int open_sender(struct profile_export *e, const struct config *config, const struct export_io *io)
 {
-    const struct profile_sender_options options = {.config = config,
-                                                   .transport = e->io.transport,
-                                                   .stats = &e->stats,
-                                                   .now_ns = read_clock,
-                                                   .pause = pause_sending,
-                                                   .closed_ns = closed_ns,
-                                                   .argument = e};
     int r = profile_queue_new(config->budget_memory_bytes / QUEUE_SHARE, &e->queue);
-    return r < 0 ? r : profile_sender_new(&options, &e->sender);
+    if (r < 0)
+        return r;
+    e->io = io ? *io : export_io_system(profile_queue_end(e->queue));
+    return profile_sender_new(config, &e->io, profile_queue_end(e->queue), &e->stats, &e->sender);
 }
 
-int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret)
+int profile_export_new(const struct config *config, const struct export_io *io, struct profile_export **ret)
 {
     uint64_t time_step_ns;
     if (!config->otlp_profiles_endpoint[0] || !config_samples(config)) {
@@ -234,7 +199,6 @@ int profile_export_new(const struct config *config, const struct profile_export_
     _cleanup_(profile_export_freep) struct profile_export *e = calloc(1, sizeof(*e));
     if (!e)
         return -ENOMEM;
-    e->io = io ? *io : (struct profile_export_io){&OTLP_TRANSPORT_SYMBOL, read_system_clock, pause_thread, e};
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->has_times = config_timestamp_step(config, &time_step_ns);
     e->drops_system_names = !config->otlp_system_names;
@@ -242,7 +206,7 @@ int profile_export_new(const struct config *config, const struct profile_export_
     const size_t count = sampled_types(config, types);
     e->types_max = count > TYPES_MIN ? count : TYPES_MIN;
     e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE / e->types_max;
-    int r = open_sender(e, config);
+    int r = open_sender(e, config, io);
     if (r < 0)
         return r;
     for (size_t i = 0; i < count; i++) /* the first profile of any other type begins with its first sample */
@@ -271,7 +235,7 @@ void profile_export_end(struct profile_export *e)
     const uint64_t now_ns = clock_now(e);
     for (size_t i = 0; i < e->filling_count; i++)
         cut_profile(e, &e->filling[i], now_ns);
-    profile_queue_close(e->queue, now_ns);
+    export_end_begin(profile_queue_end(e->queue), now_ns);
 }
 
 static void join_thread(struct profile_export *e)
@@ -280,8 +244,9 @@ static void join_thread(struct profile_export *e)
     pthread_join(e->thread, NULL);
     log_info("profiles: %llu of %llu samples were sent to %s, in %llu packets of %llu bytes in all; %llu were dropped",
              (unsigned long long)export_stats_read(&s->samples), (unsigned long long)export_stats_read(&s->taken),
-             profile_sender_url(e->sender), (unsigned long long)export_stats_read(&s->packets),
-             (unsigned long long)export_stats_read(&s->bytes), (unsigned long long)export_stats_dropped(s));
+             profile_sender_url(e->sender), (unsigned long long)export_stats_read(&s->sent.packets),
+             (unsigned long long)export_stats_read(&s->sent.bytes),
+             (unsigned long long)export_stats_dropped(s->dropped));
 }
 
 void profile_export_free(struct profile_export *e)

@@ -4,26 +4,16 @@
 #pragma once
 
 #include "agent/config.h"
+#include "agent/export_io.h"
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "model/sample.h"
 
-#include "otlp/transport.h"
-
 struct profile_export;
-
-/* The transport and the clock; tests replace both. All borrowed. */
-struct profile_export_io {
-    const struct otlp_transport *transport;
-    uint64_t (*now_ns)(void *argument); /* CLOCK_MONOTONIC; the only clock that decides anything */
-    /* Sleeps, on the sender thread. False: profile_export_end was called. */
-    bool (*pause)(void *argument, unsigned ms);
-    void *argument;
-};
 
 /* `*ret` is NULL if no receiver is configured, or no samples are. `io` NULL: libcurl and the system clock. `config` is
  * copied as far as needed; the caller frees `*ret`. -errno: the receiver's settings are unusable (logged); -ENOMEM. */
-int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret);
+int profile_export_new(const struct config *config, const struct export_io *io, struct profile_export **ret);
 /* Starts the sender thread, once. Forks must happen before. -errno: there is no thread, and nothing is sent. */
 int profile_export_start(struct profile_export *e);
 /* Sends what is queued, without waiting for more. For tests, which start no thread. */

@@ -1,8 +1,9 @@
 /* Queue of profiles from the pipeline thread to the sender thread, bounded in bytes: a receiver that is unavailable
- * for long costs the oldest profiles, counted, and never blocks the pipeline. Times are CLOCK_MONOTONIC; the queue
- * reads no clock. */
+ * for long costs the oldest profiles, counted, and never blocks the pipeline. The queue reads
+ * no clock. */
 #pragma once
 
+#include "agent/export_io.h"
 #include "base/cleanup.h"
 #include "model/profile.h"
 
@@ -25,11 +26,7 @@ uint64_t profile_queue_trim(struct profile_queue *q);
 /* Blocks until there is a profile, which the caller owns; NULL: closed and empty. */
 struct profile *profile_queue_pop(struct profile_queue *q);
 
-/* Closes the queue to further profiles and wakes all waiting threads. `now_ns` must not be 0; a second call changes
- * nothing. */
-void profile_queue_close(struct profile_queue *q, uint64_t now_ns);
-/* Sleeps until `end_ns`; false: the queue is closed, or was closed meanwhile. */
-bool profile_queue_pause(struct profile_queue *q, uint64_t end_ns);
-uint64_t profile_queue_closed_ns(struct profile_queue *q); /* when it was closed; 0: open */
+/* When it begins, the queue is closed to further profiles. Borrowed. */
+struct export_end *profile_queue_end(struct profile_queue *q);
 
 size_t profile_queue_bytes(struct profile_queue *q);

@@ -31,6 +31,13 @@ bool send_warnings_refusal(struct send_warnings *w, const char *why, uint64_t no
     return true;
 }
 
+bool send_warnings_rejection(struct send_warnings *w, uint64_t now_ns)
+{
+    const bool due = is_due(w->rejection_ns, now_ns);
+    w->rejection_ns = due ? now_ns : w->rejection_ns;
+    return due;
+}
+
 bool send_warnings_accepted(struct send_warnings *w)
 {
     const bool was_failing = w->is_failing;

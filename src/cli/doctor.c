@@ -73,16 +73,26 @@ static struct fact fact_steal(void)
     return f;
 }
 
-/* The OTLP receiver, from the environment and the agent's configuration file, if there is one. */
-static struct fact fact_receiver(void)
+/* The value of the endpoint `key`; secrets are hidden. "": none is configured. */
+static void describe_endpoint(const struct config *config, const char *key, struct config_key_description *ret)
+{
+    ret->value[0] = '\0';
+    for (size_t i = 0; config_describe(config, i, ret) && strcmp(ret->key, key) != 0; i++)
+        ret->value[0] = '\0';
+}
+
+/* An OTLP receiver, from the environment and the agent's configuration file, if there is one. */
+static struct fact fact_receiver(const char *name, const char *key)
 {
     struct config config;
     struct config_key_description d;
     char error[CONFIG_ERROR_BYTES];
-    struct fact f = {.name = "profiles are sent to", .good = true, .value = "no receiver (otlp.profiles_endpoint)"};
+    struct fact f = {.name = name, .good = true};
+    const bool is_of_profiles = strcmp(key, "otlp.profiles_endpoint") == 0;
+    snprintf(f.value, sizeof(f.value), "no receiver (%s)", key);
     config_defaults(&config);
     config_environment(&config, error);
-    if (error[0])
+    if (error[0] && is_of_profiles)
         snprintf(f.value, sizeof(f.value), "no receiver (%.140s)", error);
     int r = config_load(&config, CONFIG_PATH, error);
     if (r == -EACCES || r == -EPERM) { /* the agent, running as another user, may be able to read it */
@@ -93,11 +103,10 @@ static struct fact fact_receiver(void)
     f.cost = "the agent does not start with this file";
     if (!f.good)
         snprintf(f.value, sizeof(f.value), "%.150s", error);
-    for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
-        if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
-            snprintf(f.value, sizeof(f.value), "%.140s%s", d.value,
-                     config_is_grpc(&config) ? " over gRPC" : ""); /* config_describe hides secrets */
-    if (f.good && !config_samples(&config))
+    describe_endpoint(&config, key, &d);
+    if (f.good && d.value[0])
+        snprintf(f.value, sizeof(f.value), "%.140s%s", d.value, config_is_grpc(&config) ? " over gRPC" : "");
+    if (f.good && is_of_profiles && !config_samples(&config))
         snprintf(f.value, sizeof(f.value), "no receiver (profile.enabled and off_cpu.enabled are false)");
     return f;
 }
@@ -127,7 +136,8 @@ static size_t collect_facts(struct fact *facts, size_t max)
         fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
         fact_sysctl("perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "4", "only with CAP_PERFMON"),
         fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
-        fact_receiver(),
+        fact_receiver("profiles are sent to", "otlp.profiles_endpoint"),
+        fact_receiver("metrics are sent to", "otlp.metrics_endpoint"),
     };
     for (size_t i = 0; i < array_size(all) && n < max; i++)
         facts[n++] = all[i];

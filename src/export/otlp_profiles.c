@@ -8,6 +8,7 @@
 #include "export/otlp_profiles.h"
 
 #include "base/protobuf.h"
+#include "export/otlp_attributes.h"
 #include "export/otlp_dictionary.h"
 #include "lib/otlp/fields.h"
 
@@ -54,7 +55,8 @@ struct writer {
     struct buf packet;   /* finished ResourceProfiles */
     struct buf resource; /* Resource of the current one */
     struct buf samples;  /* Profile.samples of the current one */
-    struct buf message, part, inner, key;
+    struct buf message, part, key;
+    struct otlp_scratch scratch;
     uint32_t packet_profiles;
     uint64_t packets;
 };
@@ -74,26 +76,20 @@ static void writer_clear(struct writer *w)
     buf_clear(&w->samples);
     buf_clear(&w->message);
     buf_clear(&w->part);
-    buf_clear(&w->inner);
+    otlp_scratch_clear(&w->scratch);
     buf_clear(&w->key);
 }
 
 static int writer_error(const struct writer *w)
 {
-    const struct buf *const bufs[] = {&w->packet, &w->resource, &w->samples, &w->message, &w->part, &w->inner, &w->key};
+    const struct buf *const bufs[] = {&w->packet, &w->resource, &w->samples, &w->message, &w->part, &w->key};
     for (size_t i = 0; i < array_size(bufs); i++)
         if (buf_error(bufs[i]) < 0)
             return buf_error(bufs[i]);
-    return w->dictionary.error;
+    return otlp_scratch_error(&w->scratch) ?: w->dictionary.error;
 }
 
 /* ---- rows of the dictionary ---- */
-
-static void put_any_text(struct buf *value, const char *text, struct buf *scratch)
-{
-    buf_put_utf8(scratch, text);
-    protobuf_put_message(value, ANY_VALUE_STRING, scratch);
-}
 
 /* Row of an attribute with value `text`, or `number` if `text` is NULL. */
 static uint32_t put_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
@@ -101,7 +97,7 @@ static uint32_t put_attribute(struct writer *w, const char *key, const char *tex
     _cleanup_buf_ struct buf row = {0};
     const uint32_t key_text = otlp_dictionary_put_text(&w->dictionary, key);
     if (text)
-        put_any_text(&w->part, text, &w->inner);
+        otlp_put_text_value(&w->part, text, &w->scratch.text);
     else
         protobuf_put_oneof_number(&w->part, ANY_VALUE_INT, number);
     protobuf_put_number(&row, ATTRIBUTE_KEY, key_text);
@@ -257,13 +253,7 @@ static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32
  * not resolve them. */
 static void put_resource_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
-    if (text)
-        put_any_text(&w->part, text, &w->inner);
-    else
-        protobuf_put_oneof_number(&w->part, ANY_VALUE_INT, number);
-    protobuf_put_bytes(&w->message, KEY_VALUE_KEY, key, strlen(key));
-    protobuf_put_message(&w->message, KEY_VALUE_VALUE, &w->part);
-    protobuf_put_message(&w->resource, RESOURCE_ATTRIBUTES, &w->message);
+    otlp_put_attribute(&w->resource, RESOURCE_ATTRIBUTES, key, text, number, &w->scratch);
 }
 
 static void begin_resource(struct writer *w, uint32_t number)
@@ -308,9 +298,7 @@ static void put_profile_id(struct writer *w)
 static void end_resource(struct writer *w)
 {
     _cleanup_buf_ struct buf scope_profiles = {0}, resource_profiles = {0};
-    protobuf_put_bytes(&w->part, SCOPE_NAME, "sonde", 5);
-    protobuf_put_bytes(&w->part, SCOPE_VERSION, SONDE_VERSION, strlen(SONDE_VERSION));
-    protobuf_put_message(&scope_profiles, SCOPE_PROFILES_SCOPE, &w->part);
+    otlp_put_scope(&scope_profiles, SCOPE_PROFILES_SCOPE, &w->scratch);
 
     put_value_type(w, PROFILE_SAMPLE_TYPE);
     buf_append(&w->message, w->samples.data, w->samples.size);

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct numbers {
 };
 
 struct metric_set {
+    atomic_uint references;
     struct strings *texts;
     struct family *families;
     size_t count, capacity;
@@ -36,6 +38,7 @@ int metric_set_new(struct metric_set **ret)
     _cleanup_(metric_set_freep) struct metric_set *set = calloc(1, sizeof(*set));
     if (!set)
         return -ENOMEM;
+    atomic_init(&set->references, 1);
     int r = strings_new(&set->texts);
     if (r < 0)
         return r;
@@ -43,9 +46,15 @@ int metric_set_new(struct metric_set **ret)
     return 0;
 }
 
+struct metric_set *metric_set_ref(struct metric_set *set)
+{
+    atomic_fetch_add_explicit(&set->references, 1, memory_order_relaxed);
+    return set;
+}
+
 void metric_set_free(struct metric_set *set)
 {
-    if (!set)
+    if (!set || atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) > 1)
         return;
     for (size_t i = 0; i < set->count; i++)
         free(set->families[i].points);

@@ -18,6 +18,8 @@ struct metric_set;
 
 /* An empty set; the caller frees `*ret`. -ENOMEM. */
 int metric_set_new(struct metric_set **ret);
+/* Returns the set, which now needs one more call of metric_set_free. The set must not change any more. Any thread. */
+struct metric_set *metric_set_ref(struct metric_set *set);
 void metric_set_free(struct metric_set *set);
 DEFINE_FREEP(metric_set)
 

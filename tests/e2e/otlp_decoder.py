@@ -1,5 +1,5 @@
 """Decodes OTLP's protobuf messages into the objects of its JSON encoding, by a table of fields (opentelemetry-proto 1.x). A field missing from the
-table is an error: libsonde sends no such field."""
+table is an error: Sonde sends no such field."""
 import struct
 
 import pprof
@@ -22,7 +22,12 @@ FIELDS = {
     "metrics": {1: ("resourceMetrics", ["ResourceMetrics"])},
     "ResourceMetrics": {1: ("resource", "Resource"), 2: ("scopeMetrics", ["ScopeMetrics"]), 3: ("schemaUrl", "string")},
     "ScopeMetrics": {1: ("scope", "Scope"), 2: ("metrics", ["Metric"]), 3: ("schemaUrl", "string")},
-    "Metric": {1: ("name", "string"), 2: ("description", "string"), 3: ("unit", "string"), 9: ("histogram", "Histogram")},
+    "Metric": {1: ("name", "string"), 2: ("description", "string"), 3: ("unit", "string"), 5: ("gauge", "Gauge"), 7: ("sum", "Sum"),
+               9: ("histogram", "Histogram")},
+    "Gauge": {1: ("dataPoints", ["NumberDataPoint"])},
+    "Sum": {1: ("dataPoints", ["NumberDataPoint"]), 2: ("aggregationTemporality", "number"), 3: ("isMonotonic", "bool")},
+    "NumberDataPoint": {2: ("startTimeUnixNano", "fixed64"), 3: ("timeUnixNano", "fixed64"), 4: ("asDouble", "double?"), 6: ("asInt", "sfixed64?"),
+                        7: ("attributes", ["KeyValue"])},
     "Histogram": {1: ("dataPoints", ["HistogramDataPoint"]), 2: ("aggregationTemporality", "number")},
     "HistogramDataPoint": {2: ("startTimeUnixNano", "fixed64"), 3: ("timeUnixNano", "fixed64"), 4: ("count", "fixed64"), 5: ("sum", "double?"),
                            6: ("bucketCounts", ["fixed64"]), 7: ("explicitBounds", ["double"]), 9: ("attributes", ["KeyValue"]), 10: ("flags", "number"),
@@ -34,6 +39,7 @@ SCALARS = {
     "string": bytes.decode, "hex": bytes.hex, "number": int, "bool": bool,
     "int64": lambda value: str(value - (value >> 63 << 64)),  # the JSON encoding writes numbers of 64 bits as strings
     "fixed32": lambda field: int.from_bytes(field, "little"), "fixed64": lambda field: str(int.from_bytes(field, "little")),
+    "sfixed64": lambda field: str(int.from_bytes(field, "little", signed=True)),
     "double": lambda field: struct.unpack("<d", field)[0],
 }
 
@@ -55,6 +61,6 @@ def decode(body, kind="trace"):
             continue
         field, = fields
         value = value_of(field, kind_of_field.rstrip("?"))
-        if kind_of_field.endswith("?") or kind_of_field in FIELDS or value not in (0, "", "0"):
+        if kind_of_field.endswith("?") or kind_of_field in FIELDS or value not in (0, False, "", "0"):
             found[name] = value
     return found

@@ -76,11 +76,13 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
-    def receiver_of(report):
-        return next((fact["value"], fact["good"]) for fact in report["facts"] if fact["name"] == "profiles are sent to")
+    def receiver_of(report, what="profiles"):
+        return next((fact["value"], fact["good"]) for fact in report["facts"] if fact["name"] == f"{what} are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
     report = run_doctor(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     assert receiver_of(report) == ("http://collector:4318/p", True)
+    assert receiver_of(report, "metrics") == ("no receiver (otlp.metrics_endpoint)", True)
+    assert receiver_of(run_doctor("otlp:\n  metrics_endpoint: http://me:word@collector:4318/m\n"), "metrics") == ("http://collector:4318/m", True)
     rules, = [probe for probe in report["probes"] if probe["probe"] == "sampling rules"]
     assert rules["attached"] and rules["method"] == "1 of 3 found"
     assert rules["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"

@@ -1,15 +1,18 @@
 // An OpenTelemetry Collector built from its official modules, with which tests/e2e/test_collector.py compares what was sent: otlpreceiver
-// receives it, and pdata's own marshaler writes it to a file, one JSON object per line. Only the exporter in between is ours.
+// receives it, and pdata's own marshaler writes it to a file, one JSON object per line. Only the exporter in between is ours. Another exporter writes
+// the names that metrics get in Prometheus, by the translator that Prometheus and the official exporters for it use.
 //
 //	collector --config=FILE
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"log"
 	"os"
 	"sync"
 
+	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
@@ -28,6 +31,7 @@ import (
 
 const otlp = "otlp"
 const lines = "lines"
+const names = "names"
 
 type linesConfig struct {
 	Path string `mapstructure:"path"`
@@ -71,6 +75,57 @@ func newMetrics(ctx context.Context, settings exporter.Settings, config componen
 	})
 }
 
+func translatedType(metric pmetric.Metric) otlptranslator.MetricType {
+	switch metric.Type() {
+	case pmetric.MetricTypeSum:
+		if metric.Sum().IsMonotonic() {
+			return otlptranslator.MetricTypeMonotonicCounter
+		}
+		return otlptranslator.MetricTypeNonMonotonicCounter
+	case pmetric.MetricTypeGauge:
+		return otlptranslator.MetricTypeGauge
+	case pmetric.MetricTypeHistogram:
+		return otlptranslator.MetricTypeHistogram
+	}
+	return otlptranslator.MetricTypeUnknown
+}
+
+// The names of each metric in Prometheus, with and without escaping.
+func translatedNames(metric pmetric.Metric) ([]string, error) {
+	var found []string
+	for _, strategy := range []otlptranslator.TranslationStrategyOption{otlptranslator.UnderscoreEscapingWithSuffixes, otlptranslator.NoUTF8EscapingWithSuffixes} {
+		namer := otlptranslator.NewMetricNamer("", strategy)
+		name, err := namer.Build(otlptranslator.Metric{Name: metric.Name(), Unit: metric.Unit(), Type: translatedType(metric)})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, name)
+	}
+	return found, nil
+}
+
+func newNames(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Metrics, error) {
+	return exporterhelper.NewMetrics(ctx, settings, config, func(_ context.Context, metrics pmetric.Metrics) error {
+		all := map[string][]string{}
+		for _, resource := range metrics.ResourceMetrics().All() {
+			for _, scope := range resource.ScopeMetrics().All() {
+				for _, metric := range scope.Metrics().All() {
+					found, err := translatedNames(metric)
+					if err != nil {
+						return err
+					}
+					all[metric.Name()] = found
+				}
+			}
+		}
+		line, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		return appendLine(config.(*linesConfig).Path, line)
+	})
+}
+
 // Profiles are in development there as well: the exporter helper for them is a module of its own, which would do no more than this.
 type profileLines struct {
 	component.StartFunc
@@ -99,9 +154,11 @@ func factories() (otelcol.Factories, error) {
 		xexporter.WithTraces(newTraces, component.StabilityLevelDevelopment),
 		xexporter.WithMetrics(newMetrics, component.StabilityLevelDevelopment),
 		xexporter.WithProfiles(newProfiles, component.StabilityLevelDevelopment))
+	toNames := exporter.NewFactory(component.MustNewType(names), func() component.Config { return &linesConfig{} },
+		exporter.WithMetrics(newNames, component.StabilityLevelDevelopment))
 	return otelcol.Factories{
 		Receivers: map[component.Type]receiver.Factory{component.MustNewType(otlp): otlpreceiver.NewFactory()},
-		Exporters: map[component.Type]exporter.Factory{component.MustNewType(lines): toLines},
+		Exporters: map[component.Type]exporter.Factory{component.MustNewType(lines): toLines, component.MustNewType(names): toNames},
 		Telemetry: otelconftelemetry.NewFactory(),
 	}, nil
 }

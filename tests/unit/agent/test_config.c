@@ -200,10 +200,12 @@ static void test_receiver_settings(void **state)
         "otlp.profiles_endpoint=http://a b/word",
         "otlp.profiles_endpoint=http://word:99999",
         "otlp.profiles_endpoint=http://a:word",
+        "otlp.metrics_endpoint=collector:4318/word",
         "otlp.headers=a=\nword",
         "otlp.headers=(not shown)",
         "otlp.compression=zip",
         "otlp.interval=0",
+        "otlp.metrics_interval=301",
         "otlp.timeout=0",
         "otlp.timestamp_resolution=2ms",
         "otlp.timestamp_resolution=",
@@ -358,6 +360,10 @@ static void test_headers_are_not_sent_to_another_endpoint(void **state)
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://c/p", error), 0);
     assert_string_equal(c.otlp_headers, "a=own");
     assert_string_equal(c.otlp_client_key, "");
+    inherit(&c);
+    assert_int_equal(config_set(&c, "otlp.metrics_endpoint=http://b/m", error), 0);
+    assert_string_equal(c.otlp_headers, "");
+    assert_string_equal(c.otlp_profiles_endpoint, "http://a/v1development/profiles");
     unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
     inherit(&c);
     assert_string_equal(c.otlp_headers, "");

@@ -18,7 +18,7 @@
 struct fixture {
     struct simulation s; /* first member: callbacks cast to the fixture */
     struct profile_export *export;
-    struct profile_export_io io;
+    struct export_io io;
     unsigned per_second; /* samples that the pipeline adds per simulated second */
     unsigned added;
     uint64_t recovers_ns; /* when the receiver begins to accept; 0: as scripted */
@@ -63,7 +63,7 @@ static void begin_with(struct fixture *f, const char *timestamp_resolution, int6
     struct config config;
     *f = (struct fixture){
         .s = {.now_ns = 1000 * SECOND, .attempts_end_early = true, .script = script, .script_count = count}};
-    f->io = (struct profile_export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
+    f->io = (struct export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
     config_defaults(&config);
     config.budget_memory_bytes = MEMORY_BYTES;
     config.otlp_interval_s = interval_s;
@@ -458,7 +458,7 @@ static void test_sender_thread_sends_and_exits(void **state)
 {
     (void)state;
     struct fixture f;
-    const struct profile_export_io io = {&simulation_transport, system_clock_ns, simulation_pause, &f.s};
+    const struct export_io io = {&simulation_transport, system_clock_ns, simulation_pause, &f.s};
     struct config config;
     f = (struct fixture){.s = {.now_ns = 1000 * SECOND}};
     config_defaults(&config);

@@ -87,7 +87,7 @@ static void *pop(void *queue)
 
 static void *wait_long(void *queue)
 {
-    return profile_queue_pause(queue, INT64_MAX) ? queue : NULL;
+    return export_end_pause(profile_queue_end(queue), INT64_MAX) ? queue : NULL;
 }
 
 static void test_close_wakes_the_sender(void **state)
@@ -97,18 +97,18 @@ static void test_close_wakes_the_sender(void **state)
     void *popped, *paused;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
-    assert_int_equal(profile_queue_closed_ns(q), 0);
-    assert_true(profile_queue_pause(q, 1)); /* long past */
+    assert_int_equal(export_end_begun_ns(profile_queue_end(q)), 0);
+    assert_true(export_end_pause(profile_queue_end(q), 1)); /* long past */
     assert_int_equal(pthread_create(&popping, NULL, pop, q), 0);
     assert_int_equal(pthread_create(&pausing, NULL, wait_long, q), 0);
-    profile_queue_close(q, 4711);
+    export_end_begin(profile_queue_end(q), 4711);
     assert_int_equal(pthread_join(popping, &popped), 0);
     assert_int_equal(pthread_join(pausing, &paused), 0);
     assert_null(popped);
     assert_null(paused);
-    profile_queue_close(q, 4712); /* changes nothing */
-    assert_int_equal(profile_queue_closed_ns(q), 4711);
-    assert_false(profile_queue_pause(q, INT64_MAX));
+    export_end_begin(profile_queue_end(q), 4712); /* changes nothing */
+    assert_int_equal(export_end_begun_ns(profile_queue_end(q)), 4711);
+    assert_false(export_end_pause(profile_queue_end(q), INT64_MAX));
     assert_int_equal(profile_queue_push(q, make_profile(1, 7)), 7); /* too late */
     assert_null(profile_queue_pop(q));
 }
@@ -120,7 +120,7 @@ static void test_queued_profiles_remain_after_close(void **state)
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
     profile_queue_push(q, make_profile(1, 1));
     profile_queue_push(q, make_profile(2, 1));
-    profile_queue_close(q, 1);
+    export_end_begin(profile_queue_end(q), 1);
     expect(q, 1);
     expect(q, 2);
     assert_null(profile_queue_pop(q));

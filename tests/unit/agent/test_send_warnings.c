@@ -19,6 +19,17 @@ static void test_lasting_failure_is_logged_every_five_minutes(void **state)
     assert_int_equal(logged, 4); /* at 1, 301, 601 and 901 s */
 }
 
+static void test_rejections_are_logged_every_five_minutes(void **state)
+{
+    (void)state;
+    struct send_warnings w = {0};
+    unsigned logged = 0;
+    assert_true(send_warnings_failure(&w, "away", SECOND)); /* does not hide them */
+    for (uint64_t s = 1; s <= 901; s++)
+        logged += send_warnings_rejection(&w, s * SECOND);
+    assert_int_equal(logged, 4);
+}
+
 static void test_a_recovery_is_logged_once(void **state)
 {
     (void)state;
@@ -71,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lasting_failure_is_logged_every_five_minutes),
+        cmocka_unit_test(test_rejections_are_logged_every_five_minutes),
         cmocka_unit_test(test_a_recovery_is_logged_once),
         cmocka_unit_test(test_transient_failure_does_not_hide_a_refusal),
         cmocka_unit_test(test_a_refusal_is_logged_once),

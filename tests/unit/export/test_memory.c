@@ -3,6 +3,7 @@
 #include "export/darshan.h"
 #include "export/export.h"
 #include "export/openmetrics.h"
+#include "export/otlp_metrics.h"
 #include "export/otlp_profiles.h"
 
 #include <errno.h>
@@ -176,6 +177,45 @@ static void test_allocation_failures_of_metrics(void **state)
     assert_true(n > 20);
 }
 
+static void count_points(void *context, const struct otlp_metrics_packet *packet)
+{
+    *(uint64_t *)context += packet->points;
+}
+
+/* What was not sent is reported; a series that could not be remembered, too. */
+static void test_allocation_failures_while_writing_metrics_packets(void **state)
+{
+    (void)state;
+    const struct otlp_metrics_options options = {
+        .packet_max_bytes = 2048, .packet_max_points = 100, .host_name = "node", .time_ns = 7};
+    enum { POINTS = 600 };
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    for (int i = 0; i < POINTS; i++) {
+        char value[16];
+        snprintf(value, sizeof(value), "%d", i);
+        metric_add(set, "a", METRIC_COUNTER, "", "Help.", i, METRIC_LABELS({"l", value}));
+    }
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        _cleanup_(series_starts_freep) struct series_starts *starts = NULL;
+        uint64_t sent = 0, too_large = 0;
+        allocations_fail_at(n);
+        int r = series_starts_new(1, &starts);
+        if (r == 0) {
+            series_starts_begin(starts, 7, 7);
+            r = otlp_metrics_write(set, starts, &options, &(struct otlp_metrics_sink){&sent, count_points}, &too_large);
+            const bool is_sent = r == 0;
+            r = series_starts_end(starts) ?: r;
+            assert_true(is_sent == (sent == POINTS) && too_large == 0);
+        }
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+    }
+    assert_true(n > 15);
+}
+
 static void test_allocation_failures_of_darshan_logs(void **state)
 {
     (void)state;
@@ -205,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_allocation_failures_while_exporting),
         cmocka_unit_test(test_allocation_failures_while_writing_packets),
         cmocka_unit_test(test_allocation_failures_of_metrics),
+        cmocka_unit_test(test_allocation_failures_while_writing_metrics_packets),
         cmocka_unit_test(test_allocation_failures_of_darshan_logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,23 @@
+/* What the OTLP packets of all signals have in common: attributes, and the scope that names Sonde. Errors are sticky
+ * in the buffers. */
+#pragma once
+
+#include "base/buf.h"
+
+#include <stdint.h>
+
+/* Buffers for messages within messages; empty between calls. Initially zeroed. */
+struct otlp_scratch {
+    struct buf key_value, value, text;
+};
+
+void otlp_scratch_clear(struct otlp_scratch *s);
+int otlp_scratch_error(const struct otlp_scratch *s);
+
+/* Appends the contents of an AnyValue with `text`, converted to valid UTF-8. `scratch` is empty before and after. */
+void otlp_put_text_value(struct buf *out, const char *text, struct buf *scratch);
+/* Appends a KeyValue as this field, with value `text`, or `number` if `text` is NULL. */
+void otlp_put_attribute(struct buf *out, uint32_t field, const char *key, const char *text, uint64_t number,
+                        struct otlp_scratch *scratch);
+/* Appends the InstrumentationScope as this field. */
+void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch);

@@ -1,0 +1,274 @@
+/* OTLP metrics; see otlp_metrics.h. Points are encoded one by one into the packet of the moment. A point that does not
+ * fit any more ends the packet; its metric then continues in the next one. */
+#include "export/otlp_metrics.h"
+
+#include "base/protobuf.h"
+#include "base/saturated.h"
+#include "export/otlp_attributes.h"
+#include "lib/otlp/fields.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define HEADER_BYTES 6 /* at most, of a message within a packet: its field number and size */
+
+struct writer {
+    const struct otlp_metrics_options *o;
+    struct series_starts *starts;
+    const struct otlp_metrics_sink *sink;
+    uint64_t time_unix_ns;
+    uint64_t too_large;
+
+    struct buf resource, scope; /* fields of ResourceMetrics and ScopeMetrics, the same in all packets */
+    struct buf metrics;         /* ScopeMetrics.metrics that are complete */
+    struct buf description;     /* fields of the current Metric without its points */
+    struct buf points;          /* the points of the current Metric in this packet */
+    uint64_t packet_points;
+
+    struct buf point, attributes, part, resource_metrics, packet;
+    struct otlp_scratch scratch;
+};
+
+static void writer_clear(struct writer *w)
+{
+    buf_clear(&w->resource);
+    buf_clear(&w->scope);
+    buf_clear(&w->metrics);
+    buf_clear(&w->description);
+    buf_clear(&w->points);
+    buf_clear(&w->point);
+    buf_clear(&w->attributes);
+    buf_clear(&w->part);
+    buf_clear(&w->resource_metrics);
+    buf_clear(&w->packet);
+    otlp_scratch_clear(&w->scratch);
+}
+
+static int writer_error(const struct writer *w)
+{
+    const struct buf *const bufs[] = {&w->resource, &w->scope, &w->metrics,    &w->description,      &w->points,
+                                      &w->point,    &w->part,  &w->attributes, &w->resource_metrics, &w->packet};
+    for (size_t i = 0; i < array_size(bufs); i++)
+        if (buf_error(bufs[i]) < 0)
+            return buf_error(bufs[i]);
+    return otlp_scratch_error(&w->scratch);
+}
+
+/* ---- points ---- */
+
+static void put_double(struct buf *out, uint32_t field, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    protobuf_put_fixed64(out, field, bits);
+}
+
+/* Seconds and ratios are doubles even where they are whole: a series keeps its type. */
+static bool is_integer(const struct metric_family *family, double value)
+{
+    return strcmp(family->unit, "seconds") != 0 && strcmp(family->unit, "ratio") != 0 && value == floor(value) &&
+           fabs(value) < 0x1p63;
+}
+
+static void put_number_point(struct writer *w, const struct metric_family *family, const struct metric_point *point,
+                             uint64_t start_unix_ns)
+{
+    const double value = family->type == METRIC_INFO ? 1 : point->value;
+    if (family->type != METRIC_GAUGE)
+        protobuf_put_fixed64(&w->point, NUMBER_POINT_START, start_unix_ns);
+    protobuf_put_fixed64(&w->point, NUMBER_POINT_TIME, w->time_unix_ns);
+    if (is_integer(family, value))
+        protobuf_put_fixed64(&w->point, NUMBER_POINT_AS_INT, (uint64_t)(int64_t)value);
+    else
+        put_double(&w->point, NUMBER_POINT_AS_DOUBLE, value);
+    buf_append(&w->point, w->attributes.data, w->attributes.size);
+}
+
+static uint64_t count_of(const struct metric_point *point)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= point->bound_count; i++)
+        count = saturated_sum(count, point->counts[i]);
+    return count;
+}
+
+/* The buckets add up to the count, also where it is saturated. */
+static void put_buckets(struct writer *w, const struct metric_point *point)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= point->bound_count; i++) {
+        const uint64_t sum = saturated_sum(count, point->counts[i]);
+        protobuf_fixed64(&w->part, sum - count);
+        count = sum;
+    }
+    protobuf_put_message(&w->point, HISTOGRAM_POINT_BUCKETS, &w->part);
+    for (size_t i = 0; i < point->bound_count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &point->bounds[i], sizeof(bits));
+        protobuf_fixed64(&w->part, bits);
+    }
+    protobuf_put_message(&w->point, HISTOGRAM_POINT_BOUNDS, &w->part);
+}
+
+static void put_histogram_point(struct writer *w, const struct metric_point *point, uint64_t start_unix_ns)
+{
+    protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_START, start_unix_ns);
+    protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_TIME, w->time_unix_ns);
+    protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_COUNT, count_of(point));
+    put_double(&w->point, HISTOGRAM_POINT_SUM, point->value);
+    put_buckets(w, point);
+    buf_append(&w->point, w->attributes.data, w->attributes.size);
+}
+
+static void put_attributes(struct writer *w, const struct metric_family *family, const struct metric_point *point)
+{
+    const uint32_t field =
+        family->type == METRIC_HISTOGRAM ? HISTOGRAM_POINT_ATTRIBUTES : (uint32_t)NUMBER_POINT_ATTRIBUTES;
+    w->attributes.size = 0;
+    for (size_t i = 0; i < point->label_count; i++)
+        otlp_put_attribute(&w->attributes, field, point->labels[i].name, point->labels[i].value, 0, &w->scratch);
+}
+
+/* Unix time. Gauges have no start, and are not remembered. */
+static uint64_t find_start(struct writer *w, const struct metric_family *family, const struct metric_point *point)
+{
+    if (family->type == METRIC_GAUGE)
+        return 0;
+    const uint64_t of_name = XXH3_64bits(family->name, strlen(family->name));
+    const uint64_t series = XXH3_64bits_withSeed(w->attributes.data, w->attributes.size, of_name);
+    const double value = family->type == METRIC_HISTOGRAM ? (double)count_of(point)
+                         : family->type == METRIC_INFO    ? 1
+                                                          : point->value;
+    return series_starts_find(w->starts, series, value) + w->o->unix_offset_ns;
+}
+
+static void encode_point(struct writer *w, const struct metric_family *family, const struct metric_point *point)
+{
+    w->point.size = 0;
+    put_attributes(w, family, point);
+    const uint64_t start_unix_ns = find_start(w, family, point);
+    if (family->type == METRIC_HISTOGRAM)
+        put_histogram_point(w, point, start_unix_ns);
+    else
+        put_number_point(w, family, point, start_unix_ns);
+}
+
+/* ---- metrics ---- */
+
+/* In UCUM. The name already ends in the unit, so that receivers for Prometheus append none. */
+static const char *ucum_of(const char *unit)
+{
+    return strcmp(unit, "seconds") == 0 ? "s"
+           : strcmp(unit, "bytes") == 0 ? "By"
+           : strcmp(unit, "ratio") == 0 ? "1"
+                                        : "";
+}
+
+static void begin_metric(struct writer *w, const struct metric_family *family)
+{
+    const char *unit = ucum_of(family->unit);
+    w->description.size = 0;
+    buf_puts(&w->part, family->name);
+    buf_puts(&w->part, family->type == METRIC_INFO ? "_info" : "");
+    protobuf_put_message(&w->description, METRIC_NAME, &w->part);
+    buf_put_utf8(&w->part, family->help);
+    protobuf_put_message(&w->description, METRIC_DESCRIPTION, &w->part);
+    protobuf_put_bytes(&w->description, METRIC_UNIT, unit, strlen(unit));
+}
+
+/* Moves the points of the current metric to the packet. */
+static void end_metric(struct writer *w, const struct metric_family *family)
+{
+    static const uint32_t data[] = {[METRIC_GAUGE] = METRIC_DATA_GAUGE,
+                                    [METRIC_COUNTER] = METRIC_DATA_SUM,
+                                    [METRIC_INFO] = METRIC_DATA_SUM,
+                                    [METRIC_HISTOGRAM] = METRIC_DATA_HISTOGRAM};
+    if (!w->points.size)
+        return;
+    if (family->type != METRIC_GAUGE)
+        protobuf_put_number(&w->points, METRIC_DATA_TEMPORALITY, TEMPORALITY_CUMULATIVE);
+    if (family->type == METRIC_COUNTER)
+        protobuf_put_number(&w->points, METRIC_DATA_IS_MONOTONIC, true);
+    buf_append(&w->part, w->description.data, w->description.size);
+    protobuf_put_message(&w->part, data[family->type], &w->points);
+    protobuf_put_message(&w->metrics, SCOPE_METRICS_METRICS, &w->part);
+}
+
+/* ---- packets ---- */
+
+static void end_packet(struct writer *w)
+{
+    if (!w->packet_points)
+        return;
+    w->packet.size = 0;
+    buf_append(&w->part, w->scope.data, w->scope.size);
+    buf_append(&w->part, w->metrics.data, w->metrics.size);
+    w->metrics.size = 0;
+    buf_append(&w->resource_metrics, w->resource.data, w->resource.size);
+    protobuf_put_message(&w->resource_metrics, RESOURCE_METRICS_SCOPE_METRICS, &w->part);
+    protobuf_put_message(&w->packet, METRICS_RESOURCE_METRICS, &w->resource_metrics);
+    const struct otlp_metrics_packet packet = {w->packet.data, w->packet.size, w->packet_points};
+    if (writer_error(w) == 0)
+        w->sink->packet(w->sink->context, &packet);
+    w->packet_points = 0;
+}
+
+/* Upper bound of the packet's size with the point that was just encoded. */
+static size_t size_with_point(const struct writer *w)
+{
+    const size_t temporality_and_monotonic = 4;
+    const size_t metric = HEADER_BYTES + w->description.size + HEADER_BYTES + w->points.size + HEADER_BYTES +
+                          w->point.size + temporality_and_monotonic;
+    return HEADER_BYTES + w->resource.size + HEADER_BYTES + w->scope.size + w->metrics.size + metric;
+}
+
+static void add_point(struct writer *w, const struct metric_family *family, const struct metric_point *point)
+{
+    encode_point(w, family, point);
+    if (size_with_point(w) > w->o->packet_max_bytes || w->packet_points == w->o->packet_max_points) {
+        end_metric(w, family);
+        end_packet(w);
+    }
+    if (size_with_point(w) > w->o->packet_max_bytes) {
+        w->too_large++;
+        return;
+    }
+    protobuf_put_message(&w->points, METRIC_DATA_POINTS, &w->point);
+    w->packet_points++;
+}
+
+static void prepare_packets(struct writer *w)
+{
+    const char *host = w->o->host_name;
+    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.name", "sonde", 0, &w->scratch);
+    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.version", SONDE_VERSION, 0, &w->scratch);
+    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.instance.id", host, 0, &w->scratch);
+    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "host.name", host, 0, &w->scratch);
+    protobuf_put_message(&w->resource, RESOURCE_METRICS_RESOURCE, &w->part);
+    otlp_put_scope(&w->scope, SCOPE_METRICS_SCOPE, &w->scratch);
+}
+
+int otlp_metrics_write(const struct metric_set *set, struct series_starts *starts, const struct otlp_metrics_options *o,
+                       const struct otlp_metrics_sink *sink, uint64_t *ret_too_large)
+{
+    _cleanup_(writer_clear) struct writer w = {
+        .o = o, .starts = starts, .sink = sink, .time_unix_ns = o->time_ns + o->unix_offset_ns};
+    int r = metric_set_error(set);
+    if (r < 0)
+        return r;
+    prepare_packets(&w);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family family = metric_set_family(set, i);
+        begin_metric(&w, &family);
+        for (size_t k = 0; k < family.point_count; k++)
+            add_point(&w, &family, &family.points[k]);
+        end_metric(&w, &family);
+    }
+    end_packet(&w);
+    r = writer_error(&w);
+    if (r == 0)
+        *ret_too_large = w.too_large;
+    return r;
+}
