@@ -49,7 +49,7 @@ static void scrape(const struct io_series *series, struct times *least, struct b
     _cleanup_(metric_set_freep) struct metric_set *published = NULL, *set = NULL;
     const double start = now_ns();
     must(metric_set_new(&published) == 0 && metric_set_new(&set) == 0, "metric_set_new");
-    io_metrics_fill(series, published);
+    io_metrics_fill(series, true, published);
     const double filled = now_ns();
     metric_add_set(set, published);
     const double copied = now_ns();

@@ -11,6 +11,7 @@
 
 #include "probes/common/run_timer.bpf.h"
 #include "probes/io/io_block.bpf.h"
+#include "probes/io/io_cache.bpf.h"
 #include "probes/io/io_call.bpf.h"
 #include "probes/io/io_pages.bpf.h"
 #include "probes/io/io_uring.bpf.h"
@@ -167,6 +168,16 @@ int BPF_PROG(io_map_pages, struct address_space *mapping, unsigned long first, u
 {
     if (enabled && last >= first)
         pages_mapped(mapping, last - first + 1);
+    return 0;
+}
+
+/* ---- the page cache ---- */
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(io_pages_added, struct folio *folio)
+{
+    if (enabled)
+        pages_added(folio);
     return 0;
 }
 

@@ -65,6 +65,7 @@ struct io_file_key {
 struct io_counters {
     __u64 last_ns; /* when the last operation ended */
     __u64 bytes;
+    __u64 missed; /* IO_READ: bytes of the pages that were brought into the page cache */
     __u64 errors;
     __u64 untimed; /* operations whose end was not seen */
     __u64 sum_ns;
@@ -100,7 +101,7 @@ struct io_file {
     __u64 mount_id;
     __u64 file;    /* 0: not counted by file */
     __u64 offset;  /* where a read or write begins; only of accesses and slow operations */
-    __u64 dentry;  /* its address; only of slow operations */
+    __u64 dentry;  /* its address; 0: not of a call, or not seen */
     __u32 process; /* 0: not counted by process */
     __u32 flags;
 };
@@ -274,6 +275,7 @@ struct aio_request {
 #define IO_MAX_REQUESTS        16384  /* of io_uring, in flight; likewise of AIO */
 #define IO_SLOW_BYTES          262144 /* of the ring of slow operations */
 #define IO_MAX_RINGS           1024
+#define IO_MAX_READERS         4096 /* files that are read by requests, by process */
 #define IO_MAX_DAEMONS         1024 /* processes that serve FUSE file systems */
 
 #define IO_MAX_DEVICE_COUNTERS 4096

@@ -13,6 +13,7 @@
 
 #include "probes/common/syscalls.bpf.h"
 #include "probes/io/io_file.bpf.h"
+#include "probes/io/io_readers.bpf.h"
 
 #define IO_SUBMIT_MAX 65536 /* requests that one call may submit: more than rings have room for */
 #define IO_RING_MAX   65536 /* events that are read at once */
@@ -212,12 +213,15 @@ static long aio_request_begin(__u32 i, struct aio_submission *s)
         return 0;
     }
     pending.operation = operation_of_aio(request.opcode);
-    if (!pending.operation || !file_of(open_file((const void *)bpf_get_current_task(), request.fd), &pending.file))
+    const void *file = open_file((const void *)bpf_get_current_task(), request.fd);
+    if (!pending.operation || !file_of(file, &pending.file))
         return 0;
     if (by_access || slow_ns)
         pending.file.offset = request.offset;
     pending.file.dentry = 0; /* the file may be closed when the request ends */
     file_set_process(&pending.file, current_process());
+    if (pending.operation == IO_READ)
+        reader_note(file, &pending.file, (const void *)bpf_get_current_task());
     bool is_again = bpf_map_lookup_elem(&aio_requests, &key); /* the one before ended unseen */
     if (stat && is_again)
         stat->unseen++;

@@ -102,7 +102,7 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     ret->flags = DIRECT_READ(struct file, file, f_flags) & O_DIRECT ? IO_IS_DIRECT : 0;
     ret->file = by_file ? file_identity(inode) : 0;
     ret->offset = IO_OFFSET_UNKNOWN;
-    ret->dentry = slow_ns ? (__u64)DIRECT_READ(struct file, file, f_path.dentry) : 0;
+    ret->dentry = (__u64)DIRECT_READ(struct file, file, f_path.dentry);
     if (by_file)
         name_file(DIRECT_READ(struct file, file, f_path.dentry), mount, ret);
     return true;

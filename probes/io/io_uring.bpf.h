@@ -15,6 +15,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "probes/io/io_file.bpf.h"
+#include "probes/io/io_readers.bpf.h"
 
 /* As the flags of the submission: ABI. */
 #define REQ_F_FIXED_FILE  (1U << 0)
@@ -129,7 +130,11 @@ static __always_inline bool find_named_file(const struct io_kiocb *request, __u6
         r->is_file_unknown = true;
         return true;
     }
-    return file_of(file, &r->file);
+    if (!file_of(file, &r->file))
+        return false;
+    if (r->operation == IO_READ)
+        reader_note(file, &r->file, request_owner(request));
+    return true;
 }
 
 /* Without a completion that could be seen. `cgroup`: NULL, it may be gone. */

@@ -3,6 +3,7 @@
  * and by read-ahead). Only such a wait pays for that, and a page that enters the page cache. Part of recorder.bpf.c. */
 #pragma once
 
+#include "probes/common/folio.bpf.h"
 #include "probes/common/hash.h"
 #include "probes/common/syscalls.bpf.h"
 #include "probes/common/task.bpf.h"
@@ -32,46 +33,25 @@ struct {
     __type(value, struct added_pages);
 } recorder_added SEC(".maps");
 
-static __always_inline __u32 page_count(const struct folio *folio)
-{
-    const unsigned long page_flags = *(const unsigned long *)folio; /* its first field, under several types */
-    if (!(page_flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
-        return 1;
-    if (bpf_core_field_exists(((struct folio___pages_new *)0)->_nr_pages))
-        return ((const struct folio___pages_new *)folio)->_nr_pages;
-    if (bpf_core_field_exists(((struct folio___pages *)0)->_folio_nr_pages))
-        return ((const struct folio___pages *)folio)->_folio_nr_pages;
-    return 1;
-}
-
 /* The current thread adds it. */
 static __always_inline void note_added_page(const struct folio *folio)
 {
     const __u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
     struct added_pages *added = bpf_map_lookup_elem(&recorder_added, &zero);
-    const struct address_space *mapping;
-    __u64 index, count = 1;
     if (!added)
         return;
-    if (bpf_core_type_exists(struct folio)) {
-        mapping = folio->mapping;
-        index = folio->index;
-        count = page_count(folio);
-    } else {
-        mapping = ((const struct page *)folio)->mapping;
-        index = ((const struct page *)folio)->index;
-    }
-    const __u64 inode = (__u64)mapping->host;
+    const __u64 index = folio_index(folio), end = index + folio_pages(folio);
+    const __u64 inode = (__u64)folio_mapping(folio)->host;
     const __u64 sleeps = has_task_registers ? bpf_get_current_task_btf()->nvcsw
                                             : BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), nvcsw);
     if (added->tid == tid && added->inode == inode && added->end == index && added->sleeps == sleeps) {
-        added->end = index + count;
+        added->end = end;
         return;
     }
     added->tid = tid;
     added->inode = inode;
     added->first = index;
-    added->end = index + count;
+    added->end = end;
     added->sleeps = sleeps;
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READS, WRITES, OTHERS, KINDS };
+enum { READS, DIRECT_READS, WRITES, OTHERS, KINDS };
 
 #define IDLE_NS  60000000000ull
 #define SHORT_ID 12 /* of a container's ID, as container tools show it */
@@ -212,7 +212,9 @@ static void take(void *context, const struct io_key *key, const struct io_counte
         r->error = -ENOMEM;
         return;
     }
-    const size_t kind = key->operation == IO_READ ? READS : key->operation == IO_WRITE ? WRITES : OTHERS;
+    const size_t kind = key->operation == IO_READ    ? (key->flags & IO_IS_DIRECT ? DIRECT_READS : READS)
+                        : key->operation == IO_WRITE ? WRITES
+                                                     : OTHERS;
     io_counters_add(&row->now[kind], c);
     if (is_last)
         io_counters_add(&row->past[kind], c);
@@ -269,14 +271,27 @@ static uint64_t gain(uint64_t now, uint64_t before)
     return now > before ? now - before : 0;
 }
 
-static struct io_row row_of(const struct row *row)
+static uint64_t bytes_of(const struct row *row, size_t kind)
+{
+    return gain(row->now[kind].bytes, row->before[kind].bytes);
+}
+
+static uint64_t operations_of(const struct row *row, size_t kind)
+{
+    return gain(io_counters_operations(&row->now[kind]), io_counters_operations(&row->before[kind]));
+}
+
+static struct io_row row_of(const struct row *row, bool counts_misses)
 {
     struct io_row result = {
-        .read_bytes = gain(row->now[READS].bytes, row->before[READS].bytes),
-        .write_bytes = gain(row->now[WRITES].bytes, row->before[WRITES].bytes),
-        .reads = gain(io_counters_operations(&row->now[READS]), io_counters_operations(&row->before[READS])),
-        .writes = gain(io_counters_operations(&row->now[WRITES]), io_counters_operations(&row->before[WRITES])),
-        .others = gain(io_counters_operations(&row->now[OTHERS]), io_counters_operations(&row->before[OTHERS])),
+        .read_bytes = bytes_of(row, READS) + bytes_of(row, DIRECT_READS),
+        .direct_read_bytes = bytes_of(row, DIRECT_READS),
+        .counts_misses = counts_misses,
+        .missed_bytes = gain(row->now[READS].missed, row->before[READS].missed),
+        .write_bytes = bytes_of(row, WRITES),
+        .reads = operations_of(row, READS) + operations_of(row, DIRECT_READS),
+        .writes = operations_of(row, WRITES),
+        .others = operations_of(row, OTHERS),
     };
     uint64_t durations[IO_BUCKETS] = {0};
     for (size_t kind = 0; kind < KINDS; kind++) {
@@ -321,11 +336,12 @@ static int greatest_first(const void *a, const void *b, void *order)
 int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count)
 {
     struct io_row *list = calloc(HASH_COUNT(r->rows) + 1, sizeof(*list));
+    const bool counts_misses = io_source_counts_misses(r->names.source);
     size_t count = 0;
     if (!list)
         return -ENOMEM;
     for (const struct row *row = r->rows; row; row = row->hh.next) {
-        list[count] = row_of(row);
+        list[count] = row_of(row, counts_misses);
         count += list[count].reads + list[count].writes + list[count].others > 0;
     }
     qsort_r(list, count, sizeof(*list), greatest_first, &order);

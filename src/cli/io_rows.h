@@ -6,6 +6,7 @@
 
 #include "probes/io.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +17,11 @@ enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCE
 struct io_row {
     const char *fields[IO_FIELDS]; /* NULL: it does not distinguish rows */
     uint64_t read_bytes, write_bytes, reads, writes, others, errors;
-    uint64_t time_ns;   /* that operations took, all together */
-    uint64_t median_ns; /* upper bounds; 0: no operation was timed */
+    uint64_t direct_read_bytes; /* of read_bytes: past the page cache */
+    bool counts_misses;
+    uint64_t missed_bytes; /* that the other reads brought into the page cache, with read-ahead */
+    uint64_t time_ns;      /* that operations took, all together */
+    uint64_t median_ns;    /* upper bounds; 0: no operation was timed */
     uint64_t p99_ns;
 };
 

@@ -168,7 +168,7 @@ def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
 def test_table_as_text(sonde, root, file_system):
     done = subprocess.run([sonde, "io", "-i", "300ms"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.splitlines()[0].split() == [
-        "READ/S", "WRITE/S", "READS/S", "WRITES/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done
+        "READ/S", "CACHED", "WRITE/S", "READS/S", "WRITES/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done
 
 
 def test_mount_points_with_any_name(watching, file_system, tmp_path):

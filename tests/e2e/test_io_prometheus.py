@@ -83,13 +83,13 @@ def test_rules_and_panels_have_data(scraped):
     prometheus, point = scraped
     groups = prometheus.get("rules")["groups"]
     records = [rule["name"] for group in groups for rule in group["rules"] if rule["type"] == "recording"]
-    assert len(records) == 4
+    assert len(records) == 5
     for name in records:
         wait_for(lambda: prometheus.query(f'{name}{{mountpoint="{point}"}}'), what=name)  # noqa: B023
     wait_for(lambda: all(rule["health"] == "ok" for group in prometheus.get("rules")["groups"] for rule in group["rules"]), what="all rules to be evaluated")
     dashboard = json.loads((PACKAGING / "grafana/sonde-io.json").read_text())
     panels = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
-    assert len(panels) == len(dashboard["panels"]) == 9
+    assert len(panels) == len(dashboard["panels"]) == 10
     time.sleep(2)
     for title, expression in panels:
         for variable, value in VARIABLES.items():

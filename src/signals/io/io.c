@@ -183,7 +183,7 @@ static void fill_metrics(void *self, struct metric_set *set)
 {
     struct io_signal *s = self;
     refresh(s);
-    io_metrics_fill(s->series, set);
+    io_metrics_fill(s->series, io_source_counts_misses(s->source), set);
     io_device_metrics_fill(s->devices, set);
 }
 

@@ -50,6 +50,21 @@ static void put_sizes(struct metric_set *set, const struct io_counters *c, const
                          counts, IO_SIZES - 1, (double)c->bytes, labels, label_count);
 }
 
+#define OF_MOUNT    7 /* labels */
+#define OF_CONTRACT 6 /* the place of that label */
+
+/* Of buffered reads. */
+static void put_misses(struct metric_set *set, const struct io_point *p, const struct metric_label *labels)
+{
+    struct metric_label in_pages[OF_MOUNT];
+    memcpy(in_pages, labels, sizeof(in_pages));
+    in_pages[OF_CONTRACT].value = "pages";
+    if (!(p->flags & IO_IS_DIRECT))
+        metric_add(set, "sonde_io_cache_missed_bytes", METRIC_COUNTER, "bytes",
+                   "Bytes of the pages that reads brought into the page cache, with read-ahead.",
+                   (double)p->counters.missed, in_pages, OF_MOUNT);
+}
+
 static void put_bytes(struct metric_set *set, const struct io_point *p, const struct metric_label *labels,
                       size_t label_count)
 {
@@ -69,9 +84,15 @@ static const char *layer_of(const struct io_point *p)
     return strncmp(p->fstype, "fuse", 4) == 0 ? "client" : "";
 }
 
+struct filling {
+    struct metric_set *set;
+    bool counts_misses;
+};
+
 static void put_point(void *context, const struct io_point *p)
 {
-    struct metric_set *set = context;
+    const struct filling *filling = context;
+    struct metric_set *set = filling->set;
     char number[16];
     const char *error = p->error ? strerrorname_np(p->error) : NULL;
     snprintf(number, sizeof(number), "%d", p->error);
@@ -86,7 +107,7 @@ static void put_point(void *context, const struct io_point *p)
                                           {"contract", contract},
                                           {"operation", io_metrics_operation(p->operation)},
                                           {"error", error ? error : number}};
-    const size_t of_mount = 7, with_operation = 8, with_error = 9;
+    const size_t with_operation = 8, with_error = 9;
     if (p->error) {
         metric_add(set, "sonde_io_errors", METRIC_COUNTER, "", "I/O operations that failed, by error.",
                    (double)p->counters.errors, labels, with_error);
@@ -97,14 +118,16 @@ static void put_point(void *context, const struct io_point *p)
     if (p->operation == IO_MAP) {
         metric_add(set, "sonde_io_mapped_bytes", METRIC_COUNTER, "bytes",
                    "Bytes of the pages of files that were mapped into programs.", (double)p->counters.bytes, labels,
-                   of_mount);
+                   OF_MOUNT);
         return;
     }
     io_metrics_durations(set, "sonde_io_duration_seconds", "Duration of I/O operations.", &p->counters, labels,
                          with_operation);
     if (p->operation != IO_READ && p->operation != IO_WRITE)
         return;
-    put_bytes(set, p, labels, of_mount);
+    put_bytes(set, p, labels, OF_MOUNT);
+    if (p->operation == IO_READ && filling->counts_misses && !(p->flags & IO_IS_UNCONFIRMED))
+        put_misses(set, p, labels);
     put_sizes(set, &p->counters, labels, with_operation);
 }
 
@@ -115,9 +138,10 @@ static void put_job(void *context, const struct job *job)
                METRIC_LABELS({"manager", job->manager}, {"job_id", job->id}, {"uid", job->uid}));
 }
 
-void io_metrics_fill(const struct io_series *series, struct metric_set *set)
+void io_metrics_fill(const struct io_series *series, bool counts_misses, struct metric_set *set)
 {
-    io_series_each(series, put_point, set);
+    struct filling filling = {set, counts_misses};
+    io_series_each(series, put_point, &filling);
     io_series_each_job(series, put_job, set);
     metric_add(set, "sonde_io_series", METRIC_GAUGE, "", "Series of I/O, by job, mount and operation.",
                (double)io_series_count(series), METRIC_NO_LABELS);

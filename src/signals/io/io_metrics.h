@@ -4,8 +4,8 @@
 #include "model/metric.h"
 #include "signals/io/io_series.h"
 
-/* Adds all series. */
-void io_metrics_fill(const struct io_series *series, struct metric_set *set);
+/* Adds all series. `counts_misses`: those of the page cache are known. */
+void io_metrics_fill(const struct io_series *series, bool counts_misses, struct metric_set *set);
 
 /* Adds the durations of these counters to the histogram `name`. */
 void io_metrics_durations(struct metric_set *set, const char *name, const char *help, const struct io_counters *c,

@@ -227,6 +227,11 @@ int io_source_read_devices(void *io_source, const struct io_device_reader *reade
     return io_block_read(((struct io_source *)io_source)->bpf, reader);
 }
 
+bool io_source_counts_misses(void *io_source)
+{
+    return bpf_program__autoload(((struct io_source *)io_source)->bpf->progs.io_pages_added);
+}
+
 bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret)
 {
     return io_block_name(((struct io_source *)io_source)->bpf, device, ret);

@@ -56,6 +56,9 @@ int io_source_read_devices(void *io_source, const struct io_device_reader *reade
 /* The name of a device of a key, as in /sys/block. False: not known. */
 bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret);
 
+/* Whether reads that missed the page cache are counted: without it, io_counters.missed is 0. */
+bool io_source_counts_misses(void *io_source);
+
 /* What is known of a mount or cgroup of a key. False: nothing. */
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);

@@ -59,6 +59,18 @@ static bool choose_pages(struct io_bpf *bpf, const struct btf *kernel)
     return is_seen;
 }
 
+/* ---- the page cache ---- */
+
+static bool choose_cache(struct io_bpf *bpf, const struct btf *kernel, bool is_wanted)
+{
+    unsigned count = 0;
+    const bool is_seen =
+        is_wanted && kernel && trace_parameters(kernel, "mm_filemap_add_to_page_cache", &count) && count == 2;
+    bpf_program__set_autoload(bpf->progs.io_pages_added, is_seen);
+    (void)bpf_map__set_max_entries(bpf->maps.readers, is_seen ? IO_MAX_READERS : 1);
+    return is_seen;
+}
+
 /* ---- system calls ---- */
 
 #define FUNCTIONS   "functions of system calls"
@@ -143,7 +155,7 @@ static int fill_other(struct io_bpf *bpf)
 }
 
 struct seen {
-    bool uring, pages, devices;
+    bool uring, pages, cache, devices;
 };
 
 static int try_variant(const struct source_services *services, const struct io_options *options,
@@ -156,8 +168,9 @@ static int try_variant(const struct source_services *services, const struct io_o
         r = open_programs(options, variant, &bpf);
     if (r < 0)
         return r;
-    *ret_seen = (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel),
-                              io_block_choose(bpf, kernel, options->devices)};
+    *ret_seen =
+        (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel),
+                      choose_cache(bpf, kernel, !options->by_access), io_block_choose(bpf, kernel, options->devices)};
     choose_programs(bpf, variant);
     r = use_filter(services, options, bpf) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r == 0 && variant->method == IO_METHOD_FUNCTIONS)
@@ -191,6 +204,8 @@ static int try_variants(const struct source_services *services, const struct io_
         attach_entry_limited(entry, variants[i].limitation);
         attach_entry_limited(entry, ret_seen->uring ? "" : "io_uring is not seen");
         attach_entry_limited(entry, ret_seen->pages ? "" : "mmap is not seen");
+        attach_entry_limited(entry,
+                             ret_seen->cache || options->by_access ? "" : "misses of the page cache are not seen");
         entry->attached = true;
     }
     return r;

@@ -8,6 +8,7 @@
 void io_counters_add(struct io_counters *to, const struct io_counters *from)
 {
     to->bytes = saturated_sum(to->bytes, from->bytes);
+    to->missed = saturated_sum(to->missed, from->missed);
     to->errors = saturated_sum(to->errors, from->errors);
     to->untimed = saturated_sum(to->untimed, from->untimed);
     to->sum_ns = saturated_sum(to->sum_ns, from->sum_ns);

@@ -36,7 +36,7 @@ static uint64_t lost(void)
 
 static int open_source(void **state)
 {
-    const struct io_options options = {.enabled = true, .devices = true};
+    const struct io_options options = {.enabled = true, .devices = true, .by_process = true};
     struct attach_report report = {0};
     (void)state;
     if (posix_memalign((void **)&page, BLOCK, BLOCKS * BLOCK) != 0 ||
@@ -156,6 +156,28 @@ static struct loop_stat expect_as_the_kernel(struct loop_stat counted, struct lo
     return mine;
 }
 
+static bool keep_file(void *context, const struct io_key *key, const struct io_counters *counters)
+{
+    (void)context, (void)key, (void)counters;
+    return false;
+}
+
+static void add_missed(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final)
+{
+    (void)is_final;
+    if (key->process == (uint32_t)getpid())
+        *(uint64_t *)context += counters->missed;
+}
+
+/* Bytes that this process has read, but were not in the page cache. */
+static uint64_t count_missed(void)
+{
+    uint64_t missed = 0;
+    const struct io_reader reader = {.context = &missed, .is_final = keep_file, .take = add_missed};
+    assert_int_equal(io_source_read(source, &reader), 0);
+    return missed;
+}
+
 /* ---- tests ---- */
 
 static void write_blocks(int fd, unsigned count)
@@ -195,6 +217,23 @@ static void test_buffered_writes(void **state)
         assert_int_equal(pwrite(loop.buffered, page, BLOCKS * BLOCK, BLOCKS * BLOCK * i), BLOCKS * BLOCK);
     assert_int_equal(fsync(loop.buffered), 0);
     assert_int_equal(expect_as_the_kernel(counted, known, 1).write_bytes, 64 * BLOCKS * BLOCK);
+}
+
+/* The device is read for just what was missed. */
+static void test_reads_that_miss_the_page_cache(void **state)
+{
+    const struct loop_stat counted = count_all(), known = loop_stat(&loop);
+    const uint64_t missed = count_missed();
+    (void)state;
+    assert_true(io_source_counts_misses(source));
+    for (unsigned round = 0; round < 2; round++)
+        for (unsigned i = 0; i < 64; i++)
+            assert_int_equal(pread(loop.buffered, page, BLOCKS * BLOCK, BLOCKS * BLOCK * i), BLOCKS * BLOCK);
+    assert_true(expect_as_the_kernel(counted, known, 0).read_bytes >= 64 * BLOCKS * BLOCK);
+    assert_int_equal(count_missed() - missed, difference(loop_stat(&loop), known).read_bytes);
+    assert_int_equal(pwrite(loop.buffered, page, BLOCK, LOOP_IMAGE_BYTES - BLOCK), BLOCK);
+    assert_int_equal(pread(loop.direct, page, BLOCK, LOOP_IMAGE_BYTES / 2), BLOCK);
+    assert_int_equal(count_missed() - missed, difference(loop_stat(&loop), known).read_bytes - BLOCK);
 }
 
 static void test_times(void **state)
@@ -413,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_requests_are_those_of_the_kernels_statistics, begin, end),
         cmocka_unit_test_setup_teardown(test_buffered_writes, begin, end),
+        cmocka_unit_test_setup_teardown(test_reads_that_miss_the_page_cache, begin, end),
         cmocka_unit_test_setup_teardown(test_times, begin, end),
         cmocka_unit_test_setup_teardown(test_without_the_kernels_statistics, begin, end),
         cmocka_unit_test_setup_teardown(test_scheduler, begin, end),

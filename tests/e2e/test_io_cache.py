@@ -1,0 +1,160 @@
+"""What reads bring into the page cache is what is in it afterwards: by fincore (util-linux), on file systems of the test's own."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from file_systems import file_system  # noqa: F401 (a fixture)
+from harness.machine import need_command, skip
+from harness.processes import wait_for
+
+SIZE = 8 << 20
+PAGE = os.sysconf("SC_PAGESIZE")
+
+
+def needs_to_see(started, what):
+    probes = json.loads(started.text("/api/v1/status"))["probes"]
+    if what in next(probe["limitation"] for probe in probes if probe["probe"] == "I/O of file systems"):
+        skip(f"on this kernel, {what}")
+
+
+@pytest.fixture
+def watching(agent):
+    need_command("fincore")
+    started = agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
+    needs_to_see(started, "misses of the page cache are not seen")
+    return started
+
+
+def resident(path):
+    done = subprocess.run(["fincore", "--bytes", "--noheadings", "--output", "RES", path], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def uncached(point):
+    """A file of which the page cache has nothing."""
+    path = point / "data"
+    path.write_bytes(os.urandom(SIZE))
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+    assert resident(path) == 0
+    return path
+
+
+def missed(watching, point, **labels):
+    return watching.metric("sonde_io_cache_missed_bytes_total", mountpoint=str(point), contract="pages", **labels)
+
+
+def has_read(watching, point, size):
+    wait_for(lambda: watching.metric("sonde_io_read_bytes_total", mountpoint=str(point)) >= size, what=f"{size} bytes read")
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "overlay", "bindfs"])
+def test_sequential_reads(watching, file_system, kind):  # noqa: F811
+    """Each page is missed once, but with bindfs after each open, also fincore's, which empties the cache. Writes miss nothing. The overlayfs is above a tmpfs, whose
+    pages are always there."""
+    point = file_system(kind)
+    if kind == "overlay":
+        path = point / "data"
+        path.write_bytes(bytes(SIZE))
+    else:
+        path = uncached(point)
+    for read in (SIZE, 2 * SIZE):
+        assert len(path.read_bytes()) == SIZE
+        has_read(watching, point, read)
+        assert missed(watching, point) == {"overlay": 0, "bindfs": read}.get(kind, SIZE)
+    assert resident(path) == (0 if kind == "bindfs" else SIZE)
+
+
+def test_layers_of_a_container(watching, file_system, tmp_path):  # noqa: F811
+    """Pages of a file below an overlayfs are missed on the mount that the program uses."""
+    below, above, point = file_system("ext4"), file_system("tmpfs"), tmp_path / "container"
+    path = uncached(below)
+    for folder in (above / "upper", above / "work", point):
+        folder.mkdir()
+    done = subprocess.run(["mount", "-t", "overlay", "-o", f"lowerdir={below},upperdir={above}/upper,workdir={above}/work", "sonde-test", point], capture_output=True, text=True)
+    if done.returncode:
+        skip(done.stderr)
+    try:
+        assert len((point / "data").read_bytes()) == SIZE
+        has_read(watching, point, SIZE)
+        assert missed(watching, point) == resident(path) == SIZE
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
+def test_scattered_reads(watching, file_system):  # noqa: F811
+    """Without read-ahead only the pages that are read are missed, with it also those around them."""
+    point = file_system("ext4")
+    path = uncached(point)
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    for i in range(100):
+        os.pread(fd, 10, 16 * PAGE * i)
+    os.close(fd)
+    has_read(watching, point, 1000)
+    assert missed(watching, point) == resident(path) == 100 * PAGE
+    with open(path, "rb", buffering=0) as f:
+        f.seek(SIZE // 2)
+        for _ in range(3):
+            f.read(PAGE)
+    has_read(watching, point, 1000 + 3 * PAGE)
+    assert missed(watching, point) == resident(path) > 103 * PAGE
+
+
+def test_direct_reads_and_writes_miss_nothing(watching, file_system):  # noqa: F811
+    point = file_system("ext4")
+    path = uncached(point)
+    subprocess.run(["dd", f"if={path}", "of=/dev/null", "iflag=direct", "bs=1M"], check=True, capture_output=True)
+    subprocess.run(["dd", f"if={path}", f"of={point}/copy", "iflag=direct", "bs=1M"], check=True, capture_output=True)
+    has_read(watching, point, 2 * SIZE)
+    assert missed(watching, point) == 0 and resident(path) == 0 and resident(point / "copy") == SIZE
+
+
+def test_copies_between_files(watching, file_system):  # noqa: F811
+    """One system call reads a file and writes another: only the pages of the former are missed."""
+    point = file_system("ext4")
+    path = uncached(point)
+    source, target = os.open(path, os.O_RDONLY), os.open(point / "copy", os.O_CREAT | os.O_WRONLY)
+    copied = 0
+    while copied < SIZE:
+        copied += os.sendfile(target, source, copied, SIZE - copied)
+    os.close(source), os.close(target)
+    has_read(watching, point, SIZE)
+    assert missed(watching, point) == resident(path) == resident(point / "copy") == SIZE
+
+
+def test_block_device(watching, file_system, tmp_path):  # noqa: F811
+    """What is read from a block device itself is missed there."""
+    image = tmp_path / "image"
+    image.write_bytes(os.urandom(SIZE))
+    device = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
+    if device.returncode:
+        skip(device.stderr)
+    before, device = missed(watching, "/dev"), device.stdout.strip()
+    try:
+        fd = os.open(device, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        size = sum(len(os.pread(fd, 1 << 16, at)) for at in range(0, SIZE, 1 << 16))
+        os.close(fd)
+        assert size == SIZE
+        wait_for(lambda: missed(watching, "/dev") - before >= SIZE)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@pytest.mark.parametrize("engine", ["psync", "libaio", "io_uring"])
+@pytest.mark.parametrize("pattern", ["read", "randread"])
+def test_buffered_reads_of_fio(watching, file_system, engine, pattern):  # noqa: F811
+    """Whichever thread brings the pages."""
+    needs_to_see(watching, {"libaio": "Linux AIO is not seen", "io_uring": "io_uring is not seen"}.get(engine, "reads are not seen"))
+    whole = file_system("ext4")
+    path = uncached(whole)
+    point = file_system(whole)
+    subprocess.run(["fio", "--name=work", f"--filename={point}/data", f"--size={SIZE}", f"--ioengine={engine}", f"--rw={pattern}", "--bs=16k", "--iodepth=8", "--number_ios=100"],
+                   check=True, capture_output=True)
+    has_read(watching, point, 100 * 16384)
+    assert missed(watching, point) == resident(path) >= 100 * 16384
