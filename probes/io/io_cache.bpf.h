@@ -17,9 +17,9 @@
  * inode of that: then only the kind can be compared. */
 static __always_inline bool is_read_by(const struct io_call *c, const void *inode)
 {
-    const void *dentry = (const void *)c->first.dentry, *opened = DIRECT_READ(struct dentry, dentry, d_inode);
     if (c->operation != IO_READ)
         return false;
+    const void *dentry = (const void *)c->first.dentry, *opened = DIRECT_READ(struct dentry, dentry, d_inode);
     if (c->second_operation)
         return opened == inode;
     return (DIRECT_READ(struct inode, opened, i_mode) & S_IFMT) == (DIRECT_READ(struct inode, inode, i_mode) & S_IFMT);
@@ -35,14 +35,16 @@ static __always_inline struct io_counters *counters_of_reader(const void *inode)
 /* The current thread adds these pages. */
 static __always_inline void pages_added(const struct folio *folio)
 {
-    const void *inode = folio_mapping(folio)->host, *cgroup = io_cgroup_of(current_task());
+    const void *inode = folio_mapping(folio)->host;
     struct io_call *c = thread_call();
     struct io_counters *counted = NULL;
     struct io_key key;
-    if (!c || (!c->operation && !c->second_operation))
+    if (!c || (!c->operation && !c->second_operation)) {
         counted = counters_of_reader(inode);
-    else if (is_read_by(c, inode))
+    } else if (is_read_by(c, inode)) {
+        const void *cgroup = io_cgroup_of(current_task());
         counted = counters_of(io_cgroup_id(cgroup), cgroup, &c->first, IO_READ, &key);
+    }
     if (counted)
         __sync_fetch_and_add(&counted->missed, (__u64)folio_pages(folio) * page_bytes);
 }

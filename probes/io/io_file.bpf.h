@@ -104,7 +104,7 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     ret->offset = IO_OFFSET_UNKNOWN;
     ret->dentry = (__u64)DIRECT_READ(struct file, file, f_path.dentry);
     if (by_file)
-        name_file(DIRECT_READ(struct file, file, f_path.dentry), mount, ret);
+        name_file((const void *)ret->dentry, mount, ret);
     return true;
 }
 

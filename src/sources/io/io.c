@@ -229,7 +229,7 @@ int io_source_read_devices(void *io_source, const struct io_device_reader *reade
 
 bool io_source_counts_misses(void *io_source)
 {
-    return bpf_program__autoload(((struct io_source *)io_source)->bpf->progs.io_pages_added);
+    return ((struct io_source *)io_source)->bpf->rodata->counts_misses;
 }
 
 bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret)

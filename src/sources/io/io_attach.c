@@ -67,7 +67,8 @@ static bool choose_cache(struct io_bpf *bpf, const struct btf *kernel, bool is_w
     const bool is_seen =
         is_wanted && kernel && trace_parameters(kernel, "mm_filemap_add_to_page_cache", &count) && count == 2;
     bpf_program__set_autoload(bpf->progs.io_pages_added, is_seen);
-    (void)bpf_map__set_max_entries(bpf->maps.readers, is_seen ? IO_MAX_READERS : 1);
+    (void)bpf_map__set_autocreate(bpf->maps.readers, is_seen);
+    bpf->rodata->counts_misses = is_seen;
     return is_seen;
 }
 
