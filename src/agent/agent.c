@@ -350,8 +350,10 @@ int agent_run(struct agent *a, int ready_fd)
     struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
-    a->metrics_due_ns = 0;
-    publish_stats(a, pipeline_helper_cpu_ns(a->pipeline)); /* the last values, for the export */
+    if (a->metrics_export) { /* its last values */
+        a->metrics_due_ns = 0;
+        publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
+    }
     if (r == 0)
         log_info("stopped");
     return r;

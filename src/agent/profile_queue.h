@@ -1,6 +1,5 @@
 /* Queue of profiles from the pipeline thread to the sender thread, bounded in bytes: a receiver that is unavailable
- * for long costs the oldest profiles, counted, and never blocks the pipeline. The queue reads
- * no clock. */
+ * for long costs the oldest profiles, counted, and never blocks the pipeline. The queue reads no clock. */
 #pragma once
 
 #include "agent/export_io.h"

@@ -58,11 +58,11 @@ static int writer_error(const struct writer *w)
 
 /* ---- points ---- */
 
-static void put_double(struct buf *out, uint32_t field, double value)
+static uint64_t bits_of(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));
-    protobuf_put_fixed64(out, field, bits);
+    return bits;
 }
 
 /* Seconds and ratios are doubles even where they are whole: a series keeps its type. */
@@ -82,7 +82,7 @@ static void put_number_point(struct writer *w, const struct metric_family *famil
     if (is_integer(family, value))
         protobuf_put_fixed64(&w->point, NUMBER_POINT_AS_INT, (uint64_t)(int64_t)value);
     else
-        put_double(&w->point, NUMBER_POINT_AS_DOUBLE, value);
+        protobuf_put_fixed64(&w->point, NUMBER_POINT_AS_DOUBLE, bits_of(value));
     buf_append(&w->point, w->attributes.data, w->attributes.size);
 }
 
@@ -104,11 +104,8 @@ static void put_buckets(struct writer *w, const struct metric_point *point)
         count = sum;
     }
     protobuf_put_message(&w->point, HISTOGRAM_POINT_BUCKETS, &w->part);
-    for (size_t i = 0; i < point->bound_count; i++) {
-        uint64_t bits;
-        memcpy(&bits, &point->bounds[i], sizeof(bits));
-        protobuf_fixed64(&w->part, bits);
-    }
+    for (size_t i = 0; i < point->bound_count; i++)
+        protobuf_fixed64(&w->part, bits_of(point->bounds[i]));
     protobuf_put_message(&w->point, HISTOGRAM_POINT_BOUNDS, &w->part);
 }
 
@@ -117,7 +114,7 @@ static void put_histogram_point(struct writer *w, const struct metric_point *poi
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_START, start_unix_ns);
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_TIME, w->time_unix_ns);
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_COUNT, count_of(point));
-    put_double(&w->point, HISTOGRAM_POINT_SUM, point->value);
+    protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_SUM, bits_of(point->value));
     put_buckets(w, point);
     buf_append(&w->point, w->attributes.data, w->attributes.size);
 }
