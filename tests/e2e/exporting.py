@@ -1,5 +1,6 @@
 """Fixtures: agents that export their samples as OTLP profiles, and HTTP receivers of these."""
 import pytest
+from otlp_receiver import receivers
 from profiles_receiver import ProfilesReceiver
 
 
@@ -11,14 +12,7 @@ def sets(**values):
 @pytest.fixture
 def receiver():
     """receiver(answers..., options...): a ProfilesReceiver."""
-    created = []
-
-    def make(*answers, **options):
-        created.append(ProfilesReceiver(*answers, **options))
-        return created[-1]
-    yield make
-    for one in created:
-        one.close()
+    yield from receivers(ProfilesReceiver)
 
 
 @pytest.fixture

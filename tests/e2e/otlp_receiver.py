@@ -6,6 +6,18 @@ import threading
 import time
 
 
+def receivers(kind):
+    """The body of a fixture: yields what makes receivers of this class, and closes them at the end."""
+    created = []
+
+    def make(*answers, **options):
+        created.append(kind(*answers, **options))
+        return created[-1]
+    yield make
+    for one in created:
+        one.close()
+
+
 class Receiver:
     """`answers`: one per POST, in order; the last one repeats. Each is a status, or a function of the handler that writes the response itself.
     `tls`: an ssl.SSLContext to serve https with."""

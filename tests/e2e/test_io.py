@@ -12,6 +12,7 @@ from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.machine import skip
 from harness.processes import wait_for
+from io_probe import unseen  # noqa: F401 (a fixture)
 
 CONTAINER = "0123456789abcdef" * 4
 ENGINES = {
@@ -48,13 +49,6 @@ def counted(started, point, **labels):
 @pytest.fixture
 def watching(agent):
     return agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
-
-
-@pytest.fixture
-def unseen(sonde, root):
-    """What the programs cannot see on this kernel, in the words of `sonde doctor`."""
-    said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
-    return next(probe["limitation"] for probe in said["probes"] if probe["probe"] == "I/O of file systems")
 
 
 def test_fio_is_counted_exactly(watching, file_system, unseen):

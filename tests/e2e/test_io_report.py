@@ -12,6 +12,7 @@ from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.processes import descriptors, wait_for
 from harness.workloads import workload_path
+from io_probe import unseen  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("root")
 BINS = [100, 1024, 10240, 102400, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30]
@@ -62,12 +63,6 @@ def test_accesses_of_fio(report, file_system, unseen, engine, pattern):
     assert max(file[f"{way}s"]["end_offset_bytes"] for file in data) == 4 << 20
     moved = sum(sum(process[f"{way}_bytes"]) for process in made["heatmap"]["processes"])
     assert moved == total(made["files"], f"{way}s", "bytes")
-
-
-@pytest.fixture
-def unseen(sonde):
-    said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
-    return next(probe["limitation"] for probe in said["probes"] if probe["probe"] == "I/O of file systems")
 
 
 @pytest.mark.parametrize("way", ["shared", "own", "strided"])

@@ -1,5 +1,4 @@
 """docs/metrics.md, and docs/signals for single signals, document every metric with its type and labels, and no others."""
-import json
 import mmap
 import os
 import re
@@ -11,6 +10,7 @@ from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.agents import everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
+from io_probe import limitation
 from real_servers import get, start_prefork
 
 SUFFIX = {"counter": "_total", "info": "_info"}
@@ -78,8 +78,9 @@ def use_a_file(path):
 
 def unseen_metrics(sonde):
     """Those that this kernel cannot have."""
-    probes = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)["probes"]
-    return {"sonde_io_mapped_bytes_total"} if any("mmap is not seen" in probe["limitation"] for probe in probes) else set()
+    unseen = limitation(sonde)
+    return {name for name, words in (("sonde_io_mapped_bytes_total", "mmap is not seen"), ("sonde_io_cache_missed_bytes_total", "misses of the page cache are not seen"))
+            if words in unseen}
 
 
 def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  # noqa: F811

@@ -11,6 +11,7 @@ from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.machine import free_port
 from harness.processes import wait_for
 from metrics_packets import PATH, MetricsReceiver, points_of, series_of
+from otlp_receiver import receivers
 from profiles_receiver import accept, accept_and_hang_up
 from traced_server import official  # noqa: F401 (a fixture)
 
@@ -21,14 +22,7 @@ LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 @pytest.fixture
 def receiver():
     """receiver(answers..., options...): a MetricsReceiver."""
-    created = []
-
-    def make(*answers, **options):
-        created.append(MetricsReceiver(*answers, **options))
-        return created[-1]
-    yield make
-    for one in created:
-        one.close()
+    yield from receivers(MetricsReceiver)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pypi
 import pytest
 from harness.paths import BUILD, TOP
 from harness.processes import wait_for
-from otlp_receiver import Receiver, attributes
+from otlp_receiver import Receiver, attributes, receivers
 
 TRACED = BUILD / "tests/traced"
 CONFIG = "--trace-config"
@@ -67,14 +67,7 @@ class TracedServer(Server):
 
 @pytest.fixture
 def receiver():
-    created = []
-
-    def make(*answers, **options):
-        created.append(Receiver(*answers, **options))
-        return created[-1]
-    yield make
-    for one in created:
-        one.close()
+    yield from receivers(Receiver)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../lib/otlp/simulation.h"
+#include "export_metrics.h"
 
 #define POINTS_PER_PACKET 8192 /* at most */
 
@@ -38,24 +39,14 @@ static int collect(void *context, struct metric_set *set, uint64_t *ret_read_ns)
     return f->error;
 }
 
-/* A metric's value: with a reason the point with this label, otherwise the sum. */
 static double metric_of(const struct fixture *f, const char *name, const char *reason)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     char full_name[64];
-    double sum = -1;
     snprintf(full_name, sizeof(full_name), "sonde_self_metrics_export_%s", name);
     assert_int_equal(metric_set_new(&set), 0);
     metrics_export_metrics(f->export, set);
-    assert_int_equal(metric_set_error(set), 0);
-    for (size_t i = 0; i < metric_set_families(set); i++) {
-        const struct metric_family family = metric_set_family(set, i);
-        for (size_t k = 0; strcmp(family.name, full_name) == 0 && k < family.point_count; k++)
-            if (!reason || strcmp(family.points[k].labels[0].value, reason) == 0)
-                sum = (sum < 0 ? 0 : sum) + family.points[k].value;
-    }
-    assert_true(sum >= 0);
-    return sum;
+    return value_of_metric(set, full_name, reason);
 }
 
 static void expect(const struct fixture *f, unsigned points, const char *reason, unsigned dropped)

@@ -12,6 +12,7 @@
 
 #include "../fixture.h"
 #include "../lib/otlp/simulation.h"
+#include "export_metrics.h"
 
 #define MEMORY_BYTES ((uint64_t)4 << 20)
 
@@ -25,26 +26,14 @@ struct fixture {
     double queue_bytes_max;
 };
 
-/* A metric's value; of several points the sum or, with a reason, that point. */
 static double metric_of(const struct fixture *f, const char *name, const char *reason)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     char full_name[64];
-    double sum = -1;
     snprintf(full_name, sizeof(full_name), "sonde_self_export_%s", name);
     assert_int_equal(metric_set_new(&set), 0);
     profile_export_metrics(f->export, set);
-    for (size_t i = 0; i < metric_set_families(set); i++) {
-        const struct metric_family family = metric_set_family(set, i);
-        if (strcmp(family.name, full_name) != 0)
-            continue;
-        sum = 0;
-        for (size_t k = 0; k < family.point_count; k++)
-            if (!reason || strcmp(family.points[k].labels[0].value, reason) == 0)
-                sum += family.points[k].value;
-    }
-    assert_true(sum >= 0);
-    return sum;
+    return value_of_metric(set, full_name, reason);
 }
 
 static double metric(const struct fixture *f, const char *name)
