@@ -126,15 +126,18 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     recorder_put_object(place, r);
 }
 
-/* Whether the thread sleeps for a disk, or for a lock on a file. */
+/* Whether the thread sleeps for a disk, for a lock on a file, or in a read: of FUSE that is an ordinary sleep. */
 static __always_inline bool is_for_file(const struct recorder_record *left)
 {
-    return left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) ||
-           (left->syscall == NR_flock && !(left->flags & RECORDER_PREEMPTED));
+    if (left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT))
+        return true;
+    return (left->syscall == NR_flock || left->syscall == NR_read || left->syscall == NR_pread64 ||
+            left->syscall == NR_readv) &&
+           !(left->flags & RECORDER_PREEMPTED);
 }
 
-/* `task` leaves the CPU to sleep for a disk or for a lock on a file, as its record `left` says. A function, so that
- * what it needs of the stack is not there while tasks are read. */
+/* `task` leaves the CPU to sleep for a file, if its record `left` is right: a read may be of something else. A
+ * function, so that what it needs of the stack is not there while tasks are read. */
 static __noinline int record_files(const struct recorder_place *place, const struct recorder_record *left,
                                    struct task_struct *task)
 {

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/privileges.h"
+#include "cli/recorder_waits.h"
 #include "diagnose/io_findings.h"
 #include "export/darshan.h"
 #include "export/io_report_html.h"
@@ -45,10 +46,12 @@ struct recording {
     struct shared_tables *tables;
     void *source;
     struct io_report_data *data;
+    struct recorder_waits *waits; /* NULL: the kernel refuses the recorder */
 };
 
 static void recording_end(struct recording *rec)
 {
+    recorder_waits_free(rec->waits);
     io_report_data_free(rec->data);
     if (rec->source)
         source_io.free(rec->source);
@@ -56,9 +59,19 @@ static void recording_end(struct recording *rec)
     io_report_target_clear(&rec->target);
 }
 
+/* The report is made also without. */
+static void open_waits(struct recording *rec, const struct source_services *services)
+{
+    struct attach_report report = {0};
+    const int r = recorder_waits_new(services, &rec->target, rec->data, &report, &rec->waits);
+    if (r < 0)
+        log_warning("io report: waits for what other threads read are not observed: %s",
+                    report.count ? report.entries[0].fallback_reason : strerror(-r));
+}
+
 static int open_source(struct recording *rec, const struct task_filter *filter)
 {
-    const struct shared_tables_options wanted = {.filter = filter};
+    const struct shared_tables_options wanted = {.filter = filter, .recorder_bytes = recorder_waits_memory()};
     const struct io_options options = {.enabled = true, .by_access = true};
     struct attach_report report = {0};
     int r = pid_namespace_check(&report);
@@ -71,11 +84,21 @@ static int open_source(struct recording *rec, const struct task_filter *filter)
     r = source_io.open(&services, &options, &report, &rec->source);
     if (r == 0)
         r = source_io.start(rec->source);
-    if (r == 0)
-        return io_report_data_new(rec->source, &rec->data);
+    if (r == 0) {
+        r = io_report_data_new(rec->source, &rec->data);
+        if (r == 0)
+            open_waits(rec, &services);
+        return r;
+    }
     log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);
     privileges_explain();
     return r;
+}
+
+static int take(struct recording *rec, uint64_t now_ns, bool is_last)
+{
+    const int r = io_report_data_take(rec->data, is_last);
+    return r == 0 && rec->waits ? recorder_waits_take(rec->waits, now_ns, is_last) : r;
 }
 
 /* Until the end of the job, process or command, or for `wait_ns`, or a signal to this program. */
@@ -91,7 +114,7 @@ static int watch(struct recording *rec, const sigset_t *signals, uint64_t wait_n
             *ret = WATCH_SIGNALLED;
         else if (io_report_target_wait(&rec->target, TICK_NS))
             *ret = WATCH_ENDED;
-        r = io_report_data_take(rec->data, false);
+        r = take(rec, clock_monotonic_ns(), false);
     }
     return r;
 }
@@ -149,13 +172,17 @@ static int finish(struct recording *rec, struct io_report *ret)
     int r = source_io.stop(rec->source);
     const uint64_t end_ns = clock_monotonic_ns();
     if (r == 0)
-        r = io_report_data_take(rec->data, true);
+        r = take(rec, end_ns, true);
+    if (r == 0 && rec->waits)
+        r = recorder_waits_add_processes(rec->waits);
     *ret = (struct io_report){
         .title = rec->target.title,
         .executable = rec->target.executable,
         .job_id = rec->target.job_id,
     };
     r = r ?: io_report_data_finish(rec->data, end_ns, ret);
+    if (r == 0 && rec->waits)
+        r = recorder_waits_finish(rec->waits, ret);
     if (r == 0)
         warn_of_losses(rec, ret);
     ret->start_unix_ns = clock_unix_ns() - (clock_monotonic_ns() - end_ns) - ret->duration_ns;

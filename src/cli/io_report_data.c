@@ -136,6 +136,21 @@ static struct process *find_process(struct io_report_data *d, uint32_t pid)
     return p;
 }
 
+bool io_report_data_has_process(const struct io_report_data *d, uint32_t pid)
+{
+    return look_up_process(d, pid) != NULL;
+}
+
+int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command)
+{
+    struct process *p = find_process(d, pid);
+    if (!p)
+        return -ENOMEM;
+    if (!p->command[0])
+        snprintf(p->command, sizeof(p->command), "%s", command);
+    return 0;
+}
+
 /* Keeps the file's name, unless that is kept already. */
 static void keep_name(struct io_report_data *d, const struct io_file_key *key)
 {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "resolve/proc/job.h"
+#include "resolve/proc/proc_files.h"
 #include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
@@ -19,9 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JOB_PREFIX_MIN 12 /* characters of an ID, as `sonde io` shows those of containers */
-#define COMMAND_BYTES  4096
-#define CHECK_NS       1000000000ull /* between two checks of a job's cgroups */
+#define JOB_PREFIX_MIN    12 /* characters of an ID, as `sonde io` shows those of containers */
+#define COMMAND_BYTES     4096
+#define CGROUP_TEXT_BYTES 65536
+#define CHECK_NS          1000000000ull /* between two checks of a job's cgroups */
 
 void io_report_target_clear(struct io_report_target *t)
 {
@@ -62,15 +64,21 @@ static bool is_same_job(const struct job *a, const struct job *b)
     return strcmp(a->manager, b->manager) == 0 && strcmp(a->id, b->id) == 0;
 }
 
-/* The filter includes what is below a cgroup that was found before: parents come first. */
-static bool is_below_found(const struct io_report_target *t, const char *path)
+/* The index of a cgroup of the job that `path` begins with, to its end or to a slash; `cgroup_count`: none. */
+static size_t find_above(const struct io_report_target *t, const char *path)
 {
     for (size_t i = 0; i < t->cgroup_count; i++) {
         const size_t length = strlen(t->cgroups[i]);
-        if (strncmp(path, t->cgroups[i], length) == 0 && path[length] == '/')
-            return true;
+        if (strncmp(path, t->cgroups[i], length) == 0 && (path[length] == '/' || !path[length]))
+            return i;
     }
-    return false;
+    return t->cgroup_count;
+}
+
+/* The filter includes what is below a cgroup that was found before: parents come first. */
+static bool is_below_found(const struct io_report_target *t, const char *path)
+{
+    return find_above(t, path) < t->cgroup_count;
 }
 
 static void take_cgroup(void *context, const char *path, uint64_t id)
@@ -109,6 +117,22 @@ static int set_job(struct io_report_target *t, const char *text, struct task_fil
                          search.found.manager, search.found.id);
     t->job_id = strdup(search.found.id);
     return t->job_id && asprintf(&t->title, "%s %s", search.found.manager, search.found.id) >= 0 ? 0 : -ENOMEM;
+}
+
+/* A process has a line for each hierarchy: "4:memory:/slurm/uid_0/job_4711". */
+bool io_report_target_has(const struct io_report_target *t, uint32_t pid)
+{
+    _cleanup_buf_ struct buf text = {0};
+    _cleanup_close_ int proc = t->cgroup_count ? proc_open(pid) : -1;
+    char *rest = NULL;
+    if (proc < 0 || proc_read(proc, "cgroup", CGROUP_TEXT_BYTES, &text) < 0 || !text.size)
+        return false;
+    for (char *line = strtok_r(text.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *controllers = strchr(line, ':'), *cgroup = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (cgroup && find_above(t, cgroup + 1) < t->cgroup_count)
+            return true;
+    }
+    return false;
 }
 
 static bool is_job_gone(const struct io_report_target *t)

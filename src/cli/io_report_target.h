@@ -30,5 +30,10 @@ int io_report_target_start(struct io_report_target *t);
 /* Sends a signal to a command that runs; does nothing to a job or process. */
 void io_report_target_terminate(const struct io_report_target *t, int signal_number);
 
+/* Whether a process that runs is one of the job. False for a process or command: its children are followed in the
+ * kernel.
+ */
+bool io_report_target_has(const struct io_report_target *t, uint32_t pid);
+
 /* Waits for `wait_ns`, or until the command or process has ended, or no cgroup of the job is left. True: that is so. */
 bool io_report_target_wait(struct io_report_target *t, uint64_t wait_ns);

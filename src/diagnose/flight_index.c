@@ -356,6 +356,11 @@ size_t flight_index_thread_count(const struct flight_index *index)
     return index->threads.count;
 }
 
+const struct flight_list *flight_index_thread_at(const struct flight_index *index, size_t number)
+{
+    return &index->threads.lists[number];
+}
+
 void flight_index_start_searches(const struct flight_index *index)
 {
     *index->searches_left = SEARCH_MAX;

@@ -83,6 +83,7 @@ const struct flight_list *flight_index_tasks_of(const struct flight_index *index
 /* The socket of a record of the window that is about one; NULL: it has no cookie. */
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
 size_t flight_index_thread_count(const struct flight_index *index);
+const struct flight_list *flight_index_thread_at(const struct flight_index *index, size_t number);
 
 /* Searches in long lists call flight_index_spend for each event that they examine. False, from then on: the window is
  * too large to be searched further, and the search ends as if nothing had been found. Bounds the time that any request

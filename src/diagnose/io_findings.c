@@ -53,6 +53,7 @@ int io_findings_find(const struct io_report *report, struct io_findings *ret)
     if (report->duration_ns) {
         io_rules_of_files(report, files, &observed, &findings);
         io_rules_of_processes(report, &observed, &findings);
+        io_rules_of_input(report, &findings);
         qsort(findings.items, findings.count, sizeof(*findings.items), compare_findings);
     }
     *ret = findings;

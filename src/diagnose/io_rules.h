@@ -13,6 +13,8 @@ void io_rules_of_files(const struct io_report *report, const struct io_report_fi
 /* About processes compared with the others that run the same program. `processes`: as those of `observed`; sorted by
  * the function. */
 void io_rules_of_processes(const struct io_report *report, struct io_observed *observed, struct io_findings *findings);
+/* About threads that wait for what others read. */
+void io_rules_of_input(const struct io_report *report, struct io_findings *findings);
 
 /* Appends an unused finding; never NULL, as IO_FINDINGS_MAX is more than the rules can find. */
 struct io_finding *io_rules_new_finding(struct io_findings *findings, const char *name, const char *operation,

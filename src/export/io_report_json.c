@@ -145,6 +145,8 @@ static void put_head(struct buf *out, const struct io_report *report)
     put_number(out, "uid", report->uid);
     put_number(out, "lost_operations", report->lost);
     put_number(out, "pending_operations", report->pending);
+    put_number(out, "waits_observed_ns", report->waits_observed_ns);
+    put_number(out, "waits_unknown_ns", report->waits_unknown_ns);
     buf_puts(out, ",\"size_bins_bytes\":[");
     for (size_t i = 0; i < IO_REPORT_SIZES - 1; i++)
         buf_printf(out, "%s%" PRIu64, i ? "," : "", io_size_bounds[i]);

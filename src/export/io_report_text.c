@@ -192,7 +192,7 @@ static void put_finding(struct buf *out, const struct io_report *report, const s
                             units_format_count(finding->other_files, count, sizeof(count)),
                             finding->other_files == 1 ? "file" : "files");
         if (report->process_count > 1)
-            snprintf(others + size, sizeof(others) - (size_t)size, "; most by process %" PRIu32, process->pid);
+            snprintf(others + size, sizeof(others) - (size_t)size, "; costs process %" PRIu32 " most", process->pid);
         put_file_name(out, finding->file->path, COLUMNS - 18 - strlen(others));
         buf_puts(out, others);
     } else {

@@ -68,6 +68,22 @@ struct io_report_cell {
     uint64_t read_bytes, write_bytes;
 };
 
+/* A thread of one of the processes, as far as it was observed. */
+struct io_report_thread {
+    uint32_t process; /* index of io_report.processes */
+    uint32_t tid;
+    uint64_t ran_ns;
+    uint64_t for_reads_ns; /* it slept until other threads had read from files, or opened or looked up some */
+    uint64_t inferred_ns;  /* of these, where the thread that sent something over TCP is inferred */
+};
+
+/* Of the waits of thread `waiter` of process `waiter_pid`, those for reads by thread `reader`. */
+struct io_report_wait {
+    uint32_t waiter, waiter_pid;
+    uint32_t reader, reader_pid;
+    uint64_t ns;
+};
+
 struct io_report {
     const char *title;      /* what it is about: "slurm 4711", "process 815", "python3 train.py" */
     const char *executable; /* the command line, or that of the first process; "" if it is not known */
@@ -84,4 +100,13 @@ struct io_report {
     uint64_t interval_ns;
     uint64_t lost;    /* operations that did not fit the tables, or were not seen: they are not in the report */
     uint64_t pending; /* operations that had not ended: likewise */
+    const struct io_report_thread *threads; /* in no order */
+    size_t thread_count;
+    const struct io_report_wait *waits; /* in no order */
+    size_t wait_count;
+    const struct io_report_file *awaited; /* the file for whose reads other threads waited longest; NULL: not known */
+    size_t awaited_others;                /* further files for whose reads they waited */
+    uint64_t
+        waits_observed_ns; /* how long threads were observed for this; 0: not at all, for want of rights or kernel */
+    uint64_t waits_unknown_ns; /* of threads' waits, what is not known */
 };

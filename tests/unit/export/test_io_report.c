@@ -113,7 +113,7 @@ static void test_text_of_a_report(void **state)
         "  high    20.0 %  small_accesses (read)\n"
         "                  Read in larger pieces: 3,000,000 reads of at most 100 KiB took 12.0 s (4.00 us\n"
         "                  each); in pieces of 1 MiB they would be about 11,719.\n"
-        "                  /data/train.bin and 3 other files; most by process 815\n",
+        "                  /data/train.bin and 3 other files; costs process 815 most\n",
         "    12.0 s 100.0 %  11.4 GiB         -   3,000,000         1     1  /data/train.bin\n"
         "   10.0 us   0.0 %         -    1000 B          10         -     1  /out/log\n"
         "   7.00 us   0.0 %         -         -           -         7     1  (calls that name a path)\n",

@@ -1,0 +1,100 @@
+/* The rule about data loaders that do not keep up with the thread that uses their data; see io_rules.h. What that
+ * thread waits for reads of others is time that it would not need if the data were there. */
+#include "diagnose/io_rules.h"
+
+#include "base/units.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A thread that loads: another one waits for its reads. It may wait itself, idle until the consumer, which waits for
+ * other loaders, gives it work: then for as long as the consumer waits for all of them. */
+#define LOADERS_MAX 20
+
+static bool is_reader(const struct io_report *report, const struct io_report_thread *thread)
+{
+    const uint32_t pid = report->processes[thread->process].pid;
+    for (size_t i = 0; i < report->wait_count; i++)
+        if (report->waits[i].reader == thread->tid && report->waits[i].reader_pid == pid &&
+            report->waits[i].ns * LOADERS_MAX >= thread->for_reads_ns)
+            return true;
+    return false;
+}
+
+static uint64_t min_ns(const struct io_report *report)
+{
+    return (uint64_t)((double)report->waits_observed_ns * IO_RULE_MIN_SHARE);
+}
+
+/* The thread of a process that uses data: its main thread, unless that does nothing; then the one that runs most of
+ * those that do not load. NULL: there is none. */
+static const struct io_report_thread *find_consumer(const struct io_report *report, uint32_t process)
+{
+    const struct io_report_thread *busiest = NULL;
+    for (size_t i = 0; i < report->thread_count; i++) {
+        const struct io_report_thread *t = &report->threads[i];
+        if (t->process != process || (t->ran_ns < min_ns(report) && t->for_reads_ns < min_ns(report)))
+            continue;
+        const bool is_main = t->tid == report->processes[process].pid;
+        if (is_reader(report, t)) {
+            if (is_main)
+                return NULL;
+            continue;
+        }
+        if (is_main)
+            return t;
+        if (t->ran_ns >= min_ns(report) && (!busiest || t->ran_ns > busiest->ran_ns))
+            busiest = t;
+    }
+    return busiest;
+}
+
+static uint64_t count_readers(const struct io_report *report, const struct io_report_thread *consumer)
+{
+    const uint32_t pid = report->processes[consumer->process].pid;
+    uint64_t count = 0;
+    for (size_t i = 0; i < report->wait_count; i++)
+        count += report->waits[i].waiter == consumer->tid && report->waits[i].waiter_pid == pid;
+    return count;
+}
+
+static void put_finding(const struct io_report *report, const struct io_report_thread *worst, uint64_t all_ns,
+                        struct io_findings *findings)
+{
+    const double share = (double)worst->for_reads_ns / (double)report->waits_observed_ns;
+    struct io_finding *finding = io_rules_new_finding(findings, "input_bound", "read", all_ns, share);
+    const uint64_t readers = count_readers(report, worst);
+    char waited[32], observed[32];
+    finding->process = worst->process;
+    finding->file = report->awaited;
+    finding->other_files = report->awaited_others;
+    io_rules_put_figure(finding, "thread", IO_UNIT_COUNT, worst->tid);
+    io_rules_put_figure(finding, "waited", IO_UNIT_NS, worst->for_reads_ns);
+    io_rules_put_figure(finding, "ran", IO_UNIT_NS, worst->ran_ns);
+    io_rules_put_figure(finding, "readers", IO_UNIT_COUNT, readers);
+    io_rules_put_figure(finding, "observed", IO_UNIT_NS, report->waits_observed_ns);
+    if (worst->inferred_ns)
+        io_rules_put_figure(finding, "inferred", IO_UNIT_NS, worst->inferred_ns);
+    snprintf(finding->sentence, sizeof(finding->sentence),
+             "Read further ahead, with more readers or in larger pieces, or keep the data on faster storage: thread %u "
+             "waited %s of %s for what %llu other thread%s read.",
+             worst->tid, units_format_duration(worst->for_reads_ns, waited, sizeof(waited)),
+             units_format_duration(report->waits_observed_ns, observed, sizeof(observed)), (unsigned long long)readers,
+             readers == 1 ? "" : "s");
+}
+
+void io_rules_of_input(const struct io_report *report, struct io_findings *findings)
+{
+    const struct io_report_thread *worst = NULL;
+    uint64_t all_ns = 0;
+    for (uint32_t process = 0; report->waits_observed_ns && process < report->process_count; process++) {
+        const struct io_report_thread *consumer = find_consumer(report, process);
+        if (!consumer || !consumer->for_reads_ns || consumer->for_reads_ns < min_ns(report))
+            continue;
+        all_ns += consumer->for_reads_ns;
+        if (!worst || consumer->for_reads_ns > worst->for_reads_ns)
+            worst = consumer;
+    }
+    if (worst)
+        put_finding(report, worst, all_ns, findings);
+}

@@ -1,0 +1,403 @@
+/* Walks back from wake-ups to reads; see read_waits.h. */
+#include "diagnose/read_waits.h"
+
+#include "diagnose/flight_index.h"
+#include "diagnose/path_wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <uthash.h>
+
+#define ENTRIES_MAX 65536   /* of a table; further ones are left out of it */
+#define HOPS_MAX    32      /* from waker to waker, at one moment */
+#define STEPS_MAX   1000000 /* of all walks in a window: some 100 ms */
+
+/* ---- sums ---- */
+
+struct entry_key {
+    uint64_t first, second;
+};
+
+struct entry {
+    struct entry_key key;
+    size_t number;
+    UT_hash_handle hh;
+};
+
+/* Sums in an array, found by their keys. */
+struct table {
+    struct entry *entries;
+    char *sums;
+    size_t count, room;
+};
+
+struct read_waits {
+    struct table threads, pairs, files;
+    uint64_t observed_ns, unknown_ns;
+};
+
+int read_waits_new(struct read_waits **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : -ENOMEM;
+}
+
+static void clear_table(struct table *t)
+{
+    struct entry *entry, *next;
+    HASH_ITER (hh, t->entries, entry, next) {
+        HASH_DEL(t->entries, entry);
+        free(entry);
+    }
+    free(t->sums);
+}
+
+void read_waits_free(struct read_waits *w)
+{
+    if (!w)
+        return;
+    clear_table(&w->threads);
+    clear_table(&w->pairs);
+    clear_table(&w->files);
+    free(w);
+}
+
+static bool has_room(struct table *t, size_t size)
+{
+    if (t->count < t->room)
+        return true;
+    const size_t room = t->room ? 2 * t->room : 64;
+    char *sums = room <= ENTRIES_MAX ? realloc(t->sums, room * size) : NULL;
+    if (!sums)
+        return false;
+    t->sums = sums;
+    t->room = room;
+    return true;
+}
+
+/* The sum of this key, `size` bytes, which begins as `*initial`. NULL: no memory, or there are too many. Valid until
+ * the next call. */
+static void *find_sum(struct table *t, uint64_t first, uint64_t second, const void *initial, size_t size)
+{
+    const struct entry_key key = {first, second};
+    struct entry *entry = NULL;
+    HASH_FIND(hh, t->entries, &key, sizeof(key), entry);
+    if (entry)
+        return t->sums + entry->number * size;
+    entry = has_room(t, size) ? calloc(1, sizeof(*entry)) : NULL;
+    if (!entry)
+        return NULL;
+    entry->key = key;
+    entry->number = t->count++;
+    HASH_ADD(hh, t->entries, key, sizeof(entry->key), entry);
+    return memcpy(t->sums + entry->number * size, initial, size);
+}
+
+static uint64_t thread_key(uint32_t pid, uint32_t tid)
+{
+    return (uint64_t)pid << 32 | tid;
+}
+
+/* ---- what a thread sleeps for ---- */
+
+/* System calls that wait for a file system to find something: none of its data is written. */
+static bool is_lookup(int number)
+{
+    switch (number) {
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_statx:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+    case SYS_getdents64:
+    case SYS_readlinkat:
+#if defined(__x86_64__)
+    case SYS_open:
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_newfstatat:
+    case SYS_access:
+    case SYS_getdents:
+    case SYS_readlink:
+#endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_read(int number)
+{
+    switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_copy_file_range:
+    case SYS_readahead:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The record of the file that a thread which was switched away by `left` waits for; that of its system call rather than
+ * that of the pages which it added. NULL: none. */
+static const struct recorder_record *file_of(const struct flight_window *window, const struct recorder_record *left)
+{
+    const struct recorder_record *found = NULL;
+    for (size_t i = flight_window_since(window, left->time_ns);
+         i < window->count && window->records[i].time_ns == left->time_ns; i++) {
+        const struct recorder_record *r = &window->records[i];
+        if (r->kind == RECORDER_FILE && r->tid == left->tid && (!found || found->flags & RECORDER_ADDED_PAGES))
+            found = r;
+    }
+    return found;
+}
+
+/* Whether the thread slept for a read, or to find a file. Of a page fault, which has no system call, only pages that it
+ * brought into the page cache show it. */
+static bool is_for_read(const struct flight_window *window, const struct recorder_record *left, uint64_t *ret_file)
+{
+    *ret_file = 0;
+    if (!left || left->flags & RECORDER_STOPPED)
+        return false;
+    const struct recorder_record *file = file_of(window, left);
+    *ret_file = file ? file->object : 0;
+    if (is_lookup(left->syscall))
+        return true;
+    if (left->syscall == RECORDER_NO_SYSCALL)
+        return file != NULL;
+    return is_read(left->syscall) && (file || left->flags & RECORDER_IO_WAIT);
+}
+
+/* ---- walks ---- */
+
+struct walk {
+    struct read_waits *sums;
+    const struct flight_index *index;
+    bool (*is_selected)(void *context, uint32_t pid);
+    void *context;
+    uint64_t complete_ns;
+    unsigned steps_left;
+    /* Of the thread whose waits are followed, and of the current one. */
+    struct read_waits_thread waiter;
+    uint64_t from_ns, t_ns;
+    const struct flight_list *thread;
+    unsigned hops;
+    bool is_inferred;
+};
+
+static void add_read(struct walk *w, uint64_t start_ns, uint64_t file)
+{
+    const struct read_waits_thread *waiter = &w->waiter;
+    const struct read_waits_pair pair = {waiter->tid, waiter->pid, (uint32_t)w->thread->key, w->thread->pid, 0};
+    const struct read_waits_file of_file = {.file = file};
+    const uint64_t ns = w->t_ns - start_ns;
+    struct read_waits_pair *pair_sum = find_sum(&w->sums->pairs, thread_key(pair.pid, pair.tid),
+                                                thread_key(pair.reader_pid, pair.reader), &pair, sizeof(pair));
+    struct read_waits_file *file_sum = file ? find_sum(&w->sums->files, file, 0, &of_file, sizeof(of_file)) : NULL;
+    if (pair_sum)
+        pair_sum->ns += ns;
+    if (file_sum) {
+        file_sum->ns += ns;
+        file_sum->reader_pid = w->thread->pid;
+    }
+    w->waiter.for_reads_ns += ns;
+    w->waiter.inferred_ns += w->is_inferred ? ns : 0;
+}
+
+/* What is left of the wait cannot be followed. */
+static void give_up(struct walk *w)
+{
+    w->sums->unknown_ns += w->t_ns - w->from_ns;
+    w->t_ns = w->from_ns;
+}
+
+/* Loopback's packets are received in an interrupt of the sender's CPU, on behalf of the sender, as it sends. */
+static bool is_by_sender(const struct walk *w, const struct recorder_record *left, const struct recorder_record *woken)
+{
+    const struct flight_list *interrupted = flight_index_thread(w->index, recorder_low(woken->value));
+    return woken->flags & RECORDER_IN_SOFTIRQ && interrupted && w->is_selected(w->context, interrupted->pid) &&
+           (path_wait_is_receive(left->syscall) || path_wait_is_for_events(left));
+}
+
+enum waker { WAKER_THREAD, WAKER_INFERRED, WAKER_OTHER, WAKER_UNKNOWN };
+
+static enum waker classify_waker(const struct walk *w, const struct recorder_record *left,
+                                 const struct recorder_record *woken)
+{
+    if (!left || !woken)
+        return WAKER_UNKNOWN;
+    if (is_by_sender(w, left, woken))
+        return WAKER_INFERRED;
+    if (woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ | RECORDER_KERNEL_THREAD))
+        return WAKER_OTHER;
+    return recorder_low(woken->value) ? WAKER_THREAD : WAKER_UNKNOWN;
+}
+
+/* Goes on in the thread that ended a wait at `t`. False: none is known to have; `ret_is_other`: something else did. */
+static bool go_to_waker(struct walk *w, const struct recorder_record *left, const struct recorder_record *woken,
+                        bool *ret_is_other)
+{
+    const enum waker waker = classify_waker(w, left, woken);
+    *ret_is_other = waker == WAKER_OTHER;
+    if (waker != WAKER_THREAD && waker != WAKER_INFERRED)
+        return false;
+    const struct flight_list *thread = flight_index_thread(w->index, recorder_low(woken->value));
+    if (!thread || thread == w->thread || ++w->hops > HOPS_MAX)
+        return false;
+    w->thread = thread;
+    w->is_inferred |= waker == WAKER_INFERRED;
+    return true;
+}
+
+/* The thread at hand slept until `t`. */
+static void step_blocked(struct walk *w, const struct thread_span *span, uint64_t start_ns)
+{
+    uint64_t file;
+    bool is_other;
+    if (is_for_read(flight_index_window(w->index), span->left, &file))
+        add_read(w, start_ns, file);
+    else if (go_to_waker(w, span->left, flight_thread_wake_up(w->thread, w->t_ns), &is_other))
+        return;
+    else if (!is_other)
+        give_up(w);
+    w->t_ns = start_ns < w->t_ns ? start_ns : w->t_ns;
+    w->hops = 0;
+}
+
+static void step_back(struct walk *w)
+{
+    const struct thread_span span = flight_thread_span(w->thread, w->t_ns);
+    const uint64_t start_ns = span.start_ns > w->from_ns ? span.start_ns : w->from_ns;
+    if (span.state == THREAD_UNKNOWN) {
+        give_up(w);
+    } else if (span.state == THREAD_BLOCKED) {
+        step_blocked(w, &span, start_ns);
+    } else {
+        w->t_ns = start_ns;
+        w->hops = 0;
+    }
+}
+
+/* `thread` slept from span.start until it was woken by `woken`. */
+static void follow_wait(struct walk *w, const struct flight_list *thread, const struct thread_span *span,
+                        const struct recorder_record *woken)
+{
+    uint64_t file;
+    bool is_other;
+    w->from_ns = span->start_ns > w->complete_ns ? span->start_ns : w->complete_ns;
+    w->t_ns = woken->time_ns;
+    if (w->from_ns >= w->t_ns)
+        return;
+    if (is_for_read(flight_index_window(w->index), span->left, &file))
+        return;
+    w->thread = thread;
+    w->hops = 0;
+    w->is_inferred = false;
+    if (!go_to_waker(w, span->left, woken, &is_other)) {
+        if (!is_other)
+            give_up(w);
+        return;
+    }
+    if (span->start_ns && span->start_ns < w->complete_ns)
+        w->sums->unknown_ns += w->complete_ns - span->start_ns;
+    while (w->t_ns > w->from_ns && w->steps_left) {
+        w->steps_left--;
+        step_back(w);
+    }
+    give_up(w);
+}
+
+static uint64_t overlap_ns(uint64_t start_ns, uint64_t end_ns, uint64_t from_ns, uint64_t to_ns)
+{
+    const uint64_t start = start_ns > from_ns ? start_ns : from_ns, end = end_ns < to_ns ? end_ns : to_ns;
+    return end > start ? end - start : 0;
+}
+
+static void add_thread(struct walk *w, const struct flight_list *list, uint64_t from_ns, uint64_t to_ns)
+{
+    enum thread_state state = list->first_state;
+    uint64_t since_ns = from_ns;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct flight_event *e = &list->events[i];
+        const uint64_t t_ns = e->record->time_ns;
+        if (state == THREAD_RUNNING)
+            w->waiter.ran_ns += overlap_ns(since_ns, t_ns, from_ns, to_ns);
+        if (e->role == FLIGHT_WOKEN && state == THREAD_BLOCKED && t_ns > from_ns && t_ns <= to_ns) {
+            const struct thread_span span = flight_thread_span(list, t_ns);
+            if (span.state == THREAD_BLOCKED)
+                follow_wait(w, list, &span, e->record);
+        }
+        state = e->state;
+        since_ns = t_ns;
+    }
+    if (state == THREAD_RUNNING)
+        w->waiter.ran_ns += overlap_ns(since_ns, to_ns, from_ns, to_ns);
+}
+
+int read_waits_add(struct read_waits *sums, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
+                   bool (*is_selected)(void *context, uint32_t pid), void *context)
+{
+    const struct flight_window *window = flight_index_window(index);
+    struct walk w = {.sums = sums,
+                     .index = index,
+                     .is_selected = is_selected,
+                     .context = context,
+                     .complete_ns = window->complete_from_ns,
+                     .steps_left = STEPS_MAX};
+    if (from_ns < w.complete_ns)
+        from_ns = w.complete_ns;
+    if (from_ns >= to_ns)
+        return 0;
+    sums->observed_ns += to_ns - from_ns;
+    for (size_t i = 0; i < flight_index_thread_count(index); i++) {
+        const struct flight_list *list = flight_index_thread_at(index, i);
+        if (!list->pid || !list->count || !is_selected(context, list->pid))
+            continue;
+        w.waiter = (struct read_waits_thread){.tid = (uint32_t)list->key, .pid = list->pid};
+        struct read_waits_thread *sum =
+            find_sum(&sums->threads, thread_key(list->pid, w.waiter.tid), 0, &w.waiter, sizeof(*sum));
+        if (!sum)
+            return -ENOMEM;
+        w.waiter = *sum;
+        add_thread(&w, list, from_ns, to_ns);
+        *sum = w.waiter;
+    }
+    return 0;
+}
+
+/* ---- results ---- */
+
+const struct read_waits_thread *read_waits_threads(const struct read_waits *w, size_t *ret_count)
+{
+    *ret_count = w->threads.count;
+    return (const struct read_waits_thread *)(const void *)w->threads.sums;
+}
+
+const struct read_waits_pair *read_waits_pairs(const struct read_waits *w, size_t *ret_count)
+{
+    *ret_count = w->pairs.count;
+    return (const struct read_waits_pair *)(const void *)w->pairs.sums;
+}
+
+const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count)
+{
+    *ret_count = w->files.count;
+    return (const struct read_waits_file *)(const void *)w->files.sums;
+}
+
+uint64_t read_waits_observed_ns(const struct read_waits *w)
+{
+    return w->observed_ns;
+}
+
+uint64_t read_waits_unknown_ns(const struct read_waits *w)
+{
+    return w->unknown_ns;
+}
