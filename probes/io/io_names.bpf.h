@@ -127,7 +127,7 @@ static __noinline int cgroup_name_add(struct cgroup *cgroup, __u64 id)
         name_append(n, BPF_CORE_READ(node, name));
         node = parent;
     }
-    return bpf_map_update_elem(&cgroup_names, &id, n, BPF_NOEXIST);
+    return bpf_map_update_elem(&cgroup_names, &id, n, BPF_ANY); /* another CPU may have added it meanwhile */
 }
 
 /* The path of a file below its mount point, whose folder is `root`. */
@@ -149,5 +149,5 @@ static __noinline int file_name_add(const struct dentry *at, const struct dentry
         return 0;
     n->inode = BPF_CORE_READ(at, d_inode, i_ino);
     path_append(n, at, root);
-    return bpf_map_update_elem(&file_names, key, n, BPF_NOEXIST);
+    return bpf_map_update_elem(&file_names, key, n, BPF_ANY); /* likewise */
 }
