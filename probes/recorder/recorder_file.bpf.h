@@ -126,14 +126,19 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     recorder_put_object(place, r);
 }
 
-/* Whether the thread sleeps for a disk, for a lock on a file, or in a read: of FUSE that is an ordinary sleep. */
+/* Set before loading. */
+const volatile bool records_reads = false; /* of files, also where their sleep is an ordinary one, as of FUSE */
+
+static __always_inline bool is_file_call(__s16 number)
+{
+    return number == NR_flock || (records_reads && (number == NR_read || number == NR_pread64 || number == NR_readv));
+}
+
+/* Whether the thread sleeps for a disk, for a lock on a file, or in a read. */
 static __always_inline bool is_for_file(const struct recorder_record *left)
 {
-    if (left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT))
-        return true;
-    return (left->syscall == NR_flock || left->syscall == NR_read || left->syscall == NR_pread64 ||
-            left->syscall == NR_readv) &&
-           !(left->flags & RECORDER_PREEMPTED);
+    return left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT) ||
+           (is_file_call(left->syscall) && !(left->flags & RECORDER_PREEMPTED));
 }
 
 /* `task` leaves the CPU to sleep for a file, if its record `left` is right: a read may be of something else. A

@@ -82,7 +82,8 @@ int recorder_waits_new(const struct source_services *services, const struct io_r
     w->target = target;
     w->data = data;
     w->followed_fd = services->filter->pid_count ? shared_tables_followed_fd(services->tables) : -1;
-    int r = source_recorder.open(services, NULL, report, &w->source);
+    const struct recorder_options options = {.enabled = true, .records_reads = true};
+    int r = source_recorder.open(services, &options, report, &w->source);
     if (r == 0)
         r = source_recorder.start(w->source);
     if (r < 0)

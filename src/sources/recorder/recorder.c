@@ -25,6 +25,7 @@ struct recorder_source {
     struct recorder_bpf *bpf;
     const struct shared_tables *tables;
     struct flight_recorder *recorder; /* of the shared tables */
+    bool records_reads;               /* as in struct recorder_options */
     bool is_started, is_shed;
 };
 
@@ -68,20 +69,21 @@ static void choose_disk(struct recorder_bpf *bpf, struct disk_requests d)
     bpf_program__set_autoload(bpf->progs.recorder_request_ended, d.are_passed);
 }
 
-static int load_programs(const struct shared_tables *tables, bool has_task_registers, bool has_pages,
+static int load_programs(const struct recorder_source *s, bool has_task_registers, bool has_pages,
                          struct disk_requests disk, struct recorder_bpf **ret)
 {
     struct recorder_bpf *bpf = recorder_bpf__open();
     if (!bpf)
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
-    bpf->rodata->has_tasks = shared_tables_has_tasks(tables);
+    bpf->rodata->has_tasks = shared_tables_has_tasks(s->tables);
+    bpf->rodata->records_reads = s->records_reads;
     bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
     choose_disk(bpf, disk);
     const struct preempt_count count = preempt_count_find();
     bpf->rodata->preempt_count_distance = count.distance;
     bpf->rodata->has_rdonly_cast = count.has_rdonly_cast;
-    int r = shared_tables_use(tables, bpf->obj) ?: recorder_bpf__load(bpf) ?: recorder_bpf__attach(bpf);
+    int r = shared_tables_use(s->tables, bpf->obj) ?: recorder_bpf__load(bpf) ?: recorder_bpf__attach(bpf);
     if (r < 0)
         recorder_bpf__destroy(bpf);
     else
@@ -120,7 +122,7 @@ static int open_programs(struct recorder_source *s, const struct source_services
     libbpf_set_print(NULL);
     const struct disk_requests disk = find_disk_requests();
     for (size_t i = 0; i < array_size(methods); i++) {
-        r = load_programs(services->tables, methods[i].has_task_registers, methods[i].has_pages, disk, &s->bpf);
+        r = load_programs(s, methods[i].has_task_registers, methods[i].has_pages, disk, &s->bpf);
         if (r == 0) {
             snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
             return 0;
@@ -135,10 +137,10 @@ static int recorder_open(const struct source_services *services, const void *opt
 {
     _cleanup_(recorder_freep) struct recorder_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "flight recorder");
-    (void)options; /* the tables were made by them */
     if (!s)
         return -ENOMEM;
     s->tables = services->tables;
+    s->records_reads = options && ((const struct recorder_options *)options)->records_reads;
     int r = open_programs(s, services, entry);
     if (r < 0) {
         snprintf(entry->limitation, sizeof(entry->limitation), "slow requests are explained without the other threads");

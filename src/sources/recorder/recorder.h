@@ -9,9 +9,11 @@
 
 extern const struct source source_recorder;
 
-/* Filled from the settings (signals/recorder/recorder.c). */
+/* Filled from the settings (signals/recorder/recorder.c), without `records_reads`. NULL: the defaults. */
 struct recorder_options {
     bool enabled;
+    bool records_reads;    /* also the files of reads whose sleep is an ordinary one, as of FUSE: a switch of any thread
+                              that sleeps in a read, of a pipe too, then takes twice as long */
     uint64_t memory_bytes; /* of the rings, all CPUs together; for the pipeline, which creates them with the shared
                               tables */
 };
