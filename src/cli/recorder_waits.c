@@ -231,6 +231,19 @@ static void find_awaited(const struct recorder_waits *w, struct io_report *ret)
     ret->awaited_others = count - 1;
 }
 
+static void add_thread(struct recorder_waits *w, const struct read_waits_thread *t, struct io_report *ret)
+{
+    const struct io_report_process *process = matters(w, t) ? find_process(ret, t->pid) : NULL;
+    ret->waits_unknown_ns += t->tid == t->pid ? t->unknown_ns : 0;
+    if (process)
+        w->threads[ret->thread_count++] = (struct io_report_thread){.process = (uint32_t)(process - ret->processes),
+                                                                    .tid = t->tid,
+                                                                    .ran_ns = t->ran_ns,
+                                                                    .for_reads_ns = t->for_reads_ns,
+                                                                    .inferred_ns = t->inferred_ns,
+                                                                    .unknown_ns = t->unknown_ns};
+}
+
 int recorder_waits_finish(struct recorder_waits *w, struct io_report *ret)
 {
     size_t thread_count, pair_count;
@@ -240,20 +253,14 @@ int recorder_waits_finish(struct recorder_waits *w, struct io_report *ret)
     w->waits = calloc(pair_count + 1, sizeof(*w->waits));
     if (!w->threads || !w->waits)
         return -ENOMEM;
-    for (size_t i = 0; i < thread_count; i++) {
-        const struct read_waits_thread *t = &threads[i];
-        const struct io_report_process *process = matters(w, t) ? find_process(ret, t->pid) : NULL;
-        if (process)
-            w->threads[ret->thread_count++] = (struct io_report_thread){(uint32_t)(process - ret->processes), t->tid,
-                                                                        t->ran_ns, t->for_reads_ns, t->inferred_ns};
-    }
+    for (size_t i = 0; i < thread_count; i++)
+        add_thread(w, &threads[i], ret);
     for (size_t i = 0; i < pair_count; i++)
         w->waits[ret->wait_count++] =
             (struct io_report_wait){pairs[i].tid, pairs[i].pid, pairs[i].reader, pairs[i].reader_pid, pairs[i].ns};
     ret->threads = w->threads;
     ret->waits = w->waits;
     ret->waits_observed_ns = read_waits_observed_ns(w->sums);
-    ret->waits_unknown_ns = read_waits_unknown_ns(w->sums);
     find_awaited(w, ret);
     return 0;
 }

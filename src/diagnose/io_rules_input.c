@@ -75,6 +75,8 @@ static void put_finding(const struct io_report *report, const struct io_report_t
     io_rules_put_figure(finding, "observed", IO_UNIT_NS, report->waits_observed_ns);
     if (worst->inferred_ns)
         io_rules_put_figure(finding, "inferred", IO_UNIT_NS, worst->inferred_ns);
+    if (worst->unknown_ns)
+        io_rules_put_figure(finding, "unknown", IO_UNIT_NS, worst->unknown_ns);
     snprintf(finding->sentence, sizeof(finding->sentence),
              "Read further ahead, with more readers or in larger pieces, or keep the data on faster storage: thread %u "
              "waited %s of %s for what %llu other thread%s read.",

@@ -34,7 +34,7 @@ struct table {
 
 struct read_waits {
     struct table threads, pairs, files;
-    uint64_t observed_ns, unknown_ns;
+    uint64_t observed_ns;
 };
 
 int read_waits_new(struct read_waits **ret)
@@ -177,6 +177,13 @@ static bool is_for_read(const struct flight_window *window, const struct recorde
 
 /* ---- walks ---- */
 
+/* A thread, and since when another one waited for it. */
+struct awaited {
+    const struct flight_list *thread;
+    uint64_t since_ns;
+    bool is_inferred; /* that it waited for this one */
+};
+
 struct walk {
     struct read_waits *sums;
     const struct flight_index *index;
@@ -184,18 +191,26 @@ struct walk {
     void *context;
     uint64_t complete_ns;
     unsigned steps_left;
-    /* Of the thread whose waits are followed, and of the current one. */
+    /* Of the thread whose waits are followed. */
     struct read_waits_thread waiter;
-    uint64_t from_ns, t_ns;
-    const struct flight_list *thread;
-    unsigned hops;
-    bool is_inferred;
+    /* Those whom it waits for: each one waited for the next one. Until `t`, the last one is followed, and before the
+     * wait for that the one before it. */
+    struct awaited awaited[HOPS_MAX];
+    unsigned depth;
+    uint64_t t_ns;
 };
+
+static const struct awaited *last_awaited(const struct walk *w)
+{
+    return &w->awaited[w->depth - 1];
+}
 
 static void add_read(struct walk *w, uint64_t start_ns, uint64_t file)
 {
     const struct read_waits_thread *waiter = &w->waiter;
-    const struct read_waits_pair pair = {waiter->tid, waiter->pid, (uint32_t)w->thread->key, w->thread->pid, 0};
+    const struct awaited *reader = last_awaited(w);
+    const struct read_waits_pair pair = {waiter->tid, waiter->pid, (uint32_t)reader->thread->key, reader->thread->pid,
+                                         0};
     const struct read_waits_file of_file = {.file = file};
     const uint64_t ns = w->t_ns - start_ns;
     struct read_waits_pair *pair_sum = find_sum(&w->sums->pairs, thread_key(pair.pid, pair.tid),
@@ -205,17 +220,10 @@ static void add_read(struct walk *w, uint64_t start_ns, uint64_t file)
         pair_sum->ns += ns;
     if (file_sum) {
         file_sum->ns += ns;
-        file_sum->reader_pid = w->thread->pid;
+        file_sum->reader_pid = pair.reader_pid;
     }
     w->waiter.for_reads_ns += ns;
-    w->waiter.inferred_ns += w->is_inferred ? ns : 0;
-}
-
-/* What is left of the wait cannot be followed. */
-static void give_up(struct walk *w)
-{
-    w->sums->unknown_ns += w->t_ns - w->from_ns;
-    w->t_ns = w->from_ns;
+    w->waiter.inferred_ns += reader->is_inferred ? ns : 0;
 }
 
 /* Loopback's packets are received in an interrupt of the sender's CPU, on behalf of the sender, as it sends. */
@@ -231,6 +239,8 @@ enum waker { WAKER_THREAD, WAKER_INFERRED, WAKER_OTHER, WAKER_UNKNOWN };
 static enum waker classify_waker(const struct walk *w, const struct recorder_record *left,
                                  const struct recorder_record *woken)
 {
+    if (woken && path_wait_is_creation(woken)) /* before that, the thread was not there */
+        return WAKER_THREAD;
     if (!left || !woken)
         return WAKER_UNKNOWN;
     if (is_by_sender(w, left, woken))
@@ -240,78 +250,62 @@ static enum waker classify_waker(const struct walk *w, const struct recorder_rec
     return recorder_low(woken->value) ? WAKER_THREAD : WAKER_UNKNOWN;
 }
 
-/* Goes on in the thread that ended a wait at `t`. False: none is known to have; `ret_is_other`: something else did. */
-static bool go_to_waker(struct walk *w, const struct recorder_record *left, const struct recorder_record *woken,
-                        bool *ret_is_other)
+/* `t` is when a thread was woken that had waited since `since`: follows the thread that woke it. False: something else
+ * did, or it is not known; that is added. */
+static bool follow_waker(struct walk *w, const struct recorder_record *left, const struct recorder_record *woken,
+                         uint64_t since_ns)
 {
     const enum waker waker = classify_waker(w, left, woken);
-    *ret_is_other = waker == WAKER_OTHER;
-    if (waker != WAKER_THREAD && waker != WAKER_INFERRED)
-        return false;
-    const struct flight_list *thread = flight_index_thread(w->index, recorder_low(woken->value));
-    if (!thread || thread == w->thread || ++w->hops > HOPS_MAX)
-        return false;
-    w->thread = thread;
-    w->is_inferred |= waker == WAKER_INFERRED;
-    return true;
+    const bool is_thread = waker == WAKER_THREAD || waker == WAKER_INFERRED;
+    const struct flight_list *thread = is_thread ? flight_index_thread(w->index, recorder_low(woken->value)) : NULL;
+    if (thread && w->depth < HOPS_MAX) {
+        const bool is_inferred = waker == WAKER_INFERRED || (w->depth && last_awaited(w)->is_inferred);
+        w->awaited[w->depth++] = (struct awaited){thread, since_ns, is_inferred};
+        return true;
+    }
+    if (waker != WAKER_OTHER)
+        w->waiter.unknown_ns += w->t_ns - since_ns;
+    return false;
 }
 
-/* The thread at hand slept until `t`. */
-static void step_blocked(struct walk *w, const struct thread_span *span, uint64_t start_ns)
-{
-    uint64_t file;
-    bool is_other;
-    if (is_for_read(flight_index_window(w->index), span->left, &file))
-        add_read(w, start_ns, file);
-    else if (go_to_waker(w, span->left, flight_thread_wake_up(w->thread, w->t_ns), &is_other))
-        return;
-    else if (!is_other)
-        give_up(w);
-    w->t_ns = start_ns < w->t_ns ? start_ns : w->t_ns;
-    w->hops = 0;
-}
-
+/* Goes back to `start`, or follows another thread. */
 static void step_back(struct walk *w)
 {
-    const struct thread_span span = flight_thread_span(w->thread, w->t_ns);
-    const uint64_t start_ns = span.start_ns > w->from_ns ? span.start_ns : w->from_ns;
-    if (span.state == THREAD_UNKNOWN) {
-        give_up(w);
-    } else if (span.state == THREAD_BLOCKED) {
-        step_blocked(w, &span, start_ns);
-    } else {
-        w->t_ns = start_ns;
-        w->hops = 0;
-    }
+    const struct awaited *awaited = last_awaited(w);
+    const struct thread_span span = flight_thread_span(awaited->thread, w->t_ns);
+    const uint64_t start_ns = span.start_ns > awaited->since_ns ? span.start_ns : awaited->since_ns;
+    uint64_t file;
+    if (span.state == THREAD_UNKNOWN)
+        w->waiter.unknown_ns += w->t_ns - start_ns;
+    else if (span.state == THREAD_BLOCKED && is_for_read(flight_index_window(w->index), span.left, &file))
+        add_read(w, start_ns, file);
+    else if (span.state == THREAD_BLOCKED &&
+             follow_waker(w, span.left, flight_thread_wake_up(awaited->thread, w->t_ns), start_ns))
+        return;
+    w->t_ns = start_ns;
 }
 
-/* `thread` slept from span.start until it was woken by `woken`. */
-static void follow_wait(struct walk *w, const struct flight_list *thread, const struct thread_span *span,
-                        const struct recorder_record *woken)
+/* The thread slept as `span` says, until it was woken by `woken`. */
+static void follow_wait(struct walk *w, const struct thread_span *span, const struct recorder_record *woken)
 {
+    const uint64_t since_ns = span->start_ns > w->complete_ns ? span->start_ns : w->complete_ns;
     uint64_t file;
-    bool is_other;
-    w->from_ns = span->start_ns > w->complete_ns ? span->start_ns : w->complete_ns;
     w->t_ns = woken->time_ns;
-    if (w->from_ns >= w->t_ns)
+    w->depth = 0;
+    if (since_ns >= w->t_ns || path_wait_is_creation(woken) ||
+        is_for_read(flight_index_window(w->index), span->left, &file) || !follow_waker(w, span->left, woken, since_ns))
         return;
-    if (is_for_read(flight_index_window(w->index), span->left, &file))
-        return;
-    w->thread = thread;
-    w->hops = 0;
-    w->is_inferred = false;
-    if (!go_to_waker(w, span->left, woken, &is_other)) {
-        if (!is_other)
-            give_up(w);
-        return;
-    }
     if (span->start_ns && span->start_ns < w->complete_ns)
-        w->sums->unknown_ns += w->complete_ns - span->start_ns;
-    while (w->t_ns > w->from_ns && w->steps_left) {
+        w->waiter.unknown_ns += w->complete_ns - span->start_ns;
+    while (w->depth && w->steps_left) {
         w->steps_left--;
-        step_back(w);
+        if (w->t_ns > last_awaited(w)->since_ns)
+            step_back(w);
+        else
+            w->depth--;
     }
-    give_up(w);
+    if (w->t_ns > since_ns)
+        w->waiter.unknown_ns += w->t_ns - since_ns;
 }
 
 static uint64_t overlap_ns(uint64_t start_ns, uint64_t end_ns, uint64_t from_ns, uint64_t to_ns)
@@ -332,7 +326,7 @@ static void add_thread(struct walk *w, const struct flight_list *list, uint64_t 
         if (e->role == FLIGHT_WOKEN && state == THREAD_BLOCKED && t_ns > from_ns && t_ns <= to_ns) {
             const struct thread_span span = flight_thread_span(list, t_ns);
             if (span.state == THREAD_BLOCKED)
-                follow_wait(w, list, &span, e->record);
+                follow_wait(w, &span, e->record);
         }
         state = e->state;
         since_ns = t_ns;
@@ -395,9 +389,4 @@ const struct read_waits_file *read_waits_files(const struct read_waits *w, size_
 uint64_t read_waits_observed_ns(const struct read_waits *w)
 {
     return w->observed_ns;
-}
-
-uint64_t read_waits_unknown_ns(const struct read_waits *w)
-{
-    return w->unknown_ns;
 }

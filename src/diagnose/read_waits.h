@@ -2,7 +2,7 @@
  * that uses the data. Sums over windows of the flight recorder.
  *
  * A wait is followed backwards from its wake-up: what the waker did since the wait began counts, and where the waker
- * slept itself, the walk goes on in the thread that woke it. Time in which the thread at hand slept for a read (or to
+ * slept itself, what the thread did that woke it, and so on. Time in which the thread at hand slept for a read (or to
  * open or look up a file) is a wait for that read; its CPU time, run queue, locks, timers and network are not. */
 #pragma once
 
@@ -20,6 +20,7 @@ struct read_waits_thread {
     uint64_t ran_ns;
     uint64_t for_reads_ns; /* it slept for reads of other threads */
     uint64_t inferred_ns;  /* of these, by wake-ups over TCP, of which only the interrupted thread is known */
+    uint64_t unknown_ns;   /* it slept, and what it waited for is not known */
 };
 
 /* Of the waits of thread `tid`, those for reads by thread `reader`. */
@@ -54,6 +55,5 @@ const struct read_waits_thread *read_waits_threads(const struct read_waits *w, s
 const struct read_waits_pair *read_waits_pairs(const struct read_waits *w, size_t *ret_count);
 /* Without those that are not known. */
 const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count);
-/* How long the selected threads were observed, of wall time; and how much of their waits could not be followed. */
+/* How long the selected threads were observed, of wall time. */
 uint64_t read_waits_observed_ns(const struct read_waits *w);
-uint64_t read_waits_unknown_ns(const struct read_waits *w);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define IO_FINDINGS_MAX           16
-#define IO_FINDING_FIGURES        6
+#define IO_FINDING_FIGURES        8
 #define IO_FINDING_SENTENCE_BYTES 400
 
 enum io_severity { IO_SEVERITY_LOW, IO_SEVERITY_MEDIUM, IO_SEVERITY_HIGH };

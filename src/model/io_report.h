@@ -75,6 +75,7 @@ struct io_report_thread {
     uint64_t ran_ns;
     uint64_t for_reads_ns; /* it slept until other threads had read from files, or opened or looked up some */
     uint64_t inferred_ns;  /* of these, where the thread that sent something over TCP is inferred */
+    uint64_t unknown_ns;   /* it slept, and what it waited for is not known */
 };
 
 /* Of the waits of thread `waiter` of process `waiter_pid`, those for reads by thread `reader`. */
@@ -108,5 +109,5 @@ struct io_report {
     size_t awaited_others;                /* further files for whose reads they waited */
     uint64_t
         waits_observed_ns; /* how long threads were observed for this; 0: not at all, for want of rights or kernel */
-    uint64_t waits_unknown_ns; /* of threads' waits, what is not known */
+    uint64_t waits_unknown_ns; /* of the waits of main threads, what is not known */
 };

@@ -26,7 +26,7 @@ static void test_main_thread_waits_for_two_loaders(void **state)
 {
     (void)state;
     const struct io_report_file data = file_of("/data", 0);
-    const struct io_report_thread threads[] = {{0, 100, 4 * S, 5 * S, S}, {0, 150, 1 * S, 0, 0}};
+    const struct io_report_thread threads[] = {{0, 100, 4 * S, 5 * S, S, 2 * S}, {0, 150, 1 * S, 0}};
     const struct io_report_wait waits[] = {{100, 100, 150, 100, 3 * S}, {100, 100, 151, 100, 2 * S}};
     struct io_report report = report_with(threads, 2, waits, 2);
     report.awaited = &data;
@@ -46,6 +46,7 @@ static void test_main_thread_waits_for_two_loaders(void **state)
     assert_int_equal(figure(input, "readers"), 2);
     assert_int_equal(figure(input, "observed"), 10 * S);
     assert_int_equal(figure(input, "inferred"), S);
+    assert_int_equal(figure(input, "unknown"), 2 * S);
     assert_string_equal(input->sentence,
                         "Read further ahead, with more readers or in larger pieces, or keep the data on faster "
                         "storage: thread 100 waited 5.00 s of 10.0 s for what 2 other threads read.");

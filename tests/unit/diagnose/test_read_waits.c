@@ -37,15 +37,19 @@ static struct read_waits_thread thread_in(const struct read_waits *w, uint32_t t
     const struct read_waits_thread *threads = read_waits_threads(w, &n);
     for (size_t i = 0; i < n; i++)
         if (threads[i].tid == tid)
-            return (struct read_waits_thread){tid, threads[i].pid, threads[i].ran_ns / 1000,
-                                              threads[i].for_reads_ns / 1000, threads[i].inferred_ns / 1000};
+            return (struct read_waits_thread){tid,
+                                              threads[i].pid,
+                                              threads[i].ran_ns / 1000,
+                                              threads[i].for_reads_ns / 1000,
+                                              threads[i].inferred_ns / 1000,
+                                              threads[i].unknown_ns / 1000};
     return (struct read_waits_thread){0};
 }
 
 static void expect_waits(const struct read_waits *w, uint32_t tid, uint64_t for_reads_us, uint64_t unknown_us)
 {
     assert_int_equal(thread_in(w, tid).for_reads_ns, for_reads_us);
-    assert_int_equal(read_waits_unknown_ns(w) / 1000, unknown_us);
+    assert_int_equal(thread_in(w, tid).unknown_ns, unknown_us);
 }
 
 /* A thread reads: sleeps for a disk until an interrupt wakes it. */
@@ -127,6 +131,35 @@ static void test_thread_in_between(void **state)
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
     expect_waits(w, CONSUMER, 600, 0);
     assert_int_equal(thread_in(w, OTHER_LOADER).for_reads_ns, 600);
+}
+
+/* The loader waits shortly for a thread that did something else before: what it did itself before is what counts. As
+ * when a server closes a file for it that it has just read. */
+static void test_before_a_wait_of_the_waker(void **state)
+{
+    (void)state;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_read(150, 700, LOADER);
+    put_sleep(750, LOADER, SYS_close, 7);
+    put_sleep_in_call(300, 500, STRANGER, SYS_nanosleep, 0, false);
+    put_waking(800, LOADER, STRANGER, SYS_write, 3);
+    put_run(800, LOADER);
+    put_sleep(850, STRANGER, SYS_read, 3);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 550, 0);
+}
+
+/* What cannot be followed is only that wait of the loader's. */
+static void test_unknown_wait_of_the_waker(void **state)
+{
+    (void)state;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_read(150, 500, LOADER);
+    put_sleep(600, LOADER, SYS_futex, 0x2000);
+    put(700, RECORDER_WAKING, 0, SYS_futex, LOADER, 0x2000, 0);
+    put_run(700, LOADER);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 350, 100);
 }
 
 static void test_other_work_of_the_loader_does_not_count(void **state)
@@ -258,6 +291,20 @@ static void test_unknown_waker(void **state)
     expect_waits(w, CONSUMER, 0, 800);
 }
 
+/* A loader reads before it creates the thread that goes on. */
+static void test_thread_that_is_created_meanwhile(void **state)
+{
+    (void)state;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_waking(400, LOADER, OTHER_LOADER, SYS_clone, 0);
+    put_run(400, LOADER);
+    put_read(500, 800, LOADER);
+    put_read(200, 300, OTHER_LOADER);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 400, 0);
+    expect_waits(w, LOADER, 0, 0); /* it did not wait */
+}
+
 static void test_other_processes_do_not_count(void **state)
 {
     (void)state;
@@ -318,6 +365,8 @@ int main(void)
         cmocka_unit_test_setup(test_read_that_began_before_the_wait, start_trace),
         cmocka_unit_test_setup(test_several_reads_in_one_wait, start_trace),
         cmocka_unit_test_setup(test_thread_in_between, start_trace),
+        cmocka_unit_test_setup(test_before_a_wait_of_the_waker, start_trace),
+        cmocka_unit_test_setup(test_unknown_wait_of_the_waker, start_trace),
         cmocka_unit_test_setup(test_other_work_of_the_loader_does_not_count, start_trace),
         cmocka_unit_test_setup(test_calls_that_find_files_count, start_trace),
         cmocka_unit_test_setup(test_page_faults_count_if_they_read, start_trace),
@@ -329,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup(test_wait_from_an_earlier_part, start_trace),
         cmocka_unit_test_setup(test_what_is_not_recorded_is_unknown, start_trace),
         cmocka_unit_test_setup(test_unknown_waker, start_trace),
+        cmocka_unit_test_setup(test_thread_that_is_created_meanwhile, start_trace),
         cmocka_unit_test_setup(test_other_processes_do_not_count, start_trace),
         cmocka_unit_test_setup(test_reader_of_another_process, start_trace),
         cmocka_unit_test_setup(test_cpu_time_of_threads, start_trace),
