@@ -83,7 +83,7 @@ static __always_inline void record_waking(struct task_struct *task)
     r.tid = task->pid;
     r.value = waker;
     set_no_syscall(&r);
-    if (!r.flags)
+    if (!r.flags || (is_detailed && r.flags == RECORDER_IN_SOFTIRQ))
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
     if (has_tasks && !r.flags)

@@ -18,7 +18,8 @@ enum recorder_kind {
                         is in; value: the next thread (low half), process of `tid` (high half) */
     RECORDER_WAKING, /* thread `tid` is woken, or begins to exist. syscall, object: what the waker is in, and its first
                         argument; value: the waker (low half) and its process (high half). In an interrupt the waker is
-                        only the thread that was interrupted, and syscall and object are not set */
+                        only the thread that was interrupted, and syscall and object are not set; with is_detailed they
+                        are that thread's if a softirq interrupted it */
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
     RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half; 0: it connects), TCP's write_seq after them

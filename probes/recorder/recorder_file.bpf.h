@@ -1,6 +1,7 @@
 /* Which file, and which part of it, a thread waits for that sleeps for a disk: the one that its system call is about,
  * and the pages that it has last added to the page cache, which are the ones that it had read (also for a page fault,
- * and by read-ahead). Only such a wait pays for that, and a page that enters the page cache. Part of recorder.bpf.c. */
+ * and by read-ahead). Only such a wait costs that, and a page that enters the page cache; with is_detailed every sleep
+ * in a read does. Part of recorder.bpf.c. */
 #pragma once
 
 #include "probes/common/folio.bpf.h"
@@ -126,12 +127,10 @@ static __always_inline void record_file_of_call(const struct recorder_place *pla
     recorder_put_object(place, r);
 }
 
-/* Set before loading. */
-const volatile bool records_reads = false; /* of files, also where their sleep is an ordinary one, as of FUSE */
-
 static __always_inline bool is_file_call(__s16 number)
 {
-    return number == NR_flock || (records_reads && (number == NR_read || number == NR_pread64 || number == NR_readv));
+    return number == NR_flock || (is_detailed && (number == NR_read || number == NR_pread64 || number == NR_readv ||
+                                                  number == NR_preadv || number == NR_preadv2));
 }
 
 /* Whether the thread sleeps for a disk, for a lock on a file, or in a read. */
@@ -141,7 +140,7 @@ static __always_inline bool is_for_file(const struct recorder_record *left)
            (is_file_call(left->syscall) && !(left->flags & RECORDER_PREEMPTED));
 }
 
-/* `task` leaves the CPU to sleep for a file, if its record `left` is right: a read may be of something else. A
+/* `task` leaves the CPU to sleep, as its record `left` says, for a file: except that a read may be of a pipe. A
  * function, so that what it needs of the stack is not there while tasks are read. */
 static __noinline int record_files(const struct recorder_place *place, const struct recorder_record *left,
                                    struct task_struct *task)
@@ -150,7 +149,7 @@ static __noinline int record_files(const struct recorder_place *place, const str
     const __u32 zero = 0;
     r.kind = RECORDER_FILE;
     record_file_of_call(place, &r, task);
-    if (left->syscall == NR_flock)
+    if (!(left->flags & (RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT))) /* not for pages */
         return 0;
     const struct added_pages *added = bpf_map_lookup_elem(&recorder_added, &zero);
     if (!added || added->tid != r.tid || added->sleeps + 1 != BPF_CORE_READ(task, nvcsw))

@@ -9,6 +9,7 @@
 const volatile bool has_task_registers =
     true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
 const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
+const volatile bool is_detailed = false;   /* see struct recorder_options */
 
 static __always_inline void set_no_syscall(struct recorder_record *r)
 {

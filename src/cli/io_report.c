@@ -59,7 +59,7 @@ static void recording_end(struct recording *rec)
     io_report_target_clear(&rec->target);
 }
 
-/* The report is made also without. */
+/* Without it, the report lacks one finding. */
 static void open_waits(struct recording *rec, const struct source_services *services)
 {
     struct attach_report report = {0};
@@ -98,7 +98,9 @@ static int open_source(struct recording *rec, const struct task_filter *filter)
 static int take(struct recording *rec, uint64_t now_ns, bool is_last)
 {
     const int r = io_report_data_take(rec->data, is_last);
-    return r == 0 && rec->waits ? recorder_waits_take(rec->waits, now_ns, is_last) : r;
+    if (rec->waits)
+        recorder_waits_take(rec->waits, now_ns, is_last);
+    return r;
 }
 
 /* Until the end of the job, process or command, or for `wait_ns`, or a signal to this program. */

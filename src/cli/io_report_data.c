@@ -141,13 +141,15 @@ bool io_report_data_has_process(const struct io_report_data *d, uint32_t pid)
     return look_up_process(d, pid) != NULL;
 }
 
-int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command)
+int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command, uint32_t user)
 {
     struct process *p = find_process(d, pid);
     if (!p)
         return -ENOMEM;
-    if (!p->command[0])
+    if (!p->command_ns) {
         snprintf(p->command, sizeof(p->command), "%s", command);
+        p->user = user;
+    }
     return 0;
 }
 

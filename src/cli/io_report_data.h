@@ -21,8 +21,10 @@ int io_report_data_take(struct io_report_data *d, bool is_last);
 
 /* Whether the process used files, as far as that has been taken. */
 bool io_report_data_has_process(const struct io_report_data *d, uint32_t pid);
-/* Makes a process part of the report that may not have used files. `command`: its name, if it has not. -ENOMEM. */
-int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command);
+/* Makes a process part of the report that may not have used files. `command`, `user`: those of one that has not.
+ * -ENOMEM.
+ */
+int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command, uint32_t user);
 
 /* After the last one: files, processes, heatmap, losses. The other fields of `*ret` are left as they are. It borrows
  * from `d`. -ENOMEM. */

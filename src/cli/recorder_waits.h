@@ -24,8 +24,8 @@ void recorder_waits_free(struct recorder_waits *w);
 DEFINE_FREEP(recorder_waits)
 
 /* To be called several times a second, and with `is_last` at the end, after the last io_report_data_take. Bounds its
- * CPU time: where there is much to read, it leaves out some of the time, which is then not observed. -ENOMEM. */
-int recorder_waits_take(struct recorder_waits *w, uint64_t now_ns, bool is_last);
+ * CPU time: where there is much to read, or no memory, it leaves out some of the time, which is then not observed. */
+void recorder_waits_take(struct recorder_waits *w, uint64_t now_ns, bool is_last);
 
 /* After the last one. Before io_report_data_finish: makes the processes of the waiting threads part of the report.
  * -ENOMEM. */

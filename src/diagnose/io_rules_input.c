@@ -7,16 +7,32 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A thread that loads: another one waits for its reads. It may wait itself, idle until the consumer, which waits for
- * other loaders, gives it work: then for as long as the consumer waits for all of them. */
-#define LOADERS_MAX 20
+static bool is_waiter(const struct io_report_wait *wait, uint32_t pid, uint32_t tid)
+{
+    return wait->waiter == tid && wait->waiter_pid == pid;
+}
 
-static bool is_reader(const struct io_report *report, const struct io_report_thread *thread)
+/* Whether a thread waits for `wait->reader` for at least half as long as for its readers on average. */
+static bool is_common_reader(const struct io_report *report, const struct io_report_wait *wait)
+{
+    uint64_t readers = 0, sum_ns = 0;
+    for (size_t i = 0; i < report->wait_count; i++) {
+        const bool is_of_waiter = is_waiter(&report->waits[i], wait->waiter_pid, wait->waiter);
+        readers += is_of_waiter;
+        sum_ns += is_of_waiter ? report->waits[i].ns : 0;
+    }
+    return wait->ns * readers * 2 >= sum_ns;
+}
+
+/* Whether a thread loads data for others. It may wait itself, idle until the consumer, which waits for other loaders,
+ * gives it work: then as long as the consumer. A thread for which others have waited much less than for their other
+ * readers is none: it has read its model, say. */
+static bool is_loader(const struct io_report *report, const struct io_report_thread *thread)
 {
     const uint32_t pid = report->processes[thread->process].pid;
     for (size_t i = 0; i < report->wait_count; i++)
         if (report->waits[i].reader == thread->tid && report->waits[i].reader_pid == pid &&
-            report->waits[i].ns * LOADERS_MAX >= thread->for_reads_ns)
+            is_common_reader(report, &report->waits[i]))
             return true;
     return false;
 }
@@ -26,24 +42,19 @@ static uint64_t min_ns(const struct io_report *report)
     return (uint64_t)((double)report->waits_observed_ns * IO_RULE_MIN_SHARE);
 }
 
-/* The thread of a process that uses data: its main thread, unless that does nothing; then the one that runs most of
- * those that do not load. NULL: there is none. */
-static const struct io_report_thread *find_consumer(const struct io_report *report, uint32_t process)
+/* Of `count` threads of a process, the one that uses data: its main thread, unless that does nothing; then the one that
+ * runs most of those that do not load. NULL: there is none. */
+static const struct io_report_thread *find_consumer(const struct io_report *report,
+                                                    const struct io_report_thread *threads, size_t count)
 {
     const struct io_report_thread *busiest = NULL;
-    for (size_t i = 0; i < report->thread_count; i++) {
-        const struct io_report_thread *t = &report->threads[i];
-        if (t->process != process || (t->ran_ns < min_ns(report) && t->for_reads_ns < min_ns(report)))
-            continue;
-        const bool is_main = t->tid == report->processes[process].pid;
-        if (is_reader(report, t)) {
-            if (is_main)
-                return NULL;
-            continue;
-        }
-        if (is_main)
-            return t;
-        if (t->ran_ns >= min_ns(report) && (!busiest || t->ran_ns > busiest->ran_ns))
+    const uint32_t pid = report->processes[threads->process].pid;
+    for (size_t i = 0; i < count; i++) {
+        const struct io_report_thread *t = &threads[i];
+        const bool runs = t->ran_ns >= min_ns(report), is_main = t->tid == pid;
+        if (is_main && (runs || t->for_reads_ns >= min_ns(report)))
+            return is_loader(report, t) ? NULL : t;
+        if (!is_main && runs && (!busiest || t->ran_ns > busiest->ran_ns) && !is_loader(report, t))
             busiest = t;
     }
     return busiest;
@@ -54,7 +65,7 @@ static uint64_t count_readers(const struct io_report *report, const struct io_re
     const uint32_t pid = report->processes[consumer->process].pid;
     uint64_t count = 0;
     for (size_t i = 0; i < report->wait_count; i++)
-        count += report->waits[i].waiter == consumer->tid && report->waits[i].waiter_pid == pid;
+        count += is_waiter(&report->waits[i], pid, consumer->tid);
     return count;
 }
 
@@ -66,8 +77,8 @@ static void put_finding(const struct io_report *report, const struct io_report_t
     const uint64_t readers = count_readers(report, worst);
     char waited[32], observed[32];
     finding->process = worst->process;
-    finding->file = report->awaited;
-    finding->other_files = report->awaited_others;
+    finding->file = worst->awaited;
+    finding->other_files = worst->awaited_others;
     io_rules_put_figure(finding, "thread", IO_UNIT_COUNT, worst->tid);
     io_rules_put_figure(finding, "waited", IO_UNIT_NS, worst->for_reads_ns);
     io_rules_put_figure(finding, "ran", IO_UNIT_NS, worst->ran_ns);
@@ -89,8 +100,11 @@ void io_rules_of_input(const struct io_report *report, struct io_findings *findi
 {
     const struct io_report_thread *worst = NULL;
     uint64_t all_ns = 0;
-    for (uint32_t process = 0; report->waits_observed_ns && process < report->process_count; process++) {
-        const struct io_report_thread *consumer = find_consumer(report, process);
+    for (size_t first = 0, end; report->waits_observed_ns && first < report->thread_count; first = end) {
+        for (end = first + 1; end < report->thread_count; end++)
+            if (report->threads[end].process != report->threads[first].process)
+                break;
+        const struct io_report_thread *consumer = find_consumer(report, &report->threads[first], end - first);
         if (!consumer || !consumer->for_reads_ns || consumer->for_reads_ns < min_ns(report))
             continue;
         all_ns += consumer->for_reads_ns;

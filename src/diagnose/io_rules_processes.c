@@ -65,6 +65,8 @@ static int compare_uses(const void *left, const void *right, void *context)
     const int r = strcmp(order->processes[a->process].command, order->processes[b->process].command);
     if (r)
         return r;
+    if (!a->last_ns != !b->last_ns)
+        return a->last_ns ? 1 : -1;
     const uint64_t x = order->value(a), y = order->value(b);
     return x != y ? (x > y) - (x < y) : (a->process > b->process) - (a->process < b->process);
 }
@@ -74,7 +76,7 @@ struct excess {
     uint64_t time_ns; /* 0: none */
 };
 
-/* The group whose process with the most of `value` costs the most time, as `measure` says. */
+/* Of those that did I/O, the group whose process with the most of `value` costs the most time, as `measure` says. */
 static struct excess find_excess(const struct io_report *report, struct io_observed *observed, use_value value,
                                  uint64_t (*measure)(const struct group *group))
 {
@@ -87,6 +89,8 @@ static struct excess find_excess(const struct io_report *report, struct io_obser
         for (end = first + 1; end < observed->process_count; end++)
             if (strcmp(report->processes[uses[end].process].command, command) != 0)
                 break;
+        while (first < end && !uses[first].last_ns)
+            first++; /* it did no I/O: it is there for its waits */
         const struct group group = {&uses[first], end - first};
         const uint64_t time_ns = group.count >= MIN_PROCESSES ? measure(&group) : 0;
         if (time_ns > worst.time_ns)

@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#define HASH_NONFATAL_OOM 1 /* before the first include of uthash.h */
 #include <uthash.h>
 
-#define ENTRIES_MAX 65536   /* of a table; further ones are left out of it */
-#define HOPS_MAX    32      /* from waker to waker, at one moment */
-#define STEPS_MAX   1000000 /* of all walks in a window: some 100 ms */
+#define ENTRIES_MAX 65536  /* of a table; further ones are left out of it */
+#define HOPS_MAX    32     /* from thread to thread, of those that wait for each other */
+#define STEPS_MAX   200000 /* of all walks in a window: some 100 ms */
 
 /* ---- sums ---- */
 
@@ -30,11 +32,20 @@ struct table {
     struct entry *entries;
     char *sums;
     size_t count, room;
+    bool is_full; /* something was left out */
+};
+
+/* A thread that slept at the end of the last window. */
+struct sleeper {
+    struct recorder_record left; /* its switch; time 0: it runs */
+    uint64_t file;               /* of a read; 0: it is none, or not known */
+    bool is_reading;
 };
 
 struct read_waits {
     struct table threads, pairs, files;
-    uint64_t observed_ns;
+    struct table sleepers; /* by thread ID: their switch may be too old for the next window */
+    uint64_t observed_ns, last_ns;
 };
 
 int read_waits_new(struct read_waits **ret)
@@ -51,6 +62,7 @@ static void clear_table(struct table *t)
         free(entry);
     }
     free(t->sums);
+    *t = (struct table){0};
 }
 
 void read_waits_free(struct read_waits *w)
@@ -60,6 +72,7 @@ void read_waits_free(struct read_waits *w)
     clear_table(&w->threads);
     clear_table(&w->pairs);
     clear_table(&w->files);
+    clear_table(&w->sleepers);
     free(w);
 }
 
@@ -69,8 +82,10 @@ static bool has_room(struct table *t, size_t size)
         return true;
     const size_t room = t->room ? 2 * t->room : 64;
     char *sums = room <= ENTRIES_MAX ? realloc(t->sums, room * size) : NULL;
-    if (!sums)
+    if (!sums) {
+        t->is_full = true;
         return false;
+    }
     t->sums = sums;
     t->room = room;
     return true;
@@ -89,9 +104,23 @@ static void *find_sum(struct table *t, uint64_t first, uint64_t second, const vo
     if (!entry)
         return NULL;
     entry->key = key;
-    entry->number = t->count++;
+    entry->number = t->count;
     HASH_ADD(hh, t->entries, key, sizeof(entry->key), entry);
+    if (!entry->hh.tbl) {
+        free(entry);
+        return NULL;
+    }
+    t->count++;
     return memcpy(t->sums + entry->number * size, initial, size);
+}
+
+/* NULL: there is none. */
+static void *look_up_sum(const struct table *t, uint64_t first, uint64_t second, size_t size)
+{
+    const struct entry_key key = {first, second};
+    struct entry *entry = NULL;
+    HASH_FIND(hh, t->entries, &key, sizeof(key), entry);
+    return entry ? t->sums + entry->number * size : NULL;
 }
 
 static uint64_t thread_key(uint32_t pid, uint32_t tid)
@@ -137,7 +166,6 @@ static bool is_read(int number)
     case SYS_preadv2:
     case SYS_sendfile:
     case SYS_splice:
-    case SYS_copy_file_range:
     case SYS_readahead:
         return true;
     default:
@@ -211,11 +239,12 @@ static void add_read(struct walk *w, uint64_t start_ns, uint64_t file)
     const struct awaited *reader = last_awaited(w);
     const struct read_waits_pair pair = {waiter->tid, waiter->pid, (uint32_t)reader->thread->key, reader->thread->pid,
                                          0};
-    const struct read_waits_file of_file = {.file = file};
+    const struct read_waits_file of_file = {.file = file, .tid = waiter->tid, .pid = waiter->pid};
     const uint64_t ns = w->t_ns - start_ns;
     struct read_waits_pair *pair_sum = find_sum(&w->sums->pairs, thread_key(pair.pid, pair.tid),
                                                 thread_key(pair.reader_pid, pair.reader), &pair, sizeof(pair));
-    struct read_waits_file *file_sum = file ? find_sum(&w->sums->files, file, 0, &of_file, sizeof(of_file)) : NULL;
+    struct read_waits_file *file_sum =
+        file ? find_sum(&w->sums->files, file, thread_key(pair.pid, pair.tid), &of_file, sizeof(of_file)) : NULL;
     if (pair_sum)
         pair_sum->ns += ns;
     if (file_sum) {
@@ -229,9 +258,11 @@ static void add_read(struct walk *w, uint64_t start_ns, uint64_t file)
 /* Loopback's packets are received in an interrupt of the sender's CPU, on behalf of the sender, as it sends. */
 static bool is_by_sender(const struct walk *w, const struct recorder_record *left, const struct recorder_record *woken)
 {
+    if (woken->flags != RECORDER_IN_SOFTIRQ || !path_wait_is_send(woken->syscall) ||
+        !(path_wait_is_receive(left->syscall) || path_wait_is_for_events(left)))
+        return false;
     const struct flight_list *interrupted = flight_index_thread(w->index, recorder_low(woken->value));
-    return woken->flags & RECORDER_IN_SOFTIRQ && interrupted && w->is_selected(w->context, interrupted->pid) &&
-           (path_wait_is_receive(left->syscall) || path_wait_is_for_events(left));
+    return interrupted && w->is_selected(w->context, interrupted->pid);
 }
 
 enum waker { WAKER_THREAD, WAKER_INFERRED, WAKER_OTHER, WAKER_UNKNOWN };
@@ -239,15 +270,19 @@ enum waker { WAKER_THREAD, WAKER_INFERRED, WAKER_OTHER, WAKER_UNKNOWN };
 static enum waker classify_waker(const struct walk *w, const struct recorder_record *left,
                                  const struct recorder_record *woken)
 {
-    if (woken && path_wait_is_creation(woken)) /* before that, the thread was not there */
+    struct path_segment wait = {0};
+    if (!left && woken && path_wait_is_creation(woken)) /* before that, the thread was not there */
         return WAKER_THREAD;
     if (!left || !woken)
         return WAKER_UNKNOWN;
     if (is_by_sender(w, left, woken))
         return WAKER_INFERRED;
-    if (woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ | RECORDER_KERNEL_THREAD))
-        return WAKER_OTHER;
-    return recorder_low(woken->value) ? WAKER_THREAD : WAKER_UNKNOWN;
+    if (path_wait_source(left, woken, &wait) == WAIT_ENDED_BY_THREAD)
+        return WAKER_THREAD;
+    const bool is_interrupt = woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ);
+    const bool is_explained =
+        wait.kind != REQUEST_PART_UNATTRIBUTED && (wait.kind != REQUEST_PART_OTHER || recorder_low(woken->value));
+    return is_interrupt || is_explained ? WAKER_OTHER : WAKER_UNKNOWN;
 }
 
 /* `t` is when a thread was woken that had waited since `since`: follows the thread that woke it. False: something else
@@ -268,35 +303,62 @@ static bool follow_waker(struct walk *w, const struct recorder_record *left, con
     return false;
 }
 
+/* The switch by which a thread began to sleep, as `span` says, which may be older than the window. NULL: not known. */
+static const struct recorder_record *left_of(const struct walk *w, const struct flight_list *list,
+                                             const struct thread_span *span, bool *ret_is_read, uint64_t *ret_file)
+{
+    *ret_is_read = false;
+    if (span->left) {
+        *ret_is_read = is_for_read(flight_index_window(w->index), span->left, ret_file);
+        return span->left;
+    }
+    const struct sleeper *s = look_up_sum(&w->sums->sleepers, list->key, 0, sizeof(*s));
+    if (!s || !s->left.time_ns)
+        return NULL;
+    *ret_is_read = s->is_reading;
+    *ret_file = s->file;
+    return &s->left;
+}
+
 /* Goes back to `start`, or follows another thread. */
 static void step_back(struct walk *w)
 {
     const struct awaited *awaited = last_awaited(w);
     const struct thread_span span = flight_thread_span(awaited->thread, w->t_ns);
     const uint64_t start_ns = span.start_ns > awaited->since_ns ? span.start_ns : awaited->since_ns;
-    uint64_t file;
-    if (span.state == THREAD_UNKNOWN)
+    if (span.state == THREAD_UNKNOWN) {
         w->waiter.unknown_ns += w->t_ns - start_ns;
-    else if (span.state == THREAD_BLOCKED && is_for_read(flight_index_window(w->index), span.left, &file))
-        add_read(w, start_ns, file);
-    else if (span.state == THREAD_BLOCKED &&
-             follow_waker(w, span.left, flight_thread_wake_up(awaited->thread, w->t_ns), start_ns))
-        return;
+    } else if (span.state == THREAD_BLOCKED) {
+        uint64_t file;
+        bool is_read;
+        const struct recorder_record *left = left_of(w, awaited->thread, &span, &is_read, &file);
+        if (is_read)
+            add_read(w, start_ns, file);
+        else if (follow_waker(w, left, flight_thread_wake_up(awaited->thread, w->t_ns), start_ns))
+            return;
+    }
     w->t_ns = start_ns;
 }
 
-/* The thread slept as `span` says, until it was woken by `woken`. */
-static void follow_wait(struct walk *w, const struct thread_span *span, const struct recorder_record *woken)
+/* Whether the thread waits for a process to end, as a shell does: not for data. */
+static bool is_for_child(const struct recorder_record *left)
 {
-    const uint64_t since_ns = span->start_ns > w->complete_ns ? span->start_ns : w->complete_ns;
-    uint64_t file;
+    return left && (left->syscall == SYS_wait4 || left->syscall == SYS_waitid);
+}
+
+/* The thread slept since `left`, at `since`, until it was woken by `woken`. */
+static void follow_wait(struct walk *w, const struct recorder_record *left, uint64_t since_ns,
+                        const struct recorder_record *woken)
+{
+    const uint64_t from_ns = since_ns > w->complete_ns ? since_ns : w->complete_ns;
     w->t_ns = woken->time_ns;
     w->depth = 0;
-    if (since_ns >= w->t_ns || path_wait_is_creation(woken) ||
-        is_for_read(flight_index_window(w->index), span->left, &file) || !follow_waker(w, span->left, woken, since_ns))
+    if (from_ns >= w->t_ns || is_for_child(left))
         return;
-    if (span->start_ns && span->start_ns < w->complete_ns)
-        w->waiter.unknown_ns += w->complete_ns - span->start_ns;
+    if (!follow_waker(w, left, woken, from_ns))
+        return;
+    if (left && since_ns < from_ns)
+        w->waiter.unknown_ns += from_ns - since_ns;
     while (w->depth && w->steps_left) {
         w->steps_left--;
         if (w->t_ns > last_awaited(w)->since_ns)
@@ -304,8 +366,43 @@ static void follow_wait(struct walk *w, const struct thread_span *span, const st
         else
             w->depth--;
     }
-    if (w->t_ns > since_ns)
-        w->waiter.unknown_ns += w->t_ns - since_ns;
+    if (w->t_ns > from_ns)
+        w->waiter.unknown_ns += w->t_ns - from_ns;
+}
+
+/* The thread slept until `woken`. */
+static void add_wait(struct walk *w, const struct flight_list *list, const struct recorder_record *woken)
+{
+    const struct thread_span span = flight_thread_span(list, woken->time_ns);
+    uint64_t file;
+    bool is_read;
+    if (span.state != THREAD_BLOCKED || (!span.left && path_wait_is_creation(woken)))
+        return;
+    const struct recorder_record *left = left_of(w, list, &span, &is_read, &file);
+    if (!is_read)
+        follow_wait(w, left, left ? left->time_ns : 0, woken);
+}
+
+/* What the next window may no longer have of a thread that sleeps at `t`. Also of those that the selected ones wait
+ * for.
+ */
+static void note_sleeper(const struct walk *w, const struct flight_list *list, uint64_t t_ns)
+{
+    static const struct sleeper none;
+    const struct thread_span span = flight_thread_span(list, t_ns);
+    struct sleeper *s = look_up_sum(&w->sums->sleepers, list->key, 0, sizeof(*s));
+    if (span.state == THREAD_BLOCKED && !span.left)
+        return; /* it has slept all the time */
+    if (span.state != THREAD_BLOCKED) {
+        if (s)
+            *s = none;
+        return;
+    }
+    s = s ?: find_sum(&w->sums->sleepers, list->key, 0, &none, sizeof(*s));
+    if (s) {
+        s->left = *span.left;
+        s->is_reading = is_for_read(flight_index_window(w->index), span.left, &s->file);
+    }
 }
 
 static uint64_t overlap_ns(uint64_t start_ns, uint64_t end_ns, uint64_t from_ns, uint64_t to_ns)
@@ -323,11 +420,8 @@ static void add_thread(struct walk *w, const struct flight_list *list, uint64_t 
         const uint64_t t_ns = e->record->time_ns;
         if (state == THREAD_RUNNING)
             w->waiter.ran_ns += overlap_ns(since_ns, t_ns, from_ns, to_ns);
-        if (e->role == FLIGHT_WOKEN && state == THREAD_BLOCKED && t_ns > from_ns && t_ns <= to_ns) {
-            const struct thread_span span = flight_thread_span(list, t_ns);
-            if (span.state == THREAD_BLOCKED)
-                follow_wait(w, &span, e->record);
-        }
+        if (e->role == FLIGHT_WOKEN && state == THREAD_BLOCKED && t_ns > from_ns && t_ns <= to_ns)
+            add_wait(w, list, e->record);
         state = e->state;
         since_ns = t_ns;
     }
@@ -335,8 +429,15 @@ static void add_thread(struct walk *w, const struct flight_list *list, uint64_t 
         w->waiter.ran_ns += overlap_ns(since_ns, to_ns, from_ns, to_ns);
 }
 
-int read_waits_add(struct read_waits *sums, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
-                   bool (*is_selected)(void *context, uint32_t pid), void *context)
+/* From its switch before this window, if it only woke up in it. 0: not known. */
+static uint32_t pid_of(const struct read_waits *sums, const struct flight_list *list)
+{
+    const struct sleeper *s = list->pid ? NULL : look_up_sum(&sums->sleepers, list->key, 0, sizeof(*s));
+    return s ? recorder_high(s->left.value) : list->pid;
+}
+
+void read_waits_add(struct read_waits *sums, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
+                    bool (*is_selected)(void *context, uint32_t pid), void *context)
 {
     const struct flight_window *window = flight_index_window(index);
     struct walk w = {.sums = sums,
@@ -348,22 +449,27 @@ int read_waits_add(struct read_waits *sums, const struct flight_index *index, ui
     if (from_ns < w.complete_ns)
         from_ns = w.complete_ns;
     if (from_ns >= to_ns)
-        return 0;
+        return;
+    if (from_ns > sums->last_ns)
+        clear_table(&sums->sleepers); /* they may have run and slept again meanwhile */
     sums->observed_ns += to_ns - from_ns;
+    sums->last_ns = to_ns;
     for (size_t i = 0; i < flight_index_thread_count(index); i++) {
         const struct flight_list *list = flight_index_thread_at(index, i);
-        if (!list->pid || !list->count || !is_selected(context, list->pid))
+        const uint32_t pid = pid_of(sums, list);
+        if (!pid || !list->count || !is_selected(context, pid))
             continue;
-        w.waiter = (struct read_waits_thread){.tid = (uint32_t)list->key, .pid = list->pid};
+        w.waiter = (struct read_waits_thread){.tid = (uint32_t)list->key, .pid = pid};
         struct read_waits_thread *sum =
-            find_sum(&sums->threads, thread_key(list->pid, w.waiter.tid), 0, &w.waiter, sizeof(*sum));
+            find_sum(&sums->threads, thread_key(pid, w.waiter.tid), 0, &w.waiter, sizeof(*sum));
         if (!sum)
-            return -ENOMEM;
+            continue;
         w.waiter = *sum;
         add_thread(&w, list, from_ns, to_ns);
         *sum = w.waiter;
     }
-    return 0;
+    for (size_t i = 0; i < flight_index_thread_count(index); i++)
+        note_sleeper(&w, flight_index_thread_at(index, i), to_ns);
 }
 
 /* ---- results ---- */
@@ -380,9 +486,10 @@ const struct read_waits_pair *read_waits_pairs(const struct read_waits *w, size_
     return (const struct read_waits_pair *)(const void *)w->pairs.sums;
 }
 
-const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count)
+const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count, bool *ret_is_complete)
 {
     *ret_count = w->files.count;
+    *ret_is_complete = !w->files.is_full;
     return (const struct read_waits_file *)(const void *)w->files.sums;
 }
 

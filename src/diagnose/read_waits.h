@@ -30,9 +30,10 @@ struct read_waits_pair {
     uint64_t ns;
 };
 
-/* Of all waits, those for reads of a file. */
+/* Of the waits of thread `tid`, those for reads of a file. */
 struct read_waits_file {
-    uint64_t file;       /* its key (flight_recorder_file) */
+    uint64_t file; /* its key (flight_recorder_file) */
+    uint32_t tid, pid;
     uint32_t reader_pid; /* of the process that read it last */
     uint64_t ns;
 };
@@ -46,14 +47,15 @@ DEFINE_FREEP(read_waits)
 
 /* Adds what threads of processes selected by `is_selected` did in (from, to], and their waits that ended then, which
  * may have begun before. Nothing is added for times from which the window of `index` is not complete; such parts of
- * waits are unknown. -ENOMEM: some are missing. */
-int read_waits_add(struct read_waits *w, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
-                   bool (*is_selected)(void *context, uint32_t pid), void *context);
+ * waits are unknown. What does not fit the tables, for lack of memory or of room for 65,536 entries each, is left out.
+ */
+void read_waits_add(struct read_waits *w, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
+                    bool (*is_selected)(void *context, uint32_t pid), void *context);
 
-/* In no order; valid until the next call of read_waits_add. */
+/* In the order in which they were first added; valid until the next call of read_waits_add. */
 const struct read_waits_thread *read_waits_threads(const struct read_waits *w, size_t *ret_count);
 const struct read_waits_pair *read_waits_pairs(const struct read_waits *w, size_t *ret_count);
-/* Without those that are not known. */
-const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count);
+/* Without those that are not known. `*ret_is_complete`: none was left out. */
+const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count, bool *ret_is_complete);
 /* How long the selected threads were observed, of wall time. */
 uint64_t read_waits_observed_ns(const struct read_waits *w);

@@ -9,12 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#define COLUMNS      100
-#define FILES        20 /* of the table: those with the most time */
-#define STRIPS       8  /* processes with a strip of their own: those with the most bytes */
-#define STRIP_WIDTH  72
-#define BAR_WIDTH    12
-#define NUMBER_BYTES 32
+#define COLUMNS       100
+#define FILES         20 /* of the table: those with the most time */
+#define STRIPS        8  /* processes with a strip of their own: those with the most bytes */
+#define STRIP_WIDTH   72
+#define BAR_WIDTH     12
+#define NUMBER_BYTES  32
+#define UNKNOWN_SHARE 20 /* of the waits, what is not known is worth a line from one part in this many on */
 
 /* ---- parts of lines ---- */
 
@@ -140,6 +141,11 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
         char pending[NUMBER_BYTES];
         buf_printf(out, "\n  %s operations had not ended: they and their time are missing below.\n",
                    units_format_count(report->pending, pending, sizeof(pending)));
+    }
+    if (report->waits_unknown_ns > report->waits_observed_ns / UNKNOWN_SHARE) {
+        char unknown[NUMBER_BYTES];
+        buf_printf(out, "\n  What main threads waited for is not known for %s: input_bound may be more.\n",
+                   units_format_duration(report->waits_unknown_ns, unknown, sizeof(unknown)));
     }
     buf_printf(out, "\n  %-10s%14s%12s%10s%8s%14s\n", "", "OPERATIONS", "BYTES", "TIME", "SHARE", "BANDWIDTH");
     put_total(out, "read", all->reads.operations, all->reads.bytes, all->reads.time.ns, all_ns);

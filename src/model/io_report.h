@@ -76,6 +76,8 @@ struct io_report_thread {
     uint64_t for_reads_ns; /* it slept until other threads had read from files, or opened or looked up some */
     uint64_t inferred_ns;  /* of these, where the thread that sent something over TCP is inferred */
     uint64_t unknown_ns;   /* it slept, and what it waited for is not known */
+    const struct io_report_file *awaited; /* the file for whose reads it waited longest; NULL: not known */
+    size_t awaited_others;                /* further files for whose reads it waited */
 };
 
 /* Of the waits of thread `waiter` of process `waiter_pid`, those for reads by thread `reader`. */
@@ -101,12 +103,10 @@ struct io_report {
     uint64_t interval_ns;
     uint64_t lost;    /* operations that did not fit the tables, or were not seen: they are not in the report */
     uint64_t pending; /* operations that had not ended: likewise */
-    const struct io_report_thread *threads; /* in no order */
+    const struct io_report_thread *threads; /* by process */
     size_t thread_count;
     const struct io_report_wait *waits; /* in no order */
     size_t wait_count;
-    const struct io_report_file *awaited; /* the file for whose reads other threads waited longest; NULL: not known */
-    size_t awaited_others;                /* further files for whose reads they waited */
     uint64_t
         waits_observed_ns; /* how long threads were observed for this; 0: not at all, for want of rights or kernel */
     uint64_t waits_unknown_ns; /* of the waits of main threads, what is not known */

@@ -25,7 +25,7 @@ struct recorder_source {
     struct recorder_bpf *bpf;
     const struct shared_tables *tables;
     struct flight_recorder *recorder; /* of the shared tables */
-    bool records_reads;               /* as in struct recorder_options */
+    bool is_detailed;                 /* as in struct recorder_options */
     bool is_started, is_shed;
 };
 
@@ -77,7 +77,7 @@ static int load_programs(const struct recorder_source *s, bool has_task_register
         return -errno;
     bpf->rodata->has_task_registers = has_task_registers;
     bpf->rodata->has_tasks = shared_tables_has_tasks(s->tables);
-    bpf->rodata->records_reads = s->records_reads;
+    bpf->rodata->is_detailed = s->is_detailed;
     bpf_program__set_autoload(bpf->progs.recorder_page, has_pages);
     choose_disk(bpf, disk);
     const struct preempt_count count = preempt_count_find();
@@ -140,7 +140,7 @@ static int recorder_open(const struct source_services *services, const void *opt
     if (!s)
         return -ENOMEM;
     s->tables = services->tables;
-    s->records_reads = options && ((const struct recorder_options *)options)->records_reads;
+    s->is_detailed = options && ((const struct recorder_options *)options)->is_detailed;
     int r = open_programs(s, services, entry);
     if (r < 0) {
         snprintf(entry->limitation, sizeof(entry->limitation), "slow requests are explained without the other threads");

@@ -26,11 +26,9 @@ static void test_main_thread_waits_for_two_loaders(void **state)
 {
     (void)state;
     const struct io_report_file data = file_of("/data", 0);
-    const struct io_report_thread threads[] = {{0, 100, 4 * S, 5 * S, S, 2 * S}, {0, 150, 1 * S, 0}};
+    const struct io_report_thread threads[] = {{0, 100, 4 * S, 5 * S, S, 2 * S, &data, 4}, {0, 150, 1 * S, 0}};
     const struct io_report_wait waits[] = {{100, 100, 150, 100, 3 * S}, {100, 100, 151, 100, 2 * S}};
-    struct io_report report = report_with(threads, 2, waits, 2);
-    report.awaited = &data;
-    report.awaited_others = 4;
+    const struct io_report report = report_with(threads, 2, waits, 2);
     const struct io_findings findings = find_in(&report);
     const struct io_finding *input = find_named(&findings, "input_bound", "read");
     assert_non_null(input);
@@ -87,15 +85,30 @@ static void test_loaders_are_no_consumers(void **state)
     assert_int_equal(find_named(&findings, "input_bound", "read")->time_ns, 4 * S);
 }
 
-/* The main thread reads a checkpoint, for which the idle loaders wait a short while. */
+/* 60 of them: the consumer waits for each one for a sixtieth of the time, and each one as long as the consumer. */
+static void test_many_loaders_are_no_consumers(void **state)
+{
+    (void)state;
+    const struct io_report_thread threads[] = {{0, 100, S, 6 * S, 0}, {1, 101, S, 6 * S, 0}};
+    struct io_report_wait waits[60];
+    for (uint32_t i = 0; i < 60; i++)
+        waits[i] = (struct io_report_wait){100, 100, 101 + i, 101 + i, 100 * MS};
+    const struct io_report report = report_with(threads, 2, waits, 60);
+    const struct io_findings findings = find_in(&report);
+    assert_int_equal(thread_found(&report), 100);
+    assert_int_equal(find_named(&findings, "input_bound", "read")->time_ns, 6 * S);
+}
+
+/* The main thread reads its model, for which an idle loader waits a short while. */
 static void test_consumer_that_once_read_itself(void **state)
 {
     (void)state;
     const struct io_report_thread threads[] = {{0, 100, S, 8 * S, 0}};
-    struct io_report_wait waits[] = {{150, 100, 100, 100, 300 * MS}, {100, 100, 150, 100, 8 * S}};
-    const struct io_report report = report_with(threads, 1, waits, 2);
+    struct io_report_wait waits[] = {
+        {150, 100, 100, 100, 300 * MS}, {150, 100, 151, 100, 7 * S}, {100, 100, 150, 100, 4 * S}};
+    const struct io_report report = report_with(threads, 1, waits, 3);
     assert_int_equal(thread_found(&report), 100);
-    waits[0].ns = S;
+    waits[0].ns = 4 * S; /* more than half of the average, 5.5 s */
     assert_int_equal(thread_found(&report), 0);
 }
 
@@ -141,6 +154,7 @@ int main(void)
         cmocka_unit_test(test_share_is_of_the_observed_time),
         cmocka_unit_test(test_less_than_a_hundredth_is_none),
         cmocka_unit_test(test_loaders_are_no_consumers),
+        cmocka_unit_test(test_many_loaders_are_no_consumers),
         cmocka_unit_test(test_consumer_that_once_read_itself),
         cmocka_unit_test(test_busy_main_thread_that_does_not_wait),
         cmocka_unit_test(test_consumer_that_is_not_the_main_thread),

@@ -55,6 +55,17 @@ static void test_straggler_near_misses(void **state)
     assert_false(ranks_have("straggler", (uint64_t[]){S, S, 2 * S - 1, S, S}, equal_pieces));
 }
 
+/* Processes that are in the report for their waits only. */
+static void test_processes_without_io_do_not_count(void **state)
+{
+    (void)state;
+    struct io_report_file files[5];
+    fill_ranks(files, (uint64_t[]){9 * S, S, S, S, S}, equal_pieces);
+    const struct io_report three_of_five = report_of(files, 3, 5);
+    const struct io_findings findings = find_in(&three_of_five);
+    assert_null(find_named(&findings, "straggler", ""));
+}
+
 static void test_three_processes_have_no_straggler(void **state)
 {
     (void)state;
@@ -202,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_straggler),
         cmocka_unit_test(test_straggler_near_misses),
+        cmocka_unit_test(test_processes_without_io_do_not_count),
         cmocka_unit_test(test_three_processes_have_no_straggler),
         cmocka_unit_test(test_processes_of_other_programs_are_not_compared),
         cmocka_unit_test(test_unbalanced),

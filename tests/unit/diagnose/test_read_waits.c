@@ -13,13 +13,25 @@ static bool is_first_process(void *context, uint32_t pid)
     return pid == 1;
 }
 
-static void add_between(struct read_waits *w, uint64_t from_us, uint64_t to_us)
+/* By a window that has the records since `first`. */
+static void add_window(struct read_waits *w, uint64_t first_us, uint64_t from_us, uint64_t to_us)
 {
     _cleanup_(flight_index_freep) struct flight_index *index = NULL;
-    const struct flight_window window = {.records = records, .count = count, .complete_from_ns = US(complete_from_us)};
+    struct flight_window window = {records, count, US(complete_from_us > first_us ? complete_from_us : first_us)};
     qsort(records, count, sizeof(records[0]), compare_times);
+    while (window.count && window.records->time_ns < US(first_us)) {
+        window.records++;
+        window.count--;
+    }
+    while (window.count && window.records[window.count - 1].time_ns > US(to_us))
+        window.count--;
     assert_int_equal(flight_index_new(&window, &index), 0);
-    assert_int_equal(read_waits_add(w, index, US(from_us), US(to_us), is_first_process, NULL), 0);
+    read_waits_add(w, index, US(from_us), US(to_us), is_first_process, NULL);
+}
+
+static void add_between(struct read_waits *w, uint64_t from_us, uint64_t to_us)
+{
+    add_window(w, 0, from_us, to_us);
 }
 
 static struct read_waits *sum_up_to(uint64_t to_us)
@@ -93,9 +105,12 @@ static void test_time_of_the_read_counts(void **state)
     assert_int_equal(pairs[0].reader, LOADER);
     assert_int_equal(pairs[0].reader_pid, 1);
     assert_int_equal(pairs[0].ns, 500000);
-    const struct read_waits_file *files = read_waits_files(w, &n);
+    bool is_complete;
+    const struct read_waits_file *files = read_waits_files(w, &n, &is_complete);
     assert_int_equal(n, 1);
+    assert_true(is_complete);
     assert_int_equal(files[0].file, FILE_KEY);
+    assert_int_equal(files[0].tid, CONSUMER);
     assert_int_equal(files[0].reader_pid, 1);
     assert_int_equal(files[0].ns, 500000);
     assert_int_equal(read_waits_observed_ns(w), US(2000) - US(0));
@@ -229,18 +244,107 @@ static void test_timers_and_the_network_are_known_waits(void **state)
     expect_waits(w, CONSUMER, 0, 0);
 }
 
+/* The consumer receives; a packet wakes it that interrupts the loader, in system call `interrupted`. */
+static void put_wake_up_by_packet(int interrupted)
+{
+    put_sleep(100, CONSUMER, SYS_recvfrom, 7);
+    put_read(200, 700, LOADER);
+    put(800, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, interrupted, CONSUMER, 0, 1ull << 32 | LOADER);
+    put_run(800, CONSUMER);
+    put_sleep(900, LOADER, SYS_futex, 1);
+}
+
 /* Over loopback the sender itself is interrupted. */
 static void test_sender_over_tcp_is_inferred(void **state)
 {
     (void)state;
-    put_sleep(100, CONSUMER, SYS_recvfrom, 7);
-    put_read(200, 700, LOADER);
-    put(800, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, RECORDER_NO_SYSCALL, CONSUMER, 0, LOADER);
-    put_run(800, CONSUMER);
-    put_sleep(900, LOADER, SYS_futex, 1);
+    put_wake_up_by_packet(SYS_sendto);
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
     expect_waits(w, CONSUMER, 500, 0);
     assert_int_equal(thread_in(w, CONSUMER).inferred_ns, 500);
+}
+
+/* What comes from another node interrupts any thread. */
+static void test_packets_of_other_nodes(void **state)
+{
+    (void)state;
+    put_wake_up_by_packet(RECORDER_NO_SYSCALL);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* Kernels before 5.15 do not mark wake-ups by interrupts: a timer seems to be the thread that it interrupts. */
+static void test_timer_without_the_mark_of_an_interrupt(void **state)
+{
+    (void)state;
+    put_sleep(100, CONSUMER, SYS_clock_nanosleep, 0);
+    put_read(200, 700, LOADER);
+    put_waking(800, CONSUMER, LOADER, RECORDER_NO_SYSCALL, 0);
+    put_run(800, CONSUMER);
+    put_sleep(900, LOADER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* As a shell waits for the programs that it starts. */
+static void test_end_of_a_child_is_no_data(void **state)
+{
+    (void)state;
+    put_sleep(100, CONSUMER, SYS_wait4, 0);
+    put_read(200, 700, STRANGER);
+    put_waking(800, CONSUMER, STRANGER, SYS_exit_group, 0);
+    put_run(800, CONSUMER);
+    put_sleep(900, STRANGER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* The next window no longer has the switches by which the two went to sleep: what came before it is unknown. */
+static void test_wait_longer_than_a_window(void **state)
+{
+    (void)state;
+    put_sleep(100, CONSUMER, SYS_futex, 0x1000);
+    put_read(200, 1700, LOADER);
+    put_waking(1800, CONSUMER, LOADER, SYS_futex, 0x1000);
+    put_run(1800, CONSUMER);
+    put_sleep(1900, LOADER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(1000);
+    add_window(w, 600, 1000, 2000);
+    expect_waits(w, CONSUMER, 1100, 500);
+}
+
+/* The same of a wait for a read of its own, as of a server that hangs. */
+static void test_own_read_longer_than_a_window(void **state)
+{
+    (void)state;
+    put_sleep_in_call(100, 1700, CONSUMER, SYS_read, 0, true);
+    put_sleep(1900, CONSUMER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(1000);
+    add_window(w, 600, 1000, 2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* It may have run and slept again where nothing was recorded. */
+static void test_nothing_is_known_over_a_gap(void **state)
+{
+    (void)state;
+    put_read(100, 1700, CONSUMER);
+    put_sleep(1900, CONSUMER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(500);
+    add_window(w, 600, 600, 2000);
+    expect_waits(w, CONSUMER, 0, 1100);
+}
+
+/* In the second window it only wakes up, which does not say whose thread it is. */
+static void test_process_of_a_thread_is_known_from_the_last_window(void **state)
+{
+    (void)state;
+    put_wait_for(100, 1800, CONSUMER, LOADER);
+    put_read(200, 1700, LOADER);
+    put_sleep(1900, LOADER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(1000);
+    add_window(w, 600, 1000, 2000);
+    assert_int_equal(thread_in(w, CONSUMER).for_reads_ns, 1100);
 }
 
 static void test_waits_count_once(void **state)
@@ -344,7 +448,7 @@ static void test_cpu_time_of_threads(void **state)
     assert_int_equal(thread_in(w, CONSUMER).ran_ns, 400);
 }
 
-/* A thread that two others wake in turn, each just then woken by it, at one moment. */
+/* Two loaders that wait for each other, as far as their records show. */
 static void test_wakers_in_a_circle_end(void **state)
 {
     (void)state;
@@ -355,7 +459,7 @@ static void test_wakers_in_a_circle_end(void **state)
     put_waking(500, OTHER_LOADER, LOADER, SYS_futex, 1);
     put_waking(500, CONSUMER, LOADER, SYS_futex, 1);
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
-    assert_int_equal(thread_in(w, CONSUMER).for_reads_ns, 0);
+    expect_waits(w, CONSUMER, 0, 400);
 }
 
 int main(void)
@@ -374,6 +478,13 @@ int main(void)
         cmocka_unit_test_setup(test_own_reads_are_no_waits_for_others, start_trace),
         cmocka_unit_test_setup(test_timers_and_the_network_are_known_waits, start_trace),
         cmocka_unit_test_setup(test_sender_over_tcp_is_inferred, start_trace),
+        cmocka_unit_test_setup(test_packets_of_other_nodes, start_trace),
+        cmocka_unit_test_setup(test_timer_without_the_mark_of_an_interrupt, start_trace),
+        cmocka_unit_test_setup(test_end_of_a_child_is_no_data, start_trace),
+        cmocka_unit_test_setup(test_wait_longer_than_a_window, start_trace),
+        cmocka_unit_test_setup(test_own_read_longer_than_a_window, start_trace),
+        cmocka_unit_test_setup(test_nothing_is_known_over_a_gap, start_trace),
+        cmocka_unit_test_setup(test_process_of_a_thread_is_known_from_the_last_window, start_trace),
         cmocka_unit_test_setup(test_waits_count_once, start_trace),
         cmocka_unit_test_setup(test_wait_from_an_earlier_part, start_trace),
         cmocka_unit_test_setup(test_what_is_not_recorded_is_unknown, start_trace),
