@@ -143,7 +143,7 @@ function decodeFinding(f: Json, processes: Process[]): Finding {
         change: text(f.change),
         about: [
             ...(file !== null ? [`${file}${others ? ` and ${others} other ${others === 1 ? 'file' : 'files'}` : ''}`] : []),
-            ...(process && (file === null || processes.length > 1) ? [`${file !== null ? 'most by ' : ''}process ${process.pid} ${process.command}`] : []),
+            ...(process && (file === null || processes.length > 1) ? [`${file !== null ? 'costs ' : ''}process ${process.pid} ${process.command}${file !== null ? ' most' : ''}`] : []),
         ].join('; '),
     };
 }

@@ -67,7 +67,7 @@ page('totals, findings and access sizes', [], async (p) => {
     const findings = await p.getByTestId('findings').locator('li').allInnerTexts();
     assert.deepEqual(findings.map((text) => text.split('\n')[0]), ['cold cache (read) high 36.0 %', 'unbalanced high 32.9 %', 'random accesses (read) high 30.0 %', 'sync bound high 25.0 %', 'small accesses (read) medium 16.7 %']);
     assert.match(findings[1], /\nprocess 4064 python3$/);
-    assert.match(findings[3], /\n\/scratch\/run\/checkpoint\.pt; most by process 4064 python3$/);
+    assert.match(findings[3], /\n\/scratch\/run\/checkpoint\.pt; costs process 4064 python3 most$/);
     const sizes = await rowsOf(p.getByTestId('sizes'));
     assert.deepEqual(sizes[2], ['to 10 KiB', '6\u202f435\u202f000', '', '–', '']);
     assert.deepEqual(sizes[7], ['to 100 MiB', '–', '', '400', '']);

@@ -134,6 +134,23 @@ static void test_consumer_that_is_not_the_main_thread(void **state)
     assert_int_equal(thread_found(&report), 0);
 }
 
+static void test_main_thread_that_only_waits(void **state)
+{
+    (void)state;
+    const struct io_report_thread threads[] = {{0, 100, 50 * MS, 5 * S, 0}, {0, 141, 4 * S, 6 * S, 0}};
+    const struct io_report report = report_with(threads, 2, NULL, 0);
+    assert_int_equal(thread_found(&report), 100);
+}
+
+/* Such as one that hands batches on. */
+static void test_other_threads_that_only_wait_are_no_consumers(void **state)
+{
+    (void)state;
+    const struct io_report_thread threads[] = {{0, 100, 50 * MS, 0, 0}, {0, 141, 99 * MS, 6 * S, 0}};
+    const struct io_report report = report_with(threads, 2, NULL, 0);
+    assert_int_equal(thread_found(&report), 0);
+}
+
 static void test_worst_process_of_several(void **state)
 {
     (void)state;
@@ -158,6 +175,8 @@ int main(void)
         cmocka_unit_test(test_consumer_that_once_read_itself),
         cmocka_unit_test(test_busy_main_thread_that_does_not_wait),
         cmocka_unit_test(test_consumer_that_is_not_the_main_thread),
+        cmocka_unit_test(test_main_thread_that_only_waits),
+        cmocka_unit_test(test_other_threads_that_only_wait_are_no_consumers),
         cmocka_unit_test(test_worst_process_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

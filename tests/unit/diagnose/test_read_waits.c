@@ -23,8 +23,6 @@ static void add_window(struct read_waits *w, uint64_t first_us, uint64_t from_us
         window.records++;
         window.count--;
     }
-    while (window.count && window.records[window.count - 1].time_ns > US(to_us))
-        window.count--;
     assert_int_equal(flight_index_new(&window, &index), 0);
     read_waits_add(w, index, US(from_us), US(to_us), is_first_process, NULL);
 }
@@ -222,6 +220,55 @@ static void test_ordinary_sleep_in_a_read_of_a_file(void **state)
     expect_waits(w, CONSUMER, 100, 0);
 }
 
+static void test_stopped_in_a_read(void **state)
+{
+    (void)state;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_sleep_in_call(150, 250, LOADER, SYS_pread64, RECORDER_STOPPED, true);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* Some kernels do not say which file. */
+static void test_disk_without_a_file(void **state)
+{
+    (void)state;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_sleep_in_call(150, 250, LOADER, SYS_read, RECORDER_UNINTERRUPTIBLE | RECORDER_IO_WAIT, false);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 100, 0);
+}
+
+/* Of an overlayfs the pages are those of another file. */
+static void test_file_is_that_of_the_call(void **state)
+{
+    (void)state;
+    size_t n;
+    bool is_complete;
+    put_wait_for(100, 900, CONSUMER, LOADER);
+    put_read(200, 700, LOADER);
+    put(200, RECORDER_FILE, RECORDER_ADDED_PAGES, SYS_pread64, LOADER, FILE_KEY + 1, 0);
+    put(710, RECORDER_FILE, RECORDER_ADDED_PAGES, SYS_pread64, LOADER, FILE_KEY + 1, 0);
+    put_read(710, 720, LOADER);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    assert_int_equal(read_waits_files(w, &n, &is_complete)[0].file, FILE_KEY);
+    assert_int_equal(n, 1);
+}
+
+/* As of FUSE, whose daemon wakes the reader. */
+static void test_own_read_that_a_thread_ends(void **state)
+{
+    (void)state;
+    put_switch(100, CONSUMER, 0, 0, SYS_read, 5);
+    put(100, RECORDER_FILE, 0, SYS_read, CONSUMER, FILE_KEY, 0);
+    put_read(200, 700, STRANGER);
+    put_waking(800, CONSUMER, STRANGER, SYS_write, 3);
+    put_run(800, CONSUMER);
+    put_sleep(900, STRANGER, SYS_read, 3);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
 static void test_own_reads_are_no_waits_for_others(void **state)
 {
     (void)state;
@@ -245,20 +292,21 @@ static void test_timers_and_the_network_are_known_waits(void **state)
 }
 
 /* The consumer receives; a packet wakes it that interrupts the loader, in system call `interrupted`. */
-static void put_wake_up_by_packet(int interrupted)
+static void put_wake_up_by_packet(int interrupted, uint32_t loader)
 {
     put_sleep(100, CONSUMER, SYS_recvfrom, 7);
-    put_read(200, 700, LOADER);
-    put(800, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, interrupted, CONSUMER, 0, 1ull << 32 | LOADER);
+    put_read(200, 700, loader);
+    put(800, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, interrupted, CONSUMER, 0,
+        (uint64_t)process_of(loader) << 32 | loader);
     put_run(800, CONSUMER);
-    put_sleep(900, LOADER, SYS_futex, 1);
+    put_sleep(900, loader, SYS_futex, 1);
 }
 
 /* Over loopback the sender itself is interrupted. */
 static void test_sender_over_tcp_is_inferred(void **state)
 {
     (void)state;
-    put_wake_up_by_packet(SYS_sendto);
+    put_wake_up_by_packet(SYS_sendto, LOADER);
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
     expect_waits(w, CONSUMER, 500, 0);
     assert_int_equal(thread_in(w, CONSUMER).inferred_ns, 500);
@@ -268,9 +316,32 @@ static void test_sender_over_tcp_is_inferred(void **state)
 static void test_packets_of_other_nodes(void **state)
 {
     (void)state;
-    put_wake_up_by_packet(RECORDER_NO_SYSCALL);
+    put_wake_up_by_packet(RECORDER_NO_SYSCALL, LOADER);
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
     expect_waits(w, CONSUMER, 0, 0);
+}
+
+static void test_packets_that_interrupt_other_processes(void **state)
+{
+    (void)state;
+    put_wake_up_by_packet(SYS_sendto, STRANGER);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 0, 0);
+}
+
+/* What rests on an inference is inferred. */
+static void test_reader_behind_an_inferred_sender(void **state)
+{
+    (void)state;
+    put_sleep(100, CONSUMER, SYS_recvfrom, 7);
+    put_wait_for(150, 750, LOADER, OTHER_LOADER);
+    put_read(200, 700, OTHER_LOADER);
+    put(800, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, SYS_sendto, CONSUMER, 0, 1ull << 32 | LOADER);
+    put_run(800, CONSUMER);
+    put_sleep(900, LOADER, SYS_futex, 1);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(2000);
+    expect_waits(w, CONSUMER, 500, 0);
+    assert_int_equal(thread_in(w, CONSUMER).inferred_ns, 500);
 }
 
 /* Kernels before 5.15 do not mark wake-ups by interrupts: a timer seems to be the thread that it interrupts. */
@@ -333,6 +404,22 @@ static void test_nothing_is_known_over_a_gap(void **state)
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(500);
     add_window(w, 600, 600, 2000);
     expect_waits(w, CONSUMER, 0, 1100);
+}
+
+/* Another process gets the thread's ID, and only begins in the third window. */
+static void test_thread_that_ends_is_forgotten(void **state)
+{
+    (void)state;
+    put_sleep(100, CONSUMER, SYS_futex, 0x1000);
+    put_waking(1100, CONSUMER, STRANGER, SYS_futex, 0x1000);
+    put_run(1100, CONSUMER);
+    put_switch(1200, CONSUMER, 0, RECORDER_DEAD, RECORDER_NO_SYSCALL, 0);
+    put_waking(2100, CONSUMER, STRANGER, SYS_clone, 0);
+    put_run(2100, CONSUMER);
+    _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(1000);
+    add_window(w, 600, 1000, 2000);
+    add_window(w, 2000, 2000, 3000);
+    assert_int_equal(thread_in(w, CONSUMER).ran_ns, 200);
 }
 
 /* In the second window it only wakes up, which does not say whose thread it is. */
@@ -442,10 +529,11 @@ static void test_cpu_time_of_threads(void **state)
     put_waking(500, CONSUMER, STRANGER, SYS_futex, 0x1000);
     put_run(600, CONSUMER);
     put_sleep(700, CONSUMER, SYS_futex, 0x1000);
+    put_run(1900, CONSUMER);
     _cleanup_(read_waits_freep) struct read_waits *w = sum_up_to(650);
     assert_int_equal(thread_in(w, CONSUMER).ran_ns, 350);
     add_between(w, 650, 2000);
-    assert_int_equal(thread_in(w, CONSUMER).ran_ns, 400);
+    assert_int_equal(thread_in(w, CONSUMER).ran_ns, 500);
 }
 
 /* Two loaders that wait for each other, as far as their records show. */
@@ -485,6 +573,13 @@ int main(void)
         cmocka_unit_test_setup(test_own_read_longer_than_a_window, start_trace),
         cmocka_unit_test_setup(test_nothing_is_known_over_a_gap, start_trace),
         cmocka_unit_test_setup(test_process_of_a_thread_is_known_from_the_last_window, start_trace),
+        cmocka_unit_test_setup(test_stopped_in_a_read, start_trace),
+        cmocka_unit_test_setup(test_disk_without_a_file, start_trace),
+        cmocka_unit_test_setup(test_file_is_that_of_the_call, start_trace),
+        cmocka_unit_test_setup(test_own_read_that_a_thread_ends, start_trace),
+        cmocka_unit_test_setup(test_packets_that_interrupt_other_processes, start_trace),
+        cmocka_unit_test_setup(test_reader_behind_an_inferred_sender, start_trace),
+        cmocka_unit_test_setup(test_thread_that_ends_is_forgotten, start_trace),
         cmocka_unit_test_setup(test_waits_count_once, start_trace),
         cmocka_unit_test_setup(test_wait_from_an_earlier_part, start_trace),
         cmocka_unit_test_setup(test_what_is_not_recorded_is_unknown, start_trace),
