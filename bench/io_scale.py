@@ -96,7 +96,7 @@ def agent(sonde, folder):
         port = s.getsockname()[1]
     lock = folder / "lock"
     lock.touch()
-    command = [sonde, "agent", "--listen", f"127.0.0.1:{port}", "--set", "io.enabled=true", "--set", "budget.cpu=100%"]
+    command = [sonde, "agent", "--listen", f"127.0.0.1:{port}", "--set", "io.enabled=true", "--set", "budget.one_cpu=1000%"]
     with measure.Observer(measure.with_own_lock(command, lock)) as observer:
         if not observer.until(lambda: measure.get(port, "/healthz"), 20):
             raise measure.Ended("the agent is not ready after 20 s")

@@ -157,11 +157,6 @@ static __always_inline bool is_to_be_recorded(struct request_connection *c, stru
     __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
     if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
         return false;
-    if (counts_only) {
-        if (first)
-            lose(REQUEST_LOSS_NOT_DETAILED);
-        return false;
-    }
     if (recorded) /* it went on after its record */
         return duration >= recorded + (recorded >> 2) || (last && duration > recorded);
     bool notable = is_notable(p, duration, c->r.status, now);

@@ -33,9 +33,7 @@ const volatile bool has_socket_cookies =
 const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
 const volatile __u64 ring_bytes = 0;
 
-/* Set at any time. */
-volatile bool counts_only = false;
-volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
+volatile bool asleep = false; /* set when the source is stopped */
 
 /* What every request touches is in as few lines of cache as can be: at 40,000 requests a second most lines have to be
  * fetched anew each time. */

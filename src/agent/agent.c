@@ -10,6 +10,7 @@
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
@@ -129,7 +130,29 @@ static void update_monitored(struct agent *a, uint64_t now_ns)
     const size_t count = sampled_types(&a->config, types);
     for (size_t i = 0; i < count; i++)
         windows_observe(a->windows, types[i].type, pipeline_monitors(a->pipeline, types[i].type), now_ns);
-    requests_observe(a->requests, a->budget.detail < SOURCE_DETAIL_COUNTS, now_ns);
+    requests_observe(a->requests, true, now_ns); /* at all levels of detail */
+}
+
+static void append_to_list(void *context, const char *what)
+{
+    struct buf *list = context;
+    buf_printf(list, "%s%s", list->size ? "; " : "", what);
+}
+
+static void log_detail(const struct agent *a, const struct budget *now, bool is_reduced)
+{
+    _cleanup_buf_ struct buf reduced = {0}, complete = {0};
+    pipeline_describe_detail(a->pipeline, now->detail, true, append_to_list, &reduced);
+    pipeline_describe_detail(a->pipeline, now->detail, false, append_to_list, &complete);
+    if (buf_error(&reduced) < 0 || buf_error(&complete) < 0)
+        return;
+    if (is_reduced)
+        log_warning(
+            "budget.one_cpu: Sonde used more than %.2f%% of one CPU and reduces detail to '%s': %s. Complete: %s",
+            now->one_cpu_share_allowed * 100, budget_detail_name(now->detail), reduced.data, complete.data);
+    else
+        log_info("budget.one_cpu: detail is restored to '%s'%s%s. Complete: %s", budget_detail_name(now->detail),
+                 reduced.size ? ": " : "", reduced.size ? reduced.data : "", complete.data);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
@@ -146,8 +169,7 @@ static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
     if (changed) {
         pipeline_shed(a->pipeline, now.detail);
         update_monitored(a, clock_monotonic_ns());
-        log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
-                  now.cpu_share_allowed * 100, budget_detail_name(now.detail));
+        log_detail(a, &now, now.detail > was);
     }
     if (now.over_memory && memory_is_new)
         release_memory(a, was_over);
@@ -278,7 +300,6 @@ int agent_new(const struct config *config, struct agent **ret)
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
-    budget_init(&a->budget, config->budget_cpu_share, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_ONLN));
     int r = node_lock(&a->lock_fd);
     if (r < 0)
         return r;
@@ -295,6 +316,8 @@ int agent_new(const struct config *config, struct agent **ret)
     log_report(&a->report);
     if (r < 0)
         return r;
+    budget_init(&a->budget, config->budget_one_cpu_share, config->budget_memory_bytes,
+                pipeline_detail_levels(a->pipeline));
     r = profile_export_new(config, NULL, &a->profile_export);
     if (r == 0 && a->profile_export)
         r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */

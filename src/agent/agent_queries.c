@@ -169,11 +169,11 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                (budget_own_cpu_ns() + stats.helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio",
-               "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.", b.cpu_share,
+    metric_add(set, "sonde_self_budget_one_cpu_ratio", METRIC_GAUGE, "ratio",
+               "Share of one CPU that the agent and its BPF programs took, over ten seconds.", b.one_cpu_share,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
-               "Allowed share of the machine's CPU (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_one_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
+               "Allowed share of one CPU (budget.one_cpu).", b.one_cpu_share_allowed, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.",
                b.memory_bytes, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "Allowed memory (budget.memory).",
@@ -233,6 +233,29 @@ static void put_sampling_rules(const struct agent *a, const struct agent_stats *
     buf_puts(out, "],");
 }
 
+static void append_text(void *context, const char *what)
+{
+    struct buf *out = context;
+    if (buf_error(out) < 0)
+        return;
+    if (out->data[out->size - 1] != '[')
+        buf_putc(out, ',');
+    buf_put_json_string(out, what);
+}
+
+static void put_budget(const struct agent *a, const struct budget *b, struct buf *out)
+{
+    buf_printf(out,
+               "\"budget\":{\"detail\":\"%s\",\"one_cpu_share\":%.6f,\"one_cpu_share_allowed\":%.6f,"
+               "\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu,\"reduced\":[",
+               budget_detail_name(b->detail), b->one_cpu_share, b->one_cpu_share_allowed,
+               (unsigned long long)b->memory_bytes, (unsigned long long)b->memory_bytes_allowed);
+    pipeline_describe_detail(a->pipeline, b->detail, true, append_text, out);
+    buf_puts(out, "],\"complete\":[");
+    pipeline_describe_detail(a->pipeline, b->detail, false, append_text, out);
+    buf_puts(out, "]}");
+}
+
 int agent_status(void *agent, char **ret_json)
 {
     struct agent *a = agent;
@@ -258,11 +281,9 @@ int agent_status(void *agent, char **ret_json)
     buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)stats.losses.count[i]);
-    buf_printf(
-        &out,
-        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
-        budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
-        (unsigned long long)b.memory_bytes_allowed);
+    buf_puts(&out, "},");
+    put_budget(a, &b, &out);
+    buf_puts(&out, ",\"probes\":");
     attach_report_put_json(&a->report, &out);
     buf_putc(&out, '}');
     if (buf_error(&out) < 0)

@@ -8,26 +8,38 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Detail is restored only after a quiet period, and only with enough headroom: doubling a rate doubles the cost. */
-#define WORSE_AFTER_NS (5 * 1000000000ull)
+#define SECOND_NS      1000000000ull
+#define LEVEL_NS       (30 * SECOND_NS)  /* a level lasts at least so long */
+#define RESTORE_MAX_NS (480 * SECOND_NS) /* and at most so long before detail is restored, where the cost allows it */
 #define WORSE_FIRST_NS                                                                                                 \
-    (20 * 1000000000ull) /* the initial scan of running processes is a one-time cost: not a reason to reduce detail    \
-                          * for long */
-#define SAVED_MAX_NS    (30 * 1000000000.0) /* times the allowed share */
-#define BETTER_AFTER_NS (30 * 1000000000ull)
-#define BETTER_BELOW    0.45
+    (20 * SECOND_NS) /* the initial scan of running processes is a one-time cost, and not counted                      \
+                      */
+#define SAVED_MAX_SECONDS 30
+#define BETTER_BELOW      0.6 /* of the allowed share: the next level costs more */
+#define TWO_LEVELS_FROM   2   /* times the allowed share: one level would not suffice */
+
+#define DEFAULT_SHARE     0.01 /* of all CPUs */
+#define DEFAULT_MIN       0.05 /* of one CPU */
+#define DEFAULT_MAX       0.5
+
+double budget_default_one_cpu_share(long cpus)
+{
+    const double share = DEFAULT_SHARE * (double)cpus;
+    return share < DEFAULT_MIN ? DEFAULT_MIN : share > DEFAULT_MAX ? DEFAULT_MAX : share;
+}
 
 static double most_saved_ns(const struct budget *b)
 {
-    return SAVED_MAX_NS * b->cpu_share_allowed * b->cpus;
+    return (double)SECOND_NS * SAVED_MAX_SECONDS * b->one_cpu_share_allowed;
 }
 
-void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned cpus)
+void budget_init(struct budget *b, double one_cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned levels)
 {
     *b = (struct budget){
-        .cpu_share_allowed = cpu_share_allowed,
+        .one_cpu_share_allowed = one_cpu_share_allowed,
         .memory_bytes_allowed = memory_bytes_allowed,
-        .cpus = cpus ? cpus : 1,
+        .levels = levels | 1u << SOURCE_DETAIL_FULL,
+        .restore_after_ns = LEVEL_NS,
     };
     b->saved_ns = most_saved_ns(b);
 }
@@ -35,31 +47,57 @@ void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_byt
 static double share_over_window(const struct budget *b)
 {
     if (b->measured < 2)
-        return b->cpu_share; /* the last known value */
+        return b->one_cpu_share; /* the last known value */
     unsigned slots = BUDGET_WINDOW_SECONDS + 1;
     unsigned last = (b->measured - 1) % slots, first = b->measured > slots ? b->measured % slots : 0;
     uint64_t elapsed = b->time_ns[last] - b->time_ns[first];
     if (!elapsed)
-        return b->cpu_share;
-    return (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus;
+        return b->one_cpu_share;
+    return (double)(b->cpu_ns[last] - b->cpu_ns[first]) / (double)elapsed;
 }
 
 /* Since the last measurement. */
 static void save_unused(struct budget *b, uint64_t passed_ns, uint64_t spent_ns)
 {
-    b->saved_ns += b->cpu_share_allowed * b->cpus * (double)passed_ns - (double)spent_ns;
+    b->saved_ns += b->one_cpu_share_allowed * (double)passed_ns - (double)spent_ns;
     if (b->saved_ns > most_saved_ns(b))
         b->saved_ns = most_saved_ns(b);
+    if (b->saved_ns < -most_saved_ns(b))
+        b->saved_ns = -most_saved_ns(b);
+}
+
+/* The next level that reduces something more (`step` 1) or less (-1); `b->detail`: there is none. */
+static enum source_detail next_level(const struct budget *b, enum source_detail detail, int step)
+{
+    for (int level = (int)detail + step; level >= SOURCE_DETAIL_FULL && level <= SOURCE_DETAIL_LEAST; level += step)
+        if (b->levels >> level & 1)
+            return (enum source_detail)level;
+    return detail;
 }
 
 static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
 {
+    const bool is_restored = detail < b->detail, was_too_early = !is_restored && b->was_restored;
+    if (detail == b->detail)
+        return false;
+    /* Reduced again after detail was restored: the load has not gone, or it comes and goes. */
+    if (was_too_early && b->restore_after_ns < RESTORE_MAX_NS)
+        b->restore_after_ns *= 2;
+    if (was_too_early && now_ns - b->last_change_ns > RESTORE_MAX_NS)
+        b->restore_after_ns = LEVEL_NS;
+    b->was_restored = is_restored;
     b->detail = detail;
     b->saved_ns = b->saved_ns < 0 ? 0 : b->saved_ns;
     b->last_change_ns = now_ns;
     b->changes++;
     b->measured = 0; /* measure the new detail by its own cost */
     return true;
+}
+
+/* Half of what may be saved up has been: the cost was low for a while, and not only for the last seconds. */
+static bool has_headroom(const struct budget *b)
+{
+    return b->one_cpu_share < b->one_cpu_share_allowed * BETTER_BELOW && b->saved_ns > most_saved_ns(b) / 2;
 }
 
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
@@ -76,25 +114,39 @@ bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t
     if (b->last_change_ns == 0)
         b->last_change_ns = now_ns;
     b->measured++;
-    b->cpu_share = share_over_window(b);
+    b->one_cpu_share = share_over_window(b);
     b->memory_bytes = memory_bytes;
     b->over_memory = memory_bytes > b->memory_bytes_allowed;
 
-    bool starting = !b->changes && now_ns - b->last_change_ns < WORSE_FIRST_NS;
-    if (starting)
+    const uint64_t lasted_ns = now_ns - b->last_change_ns;
+    if (!b->changes && lasted_ns < WORSE_FIRST_NS)
         b->saved_ns = most_saved_ns(b);
-    bool settled = b->measured > 5 && !starting && now_ns - b->last_change_ns >= WORSE_AFTER_NS;
-    if (settled && b->saved_ns < 0 && b->detail < SOURCE_DETAIL_LEAST)
-        return change(b, b->detail + 1, now_ns);
-    bool quiet = now_ns - b->last_change_ns >= BETTER_AFTER_NS;
-    if (quiet && b->cpu_share < b->cpu_share_allowed * BETTER_BELOW && b->detail > SOURCE_DETAIL_FULL)
-        return change(b, b->detail - 1, now_ns);
+    if (lasted_ns >= LEVEL_NS && b->saved_ns < 0) {
+        const enum source_detail next = next_level(b, b->detail, 1);
+        const bool is_far_over = b->one_cpu_share > TWO_LEVELS_FROM * b->one_cpu_share_allowed;
+        return change(b, is_far_over ? next_level(b, next, 1) : next, now_ns);
+    }
+    if (lasted_ns >= b->restore_after_ns && has_headroom(b))
+        return change(b, next_level(b, b->detail, -1), now_ns);
     return false;
+}
+
+bool budget_is_exhausted(const struct budget *b)
+{
+    return b->saved_ns < 0 && next_level(b, b->detail, 1) == b->detail;
 }
 
 const char *budget_detail_name(enum source_detail detail)
 {
-    static const char *const names[] = {"full", "counts", "half", "least"};
+    static const char *const names[] = {
+        [SOURCE_DETAIL_FULL] = "full",
+        [SOURCE_DETAIL_NO_WAIT_STACKS] = "no_wait_stacks",
+        [SOURCE_DETAIL_HALF_RATE] = "half_rate",
+        [SOURCE_DETAIL_QUARTER_RATE] = "quarter_rate",
+        [SOURCE_DETAIL_NO_OFF_CPU] = "no_off_cpu",
+        [SOURCE_DETAIL_SLOWEST_PATHS] = "slowest_paths",
+        [SOURCE_DETAIL_LEAST] = "least",
+    };
     return names[detail];
 }
 

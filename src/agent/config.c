@@ -1,6 +1,7 @@
 /* The table of keys, and values by key: see config.h. */
 #include "agent/config_private.h"
 
+#include "agent/budget.h"
 #include "base/address.h"
 #include "base/cleanup.h"
 #include "base/host_name.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SHOWN_MAX 60            /* bytes of an invalid value in a message */
 #define NOT_SHOWN "(not shown)" /* shown for a secret; not a valid secret itself */
@@ -27,8 +29,8 @@ static const struct setting core_keys[] = {
     {"profile.sampling_rules", SETTING_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
      "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0",
      "processes to sample at other rates; the first matching rule applies"},
-    {"budget.cpu", SETTING_PERCENT, FIELD(budget_cpu_share), 0.0001, 1,
-     "a share of the machine, 0.01% to 100%, such as 1%", "CPU limit of Sonde, including its BPF programs"},
+    {"budget.one_cpu", SETTING_PERCENT, FIELD(budget_one_cpu_share), 0.0001, 100,
+     "a share of one CPU, 0.01% to 10000%, such as 5%", "CPU limit of Sonde, including its BPF programs"},
     {"budget.memory", SETTING_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12,
      "a size of at least 48MiB, such as 64MiB", "memory limit of Sonde, including BPF maps"},
     {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
@@ -77,7 +79,7 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .profile_rate_hz = CONFIG_RATE_HZ,
-        .budget_cpu_share = 0.01,
+        .budget_one_cpu_share = budget_default_one_cpu_share(sysconf(_SC_NPROCESSORS_ONLN)),
         .budget_memory_bytes = 64 << 20,
         .page_listen = "127.0.0.1:7070",
         .otlp_protocol = "http/protobuf",
@@ -363,14 +365,34 @@ static void drop_inherited(struct config *c)
     c->inherited = 0;
 }
 
+/* Keys that were replaced, and what to write instead. */
+static const struct {
+    const char *key, *instead;
+} replaced_keys[] = {
+    {"budget.cpu", "was a share of all CPUs; set budget.one_cpu, a share of one CPU, instead (on N CPUs, N times the "
+                   "value)"},
+};
+
+static const char *find_replacement(const char *key)
+{
+    for (size_t i = 0; i < array_size(replaced_keys); i++)
+        if (strcmp(replaced_keys[i].key, key) == 0)
+            return replaced_keys[i].instead;
+    return NULL;
+}
+
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
                      char error[CONFIG_ERROR_BYTES])
 {
     struct config_key key;
     if (!config_find_key(name, &key) || !key.setting->help) {
+        const char *instead = find_replacement(name);
         char known[CONFIG_KNOWN_BYTES];
         config_list_keys("", known, sizeof(known));
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
+        if (instead)
+            snprintf(error, CONFIG_ERROR_BYTES, "%s: %s %s", where, name, instead);
+        else
+            snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
         return -EINVAL;
     }
     const struct setting *k = key.setting;

@@ -15,7 +15,7 @@ struct sampling_rules;
 struct config {
     int64_t profile_rate_hz;
     char profile_sampling_rules[2048]; /* see sources/sampling/sampling_rules.h */
-    double budget_cpu_share;           /* of the whole machine */
+    double budget_one_cpu_share;       /* 0.05: 5 % of one CPU */
     uint64_t budget_memory_bytes;      /* resident memory plus BPF maps */
     char page_listen[128];
     char page_allowed_hosts[512];
@@ -81,7 +81,7 @@ bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);
 
-/* Applies an assignment such as "budget.cpu=2%". As config_set_value; -EINVAL also without "=". On failure `c` is
+/* Applies an assignment such as "budget.one_cpu=2%". As config_set_value; -EINVAL also without "=". On failure `c` is
  * unchanged. */
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES]);
 

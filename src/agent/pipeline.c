@@ -298,7 +298,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .losses = &p->losses,
         .event_type = &p->event_type,
         .memory_bytes = options->memory_bytes,
-        .agent_cpus = options->config ? options->config->budget_cpu_share * (double)sysconf(_SC_NPROCESSORS_ONLN) : 0,
+        .agent_cpus = options->config ? options->config->budget_one_cpu_share : 0,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .recent_stacks = p->recent_stacks,
         .recent_waits = p->recent_waits,

@@ -90,6 +90,12 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 
 /* Sets the level of detail of all sources; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
+/* The levels at which something that is monitored changes: a bit `1u << enum source_detail` for each. */
+unsigned pipeline_detail_levels(const struct pipeline *p);
+/* Passes to `take`, in words for users, what is monitored at the level `detail`: what is reduced, or (`is_reduced`
+ * false) what is complete. Any thread. */
+void pipeline_describe_detail(const struct pipeline *p, enum source_detail detail, bool is_reduced,
+                              void (*take)(void *context, const char *what), void *context);
 
 /* Whether samples of this type are taken now: false if not requested, not attached or disabled by the budget. */
 bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type);

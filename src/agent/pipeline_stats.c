@@ -14,9 +14,47 @@
 
 void pipeline_shed(struct pipeline *p, enum source_detail detail)
 {
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source && p->opened[i].signal->source->shed)
-            p->opened[i].signal->source->shed(p->opened[i].source, detail);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        int r = o->source && o->signal->source->shed ? o->signal->source->shed(o->source, detail) : 0;
+        if (r < 0)
+            log_errno(r, "source %s: its level of detail cannot be changed", o->signal->source->name);
+        if (o->self && o->signal->shed)
+            o->signal->shed(o->self, detail);
+    }
+}
+
+unsigned pipeline_detail_levels(const struct pipeline *p)
+{
+    unsigned levels = 0;
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        for (const struct source_level *l = o->source ? o->signal->source->levels : NULL; l && l->what; l++)
+            levels |= 1u << l->from;
+        for (const struct source_level *l = o->self ? o->signal->levels : NULL; l && l->what; l++)
+            levels |= 1u << l->from;
+    }
+    return levels;
+}
+
+static void each_level_of(const struct source_level *levels, enum source_detail detail, bool is_reduced,
+                          void (*take)(void *context, const char *what), void *context)
+{
+    const struct source_level *now = levels;
+    for (const struct source_level *l = levels; l && l->what && l->from <= detail; l++)
+        now = l;
+    if (now && is_reduced == (now != levels))
+        take(context, now->what);
+}
+
+void pipeline_describe_detail(const struct pipeline *p, enum source_detail detail, bool is_reduced,
+                              void (*take)(void *context, const char *what), void *context)
+{
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        each_level_of(o->source ? o->signal->source->levels : NULL, detail, is_reduced, take, context);
+        each_level_of(o->self ? o->signal->levels : NULL, detail, is_reduced, take, context);
+    }
 }
 
 int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count)

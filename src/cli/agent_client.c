@@ -76,6 +76,17 @@ int agent_client_routes(const char *address, uint64_t seconds, struct request_ro
     return r < 0 ? r : agent_reply_routes(&body, ret, ret_count);
 }
 
+/* The texts of a JSON array, separated by "; "; cut at `size`. */
+static void join_texts(const json_t *texts, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(texts) && used < size; i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", text ? text : "");
+    }
+}
+
 int agent_client_state(const char *address, struct agent_state *ret)
 {
     char url[512];
@@ -87,10 +98,13 @@ int agent_client_state(const char *address, struct agent_state *ret)
         return r;
     json_error_t error;
     json_t *status = json_loadb(body.data ? body.data : "", body.size, 0, &error);
-    const char *detail = json_string_value(json_object_get(json_object_get(status, "budget"), "detail"));
+    const json_t *budget = json_object_get(status, "budget");
+    const char *detail = json_string_value(json_object_get(budget, "detail"));
     double uptime = json_number_value(json_object_get(status, "uptime_seconds"));
     if (detail) {
         snprintf(ret->detail, sizeof(ret->detail), "%s", detail);
+        join_texts(json_object_get(budget, "reduced"), ret->reduced, sizeof(ret->reduced));
+        join_texts(json_object_get(budget, "complete"), ret->complete, sizeof(ret->complete));
         ret->now_ms = (uint64_t)json_integer_value(json_object_get(status, "now_ms"));
         ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
     }

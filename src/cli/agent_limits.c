@@ -1,5 +1,4 @@
-/* See agent_limits.h. The list covers only requests with a latency breakdown, and only the time the agent has been
- * running. */
+/* See agent_limits.h. */
 #include "cli/agent_limits.h"
 
 #include "base/log.h"
@@ -15,9 +14,8 @@ void agent_limits_report(const char *address, uint64_t last_ns)
     if (agent_client_state(address, &state) < 0)
         return;
     if (strcmp(state.detail, "full") != 0)
-        log_warning(
-            "the agent exceeds budget.cpu and works at detail '%s': requests are %s; slower ones may be missing here",
-            state.detail, strcmp(state.detail, "least") == 0 ? "not observed" : "counted, not broken down");
+        log_warning("the agent keeps to its CPU limit (budget.one_cpu) with: %s. Complete: %s", state.reduced,
+                    state.complete);
     if (state.uptime_ns < last_ns)
         log_info("the agent has been running for %s only",
                  units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));

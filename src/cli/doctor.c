@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "cli/agent_client.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
 
@@ -111,6 +112,28 @@ static struct fact fact_receiver(const char *name, const char *key)
     return f;
 }
 
+/* The agent at the address of the configuration file, and what it has reduced to keep to its CPU limit. */
+static struct fact fact_agent(void)
+{
+    static struct agent_state state; /* keeps the text of `cost` */
+    struct config config;
+    char error[CONFIG_ERROR_BYTES];
+    struct fact f = {.name = "running agent", .good = true};
+    config_defaults(&config);
+    (void)config_load(&config, CONFIG_PATH, error); /* fact_receiver reports the error */
+    if (agent_client_state(config.page_listen, &state) < 0) {
+        snprintf(f.value, sizeof(f.value), "none at %.100s", config.page_listen);
+        return f;
+    }
+    f.good = !state.reduced[0];
+    f.cost = state.reduced;
+    if (f.good)
+        snprintf(f.value, sizeof(f.value), "at %.100s, nothing is reduced", config.page_listen);
+    else
+        snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu", config.page_listen);
+    return f;
+}
+
 /* One fact for each missing capability, as their effects differ. Returns the number of facts. */
 static size_t collect_capabilities(struct fact *facts, size_t max)
 {
@@ -138,6 +161,7 @@ static size_t collect_facts(struct fact *facts, size_t max)
         fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
         fact_receiver("profiles are sent to", "otlp.profiles_endpoint"),
         fact_receiver("metrics are sent to", "otlp.metrics_endpoint"),
+        fact_agent(),
     };
     for (size_t i = 0; i < array_size(all) && n < max; i++)
         facts[n++] = all[i];

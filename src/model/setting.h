@@ -20,7 +20,7 @@ enum setting_type {
 };
 
 struct setting {
-    const char *key; /* "budget.cpu" */
+    const char *key; /* "budget.one_cpu" */
     enum setting_type type;
     size_t offset, size; /* of the value in the struct that holds it */
     double min, max;

@@ -42,9 +42,9 @@ struct page_data {
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is
      * recorded),"now_ms","uptime_seconds", "samples","sample_hz","sampling_rules" (if there are
      * any):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:
-     * count},"budget":{"detail","cpu_share","cpu_share_allowed","memory_bytes",
-     * "memory_bytes_allowed"},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller
-     * frees it. */
+     * count},"budget":{"detail","one_cpu_share","one_cpu_share_allowed","memory_bytes","memory_bytes_allowed",
+     * "reduced":["CPU samples at half the rate"],"complete":["off-CPU
+     * time"]},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller frees it. */
     int (*status)(void *context, char **ret_json);
 };
 

@@ -122,6 +122,9 @@ struct signal {
     void (*exited)(void *self, uint32_t pid, uint32_t tid);
     void (*turn)(void *self, const struct mapped_processes *mapped); /* all records of a turn have been taken */
     void (*metrics)(void *self, struct metric_set *set);
+    /* As those of its source: what is shed where records are consumed. */
+    const struct source_level *levels;
+    void (*shed)(void *self, enum source_detail detail);
     /* Appends to the summary of a recording what it lacks: "; 12 without a known waker". */
     void (*summarize)(void *self, struct buf *text);
 };

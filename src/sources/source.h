@@ -32,20 +32,31 @@ struct source_services {
     bool no_runtimes;       /* no monitored process runs Node or Java: their frame walkers are not loaded */
 };
 
-/* Level of detail of a source, in the order in which the budget sheds work (sonde-up(1)). Skipped work is counted as
- * LOSS_SHED or LOSS_REQUEST_NOT_DETAILED. */
+/* Level of detail, in the order in which the budget sheds work (sonde-up(1)). A level keeps the reductions of those
+ * before it. Requests are counted, and the slowest recorded, at all levels. Samples that are left out count as
+ * LOSS_SHED.
+ */
 enum source_detail {
     SOURCE_DETAIL_FULL,
-    SOURCE_DETAIL_COUNTS, /* requests: counted, without latency breakdown; links: detached */
-    SOURCE_DETAIL_HALF,   /* cpu: half the sampling rate */
-    SOURCE_DETAIL_LEAST,  /* cpu: a quarter of the sampling rate, no stack copies for unwinding in user space; requests:
-                             detached */
+    SOURCE_DETAIL_NO_WAIT_STACKS, /* waits, link: detached */
+    SOURCE_DETAIL_HALF_RATE,      /* cpu: half the sampling rate */
+    SOURCE_DETAIL_QUARTER_RATE,   /* cpu: a quarter of it, no stack copies for unwinding in user space */
+    SOURCE_DETAIL_NO_OFF_CPU,     /* offcpu, runqueue: disabled */
+    SOURCE_DETAIL_SLOWEST_PATHS,  /* request: critical paths of the slowest requests of each route only */
+    SOURCE_DETAIL_LEAST,          /* request: no critical paths; recorder: detached; io: disabled */
+};
+
+/* What a source or signal delivers from a level of detail on, until its next entry: the levels at which it sheds work,
+ * in words for users. The entry of SOURCE_DETAIL_FULL comes first; a list ends with `what` NULL. */
+struct source_level {
+    enum source_detail from;
+    const char *what; /* "CPU samples at half the rate" */
 };
 
 /* Takes one CPU sample in this many, weighted by the same factor. */
 static inline unsigned source_detail_samples_every(enum source_detail detail)
 {
-    return detail == SOURCE_DETAIL_LEAST ? 4 : detail == SOURCE_DETAIL_HALF ? 2 : 1;
+    return detail >= SOURCE_DETAIL_QUARTER_RATE ? 4 : detail >= SOURCE_DETAIL_HALF_RATE ? 2 : 1;
 }
 
 /* Functions that are not described as optional must be there: name, help, open, start, drain, losses, free. */
@@ -90,6 +101,7 @@ struct source {
     /* Nanoseconds spent in its BPF programs since open, as far as the kernel counted them (BPF_ENABLE_STATS). May be
      * NULL. */
     uint64_t (*run_time_ns)(void *self);
+    const struct source_level *levels; /* NULL: the source sheds nothing, and nothing about it is reported */
     /* Switches to this level of detail. 0 or -errno. NULL: the source cannot shed work. */
     int (*shed)(void *self, enum source_detail detail);
     void (*free)(void *self); /* detaches; started or not */

@@ -84,22 +84,3 @@ void test_reused_pid_is_another_process(void **state)
     assert_int_equal(counted(first), 3);
     assert_nothing_lost();
 }
-
-void test_shed_counts_only(void **state)
-{
-    (void)state;
-    need_method();
-    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
-    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_COUNTS), 0);
-    send_request(THREADS, "GET", "/ok");
-    while (!lost(LOSS_REQUEST_NOT_DETAILED) && clock_monotonic_ns() < end)
-        poll(NULL, 0, 10);
-    assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
-    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
-    send_request(THREADS, "GET", "/ok"); /* not even counted */
-    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
-    send_request(THREADS, "GET", "/sleep?ms=900"); /* the slowest of its second: recorded whatever the threshold is */
-    await_requests(servers[THREADS], "/sleep", 1);
-    assert_int_equal(watch.count, 1);
-    assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
-}

@@ -4,4 +4,3 @@
 void test_every_request_is_counted(void **state);
 void test_sample_stands_for_all_requests(void **state);
 void test_reused_pid_is_another_process(void **state);
-void test_shed_counts_only(void **state);

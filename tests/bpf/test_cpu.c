@@ -464,7 +464,7 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
     uint64_t weight = 0;
 
     (void)state;
-    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF_RATE), 0);
     for (const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS; weight != 2 * (1000000000 / options.sample_hz);) {
         assert_true(clock_monotonic_ns() < end_ns);
         usleep(20000);

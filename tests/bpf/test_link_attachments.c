@@ -26,7 +26,7 @@ static void test_shedding_detaches(void **state)
     struct links l = links_begin();
     links_enter(&links_outer);
     assert_true(links_know(&l, links_thread()));
-    assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_COUNTS), 0);
+    assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_NO_WAIT_STACKS), 0);
     links_turn_until(&l, false);
     assert_false(links_know(&l, links_thread()));
     assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_FULL), 0);
@@ -67,7 +67,7 @@ static void test_hanging_attach_process_does_not_block(void **state)
     struct links l = links_begin();
     const pid_t helper = helper_of_ours();
     assert_int_equal(kill(helper, SIGSTOP), 0);
-    assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_COUNTS), 0);
+    assert_int_equal(source_link.shed(l.source, SOURCE_DETAIL_NO_WAIT_STACKS), 0);
     for (int i = 0; i < 30000 && link_source_waits_ns(l.source) < LINK_LATE_NS; i++)
         links_turn(&l);
     assert_true(link_source_waits_ns(l.source) >= LINK_LATE_NS);

@@ -546,7 +546,7 @@ static void test_unfinished_waits_are_recorded_periodically(void **state)
         watch_until(&w, 1, find_so_far, &e);
         assert_int_equal(e.waits, i);
     }
-    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_NO_OFF_CPU), 0);
     watch_until(&w, 1, find_unfinished, &e); /* all of it, as at the end */
     assert_int_equal(off_cpu_source_stats(w.self).recorded, 1);
     assert_int_equal(source_off_cpu.flush(w.self), 0);

@@ -508,8 +508,7 @@ static void test_malformed_request_line_with_a_reply(void **state)
         ON(method, malformed_request_line_with_a_reply, test_malformed_request_line_with_a_reply),                     \
         ON(method, every_request_is_counted, test_every_request_is_counted),                                           \
         ON(method, sample_stands_for_all_requests, test_sample_stands_for_all_requests),                               \
-        ON(method, reused_pid_is_another_process, test_reused_pid_is_another_process),                                 \
-        ON(method, shed_counts_only, test_shed_counts_only)
+        ON(method, reused_pid_is_another_process, test_reused_pid_is_another_process)
 
 enum {
     method_best = REQUEST_METHOD_BEST,

@@ -288,7 +288,7 @@ static void test_shedding_halves_the_rule_rates(void **state)
     options.rules = &rules;
     options.sample_hz = 500;
     struct watch w = watch_begin(&source_cpu, &options);
-    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF_RATE), 0);
     for (int i = 0; i < 3000 && weight != 2 * NS_PER_SECOND / 100; i++) {
         usleep(20000);
         assert_int_equal(w.source->drain(w.self, w.batch), 0);

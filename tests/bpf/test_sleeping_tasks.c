@@ -300,7 +300,7 @@ static void test_copied_stack_is_consistent(void **state)
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     for (int i = 0; i < ROUNDS; i++) {
         watch_until(&w, SLEEPERS, check_count, &copies);
-        assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
+        assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_NO_OFF_CPU), 0);
         assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0); /* scans all tasks again */
     }
     assert_int_equal(w.source->stop(w.self), 0);

@@ -49,7 +49,7 @@ class Agent:
         self.sonde, self.log = sonde, folder / "agent"
         ready, write = os.pipe()
         with open(self.log, "w") as log:
-            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.cpu=100%", *options]
+            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.one_cpu=1000%", *options]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(ready) as reader:

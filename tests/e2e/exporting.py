@@ -21,7 +21,7 @@ def exporting(agent, workload):
     nothing is dropped while the receiver is down, even on a busy node."""
     def start(url, *arguments, **options):
         start.workload = workload("threads", 600)
-        return agent("--rate", "97", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
+        return agent("--rate", "97", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
                      verb="agent", **options)
     return start
 

@@ -529,8 +529,8 @@ static int fake_status(void *context, char **ret_json)
                                              : 0U);
     buf_printf(
         &out,
-        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",
-        over ? "half" : "full", over ? "0.013" : "0.0042");
+        "},\"budget\":{\"detail\":\"%s\",\"one_cpu_share\":%s,\"one_cpu_share_allowed\":0.05,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864,\"reduced\":[%s],\"complete\":[\"off-CPU time\"]},\"probes\":[",
+        over ? "half_rate" : "full", over ? "0.063" : "0.0042", over ? "\"CPU samples at half the rate\"" : "");
     buf_printf(
         &out,
         "{\"probe\":\"CPU samples\",\"attached\":true,\"method\":\"perf event, cpu-clock\",\"fallback_reason\":\"\",\"limitation\":\"\"},"

@@ -21,7 +21,7 @@ LEAVES = {  # expected leaf frames by thread name
     "fifo": {"[ipc: open]", "[ipc: openat]", "[sleep: nanosleep]", "[sleep: clock_nanosleep]"},  # it sleeps for a tenth of the time
 }
 OTHER_S = 0.05  # besides its wait a thread starts up, writes its statistics and takes C library locks at exit
-ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]  # lets an agent record all waits of a busy node
+ROOM = ["--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB"]  # lets an agent record all waits of a busy node
 
 
 class Thread:

@@ -1,4 +1,4 @@
-"""budget.cpu, enforced by shedding detail in the documented order, while the API reports what is done and not what was configured; and
+"""budget.one_cpu, enforced by shedding detail in the documented order, while the API reports what is done and not what was configured; and
 budget.memory, enforced by trimming caches, then dropping the oldest samples. tests/unit/agent/test_budget.c has the thresholds."""
 import json
 import os
@@ -18,20 +18,26 @@ BUDGET_BYTES = 48 * MIB
 PROGRAMS = 400
 
 
-HZ = {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}
+HZ = {"full": 19, "no_wait_stacks": 19, "half_rate": 9.5, "quarter_rate": 4.75, "no_off_cpu": 4.75, "slowest_paths": 4.75, "least": 4.75}
 
 
 @pytest.mark.statistical
 def test_shed_detail_is_reported(agent, sonde):
-    """The budget is below the cost of this test's own requests: off-CPU detail is shed first, then half of the samples."""
-    started = agent("--off-cpu", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")
+    """The budget is below the cost of this test's own requests: half of the samples are shed first, then off-CPU time."""
+    started = agent("--off-cpu", "--set", "budget.one_cpu=0.02%", "--set", "budget.memory=1GiB")
 
     def detail():
         status = json.loads(started.text("/api/v1/status"))
         assert status["sample_hz"] == HZ[status["budget"]["detail"]], status
         return status["budget"]["detail"]
     check_time_before_the_start_is_reported(started)
-    wait_for(lambda: detail() in ("half", "least"), 180, "half the rate")
+    wait_for(lambda: detail() not in ("full", "no_wait_stacks"), 120, "half the rate")
+    assert pytest.approx(started.metric("sonde_self_budget_one_cpu_allowed_ratio")) == 0.0002
+    wait_for(lambda: detail() == "least", 180, "no off-CPU time")
+    budget = json.loads(started.text("/api/v1/status"))["budget"]
+    assert "no off-CPU time" in budget["reduced"] and budget["complete"] == ["counts, rates and latencies of requests"], budget
+    log = started.running.error
+    assert log.index("CPU samples at half the rate") < log.index("no off-CPU time") < log.index("no causes of slow requests"), log
     check_unmonitored_time_is_reported(started, sonde)
 
 
@@ -75,29 +81,29 @@ def used_cpu_s(agent):
 
 
 def share_of(agent, seconds):
-    """The share of all CPUs."""
+    """The share of one CPU."""
     before_s, start = used_cpu_s(agent), time.monotonic()
     time.sleep(seconds)
-    return (used_cpu_s(agent) - before_s) / (time.monotonic() - start) / os.cpu_count()
+    return (used_cpu_s(agent) - before_s) / (time.monotonic() - start)
 
 
 @pytest.mark.statistical
 def test_cpu_stays_within_budget(agent, run):
     """At the configured rate the agent would exceed its budget: it lowers the rate and then stays within the budget."""
     run(workload_path("deep"), 300, 300)
-    free = agent("--rate", 699, "--set", "budget.cpu=100%")
+    free = agent("--rate", 699, "--set", "budget.one_cpu=1000%")
     time.sleep(20)  # the processes of the node have been read
     allowed = 0.6 * share_of(free, 15)  # half the rate costs about half
     assert free.stop() == 0
-    started, readings = agent("--rate", 699, "--set", f"budget.cpu={100 * allowed:.3f}%"), []
+    started, readings = agent("--rate", 699, "--set", f"budget.one_cpu={100 * allowed:.3f}%"), []
 
     def is_below():
         time.sleep(1)  # each response costs the agent CPU time too
         status = json.loads(started.text("/api/v1/status"))
         budget = status["budget"]
         assert status["sample_hz"] == HZ[budget["detail"]] / HZ["full"] * 699, status
-        readings.append((budget["detail"], round(budget["cpu_share"], 4)))
-        return budget["detail"] != "full" and budget["cpu_share"] <= budget["cpu_share_allowed"]
+        readings.append((budget["detail"], round(budget["one_cpu_share"], 4)))
+        return budget["detail"] != "full" and budget["one_cpu_share"] <= budget["one_cpu_share_allowed"]
 
     wait_for(is_below, 120, "less detail", readings)
     time.sleep(10)  # length of the averaging window
@@ -111,7 +117,7 @@ def test_cpu_stays_within_budget(agent, run):
 
 def test_caches_are_cut_over_budget(agent, run, tmp_path):
     """Runs distinct programs until the budget is exceeded: the log reports it, and a program started later still has symbol names."""
-    started, running = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", "budget.memory=48MiB"), []
+    started, running = agent("--rate", 199, "--set", "budget.one_cpu=1000%", "--set", "budget.memory=48MiB"), []
     for path in different_programs(tmp_path):
         if started.metric("sonde_self_budget_memory_cuts_total", what="caches"):
             break
@@ -159,7 +165,7 @@ def test_memory_stays_within_budget(agent, run, tmp_path):
     """Runs distinct programs until the budget is exceeded, and as many again: memory use stays near the budget and stacks stay correct. It may exceed
     the budget for moments while the unwind table of a large program (another process of the node) is built."""
     workload_path("wander"), workload_path("deep")  # build these first: compilers are large programs too
-    started = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", f"budget.memory={BUDGET_BYTES >> 20}MiB")
+    started = agent("--rate", 199, "--set", "budget.one_cpu=1000%", "--set", f"budget.memory={BUDGET_BYTES >> 20}MiB")
     running, used, over_at = [], [], None
     for number, path in enumerate(different_programs(tmp_path)):
         running.append(run(path, 0.5, 60))

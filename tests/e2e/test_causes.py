@@ -27,7 +27,7 @@ TICKS_NS = 20_000_000  # how far the kernel's steal accounting may lag, for two 
 @pytest.fixture
 def watch(agent):
     """An agent with an unlimited CPU budget: over budget, requests are only counted."""
-    return lambda: agent("--set", "budget.cpu=100%")
+    return lambda: agent("--set", "budget.one_cpu=1000%")
 
 
 def find_request(sonde, agent, server, route, reply):

@@ -66,7 +66,7 @@ class BlockedRequest(threading.Thread):
 def clocked_agent(agent, run, tmp_path):
     """(clock, agent, server): the agent uses the shifted clock, the server the machine's."""
     clock = Clock(tmp_path)
-    watching = agent("--set", "budget.cpu=100%", env=clock.environment)
+    watching = agent("--set", "budget.one_cpu=1000%", env=clock.environment)
     return clock, watching, start_prefork(run)
 
 
@@ -135,7 +135,7 @@ def test_clock_at_the_epoch_from_the_start(sonde, agent, run, tmp_path):
     """1 January 1970, as on a board without a battery."""
     clock = Clock(tmp_path)
     clock.set_by(-time.time_ns() + 100_000_000_000)
-    watching, server = agent("--set", "budget.cpu=100%", env=clock.environment), start_prefork(run)
+    watching, server = agent("--set", "budget.one_cpu=1000%", env=clock.environment), start_prefork(run)
     server.locked = 0
     peer, _, _ = ask(clock, server, 0)
     wait_for(lambda: peer in {r["peer"] for r in requests_of(watching, server)}, 20, "the request")
@@ -149,7 +149,7 @@ def test_exported_packets_survive_clock_steps(agent, run, receiver, profcheck, t
     By the unshifted clock the profiles are consecutive."""
     clock, to = Clock(tmp_path), receiver()
     began_ns, shifts = time.time_ns(), [0]
-    started = agent("--rate", 97, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
+    started = agent("--rate", 97, "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
     run(workload_path("deep"), 10, 60)
     for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 0):
         before = len(to.posts)

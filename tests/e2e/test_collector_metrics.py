@@ -16,7 +16,7 @@ pytestmark = pytest.mark.peer
 def test_collector_decodes_all_metrics(agent, sonde, collector, protocol, compression):  # noqa: F811
     to = collector("{metrics: {receivers: [otlp], exporters: [lines, names]}}")
     url = to.urls[protocol] + (PATH if protocol != "grpc" else "")
-    started = agent(*everything_enabled(sonde), "--set", "budget.cpu=100%", *sets(metrics_endpoint=url, metrics_interval=1, protocol=protocol, compression=compression),
+    started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", *sets(metrics_endpoint=url, metrics_interval=1, protocol=protocol, compression=compression),
                     verb="agent")
     wait_for(lambda: len(to.names()) >= 3, 60, "three packets")
     page = started.text("/metrics")

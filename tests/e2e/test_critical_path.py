@@ -56,7 +56,7 @@ def find_request(sonde, agent, server, route):
 
 
 def test_thread_of_a_pool_is_followed(sonde, agent, event_loop):
-    request = find_request(sonde, agent("--set", "budget.cpu=100%"), event_loop, "/pool")
+    request = find_request(sonde, agent("--set", "budget.one_cpu=1000%"), event_loop, "/pool")
     assert total(request, "sleep") >= SLEEP_NS / 2 and total(request, "unattributed") < SLEEP_NS / 4, request
     longest = max(request["segments"], key=lambda s: s["ns"])
     assert longest["kind"] == "sleep" and longest["tid"] != request["tid"] and longest["pid"] == request["pid"], longest
@@ -64,13 +64,13 @@ def test_thread_of_a_pool_is_followed(sonde, agent, event_loop):
 
 
 def test_timer_of_a_loop_is_inferred(sonde, agent, event_loop):
-    request = find_request(sonde, agent("--set", "budget.cpu=100%"), event_loop, "/timer")
+    request = find_request(sonde, agent("--set", "budget.one_cpu=1000%"), event_loop, "/timer")
     longest = max(request["segments"], key=lambda s: s["ns"])
     assert longest["kind"] == "sleep" and longest["evidence"] == "inferred" and longest["tid"] == request["tid"], request
 
 
 def test_without_the_recorder_there_is_no_path(sonde, agent, event_loop):
-    started = agent("--set", "budget.cpu=100%", "--set", "recorder.enabled=false")
+    started = agent("--set", "budget.one_cpu=1000%", "--set", "recorder.enabled=false")
     get(event_loop.port, "/pool")
     request, = wait_for(lambda: [r for r in why(sonde, started, "--route", "/pool") if r["pid"] == event_loop.pid], 20, what="the record")
     assert request["segments"] == [] and total(request, "unattributed") >= SLEEP_NS / 2, request

@@ -279,7 +279,7 @@ def hotspots_change(started, pid, changed_ms):
 def test_diff_of_an_agents_windows(sonde, agent, run, tmp_path):
     """Runs one program, then another: the diff lists what the later window has more of first, what it has less of last. The heatmap's slots of 20 ms
     agree with the profile of the same interval, and hotspots list each program only while it ran."""
-    started = agent("--rate", 99, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    started = agent("--rate", 99, "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")
 
     def samples(pid):
         return sum(int(line.rpartition(" ")[2]) for line in started.text(f"/api/v1/profile?format=folded&pid={pid}").splitlines())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.agents import everything_enabled
 from harness.machine import need_command, skip
+from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 
 
 def doctor(sonde, *arguments, before=()):
@@ -54,7 +55,7 @@ def test_doctor_reports_the_profile_receiver(sonde, root):
     assert says(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4317").startswith("no receiver (OTEL_EXPORTER_OTLP_")
 
 
-def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
+def test_doctor_reads_the_configuration_file(sonde, root, tmp_path, synthetic_agent):
     """Also for a user who may not read the file, so that the receiver is unknown."""
     etc = tmp_path / "etc"
     (etc / "sonde").mkdir(parents=True)
@@ -89,6 +90,8 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
     assert receiver_of(run_doctor(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
     assert receiver_of(run_doctor(sent + "profile:\n  enabled: false\n")) == ("no receiver (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(run_doctor(sent + "profile:\n  rate: fast\n"))[1]
+    busy, = [fact for fact in run_doctor(f"page:\n  listen: {synthetic_agent('large')}\n")["facts"] if fact["name"] == "running agent"]
+    assert "reduced to keep to budget.one_cpu" in busy["value"] and not busy["good"] and busy["cost"] == "CPU samples at half the rate", busy
 
 
 def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):

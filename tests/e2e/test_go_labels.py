@@ -205,7 +205,7 @@ def wanted_labels():
 
 def test_agent_shows_and_exports_labels(agent, run, profcheck, tmp_path):  # noqa: F811
     receiver = ProfilesReceiver()
-    started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%", "--set", f"otlp.profiles_endpoint={receiver.url}", "--set", "otlp.interval=1")
+    started = agent("--set", "profile.rate=199", "--set", "budget.one_cpu=1000%", "--set", f"otlp.profiles_endpoint={receiver.url}", "--set", "otlp.interval=1")
     workload = Workload(run(workload_path("labelled")))
     prefix, shown, sent, read = "process.context.label.", set(), set(), 0
 

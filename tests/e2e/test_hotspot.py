@@ -140,7 +140,7 @@ def test_jvm_started_long_after_its_library_was_mapped(run, agent, classes, tmp_
     library = home / "lib/server"
     subprocess.run([need_command("cc"), "-o", program, SOURCES / "late.c", f"-I{home}/include", f"-I{home}/include/linux", f"-L{library}", "-ljvm", f"-Wl,-rpath,{library}"],
                    check=True, capture_output=True, timeout=120)
-    started = agent("--rate", 99, "--set", "budget.cpu=100%")
+    started = agent("--rate", 99, "--set", "budget.one_cpu=1000%")
     program = run(program, f"-Djava.class.path={classes}", 1)  # run time in seconds
 
     def is_shown(name):

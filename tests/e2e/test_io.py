@@ -48,7 +48,7 @@ def counted(started, point, **labels):
 
 @pytest.fixture
 def watching(agent):
-    return agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
+    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def test_fio_is_counted_exactly(watching, file_system, unseen):

@@ -35,7 +35,7 @@ def watching(agent, unseen):
     need_command("fincore")
     if "misses of the page cache are not seen" in unseen:
         skip("this kernel has no tracepoint for it")
-    return agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
+    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def resident(path):

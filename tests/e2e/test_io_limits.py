@@ -71,7 +71,7 @@ class Mounts:
 
 @pytest.fixture
 def watching(agent):
-    return agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
+    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def lost(started):

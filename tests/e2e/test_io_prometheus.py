@@ -63,7 +63,7 @@ class Prometheus:
 @pytest.fixture
 def scraped(agent, run, tmp_path, file_system):
     """(Prometheus, mount point): an agent and a Prometheus that scrapes it, while a program reads and writes, and gets errors."""
-    started, point = agent("--set", "io.enabled=true", "--set", "budget.cpu=100%"), file_system("tmpfs")
+    started, point = agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%"), file_system("tmpfs")
     prometheus = Prometheus(run, tmp_path, started.port)
     wait_for(prometheus.is_ready, what="the first scrape")
     work = f"while :; do dd if=/dev/zero of={point}/a bs=64k count=20; dd if={point}/a of={point}/b bs=4k; head -c 1 >&3; sleep 0.2; done"

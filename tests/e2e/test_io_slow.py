@@ -46,7 +46,7 @@ def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
     fuse, point = server
     said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     walks = next(probe for probe in said["probes"] if probe["probe"] == "I/O that does not end")["attached"]
-    started = agent("--set", "io.enabled=true", "--set", "io.hung=2s", "--set", "budget.cpu=100%")
+    started = agent("--set", "io.enabled=true", "--set", "io.hung=2s", "--set", "budget.one_cpu=1000%")
     reader = run(sys.executable, "-c", READ, point / "program", tmp_path / "stopped")
     wait_for(lambda: "open" in reader.out)
     os.kill(fuse.pid, signal.SIGUSR1)
@@ -66,7 +66,7 @@ def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
 
 
 def test_fast_operations_are_no_events(agent, tmp_path):
-    started = agent("--set", "io.enabled=true", "--set", "budget.cpu=100%")
+    started = agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
     for i in range(100):
         (tmp_path / str(i)).write_bytes(b"x")
     wait_for(lambda: started.metric("sonde_io_operations_total", operation="create") >= 100)

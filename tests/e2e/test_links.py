@@ -185,7 +185,7 @@ def test_sampled_cpu_time_of_interleaved_threads_has_their_own_ids(workload, rec
 @pytest.fixture
 def linked_agent(agent):
     """An agent attached to every provider on the node; attached(pids...) waits until it is, including those of these processes."""
-    started = agent("--set", "profile.rate=199", "--set", "links.enabled=true", "--set", "budget.cpu=100%")
+    started = agent("--set", "profile.rate=199", "--set", "links.enabled=true", "--set", "budget.one_cpu=1000%")
 
     def attached(*pids):
         def is_attached():

@@ -175,7 +175,7 @@ class Watch:
 
 def test_agent_memory_and_samples_with_many_processes(agent, run, tmp_path):
     count, path, stolen = room_for(PROCESSES), workload_path("crowd"), stolen_ns()
-    started = agent("--rate", 99, "--set", "budget.cpu=100%")
+    started = agent("--rate", 99, "--set", "budget.one_cpu=1000%")
     watch = Watch(started)
     crowd = run(path, count, 1, 2, "stay")
     wait_for(lambda: watch.read_metrics() and ("worked" in crowd.out or not crowd.alive), 120, "each to have worked")
@@ -199,7 +199,7 @@ def test_agent_memory_and_samples_with_many_processes(agent, run, tmp_path):
 def test_agent_frees_memory_of_short_lived_processes(agent, run, tmp_path):
     count, path = room_for(PROCESSES), tmp_path / "storm-many"
     shutil.copy(workload_path("storm"), path)
-    started = agent("--rate", 99, "--set", "budget.cpu=100%")
+    started = agent("--rate", 99, "--set", "budget.one_cpu=1000%")
     watch = Watch(started)
     storm = run(path, count, 1, min(200, count // 4))
     wait_for(lambda: watch.read_metrics() and not storm.alive, 120, "all of them to have ended")

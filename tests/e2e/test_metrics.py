@@ -89,7 +89,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     of_plain = exported(plain)
     assert plain.stop() == 0
     server = start_prefork(run)
-    started = agent(*everything_enabled(sonde), "--set", "budget.cpu=100%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
+    started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
                     "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")

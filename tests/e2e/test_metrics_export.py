@@ -29,7 +29,7 @@ def receiver():
 def exporting(agent):
     """exporting(url, ...) starts an agent that exports its metrics once a second."""
     def start(url, *arguments, **options):
-        return agent("--set", "budget.cpu=100%", "--set", "io.enabled=true", *sets(metrics_endpoint=url, metrics_interval=1), *arguments, verb="agent", **options)
+        return agent("--set", "budget.one_cpu=1000%", "--set", "io.enabled=true", *sets(metrics_endpoint=url, metrics_interval=1), *arguments, verb="agent", **options)
     return start
 
 

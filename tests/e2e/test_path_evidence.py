@@ -53,7 +53,7 @@ def cold_file(tmp_path):
 def test_disk_segment_names_the_file(sonde, agent, run, cold_file):
     running = run(sys.executable, "-c", POOL, cold_file, name="pool")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
-    started = agent("--set", "budget.cpu=100%", "--set", "requests.enabled=true")
+    started = agent("--set", "budget.one_cpu=1000%", "--set", "requests.enabled=true")
 
     def look():
         get(server.port, "/")
@@ -93,7 +93,7 @@ server.serve_forever()
 def test_cpu_segment_has_samples(sonde, agent, run):
     running = run(sys.executable, "-c", BUSY, name="busy")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
-    started = agent("--set", "budget.cpu=100%")
+    started = agent("--set", "budget.one_cpu=1000%")
 
     def look():
         get(server.port, "/")
@@ -122,7 +122,7 @@ server.serve_forever()
 def test_wait_of_another_thread_has_its_stack(sonde, agent, run, options):
     running = run(sys.executable, "-c", NAPPING, name="napping")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
-    started = agent("--set", "budget.cpu=100%", *options)
+    started = agent("--set", "budget.one_cpu=1000%", *options)
 
     def look():
         get(server.port, "/")
@@ -164,7 +164,7 @@ def test_sleeping_function_is_named_by_default(sonde, agent, run, way):
     """The function of a handler, and of a job that an event loop gave to a pool: there also in the component and its stack."""
     running = run(sys.executable, "-c", SLOW, way, name="slow")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])
-    started = agent("--set", "budget.cpu=100%")
+    started = agent("--set", "budget.one_cpu=1000%")
 
     def look():
         get(server.port, "/")

@@ -117,7 +117,7 @@ def pods_on_page(started, pid):
 def test_agent_asks_the_runtime_for_new_containers_only(runtime, agent, pod):  # noqa: F811
     """The agent requests containers when it first meets them, also after a failure of the runtime; unknown containers are requested only once."""
     runtime.say(code="UNIMPLEMENTED", words="no CRI here")
-    started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "kubernetes.pod_labels=app,example.org/team", "--set", "budget.cpu=100%", verb="agent")
+    started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "kubernetes.pod_labels=app,example.org/team", "--set", "budget.one_cpu=1000%", verb="agent")
     web = pod(WEB)
     wait_for(lambda: "UNIMPLEMENTED: no CRI here" in started.running.error, 60, "it to be said")
     runtime.say(described(WEB, "shop", "web-1", app="web", **{"example.org/team": "a.b"}), described(DB, "shop", "db-0", ("other",)))
@@ -143,7 +143,7 @@ def test_sampling_rules_by_pod_and_label(runtime, agent, pod):  # noqa: F811
     runtime.say(*known)
     web, proxy, db, old = pod(WEB), pod(WEB, "proxy"), pod(DB), pod(BATCH)
     targets = {f"container={number(WEB, 'proxy')}": 0, "pod=shop/web-1": 250, "pod-label=app=db": 0, "pod-label=app=late": 250}
-    started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", verb="agent",
+    started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", verb="agent",
                     *("--set", "profile.sampling_rules=" + ",".join(f"{name}:{hz}" for name, hz in targets.items())))
     assert re.search("not on this machine now: .*pod-label=app=late", started.running.error), started.running.error
 

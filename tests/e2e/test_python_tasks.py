@@ -72,7 +72,7 @@ def is_behind(request, server):
 
 def quick_requests(sonde, agent, server):
     """No thread is woken for these. Without its task, the loop has been woken by both slow jobs, too."""
-    started = agent("--set", "budget.cpu=100%")
+    started = agent("--set", "budget.one_cpu=1000%")
 
     def look():
         get_behind_others(server)
@@ -96,7 +96,7 @@ def test_most_jobs_that_wait_in_the_queue_of_a_pool(sonde, agent, server):
 def holders_of_the_gil(sonde, agent, server):
     """Pollers take it for moments and wake those that wait for it. Returns the spinner, and how long each thread held it for requests that waited; 0: the
     rest of their time."""
-    started = agent("--set", "budget.cpu=100%")
+    started = agent("--set", "budget.one_cpu=1000%")
     get(server.port, "/slow")  # the agent knows the process before the spinner begins
     spinner = int(get(server.port, "/start").body)
 

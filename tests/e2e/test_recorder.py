@@ -5,7 +5,7 @@ from harness.processes import wait_for
 
 
 def test_recorder_is_enabled_by_default(agent):
-    started = agent("--set", "budget.cpu=100%")
+    started = agent("--set", "budget.one_cpu=1000%")
     wait_for(lambda: started.metric("sonde_recorder_records_total", ring="scheduler") > 100, what="records of the scheduler")
     wait_for(lambda: started.metric("sonde_recorder_records_total", ring="objects") > 0, what="records of sockets")
     assert started.metric("sonde_recorder_history_seconds") > 0

@@ -12,7 +12,7 @@ from harness.processes import wait_for
 from real_servers import start_nginx, start_prefork, why
 
 pytestmark = pytest.mark.usefixtures("root")
-NO_BUDGET = ("--set", "budget.cpu=100%")  # over budget, requests would no longer be monitored
+NO_BUDGET = ("--set", "budget.one_cpu=1000%")  # over budget, requests would have no path
 CONNECTIONS = 16
 PATHS = ["/ok", "/ok", "/ok", "/missing", "/file", "/file", "/failing", "/missing"]
 WANTED = {"/ok": 200, "/missing": 404, "/file": 200, "/failing": 503}

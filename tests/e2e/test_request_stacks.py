@@ -42,7 +42,7 @@ def start(run, way, folder):
 
 def test_sleeping_function_is_shown_by_the_agent(sonde, agent, run, tmp_path):
     """The first requests of a process may precede its unwind table; a later one has its whole stack."""
-    watching = agent("--set", "budget.cpu=100%")
+    watching = agent("--set", "budget.one_cpu=1000%")
     servers = [start(run, way, tmp_path) for way in WAYS]
 
     def all_whole():

@@ -33,7 +33,7 @@ os.wait()
 
 
 def test_a_delayed_thread_is_an_event(agent):
-    started = agent("--set", "runqueue.enabled=true", "--set", "runqueue.threshold=300ms", "--set", "budget.cpu=100%")
+    started = agent("--set", "runqueue.enabled=true", "--set", "runqueue.threshold=300ms", "--set", "budget.one_cpu=1000%")
     subprocess.run([sys.executable, "-c", DELAY], check=True)
     events = wait_for(lambda: [e for e in json.loads(started.text("/api/v1/events?seconds=60&max=1000"))
             if e["name"] == "runqueue.delayed" and e["attributes"]["thread.name"] == "kept-waiting" and e["attributes"]["previous.thread.name"] == "keeps-cpu"],
@@ -60,7 +60,7 @@ sys.stdin.read()
 
 def test_waits_of_a_new_cgroup_are_kept_until_it_has_a_name(agent, cgroup):
     """Names of cgroups are read every few seconds: the second cgroup is created right after its predecessor got its name."""
-    started = agent("--set", "runqueue.enabled=true", "--set", "budget.cpu=100%")
+    started = agent("--set", "runqueue.enabled=true", "--set", "budget.one_cpu=1000%")
     for name in ("sonde-runqueue-1", "sonde-runqueue-2"):
         procs = [folder / "cgroup.procs" for folder in cgroup(cgroup_version(), name)]
         with subprocess.Popen([sys.executable, "-c", NAPS, *procs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as napping:

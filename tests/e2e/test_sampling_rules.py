@@ -77,7 +77,7 @@ def test_each_rule_samples_at_its_rate(agent, tmp_path):
 
 def test_rate_zero_samples_processes_with_a_rule_only(agent, tmp_path):
     """With a rate of 0 for other processes, only those with a rule are sampled and have their waits recorded."""
-    started = agent("--off-cpu", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    started = agent("--off-cpu", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:100", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")
     ended = run_together(tmp_path, "often", "other", seconds=2)
     shutil.copy(workload_path("threads"), tmp_path / "often")  # a program that waits
     waiting = subprocess.Popen([tmp_path / "often", "3"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -126,7 +126,7 @@ def test_waits_follow_the_sampling_rules(agent, run, tmp_path, profile):
     before = start_both()
     wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "the earlier programs to wait")
     started = agent("--off-cpu", "--set", f"profile.enabled={profile}", "--set", f"profile.sampling_rules=command=never:0, command=seldom:1",
-                    "--set", f"profile.rate={OTHERS_HZ}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+                    "--set", f"profile.rate={OTHERS_HZ}", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")
     after = start_both()
     seldom = run(sys.executable, "-c", NAPS)
 

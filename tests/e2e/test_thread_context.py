@@ -174,7 +174,7 @@ def test_python_request_of_libsonde_has_its_ids(gated, tmp_path, package):  # no
 
 @pytest.mark.alone
 def test_agent_counts_processes_with_a_context(agent, run, tmp_path):
-    started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%")
+    started = agent("--set", "profile.rate=199", "--set", "budget.one_cpu=1000%")
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it does not know the process
     before = started.metric("sonde_thread_context_processes")
     workload = Workload(run(*build("descriptor", tmp_path)))
@@ -189,7 +189,7 @@ def test_exported_packets_have_links(agent, run, receiver, profcheck, tmp_path):
     """The same in an agent's packets, decoded by OpenTelemetry's messages, for CPU time and waits: each thread has its own request's ids and no
     others, and none where it worked for no request."""
     to = receiver()
-    started = agent("--rate", "199", "--off-cpu", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
+    started = agent("--rate", "199", "--off-cpu", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it does not know the process
     before = started.metric("sonde_thread_context_processes")
     workload = Workload(run(*build("descriptor", tmp_path)))

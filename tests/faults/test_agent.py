@@ -143,7 +143,7 @@ def test_killed_processes_leave_no_state(agent, run):
     ("profile:\n  rat: 19\n", ["profile.rat", ":2"]),
     ("profile:\n  rate: many\n", ["profile.rate", "many", ":2"]),
     ("budget:\n  memory: 64 parsecs\n", ["budget.memory", "64 parsecs", ":2"]),
-    ("budget:\n  cpu: 300%\n", ["budget.cpu", ":2"]),
+    ("budget:\n  one_cpu: 30000%\n", ["budget.one_cpu", ":2"]),
     ("profile: [1, 2\n", []),
     ("\x00\x01\x02", []),
 ], ids=["unknown key", "bad value", "bad unit", "out of range", "not yaml", "bytes"])

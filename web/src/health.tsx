@@ -23,7 +23,9 @@ export interface Status {
     sampleHz: number;
     losses: [string, number][];
     detail: string;
-    cpu: number; // share of the machine
+    reduced: string[]; // what is monitored at this level of detail, in words: less than configured, and all of it
+    complete: string[];
+    cpu: number; // share of one CPU
     cpuAllowed: number;
     memory: number; // bytes
     memoryAllowed: number;
@@ -33,6 +35,7 @@ export interface Status {
 type Json = Record<string, unknown>;
 const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
 const text = (v: unknown): string => (typeof v === 'string' ? v : '');
+const texts = (v: unknown): string[] => (Array.isArray(v) ? v.map(text).filter(Boolean) : []);
 const number = (v: unknown): number => (typeof v === 'number' && Number.isFinite(v) ? v : 0);
 
 export function decodeStatus(value: unknown): Status {
@@ -48,8 +51,10 @@ export function decodeStatus(value: unknown): Status {
         sampleHz: number(s.sample_hz),
         losses: Object.entries(object(s.losses)).map(([reason, n]) => [reason, number(n)]),
         detail: text(budget.detail),
-        cpu: number(budget.cpu_share),
-        cpuAllowed: number(budget.cpu_share_allowed),
+        reduced: texts(budget.reduced),
+        complete: texts(budget.complete),
+        cpu: number(budget.one_cpu_share),
+        cpuAllowed: number(budget.one_cpu_share_allowed),
         memory: number(budget.memory_bytes),
         memoryAllowed: number(budget.memory_bytes_allowed),
         probes: (Array.isArray(s.probes) ? s.probes : []).map((p) => {
@@ -82,20 +87,13 @@ export const LOSS_HELP: Record<string, string> = {
     decode: 'malformed event records',
 };
 
-const DETAIL_HELP: Record<string, string> = {
-    full: 'everything is monitored',
-    counts: 'requests are only counted and waits are not monitored, to stay within the budget',
-    half: 'half the sampling rate, requests are only counted and waits are not monitored, to stay within the budget',
-    least: 'a quarter of the sampling rate, no requests and no waits, to stay within the budget',
-};
-
-function Meter({ label, value, allowed, show }: { label: string; value: number; allowed: number; show: (n: number) => string }) {
+function Meter({ label, value, allowed, show, unit = '' }: { label: string; value: number; allowed: number; show: (n: number) => string; unit?: string }) {
     const share = allowed > 0 ? value / allowed : 0;
     const state = share > 1 ? 'over' : share > 0.85 ? 'near' : 'fine';
     return (
-        <span class="meter" title={`${label}: ${show(value)} of ${show(allowed)} allowed`}>
+        <span class="meter" title={`${label}: ${show(value)}${unit}, ${show(allowed)} allowed`}>
             {label} <b>{show(value)}</b>
-            <span class="dim"> of {format.plain(show(allowed))}</span>
+            <span class="dim"> of {format.plain(show(allowed))}{unit}</span>
             <i class={`gauge ${state}`} aria-hidden="true">
                 <i style={{ width: `${Math.min(100, share * 100)}%` }} />
             </i>
@@ -148,14 +146,14 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                 </span>
                 {dropped > 0 && <span class="item warn">{format.count(dropped, 'sample')} did not fit into memory</span>}
                 <span class="item">
-                    <Meter label="agent" value={status.cpu} allowed={status.cpuAllowed} show={format.percent} />
+                    <Meter label="agent" value={status.cpu} allowed={status.cpuAllowed} show={format.percent} unit=" of one CPU" />
                 </span>
                 <span class="item">
                     <Meter label="memory" value={status.memory} allowed={status.memoryAllowed} show={format.bytes} />
                 </span>
-                {status.detail !== 'full' && status.detail !== '' && (
-                    <span class="item warn" title={DETAIL_HELP[status.detail] ?? ''}>
-                        detail: {status.detail}
+                {status.reduced.length > 0 && (
+                    <span class="item warn" title={`Complete: ${status.complete.join('; ')}. To allow Sonde more CPU time, set budget.one_cpu.`}>
+                        to keep to its CPU limit: {status.reduced.join('; ')}
                     </span>
                 )}
                 {missing.length > 0 && <span class="item warn">not attached: {missing.map((p) => p.probe).join(', ')}</span>}
@@ -220,7 +218,8 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                     </tbody>
                 </table>
                 <p class="dim">
-                    Working at detail “{status.detail}”: {DETAIL_HELP[status.detail] ?? ''}. Sonde {status.version}, up for {format.duration(status.uptime * 1e9)}, {format.integer(status.samples)} samples since start. All metrics: <a href="/metrics">/metrics</a>.
+                    Level of detail: “{status.detail}”. {status.reduced.length > 0 && `To keep to the CPU limit (budget.one_cpu): ${status.reduced.join('; ')}. `}
+                    Complete: {status.complete.join('; ')}. Sonde {status.version}, up for {format.duration(status.uptime * 1e9)}, {format.integer(status.samples)} samples since start. All metrics: <a href="/metrics">/metrics</a>.
                 </p>
             </div>
         </details>

@@ -309,7 +309,7 @@ function Page() {
                     )}
                     {view.scope.kind === 'node' && <Routes routes={live.routes.value ?? []} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
                     {(live.requests.value || live.requests.error) && (
-                        <Requests requests={requests} partial={['counts', 'half', 'least'].includes(live.status.value?.detail ?? '')} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
+                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
                     )}
                 </main>
             </div>

@@ -18,7 +18,7 @@ function RequestsPage({ requests }: { requests: Request[] }) {
                 <ThemeButton choice={theme.choice} next={theme.next} />
             </header>
             <main id="main" tabIndex={-1}>
-                <Requests requests={requests} partial={false} error="" opened={requests.length <= OPENED} empty={<b>No request was recorded.</b>} />
+                <Requests requests={requests} error="" opened={requests.length <= OPENED} empty={<b>No request was recorded.</b>} />
             </main>
         </>
     );

@@ -197,7 +197,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
 }
 
 /** `opened`: whether all are open at first. */
-export function Requests({ requests, partial, empty, error, opened = false }: { requests: Request[]; partial: boolean; empty: preact.ComponentChildren; error: string; opened?: boolean }) {
+export function Requests({ requests, empty, error, opened = false }: { requests: Request[]; empty: preact.ComponentChildren; error: string; opened?: boolean }) {
     const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set(opened ? requests.map((r) => r.key) : []));
     const [all, setAll] = useState(false);
     const kinds = useMemo(() => new Set(requests.flatMap((r) => r.parts.filter((p) => p.ns > 0).map((p) => p.kind))), [requests]);
@@ -210,7 +210,7 @@ export function Requests({ requests, partial, empty, error, opened = false }: { 
         <section class="requests" aria-labelledby="requests-title">
             <header class="bar">
                 <h2 id="requests-title">Slowest requests</h2>
-                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first{partial && ' of those with a breakdown (to stay within the budget, others are only counted)'}; a bar is one request's whole time</p>}
+                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first; a bar is one request's whole time</p>}
                 <ul class="legend" aria-label="Parts">
                     {PART_KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, name, help]) => (
                         <li key={kind} title={help}>

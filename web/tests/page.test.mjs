@@ -460,7 +460,7 @@ page('the table has the same data as the graph', {}, async (p) => {
 page('losses, cost and missing probes are visible', { mode: 'large' }, async (p) => {
     const health = p.getByTestId('health');
     const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
-    for (const part of ['200 samples at 9.5 Hz', 'not whole: no unwind table 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: half']) assert.ok(line.includes(part), `${part} in ${line}`);
+    for (const part of ['200 samples at 9.5 Hz', 'not whole: no unwind table 1 234, unnamed 17', 'agent 6.30 % of 5 % of one CPU', 'over', 'memory 42.0 MiB of 64 MiB', 'to keep to its CPU limit: CPU samples at half the rate']) assert.ok(line.includes(part), `${part} in ${line}`);
     await health.locator('summary').click();
     assert.ok(await health.getByText('stacks cut because unwind tables or mappings were not known yet').isVisible());
     assert.ok(await health.getByText(/None of: ring_full/).isVisible());

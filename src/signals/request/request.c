@@ -147,6 +147,18 @@ static void put_metrics(void *self, struct metric_set *set)
     request_paths_metrics(q->paths, set);
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "the causes of slow requests"},
+    {SOURCE_DETAIL_SLOWEST_PATHS, "the causes of the slowest requests of each route only"},
+    {SOURCE_DETAIL_LEAST, "no causes of slow requests"},
+    {0},
+};
+
+static void shed_paths(void *self, enum source_detail detail)
+{
+    request_paths_shed(((struct request_signal *)self)->paths, detail);
+}
+
 static bool is_node_wide(const void *settings)
 {
     (void)settings; /* its filter does not follow children as the others do */
@@ -176,4 +188,6 @@ const struct signal signal_request = {
     .before_exec = diagnose_before_exec,
     .turn = end_turn,
     .metrics = put_metrics,
+    .levels = levels,
+    .shed = shed_paths,
 };

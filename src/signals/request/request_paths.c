@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "diagnose/critical_path.h"
 #include "diagnose/flight_index.h"
+#include "signals/request/route_slowest.h"
 #include "sources/tables/flight_recorder.h"
 
 #include <linux/types.h>
@@ -25,9 +26,8 @@
 #define AFTER_NS  1000000
 
 /* The longest window that is shared, until the last one showed how many records there are. */
-#define WINDOW_MAX_NS     1000000000
-#define MEAN_OF           16
-#define SLOWEST_PERIOD_NS 10000000000
+#define WINDOW_MAX_NS 1000000000
+#define MEAN_OF       16
 
 struct interval {
     uint64_t from_ns, to_ns;
@@ -39,8 +39,9 @@ struct request_paths {
     struct flight_recorder *recorder;
     int64_t budget_ns_per_second, budget_ns;
     uint64_t refilled_ns;
-    uint64_t period, longest_ns, longest_before_ns; /* durations, in this period and the one before */
-    uint64_t mean_ns;                               /* duration of the last requests, about MEAN_OF of them */
+    struct route_slowest slowest;
+    enum source_detail detail;
+    uint64_t mean_ns;   /* duration of the last requests, about MEAN_OF of them */
     uint64_t window_ns; /* for how long requests share a window: half of what RECORDS_MAX lasted in the last one */
     uint64_t outcomes[OUTCOMES];
     uint64_t cpu_ns;
@@ -77,30 +78,17 @@ static void refill_budget(struct request_paths *p, uint64_t now_ns)
     p->refilled_ns = now_ns;
 }
 
-/* Whether it is slower than all others of the last seconds. */
-static bool is_slowest(const struct request_paths *p, uint64_t duration_ns)
-{
-    return duration_ns > p->longest_ns && duration_ns > p->longest_before_ns;
-}
-
-static void note_duration(struct request_paths *p, uint64_t duration_ns, uint64_t now_ns)
-{
-    const uint64_t period = now_ns / SLOWEST_PERIOD_NS;
-    if (period != p->period) {
-        p->longest_before_ns = period == p->period + 1 ? p->longest_ns : 0;
-        p->longest_ns = 0;
-        p->period = period;
-    }
-    p->longest_ns = duration_ns > p->longest_ns ? duration_ns : p->longest_ns;
-}
-
 /* On a busy node the sample of ordinary requests would spend everything: the last half of what was saved up is for
- * requests that are slower than others, and for the slowest of the last seconds half as much is lent. */
-static bool has_budget(const struct request_paths *p, uint64_t duration_ns)
+ * requests that are slower than others, and for the slowest of its route in the last seconds half as much is lent. */
+static bool has_budget(const struct request_paths *p, const struct request_path *request)
 {
-    if (is_slowest(p, duration_ns))
+    const uint64_t duration_ns = request->record->duration_ns;
+    if (p->detail >= SOURCE_DETAIL_LEAST)
+        return false;
+    if (route_slowest_is(&p->slowest, request->route, duration_ns, p->refilled_ns))
         return p->budget_ns > -BUDGET_MAX_NS / 2;
-    return p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
+    return p->detail < SOURCE_DETAIL_SLOWEST_PATHS &&
+           p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
 }
 
 static struct interval recorded_interval(const struct request_record *r)
@@ -124,7 +112,8 @@ static struct interval shared_interval(const struct request_paths *p, const stru
         const struct interval one = recorded_interval(requests[i].record);
         const uint64_t from_ns = one.from_ns < shared.from_ns ? one.from_ns : shared.from_ns,
                        to_ns = one.to_ns > shared.to_ns ? one.to_ns : shared.to_ns;
-        if (!requests[i].is_done && to_ns - from_ns <= p->window_ns && p->budget_ns > BUDGET_MAX_NS / 2)
+        if (!requests[i].is_done && to_ns - from_ns <= p->window_ns && p->budget_ns > BUDGET_MAX_NS / 2 &&
+            has_budget(p, &requests[i]))
             shared = (struct interval){from_ns, to_ns};
     }
     return shared;
@@ -142,6 +131,7 @@ static void find_path(struct request_paths *p, const struct flight_index *index,
         .schedules_itself = request->schedules_itself,
     };
     request->is_done = true;
+    route_slowest_add(&p->slowest, request->route, record->duration_ns, p->refilled_ns);
     const bool is_found = index && critical_path_find(index, &wanted, &request->segments) == 0;
     if (!is_found)
         path_segments_clear(&request->segments);
@@ -170,11 +160,10 @@ static void find_paths(struct request_paths *p, struct request_path *first, stru
         flight_index_new(&window, &index);
     }
     find_path(p, index, first);
-    note_duration(p, first->record->duration_ns, p->refilled_ns);
     pass_time(p, &since_ns);
     for (size_t i = 0; i < count; i++) {
         const struct interval one = recorded_interval(requests[i].record);
-        if (requests[i].is_done || !contains(&shared, &one) || !has_budget(p, requests[i].record->duration_ns))
+        if (requests[i].is_done || !contains(&shared, &one) || !has_budget(p, &requests[i]))
             continue;
         find_path(p, index, &requests[i]);
         pass_time(p, &since_ns);
@@ -196,10 +185,12 @@ void request_paths_find(struct request_paths *p, struct request_path *requests, 
     if (!p->recorder)
         return;
     refill_budget(p, clock_monotonic_ns());
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        requests[i].route = route_slowest_key(requests[i].record);
         p->mean_ns += ((int64_t)requests[i].record->duration_ns - (int64_t)p->mean_ns) / MEAN_OF;
+    }
     for (struct request_path *slowest; (slowest = find_slowest(requests, count));) {
-        if (has_budget(p, slowest->record->duration_ns)) {
+        if (has_budget(p, slowest)) {
             find_paths(p, slowest, requests, count);
         } else {
             slowest->is_done = true;
@@ -207,6 +198,11 @@ void request_paths_find(struct request_paths *p, struct request_path *requests, 
             p->outcomes[OVER_BUDGET]++;
         }
     }
+}
+
+void request_paths_shed(struct request_paths *p, enum source_detail detail)
+{
+    p->detail = detail;
 }
 
 void request_paths_metrics(const struct request_paths *p, struct metric_set *set)

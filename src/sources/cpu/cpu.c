@@ -318,6 +318,13 @@ static uint64_t count_shed(const struct cpu_source *s, const struct cpu_stats *s
     return s->shed + (sum->runs - s->shed_mark) * (s->shed_factor - 1);
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "CPU samples at the full rate"},
+    {SOURCE_DETAIL_HALF_RATE, "CPU samples at half the rate"},
+    {SOURCE_DETAIL_QUARTER_RATE, "CPU samples at a quarter of the rate, without some stacks of new programs"},
+    {0},
+};
+
 static int cpu_shed(void *self, enum source_detail detail)
 {
     struct cpu_source *s = self;
@@ -325,7 +332,7 @@ static int cpu_shed(void *self, enum source_detail detail)
     struct cpu_stats sum = read_stats(s);
     int r;
 
-    s->skeleton->bss->no_copies = detail == SOURCE_DETAIL_LEAST;
+    s->skeleton->bss->no_copies = detail >= SOURCE_DETAIL_QUARTER_RATE;
     if (factor == s->shed_factor || s->is_event)
         return 0;
     r = perf_events_set_period(s->events, s->period_ns * factor);
@@ -395,6 +402,7 @@ const struct source source_cpu = {
     .metrics = cpu_metrics,
     .memory_bytes = cpu_memory_bytes,
     .run_time_ns = cpu_run_time_ns,
+    .levels = levels,
     .shed = cpu_shed,
     .free = cpu_free,
 };

@@ -124,11 +124,17 @@ static bool io_is_enabled(void *self)
     return ((const struct io_source *)self)->bpf->bss->enabled;
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "I/O of file systems and block devices"},
+    {SOURCE_DETAIL_LEAST, "no I/O of file systems and block devices"},
+    {0},
+};
+
 /* Counters that miss a part are worse than none that are said to be missing. */
 static int io_shed(void *self, enum source_detail detail)
 {
     struct io_source *s = self;
-    s->is_shed = detail > SOURCE_DETAIL_COUNTS;
+    s->is_shed = detail >= SOURCE_DETAIL_LEAST;
     enable_programs(s);
     return 0;
 }
@@ -333,6 +339,7 @@ const struct source source_io = {
     .metrics = io_metrics,
     .memory_bytes = io_memory_bytes,
     .run_time_ns = io_run_time_ns,
+    .levels = levels,
     .shed = io_shed,
     .free = io_free,
 };

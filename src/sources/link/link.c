@@ -129,9 +129,15 @@ void link_source_forget(void *link_source, uint32_t pid)
     s->forgotten += count;
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "samples linked to traced requests"},
+    {SOURCE_DETAIL_NO_WAIT_STACKS, "samples not linked to traced requests"},
+    {0},
+};
+
 static int link_shed(void *self, enum source_detail detail)
 {
-    link_attachments_pause(((struct link_source *)self)->attachments, detail > SOURCE_DETAIL_FULL);
+    link_attachments_pause(((struct link_source *)self)->attachments, detail >= SOURCE_DETAIL_NO_WAIT_STACKS);
     return 0;
 }
 
@@ -208,6 +214,7 @@ const struct source source_link = {
     .metrics = link_metrics,
     .helper_cpu_ns = link_helper_cpu_ns,
     .run_time_ns = link_run_time_ns,
+    .levels = levels,
     .shed = link_shed,
     .free = link_free,
 };

@@ -231,11 +231,17 @@ static void forget_threads(struct off_cpu_source *s)
     map_clear(bpf_map__fd(s->bpf->maps.threads));
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "off-CPU time"},
+    {SOURCE_DETAIL_NO_OFF_CPU, "no off-CPU time"},
+    {0},
+};
+
 /* The cost is per context switch, so shedding disables the source completely. */
 static int off_cpu_shed(void *self, enum source_detail detail)
 {
     struct off_cpu_source *s = self;
-    const bool is_shed = detail > SOURCE_DETAIL_FULL, was_shed = s->bpf->bss->is_shed;
+    const bool is_shed = detail >= SOURCE_DETAIL_NO_OFF_CPU, was_shed = s->bpf->bss->is_shed;
     int r = 0;
     s->bpf->bss->is_shed = is_shed;
     if (is_shed && !was_shed) {
@@ -356,6 +362,7 @@ const struct source source_off_cpu = {
     .flush = off_cpu_flush,
     .is_enabled = off_cpu_is_enabled,
     .recorded = off_cpu_recorded,
+    .levels = levels,
     .shed = off_cpu_shed,
     .free = off_cpu_free,
 };

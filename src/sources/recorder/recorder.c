@@ -181,7 +181,7 @@ static int recorder_drain(void *self, struct batch *batch)
 static int recorder_shed(void *self, enum source_detail detail)
 {
     struct recorder_source *s = self;
-    const bool is_shed = detail >= SOURCE_DETAIL_HALF;
+    const bool is_shed = detail >= SOURCE_DETAIL_LEAST;
     int r = 0;
     if (is_shed == s->is_shed)
         return 0;

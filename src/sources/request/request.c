@@ -32,7 +32,6 @@ struct request_source {
     struct record_ring ring;
     const struct shared_tables *tables;
     uint64_t flushed_ns;
-    bool attached;
 };
 
 static void request_close(void *self)
@@ -60,7 +59,6 @@ int request_source_open_on(const struct source_services *services, struct attach
     if (r < 0)
         return r;
     s->tables = services->tables;
-    s->attached = true;
     r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.request_ring));
     if (r < 0)
         return r;
@@ -109,7 +107,7 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
-    const bool is_due = s->attached && clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
+    const bool is_due = clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
     const int r = is_due ? flush(s) : 0;
     if (r < 0)
         return r;
@@ -176,32 +174,10 @@ static size_t request_memory_bytes(void *self)
     return sum;
 }
 
-/* Requests in flight while monitoring was disabled have gaps: they are discarded rather than reported wrong. */
-static void forget_requests(struct request_source *s)
-{
-    request_attach_forget(s->bpf);
-}
-
-static int request_shed(void *self, enum source_detail detail)
-{
-    struct request_source *s = self;
-    s->bpf->bss->counts_only = detail >= SOURCE_DETAIL_COUNTS;
-    bool attached = detail < SOURCE_DETAIL_LEAST;
-    if (attached == s->attached)
-        return 0;
-    s->attached = attached;
-    bool by_function =
-        bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice on every kernel */
-    if (attached)
-        forget_requests(s);
-    s->bpf->bss->asleep = !attached;
-    if (by_function)
-        return 0;
-    if (attached)
-        return request_bpf__attach(s->bpf);
-    request_bpf__detach(s->bpf);
-    return 0;
-}
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "counts, rates and latencies of requests"},
+    {0},
+};
 
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret)
 {
@@ -234,6 +210,6 @@ const struct source source_request = {
     .metrics = request_metrics_fill,
     .memory_bytes = request_memory_bytes,
     .run_time_ns = request_run_time_ns,
-    .shed = request_shed,
+    .levels = levels,
     .free = request_close,
 };

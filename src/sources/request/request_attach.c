@@ -131,27 +131,6 @@ static void release(struct request_bpf *bpf, uint64_t claim)
     (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &claim);
 }
 
-static void forget_threads(struct request_bpf *bpf)
-{
-    const struct bpf_map *threads = bpf->maps.request_threads;
-    char blank[64] = {0};
-    for (uint32_t i = 0; bpf_map__fd(threads) >= 0 && i < bpf_map__max_entries(threads); i++)
-        (void)bpf_map_update_elem(bpf_map__fd(threads), &i, blank, BPF_ANY);
-}
-
-void request_attach_forget(struct request_bpf *bpf)
-{
-    uint64_t *connections = (uint64_t *)bpf->bss->connection_names;
-    for (uint32_t i = 0; i < REQUEST_CONNECTIONS_MAX; i++) {
-        uint64_t name = connections[i];
-        connections[i] = 0;
-        if (name)
-            release(bpf, name);
-        release(bpf, REQUEST_CLAIM_CONNECTION | i);
-    }
-    forget_threads(bpf);
-}
-
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
 {
     static const struct request_process blank;

@@ -13,8 +13,6 @@ struct request_bpf;
 int request_attach_best(const struct source_services *services, struct attach_report *report, int method,
                         struct request_bpf **ret);
 
-/* Discards all connections. */
-void request_attach_forget(struct request_bpf *bpf);
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 

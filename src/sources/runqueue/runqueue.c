@@ -144,11 +144,17 @@ static void forget_threads(struct runqueue_source *s)
     map_clear(bpf_map__fd(s->bpf->maps.runnable_since));
 }
 
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "waits for a CPU"},
+    {SOURCE_DETAIL_NO_OFF_CPU, "no waits for a CPU"},
+    {0},
+};
+
 /* The cost is per context switch, so shedding disables the source completely. */
 static int runqueue_shed(void *self, enum source_detail detail)
 {
     struct runqueue_source *s = self;
-    const bool is_shed = detail > SOURCE_DETAIL_FULL;
+    const bool is_shed = detail >= SOURCE_DETAIL_NO_OFF_CPU;
     if (is_shed == s->is_shed)
         return 0;
     s->is_shed = is_shed;
@@ -307,6 +313,7 @@ const struct source source_runqueue = {
     .metrics = runqueue_metrics,
     .memory_bytes = runqueue_memory_bytes,
     .run_time_ns = runqueue_run_time_ns,
+    .levels = levels,
     .shed = runqueue_shed,
     .free = runqueue_free,
 };

@@ -170,11 +170,16 @@ static int waits_drain(void *self, struct batch *batch)
     return record_ring_drain(&s->ring, batch);
 }
 
-/* Without records of requests, nothing needs the stacks. */
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "stacks of the waits of servers"},
+    {SOURCE_DETAIL_NO_WAIT_STACKS, "no stacks of the waits of servers"},
+    {0},
+};
+
 static int waits_shed(void *self, enum source_detail detail)
 {
     struct waits_source *s = self;
-    const bool is_shed = detail >= SOURCE_DETAIL_COUNTS;
+    const bool is_shed = detail >= SOURCE_DETAIL_NO_WAIT_STACKS;
     if (is_shed == s->is_shed)
         return 0;
     s->is_shed = is_shed;
@@ -247,6 +252,7 @@ const struct source source_waits = {
     .metrics = waits_metrics,
     .memory_bytes = waits_memory_bytes,
     .run_time_ns = waits_run_time_ns,
+    .levels = levels,
     .shed = waits_shed,
     .free = waits_free,
 };

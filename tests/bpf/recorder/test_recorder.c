@@ -275,9 +275,9 @@ static void test_disabled_writes_nothing(void **state)
     flight_recorder_enable(r.fr, false); /* the programs stay attached */
     check_silent(&r);
     flight_recorder_enable(r.fr, true);
-    assert_int_equal(source_recorder.shed(r.recorder, SOURCE_DETAIL_COUNTS), 0);
+    assert_int_equal(source_recorder.shed(r.recorder, SOURCE_DETAIL_SLOWEST_PATHS), 0);
     assert_true(source_recorder.is_enabled(r.recorder));
-    assert_int_equal(source_recorder.shed(r.recorder, SOURCE_DETAIL_HALF), 0);
+    assert_int_equal(source_recorder.shed(r.recorder, SOURCE_DETAIL_LEAST), 0);
     assert_false(source_recorder.is_enabled(r.recorder));
     check_silent(&r);
     assert_int_equal(source_recorder.shed(r.recorder, SOURCE_DETAIL_FULL), 0);

@@ -136,7 +136,7 @@ static void test_shed_disables_it(void **state)
     options.settings = &runqueue;
     struct watch w = watch_begin(&source_runqueue, &options);
     assert_true(w.source->is_enabled(w.self));
-    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_NO_OFF_CPU), 0);
     assert_false(w.source->is_enabled(w.self));
     const double before = counted_delays(&w);
     for (int i = 0; i < 20; i++)

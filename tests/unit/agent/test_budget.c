@@ -27,34 +27,86 @@ static int spend(struct load *l, double share, int seconds)
     return changes;
 }
 
+#define ALL_LEVELS ((1u << (SOURCE_DETAIL_LEAST + 1)) - 1)
+
 static struct load start(void)
 {
     struct load l = {.now_ns = 1000 * SECOND};
-    budget_init(&l.b, 0.01, 64 << 20, 2); /* 1 % of two CPUs: 0.02 of one */
+    budget_init(&l.b, 0.02, 64 << 20, ALL_LEVELS);
     return l;
+}
+
+static void test_default_follows_the_machine_within_bounds(void **state)
+{
+    (void)state;
+    assert_true(budget_default_one_cpu_share(1) == 0.05);
+    assert_true(budget_default_one_cpu_share(2) == 0.05);
+    assert_true(budget_default_one_cpu_share(16) == 0.16);
+    assert_true(budget_default_one_cpu_share(128) == 0.5);
 }
 
 static void test_full_detail_within_budget(void **state)
 {
     (void)state;
     struct load l = start();
-    assert_int_equal(spend(&l, 0.019, 100), 0);
+    assert_int_equal(spend(&l, 0.019, 300), 0);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
-    assert_true(l.b.cpu_share > 0.009 && l.b.cpu_share < 0.010);
+    assert_true(l.b.one_cpu_share > 0.018 && l.b.one_cpu_share < 0.020);
 }
 
+/* One level after the other, each for half a minute at least. */
 static void test_sheds_in_order(void **state)
 {
     (void)state;
     struct load l = start();
     enum source_detail last = SOURCE_DETAIL_FULL;
-    for (int i = 0; i < 60; i++) {
-        spend(&l, 0.5, 1);
-        assert_true(l.b.detail == last || l.b.detail == last + 1);
+    int lasted = 0;
+    for (int i = 0; i < 600; i++) {
+        spend(&l, 0.03, 1);
+        lasted++;
+        if (l.b.detail == last)
+            continue;
+        assert_int_equal(l.b.detail, last + 1);
+        assert_true(lasted >= 30);
         last = l.b.detail;
+        lasted = 0;
     }
     assert_int_equal(last, SOURCE_DETAIL_LEAST);
-    assert_int_equal(l.b.changes, 3);
+    assert_int_equal(l.b.changes, SOURCE_DETAIL_LEAST);
+    assert_true(budget_is_exhausted(&l.b));
+}
+
+/* Far over the budget, one level would not suffice. */
+static void test_far_over_budget_sheds_two_levels_at_a_time(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.5, 35);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_HALF_RATE);
+    spend(&l, 0.5, 30);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_NO_OFF_CPU);
+    spend(&l, 0.5, 30);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
+    spend(&l, 0.001, 1000);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
+    assert_false(budget_is_exhausted(&l.b));
+}
+
+/* Levels that would reduce nothing are left out. */
+static void test_sheds_only_what_is_monitored(void **state)
+{
+    (void)state;
+    struct load l = {.now_ns = 1000 * SECOND};
+    budget_init(&l.b, 0.02, 64 << 20, 1u << SOURCE_DETAIL_HALF_RATE | 1u << SOURCE_DETAIL_SLOWEST_PATHS);
+    while (l.b.detail == SOURCE_DETAIL_FULL)
+        spend(&l, 0.03, 1);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_HALF_RATE);
+    spend(&l, 0.03, 31);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_SLOWEST_PATHS);
+    spend(&l, 0.03, 300);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_SLOWEST_PATHS);
+    spend(&l, 0.001, 1000);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
 }
 
 /* Startup cost has passed before the budget is judged. */
@@ -62,7 +114,7 @@ static void test_startup_cost_does_not_shed(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.2, 9);
+    spend(&l, 0.2, 19);
     assert_int_equal(spend(&l, 0.01, 60), 0);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
     assert_true(spend(&l, 0.2, 12) > 0); /* later the same cost sheds at once */
@@ -72,8 +124,9 @@ static void test_detail_returns_when_cost_falls(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.5, 60);
-    spend(&l, 0.001, 200);
+    spend(&l, 0.5, 120);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
+    spend(&l, 0.001, 300);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
 }
 
@@ -81,16 +134,31 @@ static void test_detail_does_not_return_without_headroom(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.5, 60);
-    assert_int_equal(spend(&l, 0.015, 200), 0); /* within budget, but twice that would not be */
+    spend(&l, 0.5, 120);
+    assert_int_equal(spend(&l, 0.015, 400), 0); /* within budget, but the next level's cost would not be */
     assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
+}
+
+/* The cost is low at a level and too high at the level before it: detail returns less and less often. */
+static void test_detail_does_not_flap(void **state)
+{
+    (void)state;
+    struct load l = start();
+    uint64_t changes[2] = {0};
+    for (int half_hour = 0; half_hour < 2; half_hour++) {
+        for (int i = 0; i < 1800; i++)
+            spend(&l, l.b.detail == SOURCE_DETAIL_FULL ? 0.03 : 0.01, 1);
+        changes[half_hour] = l.b.changes;
+    }
+    assert_in_range(changes[0], 2, 20);
+    assert_true(changes[1] - changes[0] <= 8);
 }
 
 static void test_single_spike_does_not_shed(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.005, 20);
+    spend(&l, 0.005, 40);
     assert_int_equal(spend(&l, 0.1, 1), 0);
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
@@ -100,7 +168,7 @@ static void test_saved_budget_pays_for_a_burst(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.005, 30);
+    spend(&l, 0.005, 40);
     assert_int_equal(spend(&l, 0.25, 2), 0); /* of 0.6 s */
     assert_int_equal(spend(&l, 0.01, 60), 0);
     spend(&l, 0.04, 10);
@@ -117,11 +185,11 @@ static void test_cost_is_known_after_detach(void **state)
     for (int i = 0; i < 30; i++) {
         l.cpu_ns = i == 10 ? SECOND / 100 : l.cpu_ns;
         spend(&l, 0.018, 1);
-        assert_true(l.b.cpu_share > 0.008 && l.b.cpu_share < 0.010);
+        assert_true(l.b.one_cpu_share > 0.016 && l.b.one_cpu_share < 0.020);
     }
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 120; i++) {
         spend(&l, 0.1, 1);
-        assert_true(l.b.cpu_share > 0.008);
+        assert_true(l.b.one_cpu_share > 0.016);
     }
     assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
 }
@@ -130,7 +198,7 @@ static void test_memory_over_budget_is_reported(void **state)
 {
     (void)state;
     struct budget b;
-    budget_init(&b, 0.01, 64 << 20, 2);
+    budget_init(&b, 0.01, 64 << 20, ALL_LEVELS);
     budget_measure(&b, SECOND, 0, 65ull << 20);
     assert_true(b.over_memory);
     budget_measure(&b, 2 * SECOND, 0, 63ull << 20);
@@ -140,11 +208,15 @@ static void test_memory_over_budget_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_default_follows_the_machine_within_bounds),
         cmocka_unit_test(test_full_detail_within_budget),
         cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_far_over_budget_sheds_two_levels_at_a_time),
+        cmocka_unit_test(test_sheds_only_what_is_monitored),
         cmocka_unit_test(test_startup_cost_does_not_shed),
         cmocka_unit_test(test_detail_returns_when_cost_falls),
         cmocka_unit_test(test_detail_does_not_return_without_headroom),
+        cmocka_unit_test(test_detail_does_not_flap),
         cmocka_unit_test(test_cost_is_known_after_detach),
         cmocka_unit_test(test_single_spike_does_not_shed),
         cmocka_unit_test(test_saved_budget_pays_for_a_burst),

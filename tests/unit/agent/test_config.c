@@ -32,11 +32,12 @@ static void test_valid_file_is_loaded(void **state)
     config_defaults(&c);
     assert_int_equal(
         load_text(
-            &c, "# ours\nprofile:\n  rate: 49\nbudget:\n  cpu: 2.5%\n  memory: 128MiB\npage:\n  listen: \"[::1]:80\"\n",
+            &c,
+            "# ours\nprofile:\n  rate: 49\nbudget:\n  one_cpu: 2.5%\n  memory: 128MiB\npage:\n  listen: \"[::1]:80\"\n",
             error),
         0);
     assert_int_equal(c.profile_rate_hz, 49);
-    assert_true(c.budget_cpu_share > 0.0249 && c.budget_cpu_share < 0.0251);
+    assert_true(c.budget_one_cpu_share > 0.0249 && c.budget_one_cpu_share < 0.0251);
     assert_int_equal(c.budget_memory_bytes, 128 << 20);
     assert_string_equal(c.page_listen, "[::1]:80");
     assert_true(config_bool(&c, "requests.enabled")); /* untouched */
@@ -57,14 +58,15 @@ static void test_invalid_files_change_nothing(void **state)
     } cases[] = {
         {"profile:\n  rate: fast\n", ":2:", {"profile.rate", "'fast'", "0 to 1000"}},
         {"profile:\n  rate: -1\n", ":2:", {"profile.rate", "'-1'", "0 to 1000"}},
-        {"budget:\n  cpu: 1\n", ":2:", {"budget.cpu", "'1'", "such as 1%"}},
-        {"budget:\n  cpu: -1%\n", ":2:", {"budget.cpu", "'-1%'", "%"}},
+        {"budget:\n  one_cpu: 1\n", ":2:", {"budget.one_cpu", "'1'", "such as 5%"}},
+        {"budget:\n  one_cpu: -1%\n", ":2:", {"budget.one_cpu", "'-1%'", "%"}},
         {"budget:\n  memory: 64 parsecs\n", ":2:", {"budget.memory", "'64 parsecs'", "64MiB"}},
         {"budget:\n  memory: 1MiB\n", ":2:", {"budget.memory", "'1MiB'", "at least 48MiB"}},
-        {"\nbudget:\n  cups: 1%\n", ":3:", {"unknown key 'budget.cups'", "budget.cpu", "budget.memory"}},
-        {"bugdet:\n  cpu: 1%\n", ":1:", {"unknown section 'bugdet'", "budget.cpu", "page.listen"}},
+        {"\nbudget:\n  cups: 1%\n", ":3:", {"unknown key 'budget.cups'", "budget.one_cpu", "budget.memory"}},
+        {"bugdet:\n  cpu: 1%\n", ":1:", {"unknown section 'bugdet'", "budget.one_cpu", "page.listen"}},
         {"rate: 19\n", ":1:", {"unknown key 'rate'", "profile.rate", ""}},
-        {"budget:\n  cpu: 1%\n  cpu: 2%\n", ":3:", {"budget.cpu", "twice", ""}},
+        {"budget:\n  cpu: 1%\n", ":2:", {"budget.cpu was a share of all CPUs", "budget.one_cpu", "one CPU"}},
+        {"budget:\n  one_cpu: 1%\n  one_cpu: 2%\n", ":3:", {"budget.one_cpu", "twice", ""}},
         {"budget: [1, 2]\n", ":1:", {"lists", "", ""}},
         {"page:\n  listen: 7070\n", ":2:", {"page.listen", "'7070'", "127.0.0.1:7070"}},
         {"page:\n  listen: 127.0.0.1:70700\n", ":2:", {"page.listen", "'127.0.0.1:70700'", "ADDRESS:PORT"}},
@@ -101,8 +103,8 @@ static void test_invalid_files_change_nothing(void **state)
         {"log:\n  level: nfo\n", ":2:", {"log.level", "'nfo'", "info"}},
         {"requests:\n  enabled: yes\n", ":2:", {"requests.enabled", "'yes'", "true or false"}},
         {"just words\n", ":1:", {"sections", "", ""}},
-        {"budget:\n  cpu: {deep: 1}\n", ":2:", {"one level", "", ""}},
-        {"budget:\n\tcpu: 1%\n", ":2:", {"not YAML", "", ""}},
+        {"budget:\n  one_cpu: {deep: 1}\n", ":2:", {"one level", "", ""}},
+        {"budget:\n\tone_cpu: 1%\n", ":2:", {"not YAML", "", ""}},
         {"a: &x 1\nb: *x\n", ":1:", {"unknown key 'a'", "", ""}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -154,7 +156,7 @@ static void test_printed_config_can_be_loaded(void **state)
     char error[CONFIG_ERROR_BYTES];
     config_defaults(&c);
     c.profile_rate_hz = 7;
-    c.budget_cpu_share = 0.025;
+    c.budget_one_cpu_share = 0.025;
     assert_int_equal(config_set(&c, "profile.sampling_rules=command=ml: server #1:99, user=backup:0", error), 0);
     config_defaults(&again);
     size_t count = 0;
@@ -167,7 +169,7 @@ static void test_printed_config_can_be_loaded(void **state)
     assert_true(count >= 8);
     assert_int_equal(again.profile_rate_hz, 7);
     assert_string_equal(again.profile_sampling_rules, "command=ml: server #1:99, user=backup:0");
-    assert_true(again.budget_cpu_share > 0.0249 && again.budget_cpu_share < 0.0251);
+    assert_true(again.budget_one_cpu_share > 0.0249 && again.budget_one_cpu_share < 0.0251);
 }
 
 static void test_receiver_settings(void **state)

@@ -56,6 +56,30 @@ static void test_settings_lie_within_their_struct(void **state)
     }
 }
 
+static void check_levels(const struct source_level *levels, unsigned *seen)
+{
+    assert_true(!levels || levels->from == SOURCE_DETAIL_FULL);
+    for (const struct source_level *l = levels; l && l->what; l++) {
+        assert_true(l == levels || l->from > l[-1].from);
+        *seen |= 1u << l->from;
+    }
+}
+
+/* Each level of detail reduces something, and a request's count and duration are never shed. */
+static void test_levels_of_detail_are_stated(void **state)
+{
+    unsigned seen = 0;
+    (void)state;
+    for (size_t i = 0; all_signals[i]; i++) {
+        check_levels(all_signals[i]->levels, &seen);
+        check_levels(all_signals[i]->source ? all_signals[i]->source->levels : NULL, &seen);
+        assert_true(!all_signals[i]->shed == !all_signals[i]->levels);
+        if (strcmp(all_signals[i]->name, "request") == 0)
+            assert_null(all_signals[i]->source->shed);
+    }
+    assert_int_equal(seen, (1u << (SOURCE_DETAIL_LEAST + 1)) - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -63,6 +87,7 @@ int main(void)
         cmocka_unit_test(test_each_kind_of_record_has_one_owner),
         cmocka_unit_test(test_records_of_unknown_kinds_and_sizes_are_rejected),
         cmocka_unit_test(test_settings_lie_within_their_struct),
+        cmocka_unit_test(test_levels_of_detail_are_stated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
