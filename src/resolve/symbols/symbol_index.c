@@ -1,7 +1,7 @@
 /* Finds the functions of addresses; see symbol_index.h.
  *
- * The name of an address is that of the sized symbol that covers it and starts last. If none covers it, it is that of
- * a symbol without a size, provided that it is the last to start before the address and lies inside no other symbol.
+ * The sized symbol that covers an address and starts last names the address. If no symbol covers the address, a symbol
+ * without a size names it, provided that it is the last to start before the address and lies inside no other symbol.
  * Of several symbols with the same start the preferred one wins (symbol_files_prefer). `struct search` decides this,
  * for any set of symbols in any order that contains those that matter: a scan passes all, an index a few. */
 #include "resolve/symbols/symbol_index.h"
