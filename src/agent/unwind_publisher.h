@@ -6,10 +6,10 @@
  * in user space, and ends with UNWIND_END_NO_TABLE where that is not possible. Pipeline thread only; tables are built
  * by another thread (unwind_builder.h).
  *
- * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a share
- * of one CPU: UNWIND_SHARE, of which UNWIND_SHARE_BURST_NS of CPU time can be saved up. Objects wait for the share. The
- * next one is the object whose rules walks in user space looked up most often, divided by its size. An object is built
- * only if
+ * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a
+ * share of one CPU: UNWIND_SHARE, of which UNWIND_SHARE_BURST_NS of CPU time can be saved up. Objects wait for the
+ * share. The next one is the object whose rules walks in user space looked up most often, divided by its size. An
+ * object is built only if
  * - it has been waiting for UNWIND_BUILD_AFTER_NS,
  * - a process maps it,
  * - its lookups have cost an eighth of what building costs.
