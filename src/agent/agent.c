@@ -6,6 +6,7 @@
 #include "agent/node_lock.h"
 #include "agent/profile_export.h"
 #include "agent/sampled_types.h"
+#include "agent/unwind_publisher.h"
 #include "aggregate/node_events.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
@@ -238,6 +239,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
         .rules = rules.count ? &rules : NULL,
         .ring_bytes = config->budget_memory_bytes / 16,
         .table_bytes = config->budget_memory_bytes / 4,
+        .unwind_share = UNWIND_SHARE,
         .memory_bytes = config->budget_memory_bytes,
         .cri_socket = config->kubernetes_cri_socket,
         .pod_labels = pod_labels,

@@ -327,11 +327,13 @@ static int make_signals(struct pipeline *p, const struct pipeline_options *optio
 }
 
 /* What fills the shared tables with facts about processes, where programs unwind stacks. */
-static int make_publishers(struct pipeline *p)
+static int make_publishers(struct pipeline *p, const struct pipeline_options *options)
 {
     struct unwind_tables *unwind = p->tables ? shared_tables_unwind(p->tables) : NULL;
     struct context_tables contexts;
-    int r = unwind ? unwind_publisher_new(unwind, p->unwind_cache, p->interpreters, &p->publisher) : 0;
+    int r = unwind
+                ? unwind_publisher_new(unwind, p->unwind_cache, p->interpreters, options->unwind_share, &p->publisher)
+                : 0;
     if (r == 0 && p->tables && shared_tables_contexts(p->tables, &contexts))
         r = thread_contexts_new(&contexts, &p->contexts);
     return r;
@@ -381,7 +383,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
-        r = make_publishers(p);
+        r = make_publishers(p, options);
     if (r == 0)
         r = make_signals(p, options);
     if (r == 0)

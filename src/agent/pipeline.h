@@ -41,6 +41,7 @@ struct pipeline_options {
     const struct sample_event *event;
     size_t ring_bytes;
     size_t table_bytes;        /* limit for the unwind tables */
+    double unwind_share;       /* of one CPU, for building unwind tables; 0: unlimited */
     bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of filter.pids runs such a runtime */
     uint64_t memory_bytes;     /* bound of the whole pipeline's memory; divided among its parts */
     size_t cache_entries;      /* of each cache, a power of two; 0: derived from memory_bytes. Does not change the

@@ -12,10 +12,8 @@
 #define DONE_MAX_BYTES ((size_t)8 << 20)
 
 struct job {
-    uint64_t object_id;
     int fd; /* -1 when done */
-    struct unwind_table *table;
-    int error;
+    struct unwind_built built;
 };
 
 struct unwind_builder {
@@ -69,18 +67,19 @@ static void *builder_thread(void *arg)
         pthread_mutex_unlock(&b->lock);
 
         struct unwind_table *table = NULL;
-        uint64_t start_ns = clock_monotonic_ns();
+        const uint64_t start_ns = clock_thread_cpu_ns();
         int error = build(fd, &table);
-        uint64_t build_ns = clock_monotonic_ns() - start_ns;
+        const uint64_t cpu_ns = clock_thread_cpu_ns() - start_ns;
 
         pthread_mutex_lock(&b->lock);
         struct job *job = &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same job: jobs are processed in
                                                                              * order */
-        job->table = table;
-        job->error = error;
+        job->built.table = table;
+        job->built.error = error;
+        job->built.cpu_ns = cpu_ns;
         b->done_count++;
         b->done_bytes += table_bytes(table);
-        b->stats.build_ns += build_ns;
+        b->stats.build_ns += cpu_ns;
         b->stats.built += error == 0;
         b->stats.failed += error < 0;
     }
@@ -118,7 +117,7 @@ void unwind_builder_free(struct unwind_builder *b)
     for (size_t i = 0; i < b->count; i++) {
         struct job *job = &b->jobs[(b->first + i) % QUEUE_MAX];
         closep(&job->fd);
-        unwind_table_free(job->table);
+        unwind_table_free(job->built.table);
     }
     pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);
@@ -131,7 +130,7 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd)
     pthread_mutex_lock(&b->lock);
     bool fits = b->count < QUEUE_MAX;
     if (fits) {
-        b->jobs[(b->first + b->count) % QUEUE_MAX] = (struct job){.object_id = object_id, .fd = take_fd(&owned)};
+        b->jobs[(b->first + b->count) % QUEUE_MAX] = (struct job){.built.object_id = object_id, .fd = take_fd(&owned)};
         b->count++;
         pthread_cond_signal(&b->changed);
     } else {
@@ -141,17 +140,13 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd)
     return fits;
 }
 
-bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, struct unwind_table **ret_table,
-                         int *ret_error)
+bool unwind_builder_take(struct unwind_builder *b, struct unwind_built *ret)
 {
     pthread_mutex_lock(&b->lock);
     bool any = b->done_count > 0;
     if (any) {
-        struct job *job = &b->jobs[b->first];
-        *ret_object_id = job->object_id;
-        *ret_table = take_ptr(job->table);
-        *ret_error = job->error;
-        b->done_bytes -= table_bytes(*ret_table);
+        *ret = b->jobs[b->first].built;
+        b->done_bytes -= table_bytes(ret->table);
         b->first = (b->first + 1) % QUEUE_MAX;
         b->count--;
         b->done_count--;

@@ -25,9 +25,11 @@
 #define LAYOUT_RETRY_NS    (SECOND_NS / 5)  /* an interpreter that is still starting */
 #define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel frees memory with a delay */
 #define PROCESSES_MAX      16384
-/* Corresponds to about 2 ms of building; smaller tables are built synchronously. Until a deferred table is ready,
+/* Smaller tables are built synchronously: in about 2 ms or, by an agent, 0.15 ms. Until a deferred table is ready,
  * unwind rules are looked up one by one. */
-#define DEFER_ABOVE_BYTES (64u << 10)
+#define DEFER_ABOVE_BYTES       (64u << 10)
+#define DEFER_ABOVE_BYTES_SHARE (4u << 10)
+#define REFUSALS_MAX            5 /* doublings of RETRY_NS */
 
 static uint64_t generation(const struct unwind_publisher *p)
 {
@@ -61,13 +63,14 @@ static void object_remove_from_kernel(struct unwind_publisher *p, struct publish
     if (o->state != OBJECT_PRESENT)
         return;
     unwind_tables_remove_object(p->tables, o->number);
-    o->state = OBJECT_UNKNOWN;
+    unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
     o->bytes = 0;
 }
 
 static void object_destroy(struct unwind_publisher *p, struct published_object *o)
 {
     object_remove_from_kernel(p, o);
+    unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
     HASH_DEL(p->objects, o);
     object_unref(o->object);
     free(o);
@@ -94,20 +97,29 @@ static void unpublish_users(struct unwind_publisher *p, const struct published_o
                 process_unpublish(p, e);
 }
 
-/* Sets each object's last use to that of the most recently sampled process that maps it. */
+/* Updates the last use of the objects that a process maps by the last sample of the process. */
+static void note_wanted(const struct published_process *e)
+{
+    for (size_t i = 0; i < e->mapping_count; i++)
+        if (e->mappings[i].object && e->mappings[i].object->wanted_ns < e->wanted_ns)
+            e->mappings[i].object->wanted_ns = e->wanted_ns;
+}
+
+/* Updates the last use of all objects. */
 static void fill_wanted(struct unwind_publisher *p)
 {
-    for (struct published_object *o = p->objects; o; o = o->hh.next)
-        o->wanted_ns = 0;
     for (struct published_process *e = p->processes; e; e = e->hh.next)
-        for (size_t i = 0; i < e->mapping_count; i++)
-            if (e->mappings[i].object && e->mappings[i].object->wanted_ns < e->wanted_ns)
-                e->mappings[i].object->wanted_ns = e->wanted_ns;
+        note_wanted(e);
+}
+
+static bool is_wanted(const struct unwind_publisher *p, const struct published_object *o)
+{
+    return p->now_ns - o->wanted_ns < EVICTABLE_AFTER_NS;
 }
 
 static bool is_evictable(const struct unwind_publisher *p, const struct published_object *o)
 {
-    return o->state == OBJECT_PRESENT && (!o->users || p->now_ns - o->wanted_ns >= EVICTABLE_AFTER_NS);
+    return o->state == OBJECT_PRESENT && (!o->users || !is_wanted(p, o));
 }
 
 static struct published_object *least_wanted(const struct unwind_publisher *p)
@@ -152,7 +164,7 @@ void unwind_publisher_trim(struct unwind_publisher *p)
 {
     fill_wanted(p);
     for (struct published_object *o = p->objects; o; o = o->hh.next)
-        if (is_evictable(p, o))
+        if (o->state == OBJECT_PRESENT && !is_wanted(p, o))
             evict(p, o);
 }
 
@@ -163,7 +175,7 @@ static void schedule_retry(struct unwind_publisher *p, uint64_t at_ns)
         p->retry_ns = at_ns;
 }
 
-static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
+void unwind_publisher_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
 {
     o->retry_ns = p->now_ns + after_ns;
     schedule_retry(p, o->retry_ns);
@@ -173,25 +185,18 @@ static void object_put(struct unwind_publisher *p, struct published_object *o, c
 {
     int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
     if (r == 0) {
-        o->state = OBJECT_PRESENT;
+        unwind_publisher_set_state(p, o, OBJECT_PRESENT);
         o->bytes = table->value_count * UNWIND_VALUE_BYTES;
+        o->refusals = 0;
         p->puts++;
         p->generation++;
         return;
     }
     bool soon = r == -ENOSPC && make_room(p, table->value_count * UNWIND_VALUE_BYTES);
-    o->state = OBJECT_UNKNOWN;
-    object_retry(p, o, soon ? ROOM_RETRY_NS : RETRY_NS);
+    unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
+    unwind_publisher_retry(p, o, soon ? ROOM_RETRY_NS : RETRY_NS << o->refusals);
+    o->refusals += !soon && o->refusals < REFUSALS_MAX;
     p->refused += !soon;
-}
-
-static void object_build(struct unwind_publisher *p, struct published_object *o)
-{
-    int fd = object_open(o->object);
-    if (fd >= 0 && unwind_builder_add(p->builder, o->id, fd))
-        o->state = OBJECT_QUEUED;
-    else
-        object_retry(p, o, RETRY_NS);
 }
 
 /* Advances the state of the object as far as possible now; returns its number for the kernel's mappings. */
@@ -206,12 +211,14 @@ static uint32_t object_number(struct unwind_publisher *p, struct published_objec
         switch (unwind_cache_look(p->cache, o->id, &table)) {
         case UNWIND_CACHE_READY:
             object_put(p, o, table);
+            if (o->state == OBJECT_PRESENT)
+                unwind_cache_published(p->cache, o->id);
             break;
         case UNWIND_CACHE_NO_RULES:
-            o->state = OBJECT_NO_RULES;
+            unwind_publisher_set_state(p, o, OBJECT_NO_RULES);
             break;
         case UNWIND_CACHE_DEFERRED:
-            object_build(p, o);
+            unwind_publisher_build(p, o, false);
             break;
         case UNWIND_CACHE_UNKNOWN:
             break;
@@ -226,6 +233,7 @@ static uint32_t object_number(struct unwind_publisher *p, struct published_objec
 
 static void process_release_mappings(struct unwind_publisher *p, struct published_process *e)
 {
+    note_wanted(e);
     for (size_t i = 0; i < e->mapping_count; i++)
         object_release(p, e->mappings[i].object);
     free(e->mappings);
@@ -367,9 +375,12 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
     process_publish(p, e, process);
 }
 
-static bool is_pending(const struct published_mapping *m)
+/* Whether the object's table is not built yet; has it built at once. */
+static bool is_pending(struct unwind_publisher *p, struct published_object *o)
 {
-    return m->object && m->object->state == OBJECT_QUEUED;
+    if (o && o->state == OBJECT_WAITING)
+        unwind_publisher_build(p, o, true);
+    return o && o->state == OBJECT_QUEUED;
 }
 
 bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process)
@@ -386,8 +397,8 @@ bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *
     struct published_process *e;
     HASH_FIND(hh, p->processes, &process->pid, sizeof(process->pid), e);
     bool is_ready = e && e->is_in_kernel && e->layout_error != -EAGAIN && e->generation == generation(p);
-    for (size_t i = 0; is_ready && i < e->mapping_count; i++)
-        is_ready = !is_pending(&e->mappings[i]);
+    for (size_t i = 0; e && i < e->mapping_count; i++)
+        is_ready &= !is_pending(p, e->mappings[i].object);
     return is_ready && unwind_tables_is_settled(p->tables);
 }
 
@@ -417,28 +428,33 @@ void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
 
 /* ---- once a turn ---- */
 
+static void object_take_built(struct unwind_publisher *p, struct published_object *o, const struct unwind_built *built)
+{
+    unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
+    if (built->error == -ETIMEDOUT)
+        object_unreadable(o->object);
+    if (object_error_is_passing(built->error))
+        unwind_publisher_retry(p, o, RETRY_NS);
+    else if (built->error < 0)
+        unwind_publisher_set_state(p, o, OBJECT_NO_RULES);
+    else
+        object_put(p, o, built->table);
+    p->generation++;
+}
+
 static void take_built(struct unwind_publisher *p)
 {
-    uint64_t id;
-    struct unwind_table *table;
-    int error;
-    while (unwind_builder_take(p->builder, &id, &table, &error)) {
+    struct unwind_built built;
+    while (unwind_builder_take(p->builder, &built)) {
+        cpu_share_spend(&p->share, built.cpu_ns);
         struct published_object *o;
-        HASH_FIND(hh, p->objects, &id, sizeof(id), o);
-        if (o && o->state == OBJECT_QUEUED) {
-            o->state = OBJECT_UNKNOWN;
-            if (error == -ETIMEDOUT)
-                object_unreadable(o->object);
-            if (object_error_is_passing(error))
-                object_retry(p, o, RETRY_NS);
-            else if (error < 0)
-                o->state = OBJECT_NO_RULES;
-            else
-                object_put(p, o, table);
-            p->generation++;
-        }
-        if (!object_error_is_passing(error))
-            unwind_cache_put(p->cache, id, table);
+        HASH_FIND(hh, p->objects, &built.object_id, sizeof(built.object_id), o);
+        if (o && o->state == OBJECT_QUEUED)
+            object_take_built(p, o, &built);
+        if (!object_error_is_passing(built.error))
+            unwind_cache_put(p->cache, built.object_id, built.table);
+        if (o && o->state == OBJECT_PRESENT)
+            unwind_cache_published(p->cache, o->id);
         p->trim_wanted = true;
     }
 }
@@ -471,6 +487,7 @@ void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns)
         p->retry_ns = 0;
         p->generation++;
     }
+    unwind_publisher_build_next(p);
     if (p->now_ns - p->last_sweep_ns < SECOND_NS)
         return;
     p->last_sweep_ns = p->now_ns;
@@ -491,7 +508,7 @@ void unwind_publisher_run(struct unwind_publisher *p)
 /* ---- lifecycle ---- */
 
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
-                         struct unwind_publisher **ret)
+                         double share, struct unwind_publisher **ret)
 {
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
     if (!p)
@@ -500,10 +517,11 @@ int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cach
     p->cache = cache;
     p->interpreters = interpreters;
     p->now_ns = p->last_sweep_ns = clock_monotonic_ns();
+    cpu_share_init(&p->share, share, UNWIND_SHARE_BURST_NS, p->now_ns);
     int r = unwind_builder_new(&p->builder);
     if (r < 0)
         return r;
-    unwind_cache_defer_above(cache, DEFER_ABOVE_BYTES);
+    unwind_cache_defer_above(cache, share > 0 ? DEFER_ABOVE_BYTES_SHARE : DEFER_ABOVE_BYTES);
     *ret = take_ptr(p);
     return 0;
 }

@@ -3,7 +3,17 @@
  * which). So an unwind table exists only for code that runs, and once per object, however many processes map it.
  *
  * This never changes what a sample contains: a stack whose unwind table is missing in the kernel is copied and finished
- * in user space. Pipeline thread only; large tables are built by another thread (unwind_builder.h). */
+ * in user space, and ends with UNWIND_END_NO_TABLE where that is not possible. Pipeline thread only; tables are built
+ * by another thread (unwind_builder.h).
+ *
+ * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a
+ * share of one CPU: UNWIND_SHARE, of which UNWIND_SHARE_BURST_NS of CPU time can be saved up. Objects wait for the
+ * share. The next one is the object whose rules walks in user space looked up most often, divided by its size. An
+ * object is built only if
+ * - it has been waiting for UNWIND_BUILD_AFTER_NS,
+ * - a process maps it,
+ * - its lookups have cost an eighth of what building costs.
+ * A program that runs once, for a moment, is never built. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,6 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define UNWIND_SHARE          0.003
+#define UNWIND_SHARE_BURST_NS 300000000ull
+#define UNWIND_BUILD_AFTER_NS 1000000000ull
+
 struct interpreters;
 struct process;
 struct unwind_cache;
@@ -20,9 +34,10 @@ struct unwind_tables;
 struct unwind_publisher;
 
 /* All are borrowed (`interpreters` NULL: interpreters are not detected). From now on the cache defers large files to
- * the publisher. The caller frees `*ret`. As unwind_builder_new. */
+ * the publisher. `share`: of one CPU, for building tables; 0: builds at once what a sample needs. The caller frees
+ * `*ret`. As unwind_builder_new. */
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
-                         struct unwind_publisher **ret);
+                         double share, struct unwind_publisher **ret);
 void unwind_publisher_free(struct unwind_publisher *p);
 DEFINE_FREEP(unwind_publisher)
 
@@ -31,7 +46,7 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
 
 /* Publishes all code that the process maps, sampled or not, so that its next stack is unwound completely. True when
  * done: the kernel has an unwind table for every readable file that has one. False: call again after the next
- * unwind_publisher_run. May build tables that no sample ever needs. */
+ * unwind_publisher_run. May build tables that no sample ever needs, outside the share. */
 bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process);
 
 /* This process has mapped code. If any of it is in the kernel already (the program was run before), the process is
@@ -47,7 +62,7 @@ void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns);
 /* Whether a process was seen that needs the runtime unwinders (Node, Java), loaded or not. */
 bool unwind_publisher_met_runtime(const struct unwind_publisher *p);
 
-/* Removes from the kernel what no process maps any more, or no sample has needed lately. */
+/* Removes from the kernel the tables of code that no sampled process has mapped lately. */
 void unwind_publisher_trim(struct unwind_publisher *p);
 
 /* The process has exited, or executed another program. */

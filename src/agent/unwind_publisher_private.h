@@ -1,6 +1,7 @@
 /* State of the publisher, for unwind_publisher.c and unwind_publisher_stats.c. */
 #pragma once
 
+#include "agent/cpu_share.h"
 #include "agent/unwind_builder.h"
 #include "agent/unwind_publisher.h"
 
@@ -13,6 +14,7 @@
 
 enum object_state {
     OBJECT_UNKNOWN, /* not in the kernel: no stack has needed it, or no space until `retry_ns` */
+    OBJECT_WAITING, /* its table is to be built within the share */
     OBJECT_QUEUED,  /* being built by the builder thread */
     OBJECT_PRESENT,
     OBJECT_NO_RULES,
@@ -27,7 +29,9 @@ struct published_object {
     size_t users; /* mappings of published processes */
     uint64_t unused_since_ns;
     uint64_t retry_ns;
-    uint64_t wanted_ns; /* last use; computed only for evictions */
+    uint64_t waiting_since_ns;
+    unsigned refusals;  /* how often its table did not fit, in succession */
+    uint64_t wanted_ns; /* last use; up to date only after fill_wanted */
     UT_hash_handle hh;
 };
 
@@ -59,5 +63,17 @@ struct unwind_publisher {
     uint64_t generation; /* plus that of the cache: when it changes, processes are republished with their next sample */
     uint64_t retry_ns;   /* when it is incremented, because an object may be retried; 0: never */
     uint64_t puts, evictions, refused;
+    struct cpu_share share;
+    size_t waiting; /* objects in OBJECT_WAITING */
     bool trim_wanted, met_runtime;
 };
+
+/* For unwind_publisher.c, in unwind_publisher_builds.c.
+ *
+ * Has the object's table built: within the share, or at once. */
+void unwind_publisher_build(struct unwind_publisher *p, struct published_object *o, bool is_urgent);
+/* Once a turn: begins to build the table of the most wanted object, if the share allows. */
+void unwind_publisher_build_next(struct unwind_publisher *p);
+void unwind_publisher_set_state(struct unwind_publisher *p, struct published_object *o, enum object_state state);
+/* `o` is tried again after this time. */
+void unwind_publisher_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns);

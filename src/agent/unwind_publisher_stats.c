@@ -27,11 +27,14 @@ void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set
          (double)p->evictions},
         {"sonde_self_unwind_refused", "", "Unwind tables and mappings that did not fit.", METRIC_COUNTER,
          (double)p->refused},
-        {"sonde_self_unwind_builds_deferred", "", "Large unwind tables built by the builder thread.", METRIC_COUNTER,
+        {"sonde_self_unwind_builds_deferred", "", "Unwind tables built by the builder thread.", METRIC_COUNTER,
          (double)stats.built},
-        {"sonde_self_unwind_builds_dropped", "", "Large unwind tables deferred because the queue was full.",
+        {"sonde_self_unwind_builds_waiting", "",
+         "Executable files whose unwind tables are not built yet, to keep to a share of a CPU.", METRIC_GAUGE,
+         (double)p->waiting},
+        {"sonde_self_unwind_builds_dropped", "", "Unwind tables postponed because the builder's queue was full.",
          METRIC_COUNTER, (double)stats.dropped},
-        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder thread spent building.", METRIC_COUNTER,
+        {"sonde_self_unwind_build_seconds", "seconds", "CPU time of the builder thread.", METRIC_COUNTER,
          (double)stats.build_ns / 1e9},
     };
     for (size_t i = 0; i < array_size(points); i++)

@@ -31,7 +31,10 @@ bool object_file_identify(int fd, struct object_identity *ret)
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return false;
-    struct object_identity id = {.device = st.st_dev, .inode = st.st_ino};
+    struct object_identity id = {.device = st.st_dev,
+                                 .inode = st.st_ino,
+                                 .size_bytes = (uint64_t)st.st_size,
+                                 .changed_ns = (uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec};
 
     unsigned int generation[2] = {0}; /* the ioctl is declared with long but writes an int: space for both */
     if (ioctl(fd, FS_IOC_GETVERSION, generation) == 0)

@@ -9,6 +9,9 @@
 struct object_identity {
     uint64_t device, inode;
     uint64_t generation; /* 0: the file system does not report one */
+    /* The size, and when the file's content or inode last changed: of two files with the same inode number, one after
+     * the other, at least the second differs. */
+    uint64_t size_bytes, changed_ns;
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
     size_t build_id_bytes;
     bool is_elf;

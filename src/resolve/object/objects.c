@@ -6,7 +6,8 @@
  * the file behind the same claim was opened before, so a file with a false build ID can mislead only about itself.
  * An inode number identifies a file only together with its generation, or while a running process maps the file (the
  * file system cannot reuse it then). /proc/PID/maps and old kernels report no generation: such a key is used only in
- * that case; otherwise the file is opened and compared again.
+ * that case; otherwise the file is opened and compared again. Where the file system has no generations, the opened
+ * file is compared by its size and the time of its last change.
  *
  * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwind tables
  * opens files). `lock` guards reference counts and descriptors. */
@@ -185,6 +186,13 @@ static struct object_entry *find_by_sight(struct objects *o, const struct object
     return e && (sight->generation || e->live) ? e : NULL;
 }
 
+/* Whether the object's file, which no running process maps, is unchanged: the file system has no generations. */
+static bool is_same_version(const struct object_entry *e, const struct object_identity *id)
+{
+    return e->was_open && id->changed_ns && e->identity.changed_ns == id->changed_ns &&
+           e->identity.size_bytes == id->size_bytes && e->identity.digest == id->digest;
+}
+
 /* Finds an object by its opened file: the same build ID and digest, or the same inode and generation. */
 static struct object_entry *find_by_identity(struct objects *o, const struct object_identity *id)
 {
@@ -194,7 +202,7 @@ static struct object_entry *find_by_identity(struct objects *o, const struct obj
     }
     struct object_key key = object_key_of_inode(id->device, id->inode, id->generation);
     struct object_entry *e = find_key(o, &key);
-    return e && (id->generation || e->live) ? e : NULL;
+    return e && (id->generation || e->live || is_same_version(e, id)) ? e : NULL;
 }
 
 /* Finds an object for a file that cannot be opened (its process has exited, say), by the build ID alone, unless

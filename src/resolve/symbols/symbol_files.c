@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define PIECE_BYTES (64u << 10)
-#define SYMBOLS_MAX (1u << 26) /* per table: 1.5 GiB of file */
-#define RANK_BYTES  80         /* length of names compared to break ties */
+#define RANK_BYTES  80 /* length of names compared to break ties */
 
 enum source_kind { SOURCE_TABLE, SOURCE_PLT, SOURCE_GO };
 
@@ -179,6 +178,20 @@ static bool is_marker(const struct symbol_files *f, const struct symbol_entry *e
            !strncmp(name, ".L", 2);
 }
 
+/* Fills the function of an entry of a table. False: the entry is no function, or only a marker. */
+static bool function_of(const struct symbol_files *f, uint8_t source, const Elf64_Sym *symbol,
+                        const struct elf_section *sections, size_t section_count, struct symbol_entry *ret)
+{
+    *ret = (struct symbol_entry){.source = source};
+    return entry_from(symbol, sections, section_count, ret) && !(ret->rank >= 4 && is_marker(f, ret));
+}
+
+static uint64_t table_count(const struct source *s)
+{
+    const uint64_t count = s->symbols.size_bytes / sizeof(Elf64_Sym);
+    return count < SYMBOL_NUMBER_MAX ? count : SYMBOL_NUMBER_MAX;
+}
+
 static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
 {
     const struct source *s = &f->sources[source];
@@ -187,40 +200,59 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
     _cleanup_free_ Elf64_Sym *piece = malloc(PIECE_BYTES);
     if (!piece)
         return -ENOMEM;
-    uint64_t left = s->symbols.size_bytes / sizeof(*piece);
-    if (left > SYMBOLS_MAX)
-        left = SYMBOLS_MAX;
-    for (uint64_t offset = s->symbols.offset; left;) {
-        size_t count = left < PIECE_BYTES / sizeof(*piece) ? left : PIECE_BYTES / sizeof(*piece);
-        if (elf_read(s->file, offset, piece, count * sizeof(*piece)) < 0)
+    const uint64_t all = table_count(s);
+    for (uint64_t first = 0; first < all;) {
+        size_t count = PIECE_BYTES / sizeof(*piece);
+        if (count > all - first)
+            count = all - first;
+        if (elf_read(s->file, s->symbols.offset + first * sizeof(*piece), piece, count * sizeof(*piece)) < 0)
             return 0; /* truncated: what was there has been reported */
         for (size_t i = 0; i < count; i++) {
-            struct symbol_entry e = {.source = source};
-            if (!entry_from(&piece[i], sections, section_count, &e))
+            struct symbol_entry e;
+            if (!function_of(f, source, &piece[i], sections, section_count, &e))
                 continue;
-            if (e.rank >= 4 && is_marker(f, &e))
-                continue;
+            e.number = (uint32_t)(first + i);
             int r = take(&e, context);
             if (r)
                 return r;
         }
-        offset += count * sizeof(*piece);
-        left -= count;
+        first += count;
     }
+    return 0;
+}
+
+static int table_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+{
+    const struct source *s = &f->sources[source];
+    const struct elf_section *sections;
+    size_t section_count = elf_sections(s->file, &sections);
+    Elf64_Sym symbol;
+    return number < table_count(s) &&
+                   elf_read(s->file, s->symbols.offset + number * sizeof(symbol), &symbol, sizeof(symbol)) == 0 &&
+                   function_of(f, source, &symbol, sections, section_count, ret)
+               ? 0
+               : -ENOENT;
+}
+
+static int plt_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+{
+    const struct plt_stub *stubs;
+    if (number >= plt_stubs(f->plt, &stubs))
+        return -ENOENT;
+    *ret = (struct symbol_entry){.start = stubs[number].start,
+                                 .end = stubs[number].start + stubs[number].size,
+                                 .section_end = stubs[number].start + stubs[number].size,
+                                 .name = stubs[number].name,
+                                 .source = source,
+                                 .rank = 3};
     return 0;
 }
 
 static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
 {
-    const struct plt_stub *stubs;
-    size_t count = plt_stubs(f->plt, &stubs);
-    for (size_t i = 0; i < count; i++) {
-        struct symbol_entry e = {.start = stubs[i].start,
-                                 .end = stubs[i].start + stubs[i].size,
-                                 .section_end = stubs[i].start + stubs[i].size,
-                                 .name = stubs[i].name,
-                                 .source = source,
-                                 .rank = 3};
+    struct symbol_entry e;
+    for (uint32_t i = 0; plt_entry(f, source, i, &e) == 0; i++) {
+        e.number = i;
         int r = take(&e, context);
         if (r)
             return r;
@@ -228,20 +260,38 @@ static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *t
     return 0;
 }
 
+/* False: an empty function. */
+static bool go_function_entry(const struct go_function *function, uint8_t source, uint32_t number,
+                              struct symbol_entry *ret)
+{
+    *ret = (struct symbol_entry){.start = function->start,
+                                 .end = function->end,
+                                 .section_end = function->end,
+                                 .name = number,
+                                 .number = number,
+                                 .source = source,
+                                 .rank = 1};
+    return function->end > function->start;
+}
+
+static int go_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+{
+    struct go_function function;
+    return go_table_functions(&f->go, number, &function, 1) == 1 && go_function_entry(&function, source, number, ret)
+               ? 0
+               : -ENOENT;
+}
+
 static int scan_go(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
 {
     struct go_function functions[256];
     size_t count;
-    for (uint32_t first = 0; (count = go_table_functions(&f->go, first, functions, array_size(functions)));
+    for (uint32_t first = 0;
+         first < SYMBOL_NUMBER_MAX && (count = go_table_functions(&f->go, first, functions, array_size(functions)));
          first += count)
         for (size_t i = 0; i < count; i++) {
-            struct symbol_entry e = {.start = functions[i].start,
-                                     .end = functions[i].end,
-                                     .section_end = functions[i].end,
-                                     .name = first + i,
-                                     .source = source,
-                                     .rank = 1};
-            if (e.end <= e.start)
+            struct symbol_entry e;
+            if (!go_function_entry(&functions[i], source, first + (uint32_t)i, &e))
                 continue;
             int r = take(&e, context);
             if (r)
@@ -263,6 +313,34 @@ int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *con
             return r;
     }
     return 0;
+}
+
+int symbol_files_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+{
+    static int (*const readers[])(const struct symbol_files *, uint8_t, uint32_t, struct symbol_entry *) = {
+        [SOURCE_TABLE] = table_entry,
+        [SOURCE_PLT] = plt_entry,
+        [SOURCE_GO] = go_entry,
+    };
+    if (source >= f->source_count)
+        return -ENOENT;
+    int r = readers[f->sources[source].kind](f, source, number, ret);
+    if (r == 0)
+        ret->number = number;
+    return r;
+}
+
+uint64_t symbol_files_count(const struct symbol_files *f)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < f->source_count; i++) {
+        const struct source *s = &f->sources[i];
+        const struct plt_stub *stubs;
+        count += s->kind == SOURCE_TABLE ? table_count(s)
+                 : s->kind == SOURCE_PLT ? plt_stubs(f->plt, &stubs)
+                                         : f->go.count;
+    }
+    return count;
 }
 
 /* Reads up to size - 1 bytes of a string, within the section. */

@@ -1,39 +1,19 @@
-/* The functions of one object as disjoint ranges; see symbol_index.h. The name of an address is that of the sized
- * symbol that covers it and starts last. If none covers it, it is that of a symbol without a size, provided that it
- * is the last to start before the address and lies inside no other symbol. Of several symbols with the same start
- * the preferred one wins (symbol_files_prefer). */
+/* Finds the functions of addresses; see symbol_index.h.
+ *
+ * The sized symbol that covers an address and starts last names the address. If no symbol covers the address, a symbol
+ * without a size names it, provided that it is the last to start before the address and lies inside no other symbol.
+ * Of several symbols with the same start the preferred one wins (symbol_files_prefer). `struct search` decides this,
+ * for any set of symbols in any order that contains those that matter: a scan passes all, an index a few. */
 #include "resolve/symbols/symbol_index.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define NAME_BITS       29      /* symbol_files returns no greater offsets */
-#define COMPARISONS_MAX 100000u /* of names, which are read from the file; past it their offsets decide */
-#define BUCKETS         4096
+#define CENSUS_BUCKETS     4096
+#define SYMBOLS_PER_BUCKET 8
 
-struct range {
-    uint32_t start; /* relative to index.low */
-    uint32_t size;
-    uint32_t name; /* with the source above NAME_BITS */
-};
-
-static_assert(sizeof(struct range) == SYMBOL_INDEX_ENTRY_BYTES, "what a function takes is part of the bound");
-
-struct symbol_index {
-    uint64_t low, high;
-    struct range *ranges;
-    size_t count, capacity;
-};
-
-struct raw {
-    uint64_t start;
-    uint32_t end; /* relative to index.low, at most its high; without a size: the latest possible end */
-    uint32_t name;
-    uint8_t source, rank;
-    bool has_size;
-};
+/* --- which symbol names an address --- */
 
 /* The last symbol that starts before some address, updated while symbols come in any order: it matters when it has
  * no size. */
@@ -71,9 +51,7 @@ static const struct symbol_entry *predecessor_label(const struct predecessor *p,
     return p->is_label && p->covered_to <= p->start && address < p->label.section_end ? &p->label : NULL;
 }
 
-/* --- one address, by a pass over the tables --- */
-
-struct scan {
+struct search {
     const struct symbol_files *files;
     uint64_t address;
     struct predecessor predecessor;
@@ -81,9 +59,14 @@ struct scan {
     bool found;
 };
 
-static int scan_take(const struct symbol_entry *e, void *context)
+static struct search search_for(const struct symbol_files *files, uint64_t address)
 {
-    struct scan *s = context;
+    return (struct search){.files = files, .address = address, .predecessor.before = address + 1};
+}
+
+static int search_take(const struct symbol_entry *e, void *context)
+{
+    struct search *s = context;
     predecessor_note(&s->predecessor, s->files, e);
     if (e->start > s->address || e->end <= s->address)
         return 0;
@@ -95,163 +78,110 @@ static int scan_take(const struct symbol_entry *e, void *context)
     return 0;
 }
 
-int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret)
+static int search_result(const struct search *s, struct symbol_name *ret)
 {
-    struct scan s = {.files = files, .address = address, .predecessor.before = address + 1};
-    int r = address == UINT64_MAX ? -ENOENT : symbol_files_scan(files, scan_take, &s);
-    if (r < 0)
-        return r;
-    const struct symbol_entry *e = s.found ? &s.best : predecessor_label(&s.predecessor, address);
+    const struct symbol_entry *e = s->found ? &s->best : predecessor_label(&s->predecessor, s->address);
     if (!e)
         return -ENOENT;
     *ret = (struct symbol_name){.name = e->name, .source = e->source};
     return 0;
 }
 
-/* --- many addresses: collect, sort, sweep --- */
+int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret)
+{
+    struct search s = search_for(files, address);
+    int r = address == UINT64_MAX ? -ENOENT : symbol_files_scan(files, search_take, &s);
+    return r < 0 ? r : search_result(&s, ret);
+}
 
-struct collection {
-    const struct symbol_files *files;
+/* --- the index --- */
+
+/* A symbol in a bucket: its number, its source, and whether it starts before the bucket and reaches into it. */
+#define ENTRY_REACHES     (1u << 31)
+#define ENTRY_SOURCE_BITS 26
+_Static_assert(SYMBOL_NUMBER_MAX == 1u << ENTRY_SOURCE_BITS && SYMBOL_SOURCES_MAX <= 16, "an entry has 32 bits");
+
+struct symbol_index {
     uint64_t low, high;
-    struct raw *raws;
-    size_t count, capacity, max;
-    struct predecessor predecessor;
-    unsigned comparisons;
+    unsigned shift; /* a bucket covers 1 << shift bytes */
+    size_t bucket_count, entry_count;
+    uint32_t *firsts; /* the first entry of each bucket, and the end of the last */
+    uint32_t *entries;
+    struct symbol_entry label; /* names the code before the first symbol that starts in [low, high) */
+    bool has_label;
 };
 
-static int collect(struct collection *c, const struct symbol_entry *e)
-{
-    if (c->count == c->max)
-        return -ENOSPC;
-    if (c->count == c->capacity) {
-        size_t capacity = c->capacity ? c->capacity * 2 : 256;
-        struct raw *grown = realloc(c->raws, capacity * sizeof(*grown));
-        if (!grown)
-            return -ENOMEM;
-        c->raws = grown;
-        c->capacity = capacity;
-    }
-    bool has_size = e->end > e->start;
-    uint64_t end = has_size ? e->end : e->section_end;
-    c->raws[c->count++] = (struct raw){.start = e->start,
-                                       .end = (end < c->high ? end : c->high) - c->low,
-                                       .name = e->name,
-                                       .source = e->source,
-                                       .rank = e->rank,
-                                       .has_size = has_size};
-    return 0;
-}
-
-static int collect_take(const struct symbol_entry *e, void *context)
-{
-    struct collection *c = context;
-    predecessor_note(&c->predecessor, c->files, e);
-    bool begins_inside = e->start >= c->low && e->start < c->high;
-    bool reaches_inside = e->start < c->low && e->end > c->low;
-    return begins_inside || reaches_inside ? collect(c, e) : 0;
-}
-
-/* By start; of equal starts the preferred last. */
-static int compare_raws(const void *a_p, const void *b_p, void *context)
-{
-    struct collection *c = context;
-    const struct raw *a = a_p, *b = b_p;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    if (a->rank != b->rank)
-        return (int)b->rank - a->rank;
-    if (a->source != b->source)
-        return (int)b->source - a->source;
-    if (a->name == b->name)
-        return 0;
-    if (c->comparisons++ >= COMPARISONS_MAX)
-        return a->name < b->name ? 1 : -1;
-    struct symbol_entry x = {.name = a->name, .source = a->source, .rank = a->rank};
-    struct symbol_entry y = {.name = b->name, .source = b->source, .rank = b->rank};
-    return symbol_files_prefer(c->files, &x, &y) ? 1 : -1;
-}
-
-/* Appends [from, to), merged with the last range if that belongs to the same function. */
-static int put_range(struct symbol_index *x, uint32_t from, uint32_t to, const struct raw *raw)
-{
-    if (from >= to)
-        return 0;
-    uint32_t name = raw->name | (uint32_t)raw->source << NAME_BITS;
-    struct range *last = x->count ? &x->ranges[x->count - 1] : NULL;
-    if (last && last->name == name && last->start + last->size == from) {
-        last->size += to - from;
-        return 0;
-    }
-    if (x->count == x->capacity) {
-        size_t capacity = x->capacity ? x->capacity * 2 : 64;
-        struct range *grown = realloc(x->ranges, capacity * sizeof(*grown));
-        if (!grown)
-            return -ENOMEM;
-        x->ranges = grown;
-        x->capacity = capacity;
-    }
-    x->ranges[x->count++] = (struct range){.start = from, .size = to - from, .name = name};
-    return 0;
-}
-
-/* State of the sweep: started symbols with a size, the innermost on top, and the address up to which ranges have
- * been written. */
-struct sweep {
+struct build {
+    const struct symbol_files *files;
     struct symbol_index *index;
-    const struct raw *raws;
-    uint32_t *open; /* indexes of raws */
-    size_t open_count;
-    uint32_t at;
+    size_t entries_max;
+    struct predecessor predecessor; /* of `low` */
 };
 
-/* Writes the ranges before `to`. */
-static int sweep_to(struct sweep *s, uint32_t to)
+/* The buckets of a symbol. False: it has no place in the index. */
+static bool buckets_of(const struct symbol_index *x, const struct symbol_entry *e, size_t *ret_first, size_t *ret_last)
 {
-    while (s->open_count) {
-        const struct raw *top = &s->raws[s->open[s->open_count - 1]];
-        uint32_t end = top->end < to ? top->end : to;
-        int r = put_range(s->index, s->at, end, top);
-        if (r < 0)
-            return r;
-        if (end > s->at)
-            s->at = end;
-        if (top->end > to)
-            break;
-        s->open_count--;
-    }
-    if (s->at < to)
-        s->at = to;
+    const bool starts_inside = e->start >= x->low && e->start < x->high;
+    const bool has_size = e->end > e->start;
+    if (!starts_inside && !(e->start < x->low && has_size && e->end > x->low))
+        return false;
+    const uint64_t last = has_size ? (e->end < x->high ? e->end : x->high) - 1 : e->start;
+    *ret_first = starts_inside ? (e->start - x->low) >> x->shift : 0;
+    *ret_last = (last - x->low) >> x->shift;
+    return true;
+}
+
+static int count_take(const struct symbol_entry *e, void *context)
+{
+    struct build *b = context;
+    size_t first, last;
+    predecessor_note(&b->predecessor, b->files, e);
+    if (!buckets_of(b->index, e, &first, &last))
+        return 0;
+    if (last - first >= b->entries_max - b->index->entry_count)
+        return -ENOSPC;
+    b->index->entry_count += last - first + 1;
+    for (size_t i = first; i <= last; i++)
+        b->index->firsts[i]++;
     return 0;
 }
 
-static int sweep_all(struct collection *c, struct symbol_index *x)
+/* `firsts` has the end of each bucket, and is lowered to its start. A file that changes between the two scans has
+ * other symbols: they overwrite entries of other buckets, but nothing else. */
+static int place_take(const struct symbol_entry *e, void *context)
 {
-    _cleanup_free_ uint32_t *open = malloc((c->count + 1) * sizeof(*open));
-    if (!open)
-        return -ENOMEM;
-    struct sweep s = {.index = x, .raws = c->raws, .open = open};
-    for (size_t i = 0, next; i < c->count; i = next) {
-        uint32_t start = c->raws[i].start < c->low ? 0 : c->raws[i].start - c->low;
-        int r = sweep_to(&s, start);
-        if (r < 0)
-            return r;
-        const struct raw *label = NULL;
-        for (next = i; next < c->count && c->raws[next].start == c->raws[i].start; next++) {
-            if (c->raws[next].has_size)
-                s.open[s.open_count++] = next;
-            else
-                label = &c->raws[next];
-        }
-        if (s.open_count || !label)
-            continue;
-        uint32_t end = label->end;
-        if (next < c->count && c->raws[next].start - c->low < end)
-            end = c->raws[next].start - c->low;
-        r = put_range(x, start, end, label);
-        if (r < 0)
-            return r;
-    }
-    return sweep_to(&s, UINT32_MAX);
+    struct symbol_index *x = ((struct build *)context)->index;
+    size_t first, last;
+    if (!buckets_of(x, e, &first, &last))
+        return 0;
+    const uint32_t entry = e->number | (uint32_t)e->source << ENTRY_SOURCE_BITS;
+    for (size_t i = first; i <= last; i++)
+        if (x->firsts[i] > 0)
+            x->entries[--x->firsts[i]] = i > first || e->start < x->low ? entry | ENTRY_REACHES : entry;
+    return 0;
+}
+
+/* So that a bucket has SYMBOLS_PER_BUCKET symbols if all code is equally dense; at most `max` buckets. */
+static unsigned bucket_shift(const struct symbol_files *files, uint64_t bytes, size_t max)
+{
+    const struct elf_segment *segments;
+    size_t count = symbol_files_segments(files, &segments);
+    uint64_t code_bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        code_bytes += segments[i].executable ? segments[i].file_bytes : 0;
+    const uint64_t wanted = code_bytes / (symbol_files_count(files) / SYMBOLS_PER_BUCKET + 1);
+    unsigned shift = 4;
+    while (shift < 32 && ((2ull << shift) <= wanted || bytes >> shift >= max))
+        shift++;
+    return shift;
+}
+
+static int make_buckets(struct symbol_index *x, const struct symbol_files *files, size_t max_bytes)
+{
+    x->shift = bucket_shift(files, x->high - x->low, max_bytes / 4 / sizeof(*x->firsts));
+    x->bucket_count = ((x->high - x->low - 1) >> x->shift) + 1;
+    x->firsts = calloc(x->bucket_count + 1, sizeof(*x->firsts));
+    return x->firsts ? 0 : -ENOMEM;
 }
 
 int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
@@ -259,31 +189,32 @@ int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t 
 {
     if (high <= low || high - low >= UINT32_MAX)
         return -ENOSPC;
-    struct collection c = {
-        .files = files, .low = low, .high = high, .max = max_bytes / sizeof(struct range), .predecessor.before = low};
     _cleanup_(symbol_index_freep) struct symbol_index *x = calloc(1, sizeof(*x));
     if (!x)
         return -ENOMEM;
     x->low = low;
     x->high = high;
-    int r = symbol_files_scan(files, collect_take, &c);
-    const struct symbol_entry *label = predecessor_label(&c.predecessor, low);
-    if (r == 0 && label)
-        r = collect(&c, label);
-    if (r == 0 && c.count) {
-        qsort_r(c.raws, c.count, sizeof(*c.raws), compare_raws, &c);
-        r = sweep_all(&c, x);
-    }
-    free(c.raws);
+    int r = make_buckets(x, files, max_bytes);
     if (r < 0)
         return r;
-    if (x->count && x->capacity > x->count) {
-        struct range *fitted = realloc(x->ranges, x->count * sizeof(*fitted));
-        if (fitted) {
-            x->ranges = fitted;
-            x->capacity = x->count;
-        }
-    }
+    struct build b = {.files = files, .index = x, .predecessor.before = low};
+    if (max_bytes > symbol_index_bytes(x))
+        b.entries_max = (max_bytes - symbol_index_bytes(x)) / sizeof(*x->entries);
+    r = symbol_files_scan(files, count_take, &b);
+    if (r < 0)
+        return r;
+    for (size_t i = 1; i <= x->bucket_count; i++)
+        x->firsts[i] += x->firsts[i - 1];
+    x->entries = calloc(x->entry_count + 1, sizeof(*x->entries));
+    if (!x->entries)
+        return -ENOMEM;
+    r = symbol_files_scan(files, place_take, &b);
+    if (r < 0)
+        return r;
+    const struct symbol_entry *label = predecessor_label(&b.predecessor, low);
+    x->has_label = label != NULL;
+    if (label)
+        x->label = *label;
     *ret = take_ptr(x);
     return 0;
 }
@@ -292,7 +223,8 @@ void symbol_index_free(struct symbol_index *x)
 {
     if (!x)
         return;
-    free(x->ranges);
+    free(x->firsts);
+    free(x->entries);
     free(x);
 }
 
@@ -301,42 +233,66 @@ bool symbol_index_covers(const struct symbol_index *x, uint64_t address)
     return x->low <= address && address < x->high;
 }
 
-int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret)
+static void search_bucket(const struct symbol_index *x, size_t bucket, struct search *s)
 {
-    assert(symbol_index_covers(x, address)); /* otherwise `at` is of another address */
-    uint32_t at = address - x->low;
-    size_t low = 0, high = x->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (x->ranges[middle].start <= at)
-            low = middle + 1;
-        else
-            high = middle;
+    for (uint32_t i = x->firsts[bucket]; i < x->firsts[bucket + 1]; i++) {
+        const uint32_t entry = x->entries[i] & ~ENTRY_REACHES;
+        struct symbol_entry e;
+        if (symbol_files_entry(s->files, entry >> ENTRY_SOURCE_BITS, entry & (SYMBOL_NUMBER_MAX - 1), &e) == 0)
+            search_take(&e, s);
     }
-    if (!low || at - x->ranges[low - 1].start >= x->ranges[low - 1].size)
-        return -ENOENT;
-    uint32_t name = x->ranges[low - 1].name;
-    *ret = (struct symbol_name){.name = name & ((1u << NAME_BITS) - 1), .source = name >> NAME_BITS};
-    return 0;
+}
+
+static bool starts_in_bucket(const struct symbol_index *x, size_t bucket)
+{
+    for (uint32_t i = x->firsts[bucket]; i < x->firsts[bucket + 1]; i++)
+        if (!(x->entries[i] & ENTRY_REACHES))
+            return true;
+    return false;
+}
+
+/* The last symbol that starts before the address's bucket, with all that reach beyond its start: they are in the same
+ * bucket. */
+static void search_before(const struct symbol_index *x, size_t bucket, struct search *s)
+{
+    while (bucket > 0 && !starts_in_bucket(x, bucket - 1))
+        bucket--;
+    if (bucket > 0)
+        search_bucket(x, bucket - 1, s);
+    else if (x->has_label)
+        search_take(&x->label, s);
+}
+
+int symbol_index_find(const struct symbol_index *x, const struct symbol_files *files, uint64_t address,
+                      struct symbol_name *ret)
+{
+    assert(symbol_index_covers(x, address)); /* otherwise the bucket is another address's, or none */
+    struct search s = search_for(files, address);
+    const size_t bucket = (address - x->low) >> x->shift;
+    search_bucket(x, bucket, &s);
+    const uint64_t bucket_start = x->low + ((uint64_t)bucket << x->shift);
+    if (!s.found && !(s.predecessor.any && s.predecessor.start >= bucket_start))
+        search_before(x, bucket, &s);
+    return search_result(&s, ret);
 }
 
 size_t symbol_index_bytes(const struct symbol_index *x)
 {
-    return sizeof(*x) + x->capacity * sizeof(*x->ranges);
+    return sizeof(*x) + (x->bucket_count + 1 + x->entry_count) * sizeof(*x->entries);
 }
 
 /* --- splitting an object that is too large for one index --- */
 
 struct census {
     uint64_t low, width;
-    uint32_t buckets[BUCKETS];
+    uint32_t buckets[CENSUS_BUCKETS];
 };
 
 static int census_take(const struct symbol_entry *e, void *context)
 {
     struct census *c = context;
-    uint64_t bucket = e->start >= c->low ? (e->start - c->low) / c->width : BUCKETS;
-    if (bucket < BUCKETS)
+    uint64_t bucket = e->start >= c->low ? (e->start - c->low) / c->width : CENSUS_BUCKETS;
+    if (bucket < CENSUS_BUCKETS)
         c->buckets[bucket]++;
     return 0;
 }
@@ -345,17 +301,17 @@ int symbol_index_divide(const struct symbol_files *files, uint64_t low, uint64_t
                         uint64_t **ret_bounds, size_t *ret_count)
 {
     _cleanup_free_ struct census *c = calloc(1, sizeof(*c));
-    _cleanup_free_ uint64_t *bounds = calloc(BUCKETS + 1, sizeof(*bounds));
+    _cleanup_free_ uint64_t *bounds = calloc(CENSUS_BUCKETS + 1, sizeof(*bounds));
     if (!c || !bounds)
         return -ENOMEM;
     c->low = low;
-    c->width = (high - low) / BUCKETS + 1;
+    c->width = (high - low) / CENSUS_BUCKETS + 1;
     int r = symbol_files_scan(files, census_take, c);
     if (r < 0)
         return r;
     size_t count = 0, held = 0;
     bounds[0] = low;
-    for (size_t i = 0; i < BUCKETS; i++) {
+    for (size_t i = 0; i < CENSUS_BUCKETS; i++) {
         uint64_t start = low + i * c->width;
         if (held && (held + c->buckets[i] > max_symbols || start - bounds[count] + c->width >= UINT32_MAX)) {
             bounds[++count] = start;

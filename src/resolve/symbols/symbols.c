@@ -1,5 +1,5 @@
 /* Names of native code; see symbols.h. Three layers: a cache of names (file offset -> name), a bounded set of
- * indexes (address -> position of the name), and the files. Each layer may evict anything at any time; the one below
+ * indexes (address -> symbols near it), and the files. Each layer may evict anything at any time; the one below
  * reproduces the same result. An object too large for one index is split into parts, indexed when they are first
  * needed. Where even that does not fit, its tables are scanned once for each new address. */
 #include "resolve/symbols/symbols.h"
@@ -57,6 +57,7 @@ struct symbols {
     size_t files_count, files_max;
     size_t files_bytes; /* memory that they hold: limited like that of indexes, except for a single set */
     uint64_t lookups, hits, builds, scans, openings, unnamed;
+    uint64_t trimmed; /* value of `lookups` at the last symbols_trim */
 };
 
 static size_t clamp(size_t value, size_t low, size_t high)
@@ -121,10 +122,14 @@ static void record_free(struct symbols *s, struct record *o)
 void symbols_trim(struct symbols *s)
 {
     for (size_t i = 0; i < s->record_count; i++) {
-        record_close(s, s->records[i]);
-        for (size_t k = 0; k < s->records[i]->part_count; k++)
-            part_forget(s, &s->records[i]->parts[k]);
+        struct record *o = s->records[i];
+        if (o->used <= s->trimmed)
+            record_close(s, o);
+        for (size_t k = 0; k < o->part_count; k++)
+            if (o->parts[k].used <= s->trimmed)
+                part_forget(s, &o->parts[k]);
     }
+    s->trimmed = s->lookups;
 }
 
 void symbols_free(struct symbols *s)
@@ -349,14 +354,11 @@ static int record_divide(struct symbols *s, struct record *o)
     return 0;
 }
 
-/* The index for an address; NULL when there can be none. */
-static const struct symbol_index *index_for(struct symbols *s, struct record *o, const struct object *object,
-                                            uint64_t address)
+/* The index for an address of an object whose files are open; NULL when there can be none. */
+static const struct symbol_index *index_for(struct symbols *s, struct record *o, uint64_t address)
 {
     size_t part = find_part(o, address);
     if (!o->parts[part].index && !o->parts[part].too_dense) {
-        if (record_open(s, o, object) < 0)
-            return NULL;
         struct symbol_index *index = NULL;
         size_t max_bytes = s->index_max_bytes / 2;
         int r = symbol_index_build(o->files, o->bounds[part], o->bounds[part + 1], max_bytes, &index);
@@ -388,12 +390,12 @@ static int find_name(struct symbols *s, struct record *o, const struct object *o
 {
     if (address < o->bounds[0] || address >= o->bounds[o->part_count])
         return -ENOENT;
-    const struct symbol_index *index = index_for(s, o, object, address);
-    if (index)
-        return symbol_index_find(index, address, ret);
     int r = record_open(s, o, object);
     if (r < 0)
         return r;
+    const struct symbol_index *index = index_for(s, o, address);
+    if (index)
+        return symbol_index_find(index, o->files, address, ret);
     s->scans++;
     return symbol_index_scan(o->files, address, ret);
 }

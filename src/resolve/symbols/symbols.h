@@ -33,6 +33,7 @@ struct symbol {
  * or -ETIMEDOUT when its file cannot be read at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
-/* Releases open files and indexes, which are expensive to rebuild; cached names stay. */
+/* Releases the open files and indexes that were not used since the last call; cached names stay. The agent calls this
+ * every second while it is short of memory: indexes in constant use would otherwise be rebuilt every second. */
 void symbols_trim(struct symbols *s);
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

@@ -86,6 +86,11 @@ void cfi_finder_free(struct cfi_finder *s)
     free(s);
 }
 
+bool cfi_finder_is_complete(const struct cfi_finder *s)
+{
+    return !s->is_partial;
+}
+
 /* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: there is none; -EIO. */
 static int search_header_table(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
 {

@@ -10,6 +10,7 @@
 
 #include "probes/unwind/unwind.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cfi_finder;
@@ -18,6 +19,9 @@ struct cfi_finder;
 int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret);
 void cfi_finder_free(struct cfi_finder *s);
 DEFINE_FREEP(cfi_finder)
+
+/* Whether it finds every rule of the file: there is no other unwind information than .eh_frame. */
+bool cfi_finder_is_complete(const struct cfi_finder *s);
 
 /* The rule at a file offset; UNWIND_CFA_NONE: no rule. -ENOENT: only the whole table can answer; -EIO: the file cannot
  * be read; -ETIMEDOUT: its file system does not respond, and every later call fails as well. */

@@ -5,19 +5,32 @@
 #include "resolve/unwind/cfi_finder.h"
 
 #include <errno.h>
+#include <string.h>
+#include <xxhash.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #define CACHE_MAX_ENTRIES 4096 /* objects without rules have no table, but occupy an entry */
 #define FINDERS_MAX       64   /* each holds an open file */
+#define RULES_MAX         2048 /* a power of two */
 
 struct cached_table {
     uint64_t object_id;
     enum unwind_cache_state state;
     struct unwind_table *table; /* UNWIND_CACHE_READY */
-    struct cfi_finder *finder;  /* UNWIND_CACHE_DEFERRED; NULL: no search table, or too many open files */
+    struct cfi_finder *finder;  /* UNWIND_CACHE_DEFERRED; NULL: no search table, or closed */
+    bool has_finder;            /* a finder can be made */
+    bool has_single_rules;      /* it finds every rule of the file */
+    struct unwind_demand demand;
     UT_hash_handle hh;
+};
+
+/* A rule that was looked up in a file. Object IDs are not reused, and a file's rules never change. */
+struct cached_rule {
+    uint64_t object_id; /* 0: empty */
+    uint32_t file_offset;
+    struct unwind_rule rule;
 };
 
 struct unwind_cache {
@@ -26,6 +39,7 @@ struct unwind_cache {
     uint64_t defer_above_bytes;
     uint64_t generation;
     size_t finders;
+    struct cached_rule *rules; /* RULES_MAX, by a hash; NULL: none yet */
     uint64_t hits, builds, build_errors, evictions, finds;
 };
 
@@ -34,13 +48,18 @@ static size_t entry_bytes(const struct cached_table *e)
     return sizeof(*e) + (e->table ? sizeof(*e->table) + e->table->value_count * UNWIND_VALUE_BYTES : 0);
 }
 
+static void close_finder(struct unwind_cache *c, struct cached_table *e)
+{
+    c->finders -= e->finder != NULL;
+    cfi_finder_free(take_ptr(e->finder));
+}
+
 static void remove_entry(struct unwind_cache *c, struct cached_table *e)
 {
     HASH_DEL(c->entries, e);
     c->bytes -= entry_bytes(e);
     unwind_table_free(e->table);
-    c->finders -= e->finder != NULL;
-    cfi_finder_free(e->finder);
+    close_finder(c, e);
     free(e);
 }
 
@@ -61,17 +80,31 @@ void unwind_cache_limit(struct unwind_cache *c, size_t entries)
     c->max_entries = entries < CACHE_MAX_ENTRIES ? entries : CACHE_MAX_ENTRIES;
 }
 
+static void forget_rules(struct unwind_cache *c)
+{
+    free(c->rules);
+    c->rules = NULL;
+}
+
 void unwind_cache_trim(struct unwind_cache *c)
 {
-    while (c->entries)
-        remove_entry(c, c->entries);
+    for (struct cached_table *e = c->entries, *next; e; e = next) {
+        next = e->hh.next;
+        if (e->state == UNWIND_CACHE_DEFERRED)
+            close_finder(c, e);
+        else
+            remove_entry(c, e);
+    }
+    forget_rules(c);
 }
 
 void unwind_cache_free(struct unwind_cache *c)
 {
     if (!c)
         return;
-    unwind_cache_trim(c);
+    while (c->entries)
+        remove_entry(c, c->entries);
+    forget_rules(c);
     free(c);
 }
 
@@ -131,12 +164,23 @@ static int state_result(const struct cached_table *e, const struct unwind_table 
     return 0;
 }
 
-/* Result of build_entry: a table, or a finder of single rules while the table is deferred. */
+/* Result of build_entry: a table, or a finder of single rules if the table is deferred. */
 struct built {
     enum unwind_cache_state state;
     struct unwind_table *table;
     struct cfi_finder *finder;
+    uint64_t input_bytes;
 };
+
+/* Takes ownership of `f` in every case. NULL: the file has no search table. */
+static struct cfi_finder *make_finder(struct elf_file *f)
+{
+    struct cfi_finder *finder;
+    if (cfi_finder_new(f, &finder) == 0)
+        return finder;
+    elf_file_free(f);
+    return NULL;
+}
 
 static int build_entry(const struct unwind_cache *c, const struct object *o, struct built *ret)
 {
@@ -147,10 +191,10 @@ static int build_entry(const struct unwind_cache *c, const struct object *o, str
     int r = elf_open(fd, &f);
     if (r == 0) {
         take_fd(&fd);
-        if (cfi_input_bytes(f) > c->defer_above_bytes) {
+        ret->input_bytes = cfi_input_bytes(f);
+        if (ret->input_bytes > c->defer_above_bytes) {
             ret->state = UNWIND_CACHE_DEFERRED;
-            if (c->finders < FINDERS_MAX && cfi_finder_new(f, &ret->finder) == 0)
-                take_ptr(f);
+            ret->finder = make_finder(take_ptr(f));
             return 0;
         }
         r = cfi_build(f, &ret->table);
@@ -165,6 +209,34 @@ static int build_entry(const struct unwind_cache *c, const struct object *o, str
     }
     ret->state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
     return r == -ENOMEM ? r : 0; /* damaged or too large: no usable rules */
+}
+
+/* Keeps the finder in the entry; closes the one that was not used for the longest time if there are too many. */
+static void take_finder(struct unwind_cache *c, struct cached_table *e, struct cfi_finder *finder)
+{
+    struct cached_table *oldest = c->entries;
+    while (c->finders >= FINDERS_MAX && oldest) {
+        close_finder(c, oldest);
+        oldest = oldest->hh.next;
+    }
+    e->finder = finder;
+    c->finders += finder != NULL;
+}
+
+/* Opens the file of a deferred table again. */
+static int reopen_finder(struct unwind_cache *c, const struct object *o, struct cached_table *e)
+{
+    const int fd = object_open(o);
+    if (fd < 0)
+        return fd == -ENOENT ? -EIO : fd;
+    struct elf_file *f;
+    int r = elf_open(fd, &f);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    take_finder(c, e, make_finder(f));
+    return e->finder ? 0 : -EIO;
 }
 
 static int get_or_build(struct unwind_cache *c, const struct object *o, struct cached_table **ret)
@@ -186,8 +258,10 @@ static int get_or_build(struct unwind_cache *c, const struct object *o, struct c
         cfi_finder_free(built.finder);
         return -ENOMEM;
     }
-    (*ret)->finder = built.finder;
-    c->finders += built.finder != NULL;
+    (*ret)->demand.input_bytes = built.input_bytes;
+    (*ret)->has_finder = built.finder != NULL;
+    (*ret)->has_single_rules = built.finder && cfi_finder_is_complete(built.finder);
+    take_finder(c, *ret, built.finder);
     return 0;
 }
 
@@ -200,6 +274,38 @@ int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struc
     return r < 0 ? r : state_result(e, ret);
 }
 
+static struct cached_rule *cached_rule_of(struct unwind_cache *c, uint64_t object_id, uint32_t file_offset)
+{
+    if (!c->rules)
+        c->rules = calloc(RULES_MAX, sizeof(*c->rules));
+    const uint64_t key[2] = {object_id, file_offset};
+    return c->rules ? &c->rules[XXH3_64bits(key, sizeof(key)) & (RULES_MAX - 1)] : NULL;
+}
+
+/* The rule of a deferred table, from the file. -EAGAIN: only the table can answer. */
+static int find_single_rule(struct unwind_cache *c, const struct object *o, struct cached_table *e,
+                            uint32_t file_offset, struct unwind_rule *ret)
+{
+    struct cached_rule *cached = cached_rule_of(c, o->id, file_offset);
+    e->demand.lookups++;
+    if (cached && cached->object_id == o->id && cached->file_offset == file_offset) {
+        *ret = cached->rule;
+        return 0;
+    }
+    int r = e->finder ? 0 : e->has_finder ? reopen_finder(c, o, e) : -EAGAIN;
+    if (r < 0)
+        return r;
+    c->finds++;
+    r = cfi_finder_find(e->finder, file_offset, ret);
+    if (r == -ETIMEDOUT) {
+        object_unreadable(o);
+        close_finder(c, e);
+    }
+    if (r == 0 && cached)
+        *cached = (struct cached_rule){.object_id = o->id, .file_offset = file_offset, .rule = *ret};
+    return r == -ENOENT ? -EAGAIN : r;
+}
+
 int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset, struct unwind_rule *ret)
 {
     struct cached_table *e;
@@ -208,16 +314,8 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
     int r = get_or_build(c, o, &e);
     if (r < 0)
         return r;
-    if (e->state == UNWIND_CACHE_DEFERRED && e->finder) {
-        c->finds++;
-        r = cfi_finder_find(e->finder, file_offset, ret);
-        if (r == -ETIMEDOUT) {
-            object_unreadable(o);
-            cfi_finder_free(take_ptr(e->finder));
-            c->finders--;
-        }
-        return r == -ENOENT ? -EAGAIN : r;
-    }
+    if (e->state == UNWIND_CACHE_DEFERRED)
+        return find_single_rule(c, o, e, file_offset, ret);
     const struct unwind_table *table;
     r = state_result(e, &table);
     if (r < 0)
@@ -236,9 +334,38 @@ void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_
         unwind_table_free(table);
         return;
     }
+    const struct unwind_demand demand = e ? e->demand : (struct unwind_demand){0};
+    const bool has_finder = e && e->has_finder, has_single_rules = e && e->has_single_rules;
     if (e)
         remove_entry(c, e);
-    add_entry(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
+    e = add_entry(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
+    if (e) {
+        e->demand = demand;
+        e->has_finder = has_finder;
+        e->has_single_rules = has_single_rules;
+    }
+}
+
+void unwind_cache_published(struct unwind_cache *c, uint64_t object_id)
+{
+    struct cached_table *e = find_entry(c, object_id);
+    if (!e || e->state != UNWIND_CACHE_READY || !e->has_single_rules)
+        return;
+    c->bytes -= entry_bytes(e);
+    unwind_table_free(take_ptr(e->table));
+    c->bytes += entry_bytes(e);
+    e->state = UNWIND_CACHE_DEFERRED;
+    e->demand.lookups = 0;
+}
+
+bool unwind_cache_demand(const struct unwind_cache *c, uint64_t object_id, struct unwind_demand *ret)
+{
+    const struct cached_table *e;
+    HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
+    if (!e || e->state != UNWIND_CACHE_DEFERRED)
+        return false;
+    *ret = e->demand;
+    return true;
 }
 
 void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes)
@@ -253,7 +380,7 @@ uint64_t unwind_cache_generation(const struct unwind_cache *c)
 
 size_t unwind_cache_bytes(const struct unwind_cache *c)
 {
-    return c->bytes;
+    return c->bytes + (c->rules ? RULES_MAX * sizeof(*c->rules) : 0);
 }
 
 void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)

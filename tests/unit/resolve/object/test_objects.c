@@ -375,6 +375,10 @@ static void test_reused_inode_is_another_object(void **state)
     assert_ptr_equal(first, second); /* a process has it mapped: the inode number cannot have been reused */
     objects_live(first, -1);
     objects_release(second);
+    assert_int_equal(objects_get(objects, &sight, &second), 0);
+    assert_ptr_equal(first, second); /* no process has it mapped, but its size and the time of its last change are the
+                                      * same */
+    objects_release(second);
     object_ref(first);
     objects_release(first);
     objects_trim(objects, 1, UINT64_MAX); /* closes the file, so that its inode is free */

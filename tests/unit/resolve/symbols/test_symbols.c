@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../../agent/export_metrics.h"
 #include "../object_by_path.h"
 
 #define SMALLEST 1
@@ -316,6 +317,38 @@ static void test_random_tables_match_a_reference(void **state)
     }
 }
 
+/* --- memory pressure --- */
+
+static double index_builds(const struct symbols *s)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    symbols_metrics(s, set);
+    return value_of_metric(set, "sonde_self_symbol_index_builds", NULL);
+}
+
+/* An agent that is short of memory trims every second. */
+static void test_trim_keeps_what_was_used_since_the_last_one(void **state)
+{
+    (void)state;
+    static const struct test_symbol symbols[] = {FUNCTION(0x100, 0x20, STB_GLOBAL, "plain")};
+    int fd = make_file(symbols, array_size(symbols));
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    struct symbols *s = symbols_make(LARGE, "/nonexistent");
+    struct object used = {.id = 1, .path = path, .build_id = ""}, idle = {.id = 2, .path = path, .build_id = ""};
+    expect(s, &idle, TEXT_VADDR + 0x100, "plain");
+    for (uint64_t i = 0; i < 5; i++) {
+        expect(s, &used, TEXT_VADDR + 0x100 + i, "plain"); /* each a new address */
+        symbols_trim(s);
+    }
+    assert_true(index_builds(s) == 2);
+    expect(s, &idle, TEXT_VADDR + 0x101, "plain");
+    assert_true(index_builds(s) == 3);
+    symbols_free(s);
+    close(fd);
+}
+
 /* --- damage --- */
 
 static void test_damaged_files_are_safe(void **state)
@@ -354,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbol_selection_rules),
         cmocka_unit_test(test_random_tables_match_a_reference),
+        cmocka_unit_test(test_trim_keeps_what_was_used_since_the_last_one),
         cmocka_unit_test(test_damaged_files_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
