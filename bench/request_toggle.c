@@ -26,11 +26,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINKS_MAX  16
-#define RECORDS    131072 /* of each of a CPU's two rings: 16 MiB on two CPUs, as by default */
-#define ROUNDS_MAX 5000
-#define PIDS_MAX   64
-#define SETTLE_US  50000
+#define LINKS_MAX   16
+#define RECORDS     131072 /* of each of a CPU's two rings: 16 MiB on two CPUs, as by default */
+#define ROUNDS_MAX  5000
+#define PIDS_MAX    64
+#define SETTLE_US   50000
+#define RAW_SECTION "raw_tp/"
 
 struct slice {
     double rate, cpu_ns; /* requests per second, the server's CPU per request; requests in any unit */
@@ -59,6 +60,17 @@ static size_t empty_pair(int *fds)
     return 2;
 }
 
+/* Attaches a program: a raw_tp program to the tracepoint of its section, a tp_btf program to the one it was loaded for.
+ */
+static int attach_tracepoint(const struct bpf_program *program)
+{
+    const char *section = bpf_program__section_name(program);
+    const bool is_raw = strncmp(section, RAW_SECTION, sizeof(RAW_SECTION) - 1) == 0;
+    int fd = bpf_raw_tracepoint_open(is_raw ? section + sizeof(RAW_SECTION) - 1 : NULL, bpf_program__fd(program));
+    must(fd >= 0, bpf_program__name(program));
+    return fd;
+}
+
 /* The programs of the first attach method, and those that belong to it. */
 static size_t request_programs(int *fds)
 {
@@ -68,8 +80,7 @@ static size_t request_programs(int *fds)
     };
     size_t count = sizeof(programs) / sizeof(programs[0]);
     for (size_t i = 0; i < count; i++)
-        must((fds[i] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(programs[i]))) >= 0,
-             bpf_program__name(programs[i]));
+        fds[i] = attach_tracepoint(programs[i]);
     return count;
 }
 
@@ -88,8 +99,7 @@ static size_t request_and_recorder_programs(int *fds)
     struct bpf_program *program;
     bpf_object__for_each_program(program, recorder->obj)
     {
-        must((fds[count] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(program))) >= 0, bpf_program__name(program));
-        count++;
+        fds[count++] = attach_tracepoint(program);
     }
     enable_recorder(true);
     return count;
@@ -98,8 +108,7 @@ static size_t request_and_recorder_programs(int *fds)
 /* The program that records where threads wait, for no process and for the server's. */
 static size_t waits_program(int *fds)
 {
-    fds[0] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(waits->progs.waits_return));
-    must(fds[0] >= 0, "waits_return");
+    fds[0] = attach_tracepoint(waits->progs.waits_return);
     return 1;
 }
 

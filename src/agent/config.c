@@ -543,6 +543,14 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
     return r;
 }
 
+/* In the largest unit that units_parse_duration_ns reads back to exactly `ns`, but no larger than milliseconds. */
+static void put_duration(uint64_t ns, char *ret, size_t size)
+{
+    const char *unit = ns % 1000 ? "ns" : ns % 1000000 ? "us" : "ms";
+    const uint64_t unit_ns = ns % 1000 ? 1 : ns % 1000000 ? 1000 : 1000000;
+    snprintf(ret, size, "%llu%s", (unsigned long long)(ns / unit_ns), unit);
+}
+
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret)
 {
     struct config_key key;
@@ -565,7 +573,7 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
         snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
         break;
     case SETTING_DURATION:
-        snprintf(ret->value, sizeof(ret->value), "%llums", (unsigned long long)(*(const uint64_t *)field / 1000000));
+        put_duration(*(const uint64_t *)field, ret->value, sizeof(ret->value));
         break;
     case SETTING_ADDRESS:
     case SETTING_HOSTS:

@@ -18,7 +18,8 @@ struct reader {
     const char *path;
     char *error;
     char section[64]; /* "budget" */
-    char key[64];     /* "cpu", while its value is expected */
+    char key[64];     /* "memory", while its value is expected */
+    size_t key_line;  /* of `key`, from 0 */
     int depth;        /* of nested mappings */
     bool seen[KEYS_MAX];
 };
@@ -42,6 +43,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *event)
         if (strlen(text) >= sizeof(r->key) || !text[0])
             return read_error(r, line, "a key is empty or too long");
         snprintf(r->key, sizeof(r->key), "%s", text);
+        r->key_line = line;
         return 0;
     }
     char name[160], where[300];
@@ -71,7 +73,7 @@ static int read_mapping_start(struct reader *r, const yaml_event_t *event)
         if (!known[0]) {
             config_list_keys("", known, sizeof(known));
             snprintf(r->error, CONFIG_ERROR_BYTES, "%s:%zu: unknown section '%s'; known keys: %s", r->path,
-                     event->start_mark.line, r->key, known);
+                     r->key_line + 1, r->key, known);
             return -EINVAL;
         }
         snprintf(r->section, sizeof(r->section), "%s", r->key);

@@ -40,9 +40,3 @@ struct losses {
 /* "ring_full", and its meaning in a sentence. */
 const char *loss_name(enum loss_reason reason);
 const char *loss_help(enum loss_reason reason);
-
-static inline void losses_add(struct losses *to, const struct losses *from)
-{
-    for (int i = 0; i < LOSS_COUNT; i++)
-        to->count[i] += from->count[i];
-}

@@ -7,10 +7,8 @@
 
 #define SLOW_MIN_NS 1000000 /* more than the median */
 
-static const struct {
-    const char *name, *help;
-} kinds[REQUEST_PART_COUNT] = {
-#define X(id, name, help) [REQUEST_PART_##id] = {name, help},
+static const char *const kind_names[REQUEST_PART_COUNT] = {
+#define X(id, name) [REQUEST_PART_##id] = name,
     REQUEST_PART_KINDS(X)
 #undef X
 };
@@ -18,13 +16,7 @@ static const struct {
 const char *request_part_name(enum request_part_kind kind)
 {
     assert(kind < REQUEST_PART_COUNT);
-    return kinds[kind].name;
-}
-
-const char *request_part_help(enum request_part_kind kind)
-{
-    assert(kind < REQUEST_PART_COUNT);
-    return kinds[kind].help;
+    return kind_names[kind];
 }
 
 const char *request_owner_name(enum request_owner owner)

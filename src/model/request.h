@@ -12,30 +12,29 @@
 
 /* The documented list of kinds (docs/why.md). A part is time of the request's own wall clock; parts never overlap. */
 #define REQUEST_PART_KINDS(X)                                                                                          \
-    X(CPU, "cpu", "on a CPU, working for this request")                                                                \
-    X(RUN_QUEUE, "run_queue", "ready to run, waiting for a CPU")                                                       \
-    X(DISK, "disk", "waiting for a file system or block device")                                                       \
-    X(LOCK, "lock", "waiting for a lock or another thread")                                                            \
-    X(SLEEP, "sleep", "asleep because the program asked to sleep")                                                     \
-    X(NETWORK, "network", "waiting for the client or for network buffers")                                             \
-    X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                                \
-    X(UNREAD, "unread", "its bytes had arrived and the server had not read them")                                      \
-    X(LOOP_BUSY, "loop_busy", "ready, while the event loop worked for others")                                         \
-    X(QUEUE_BEHIND, "queue_behind", "in a queue, behind other work of the thread that took it")                        \
-    X(OTHER, "other", "waiting in a system call or fault that is none of the above")                                   \
-    X(STEAL, "steal", "the hypervisor ran something else on its CPU")                                                  \
-    X(UNATTRIBUTED, "unattributed", "not known")
+    X(CPU, "cpu")                   /* on a CPU, working for this request */                                           \
+    X(RUN_QUEUE, "run_queue")       /* ready to run, waiting for a CPU */                                              \
+    X(DISK, "disk")                 /* waiting for a file system or block device */                                    \
+    X(LOCK, "lock")                 /* waiting for a lock or another thread */                                         \
+    X(SLEEP, "sleep")               /* asleep because the program asked to sleep */                                    \
+    X(NETWORK, "network")           /* waiting for the client or for network buffers */                                \
+    X(DOWNSTREAM, "downstream")     /* waiting for another service that this request called */                         \
+    X(UNREAD, "unread")             /* its bytes had arrived and the server had not read them */                       \
+    X(LOOP_BUSY, "loop_busy")       /* ready, while the event loop worked for others */                                \
+    X(QUEUE_BEHIND, "queue_behind") /* in a queue, behind other work of the thread that took it */                     \
+    X(OTHER, "other")               /* waiting in a system call or fault that is none of the above */                  \
+    X(STEAL, "steal")               /* the hypervisor ran something else on its CPU */                                 \
+    X(UNATTRIBUTED, "unattributed") /* not known */
 
 enum request_part_kind {
-#define X(id, name, help) REQUEST_PART_##id,
+#define X(id, name) REQUEST_PART_##id,
     REQUEST_PART_KINDS(X)
 #undef X
         REQUEST_PART_COUNT
 };
 
-/* The name and the meaning of a kind, which must be below REQUEST_PART_COUNT. Static strings. */
+/* The name of a kind, which must be below REQUEST_PART_COUNT. A static string. */
 const char *request_part_name(enum request_part_kind kind);
-const char *request_part_help(enum request_part_kind kind);
 
 struct request_part {
     enum request_part_kind kind;

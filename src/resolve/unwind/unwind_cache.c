@@ -386,7 +386,7 @@ size_t unwind_cache_bytes(const struct unwind_cache *c)
 void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
 {
     metric_add(set, "sonde_self_unwind_cache_bytes", METRIC_GAUGE, "bytes",
-               "Memory held by unwind tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
+               "Memory held by unwind tables in user space.", (double)unwind_cache_bytes(c), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "", "Unwind tables that were found in the cache.",
                (double)c->hits, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",

@@ -279,11 +279,6 @@ size_t perf_events_fds(const struct perf_events *e, int *ret_fds, size_t max)
     return n;
 }
 
-size_t perf_events_count(const struct perf_events *e)
-{
-    return e->count;
-}
-
 size_t perf_events_bytes(const struct perf_events *e)
 {
     return e->count * (e->ring_bytes ? e->page_bytes + e->ring_bytes : 0);

@@ -38,6 +38,5 @@ int perf_events_read(struct perf_events *e, perf_events_take take, void *context
 
 /* Writes up to `max` borrowed descriptors, which become readable at the ring's watermark; returns how many. */
 size_t perf_events_fds(const struct perf_events *e, int *ret_fds, size_t max);
-size_t perf_events_count(const struct perf_events *e);
 /* Memory held by the rings. */
 size_t perf_events_bytes(const struct perf_events *e);

@@ -63,7 +63,8 @@ static void test_invalid_files_change_nothing(void **state)
         {"budget:\n  memory: 64 parsecs\n", ":2:", {"budget.memory", "'64 parsecs'", "64MiB"}},
         {"budget:\n  memory: 1MiB\n", ":2:", {"budget.memory", "'1MiB'", "at least 48MiB"}},
         {"\nbudget:\n  cups: 1%\n", ":3:", {"unknown key 'budget.cups'", "budget.one_cpu", "budget.memory"}},
-        {"bugdet:\n  cpu: 1%\n", ":1:", {"unknown section 'bugdet'", "budget.one_cpu", "page.listen"}},
+        {"\nbugdet: {cpu: 1%}\n", ":2:", {"unknown section 'bugdet'", "budget.one_cpu", "page.listen"}},
+        {"bugdet:\n\n  cpu: 1%\n", ":1:", {"unknown section 'bugdet'", "budget.one_cpu", "page.listen"}},
         {"rate: 19\n", ":1:", {"unknown key 'rate'", "profile.rate", ""}},
         {"budget:\n  cpu: 1%\n", ":2:", {"budget.cpu was a share of all CPUs", "budget.one_cpu", "one CPU"}},
         {"budget:\n  one_cpu: 1%\n  one_cpu: 2%\n", ":3:", {"budget.one_cpu", "twice", ""}},
@@ -170,6 +171,23 @@ static void test_printed_config_can_be_loaded(void **state)
     assert_int_equal(again.profile_rate_hz, 7);
     assert_string_equal(again.profile_sampling_rules, "command=ml: server #1:99, user=backup:0");
     assert_true(again.budget_one_cpu_share > 0.0249 && again.budget_one_cpu_share < 0.0251);
+}
+
+static void test_a_duration_is_described_exactly(void **state)
+{
+    (void)state;
+    static const char *const durations[] = {"500us", "2ms", "1500us", "10000ms"};
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
+        struct config c;
+        struct config_key_description d = {0};
+        char error[CONFIG_ERROR_BYTES], assignment[64];
+        config_defaults(&c);
+        snprintf(assignment, sizeof(assignment), "io.slow=%s", durations[i]);
+        assert_int_equal(config_set(&c, assignment, error), 0);
+        for (size_t key = 0; config_describe(&c, key, &d) && strcmp(d.key, "io.slow") != 0; key++)
+            ;
+        assert_string_equal(d.value, durations[i]);
+    }
 }
 
 static void test_receiver_settings(void **state)
@@ -411,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_valid_file_is_loaded),
+        cmocka_unit_test(test_a_duration_is_described_exactly),
         cmocka_unit_test(test_receiver_settings),
         cmocka_unit_test(test_otlp_packet_settings),
         cmocka_unit_test(test_unknown_key_error_lists_known_keys),
