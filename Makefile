@@ -19,7 +19,7 @@ test:                   ## install the packages for tests and run the determinis
 	@tools/run-tests
 
 test-statistical:       ## tests that depend on random sampling, load or timing; the machine should be idle otherwise
-	@tools/install-packages build test peers
+	@tools/install-packages build test peers bench
 	@tools/run-tests statistical
 
 test-peers:             ## tests that compare with other projects' programs
@@ -31,7 +31,7 @@ test-sanitize test-tsan test-arm64 test-fuzz test-fresh: test-%:
 	@tools/run-tests $*
 
 test-all:               ## all tiers, one after another
-	@tools/install-packages build test peers cross kernels fresh
+	@tools/install-packages build test peers bench cross kernels fresh
 	@tools/run-tests all
 
 bench: all              ## a table of costs, each row with a peer measured in the same run
