@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+import churn
 import libraries
 import measure
 import servers
@@ -395,6 +396,23 @@ class Bench:
         sonde, perf = (median(used) for used in found.values())
         self.row("% of one CPU when idle (perf -g at 19 Hz)", f"{sonde / self.seconds:.2%}", f"{perf / self.seconds:.2%}", target="<= 0.3 %", met=sonde / self.seconds <= 0.003, ratio=sonde / max(perf, 1e-3))
 
+    def churn(self):
+        """`sonde up` with default settings beside programs that start all the time and beside requests. CPU of the agent with its BPF programs, in
+        percent of one CPU, after half a minute of the load; the detail that its budget allowed; memory."""
+        for name, command, allowed in churn.loads(self.folder):
+            if not command:
+                self.row(f"% of one CPU, {name}", "not installed")
+                continue
+            with running(*command):
+                found = self.in_turn({"sonde": lambda: self.settled(after_s=30), "perf": lambda: self.perf(GRAPH, 19)})
+            costs, details = zip(*found["sonde"])
+            sonde, perf = median_cost(costs), median_cost(found["perf"])
+            share, total = sonde.cpu_s / self.seconds, sonde.resident + sonde.bpf_bytes
+            self.row(f"% of one CPU, {name} (perf -g at 19 Hz)", f"{share:.2%}", f"{perf.cpu_s / self.seconds:.2%}", ratio=sonde.cpu_s / max(perf.cpu_s, 1e-3),
+                     target=f"<= {allowed:.1%}, full detail", met=share <= allowed and set(details) == {"full"})
+            self.row("  ... detail", ", ".join(sorted(set(details))))
+            self.row("  ... resident + BPF, MiB", f"{memory(sonde)} = {total / 2**20:.1f}", memory(perf), target="<= 64", met=total <= 64 << 20)
+
     def memory(self):
         """`sonde up` with 200 processes that wake and sleep."""
         with running("python3", "-c", SLEEPERS, ready="ready"):
@@ -473,7 +491,7 @@ class Bench:
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
     NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire"}  # rows whose cells name their peers, because they differ from the table's
-    ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "memory": memory,
+    ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
             "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx}
 
 

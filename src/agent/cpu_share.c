@@ -9,11 +9,17 @@ void cpu_share_init(struct cpu_share *s, double of_cpu, uint64_t burst_ns, uint6
 
 bool cpu_share_allows(struct cpu_share *s, uint64_t now_ns)
 {
-    s->saved_ns += (double)(now_ns - s->refilled_ns) * s->of_cpu;
+    if (now_ns > s->refilled_ns)
+        s->saved_ns += (double)(now_ns - s->refilled_ns) * s->of_cpu;
     if (s->saved_ns > (double)s->burst_ns)
         s->saved_ns = (double)s->burst_ns;
     s->refilled_ns = now_ns;
     return s->of_cpu == 0 || s->saved_ns > 0;
+}
+
+bool cpu_share_is_plentiful(const struct cpu_share *s)
+{
+    return s->of_cpu == 0 || s->saved_ns >= (double)s->burst_ns / 2;
 }
 
 void cpu_share_spend(struct cpu_share *s, uint64_t cpu_ns)

@@ -18,8 +18,11 @@ struct cpu_share {
 /* Begins with `burst_ns` saved up. */
 void cpu_share_init(struct cpu_share *s, double of_cpu, uint64_t burst_ns, uint64_t now_ns);
 
-/* Whether work may begin now. `now_ns` must not decrease. */
+/* Whether work may begin now. */
 bool cpu_share_allows(struct cpu_share *s, uint64_t now_ns);
+
+/* Whether at least half of `burst_ns` is saved up, as of the last cpu_share_allows. */
+bool cpu_share_is_plentiful(const struct cpu_share *s);
 
 /* Work has used this much CPU time. */
 void cpu_share_spend(struct cpu_share *s, uint64_t cpu_ns);

@@ -9,11 +9,10 @@
  * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a
  * share of one CPU: UNWIND_SHARE, of which UNWIND_SHARE_BURST_NS of CPU time can be saved up. Objects wait for the
  * share. The next one is the object whose rules walks in user space looked up most often, divided by its size. An
- * object is built only if
+ * object that no process maps is not built. When less than half of the burst is saved up, an object is built only if
  * - it has been waiting for UNWIND_BUILD_AFTER_NS,
- * - a process maps it,
  * - its lookups have cost an eighth of what building costs.
- * A program that runs once, for a moment, is never built. */
+ * So where many programs run once, for a moment, the share goes to those that are sampled again. */
 #pragma once
 
 #include "base/cleanup.h"

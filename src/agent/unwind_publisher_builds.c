@@ -34,14 +34,17 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
     }
 }
 
-/* Whether the table of `o` is worth building now, and how much: lookups for each byte. */
+/* Whether the table of `o` is worth building now, and how much: lookups for each byte. While CPU time is saved up,
+ * every object is that a process maps: the first answer about a new program needs its stacks. */
 static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
 {
     struct unwind_demand demand;
-    if (o->state != OBJECT_WAITING || !o->users || p->now_ns - o->waiting_since_ns < UNWIND_BUILD_AFTER_NS ||
-        !unwind_cache_demand(p->cache, o->id, &demand) || demand.lookups * BUILD_PER_LOOKUP < demand.input_bytes)
+    if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand))
         return false;
-    *ret_worth = (double)demand.lookups / (double)(demand.input_bytes + 1);
+    const bool is_proven = p->now_ns - o->waiting_since_ns >= UNWIND_BUILD_AFTER_NS &&
+                           demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
+    *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
+    return is_proven || cpu_share_is_plentiful(&p->share);
     return true;
 }
 

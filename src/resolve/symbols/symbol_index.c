@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define CENSUS_BUCKETS     4096
-#define SYMBOLS_PER_BUCKET 8
+#define SYMBOLS_PER_BUCKET 4
 
 /* --- which symbol names an address --- */
 

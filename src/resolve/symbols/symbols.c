@@ -57,7 +57,6 @@ struct symbols {
     size_t files_count, files_max;
     size_t files_bytes; /* memory that they hold: limited like that of indexes, except for a single set */
     uint64_t lookups, hits, builds, scans, openings, unnamed;
-    uint64_t trimmed; /* value of `lookups` at the last symbols_trim */
 };
 
 static size_t clamp(size_t value, size_t low, size_t high)
@@ -117,19 +116,6 @@ static void record_free(struct symbols *s, struct record *o)
     free(o->parts);
     free(o->bounds);
     free(o);
-}
-
-void symbols_trim(struct symbols *s)
-{
-    for (size_t i = 0; i < s->record_count; i++) {
-        struct record *o = s->records[i];
-        if (o->used <= s->trimmed)
-            record_close(s, o);
-        for (size_t k = 0; k < o->part_count; k++)
-            if (o->parts[k].used <= s->trimmed)
-                part_forget(s, &o->parts[k]);
-    }
-    s->trimmed = s->lookups;
 }
 
 void symbols_free(struct symbols *s)
@@ -313,6 +299,19 @@ static void evict_indexes(struct symbols *s, size_t bytes)
         if (!oldest)
             return;
         part_forget(s, oldest);
+    }
+}
+
+void symbols_trim(struct symbols *s)
+{
+    const uint64_t since = s->lookups > SYMBOLS_KEPT_LOOKUPS ? s->lookups - SYMBOLS_KEPT_LOOKUPS : 0;
+    for (size_t i = 0; i < s->record_count; i++) {
+        struct record *o = s->records[i];
+        if (o->used < since)
+            record_close(s, o);
+        for (size_t k = 0; k < o->part_count; k++)
+            if (o->parts[k].used < since)
+                part_forget(s, &o->parts[k]);
     }
 }
 

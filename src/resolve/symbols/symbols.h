@@ -33,7 +33,9 @@ struct symbol {
  * or -ETIMEDOUT when its file cannot be read at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
-/* Releases the open files and indexes that were not used since the last call; cached names stay. The agent calls this
- * every second while it is short of memory: indexes in constant use would otherwise be rebuilt every second. */
+/* Releases the open files and indexes that the last SYMBOLS_KEPT_LOOKUPS lookups did not use; cached names stay. The
+ * agent calls this every second while it is short of memory: rebuilding indexes in use would cost CPU time each second.
+ */
+#define SYMBOLS_KEPT_LOOKUPS 4096
 void symbols_trim(struct symbols *s);
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

@@ -15,10 +15,14 @@ static void test_work_waits_until_its_cost_is_earned(void **state)
     struct cpu_share s;
     cpu_share_init(&s, 0.01, SECOND_NS / 10, 5 * SECOND_NS);
     assert_true(cpu_share_allows(&s, 5 * SECOND_NS)); /* the burst */
-    cpu_share_spend(&s, SECOND_NS / 5);               /* more than that: 0.1 s in advance, earned in 10 s */
+    assert_true(cpu_share_is_plentiful(&s));
+    cpu_share_spend(&s, SECOND_NS / 5); /* more than that: 0.1 s in advance, earned in 10 s */
     assert_false(cpu_share_allows(&s, 6 * SECOND_NS));
     assert_false(cpu_share_allows(&s, 14 * SECOND_NS));
     assert_true(cpu_share_allows(&s, 16 * SECOND_NS));
+    assert_false(cpu_share_is_plentiful(&s));
+    assert_true(cpu_share_allows(&s, 21 * SECOND_NS)); /* 0.06 s of 0.1 s are saved up */
+    assert_true(cpu_share_is_plentiful(&s));
 }
 
 static void test_savings_are_bounded(void **state)

@@ -1,4 +1,5 @@
 /* Which unwind tables an agent builds, and in which order, within its share of a CPU. */
+#include "agent/unwind_publisher_private.h"
 #include "unwind_publisher_fixture.h"
 
 /* A publisher with a share of a CPU, as in an agent, and a cache that defers every table. */
@@ -31,15 +32,37 @@ static bool is_built(struct fixture *w, const struct process *process)
     return false;
 }
 
-static void test_share_builds_what_is_sampled_again(void **state)
+static void test_share_builds_new_programs_at_once(void **state)
 {
     struct fixture *w = *state;
-    begin_with_share(w, 0.5);
+    begin_with_share(w, 0.001);
+    look_up_rules(w, 0, 2);
+    assert_true(is_built(w, &w->processes[0]));
+}
+
+static void test_scarce_share_builds_what_is_sampled_again(void **state)
+{
+    struct fixture *w = *state;
+    begin_with_share(w, 0.001);
+    cpu_share_spend(&w->publisher->share, UNWIND_SHARE_BURST_NS / 4 * 3);
     look_up_rules(w, 0, 2);
     assert_false(is_built(w, &w->processes[0])); /* wanted just now */
     pass_time(w, 2 * SECOND_NS);
     assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of what building costs is more */
     look_up_rules(w, 0, 20000);
+    assert_true(is_built(w, &w->processes[0]));
+}
+
+static void test_used_up_share_builds_nothing(void **state)
+{
+    struct fixture *w = *state;
+    begin_with_share(w, 0.001);
+    cpu_share_spend(&w->publisher->share, UNWIND_SHARE_BURST_NS * 2);
+    look_up_rules(w, 0, 20000);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    pass_time(w, 2 * SECOND_NS);
+    assert_false(is_built(w, &w->processes[0]));
+    pass_time(w, 300 * SECOND_NS); /* the share earns what was used in advance */
     assert_true(is_built(w, &w->processes[0]));
 }
 
@@ -95,7 +118,9 @@ static void test_prepare_does_not_wait_for_the_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_fixture(test_share_builds_what_is_sampled_again),
+        with_fixture(test_share_builds_new_programs_at_once),
+        with_fixture(test_scarce_share_builds_what_is_sampled_again),
+        with_fixture(test_used_up_share_builds_nothing),
         with_fixture(test_share_does_not_build_for_exited_programs),
         with_fixture(test_share_begins_with_the_most_wanted_table),
         with_fixture(test_prepare_does_not_wait_for_the_share),
