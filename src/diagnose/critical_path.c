@@ -10,6 +10,7 @@
 #include "diagnose/path_taken.h"
 #include "diagnose/path_task.h"
 #include "diagnose/path_wait.h"
+#include "diagnose/task_request.h"
 #include "diagnose/task_wait.h"
 
 #include <errno.h>
@@ -46,6 +47,8 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         path_mark_finished(w);
         return;
     }
+    if (mark == WORK_CONSUMED && path_mark_is_for_other(w, e->record->object, e->record->time_ns))
+        mark = WORK_FOREIGN;
     switch (mark) {
     case WORK_READ:
         path_mark_read(w);
@@ -126,7 +129,7 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
         s->reason = "for a service that it had called";
-    } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice)) {
+    } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice, path_walk_subject(w))) {
         s->kind = REQUEST_PART_SLEEP;
         s->reason = "for a timer, as nothing else was read for it";
     } else {
@@ -267,6 +270,19 @@ static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, u
     return sent != NULL;
 }
 
+/* Goes on in thread `waker`, if it ran a task of the request when it woke the current one. */
+static bool go_to_task(struct path_walk *w, uint32_t waker, const struct recorder_record *woken)
+{
+    const uint64_t socket = task_request_of_run(w->index, waker, woken->time_ns);
+    for (unsigned depth = w->depth + 1; socket && depth-- > 0;)
+        if (w->subjects[depth] == socket) {
+            w->depth = depth;
+            path_walk_go_to(w, waker, woken->time_ns);
+            return true;
+        }
+    return false;
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -277,7 +293,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (wait_for_peer(w, wait, from_ns, end_ns))
         return true;
-    if (!is_released && path_walk_go_to_own(w, waker, end_ns))
+    if (!is_released && (go_to_task(w, waker, wait->woken) || path_walk_go_to_own(w, waker, end_ns)))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
         w->depth = 0;
@@ -346,6 +362,14 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
     return false;
 }
 
+/* Whether a thread woke the event loop as it had finished a job of another request. */
+static bool is_woken_for_other(const struct path_walk *w, const struct thread_span *wait)
+{
+    return path_wait_is_for_events(wait->left) &&
+           path_walk_is_for_other(
+               w, task_request_of_job(w->index, recorder_low(wait->woken->value), wait->woken->time_ns));
+}
+
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
 static void step_wait(struct path_walk *w, const struct thread_span *wait, uint64_t end_ns)
 {
@@ -368,8 +392,9 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         return;
     }
     s.is_inferred |= is_longer;
-    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
-                                                             : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD && !is_woken_for_other(w, wait)
+                                  ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
+                                  : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
     if (is_elsewhere)
         return;
     if (is_longer)
@@ -443,6 +468,8 @@ static bool has_more(struct path_walk *w)
 {
     if (w->finished && w->t_ns <= w->floor_ns)
         path_walk_go_to_finished(w);
+    if (w->handed && w->t_ns <= w->floor_ns)
+        path_walk_go_to_handed(w);
     while (w->waiting_count && w->t_ns <= w->floor_ns)
         path_task_return(w);
     return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;

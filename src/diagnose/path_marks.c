@@ -4,6 +4,7 @@
 #include "diagnose/path_ready.h"
 #include "diagnose/path_socket.h"
 #include "diagnose/path_wait.h"
+#include "diagnose/task_request.h"
 
 /* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
 static void leave_peer(struct path_walk *w, const struct recorder_record *first)
@@ -97,6 +98,9 @@ void path_mark_read(struct path_walk *w)
 
 static bool is_by_own_thread(const struct path_walk *w, const struct recorder_record *sent)
 {
+    const uint64_t request = task_request_of_run(w->index, sent->tid, sent->time_ns);
+    if (request)
+        return path_walk_is_subject(w, request);
     return request_work_is_for(w->index, sent->tid, path_walk_subject(w), w->out->begin_ns, sent->time_ns) ||
            request_hands_find(w->hands, sent->tid, sent->time_ns);
 }
@@ -174,8 +178,31 @@ void path_mark_arrival(struct path_walk *w, const struct recorder_record *arriva
         at_remote_answer(w, arrival);
 }
 
-/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that works for
- * it, or by the order in which they were answered. */
+/* The request of the task for which the thread of this arrival has finished a job; 0: not known. */
+static uint64_t job_of(const struct path_walk *w, const struct recorder_record *arrival)
+{
+    return task_request_of_job(w->index, arrival->tid, arrival->time_ns);
+}
+
+bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, cookie);
+    size_t count = 0;
+    if (path_walk_is_for_other(w, task_request_of_question(w->index, cookie, t_ns)))
+        return true;
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        if (e->role == FLIGHT_PRODUCES && !path_walk_is_for_other(w, job_of(w, e->record)))
+            return false;
+        count += e->role == FLIGHT_PRODUCES;
+    }
+    return count > 0;
+}
+
+/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that finished
+ * a job of its task, by one that works for it, or by the order in which they were answered. */
 static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t cookie, uint64_t t_ns,
                                                  uint64_t answer_ns)
 {
@@ -187,7 +214,10 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role == FLIGHT_PRODUCES && request_hands_find(w->hands, e->record->tid, e->record->time_ns))
+        if (e->role != FLIGHT_PRODUCES)
+            continue;
+        const uint64_t job = job_of(w, e->record);
+        if (job ? path_walk_is_subject(w, job) : request_hands_find(w->hands, e->record->tid, e->record->time_ns) != NULL)
             return e->record;
     }
     const struct recorder_record *in_order =
@@ -283,6 +313,8 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
             break;
         if (request_work_mark(w->index, e, path_walk_subject(w)) != WORK_CONSUMED)
             continue;
+        if (path_mark_is_for_other(w, e->record->object, e->record->time_ns))
+            continue;
         const struct recorder_record *arrival = own_arrival(w, e->record->object, e->record->time_ns, answer_ns);
         if (arrival)
             return arrival;
@@ -327,11 +359,13 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     }
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
     const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
+    const bool was_inferred = w->is_inferred;
+    const struct recorder_record *left = NULL, *woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
+    /* What an event loop read before it slept, it had dealt with by then. */
+    const uint64_t since_ns = woken && path_wait_is_for_events(left) ? woken->time_ns : slice.end_ns;
     /* A thread that has finished one thing before another reads nothing for the latter in between. */
     const struct recorder_record *arrival =
-        is_end && w->is_paired ? NULL : find_own_arrival(w, slice.end_ns, w->t_ns, answer_ns);
-    const bool was_inferred = w->is_inferred;
-    const struct recorder_record *left, *woken;
+        is_end && w->is_paired ? NULL : find_own_arrival(w, since_ns, w->t_ns, answer_ns);
     if (arrival) {
         path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
         path_mark_arrival(w, arrival);
@@ -340,7 +374,6 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     w->is_inferred = true;
     uint32_t worker;
     uint64_t done_ns;
-    woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
     /* A loop that slept since had nothing to do: that worker handed its work on. */
     if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
         (!woken || done_ns > woken->time_ns)) {

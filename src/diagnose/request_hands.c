@@ -4,6 +4,7 @@
 #include "diagnose/path_wait.h"
 #include "diagnose/read_burst.h"
 #include "diagnose/request_work.h"
+#include "diagnose/task_request.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -208,12 +209,14 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     struct thread_work *work = &h->threads[thread->number], *waker = &h->threads[waker_thread->number];
     waker->has_only_read = false;
     const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
-    const uint64_t socket = waker->burst.count > 1 && is_hand_over(h, waker_thread, r)
-                                ? read_burst_hand_over(&waker->burst, steps_of(h, waker, r))
-                                : 0;
+    const uint64_t ran_for = task_request_of_run(h->index, recorder_low(r->value), r->time_ns),
+                   in_order = waker->burst.count > 1 && is_hand_over(h, waker_thread, r)
+                                  ? read_burst_hand_over(&waker->burst, steps_of(h, waker, r))
+                                  : 0,
+                   socket = ran_for && is_hand_over(h, waker_thread, r) ? ran_for : in_order;
     if (socket) {
         if (socket == h->subject || has)
-            put_hand(h, work, r->time_ns, socket == h->subject ? r : NULL, 1, true);
+            put_hand(h, work, r->time_ns, socket == h->subject ? r : NULL, 1, !ran_for);
         return;
     }
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
