@@ -91,7 +91,7 @@ void path_walk_find_finished(struct path_walk *w)
     if (!w->task)
         return;
     w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
-    w->is_unpaired = !w->finished && task_finished_find(w->index, w->task_pid, 0, from_ns, w->t_ns);
+    w->is_unpaired = !w->finished && task_is_any_finished(w->index, w->task_pid, from_ns, w->t_ns);
     if (w->finished) {
         w->handed = NULL;
         w->floor_ns = w->finished->time_ns;

@@ -1,56 +1,37 @@
 /* Finds the reply that a task sends next, or sent last; see task_request.h. */
 #include "diagnose/task_request.h"
 
-#include "diagnose/request_work.h"
-
-/* The record by which a thread sends to a socket on which requests are served, at the time of this record of its task.
- * NULL: it does not. */
-static const struct recorder_record *reply_at(const struct flight_index *index, const struct recorder_record *task)
+/* The send that the task makes at this event of its list; NULL: there is no event. */
+static const struct recorder_record *reply_at(const struct flight_index *index, const struct flight_list *task,
+                                              uint32_t event)
 {
-    const struct flight_list *thread = flight_index_thread(index, task->tid);
-    const uint32_t i = flight_operation_before(thread, task->time_ns + 1);
-    const struct flight_event *e = i == FLIGHT_NONE ? NULL : &thread->events[i];
-    return e && e->record->time_ns == task->time_ns && e->role == FLIGHT_SENDS &&
-                   request_work_is_served(index, e->record)
-               ? e->record
-               : NULL;
+    const struct recorder_record *r = event == FLIGHT_NONE ? NULL : task->events[event].record;
+    const struct flight_list *thread = r ? flight_index_thread(index, r->tid) : NULL;
+    return r ? thread->events[flight_operation_before(thread, r->time_ns + 1)].record : NULL;
 }
 
-/* When the request that is answered on socket `cookie` at `t_ns` was read last; 0: not recorded. */
-static uint64_t last_read_ns(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
+/* The first reply that the task sends at `t_ns` or later; FLIGHT_NONE: none. */
+static uint32_t next_reply(const struct flight_list *task, uint64_t t_ns)
 {
-    const struct flight_list *socket = flight_index_socket(index, cookie);
-    for (uint32_t i = flight_operation_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(index);
-         i = flight_previous_operation(socket, i))
-        if (socket->events[i].role == FLIGHT_RECEIVES && recorder_low(socket->events[i].record->value))
-            return socket->events[i].record->time_ns;
-    return 0;
-}
-
-/* The next reply of the task at `t_ns` or later, or its last one before; NULL: none. */
-static const struct recorder_record *next_reply(const struct flight_index *index, const struct flight_list *task,
-                                                uint64_t t_ns)
-{
-    const uint32_t before = flight_list_before(task, t_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < task->count && flight_index_spend(index); i++) {
-        const struct recorder_record *r = task->events[i].record;
-        const struct recorder_record *reply = r->flags == RECORDER_TASK_RUNS ? reply_at(index, r) : NULL;
-        if (reply)
-            return reply;
+    const uint32_t before = flight_list_before(task, t_ns), first = before == FLIGHT_NONE ? 0 : before + 1;
+    uint32_t low = first, high = task ? (uint32_t)task->count : 0; /* it is in [low, high) */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2, reply = task->events[middle].operation;
+        if (reply != FLIGHT_NONE && reply >= first)
+            high = middle;
+        else
+            low = middle + 1;
     }
-    return NULL;
+    return task && low < task->count ? low : FLIGHT_NONE;
 }
 
-static const struct recorder_record *last_reply(const struct flight_index *index, const struct flight_list *task,
-                                                uint64_t t_ns)
+/* When the request that was answered by this send was read; 0: not recorded. */
+static uint64_t read_ns(const struct flight_index *index, const struct recorder_record *reply)
 {
-    for (uint32_t i = flight_list_before(task, t_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
-        const struct recorder_record *r = task->events[i].record;
-        const struct recorder_record *reply = r->flags == RECORDER_TASK_RUNS ? reply_at(index, r) : NULL;
-        if (reply)
-            return reply;
-    }
-    return NULL;
+    const struct flight_list *socket = flight_record_socket(index, reply);
+    const uint32_t before = flight_list_before(socket, reply->time_ns),
+                   read = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].read;
+    return read == FLIGHT_NONE ? 0 : socket->events[read].record->time_ns;
 }
 
 /* The id of a task is that of an earlier one that has ended. So a reply after `t_ns` is that of the task at `t_ns` only
@@ -59,12 +40,12 @@ static const struct recorder_record *last_reply(const struct flight_index *index
 static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
 {
     const struct flight_list *task = flight_index_task(index, pid, id);
-    const struct recorder_record *next = next_reply(index, task, t_ns);
-    const uint64_t read_ns = next ? last_read_ns(index, next->object, next->time_ns) : 0;
-    if (!read_ns || read_ns > t_ns)
-        return 0;
-    const struct recorder_record *last = last_reply(index, task, t_ns);
-    if (last && last->object != next->object && last->time_ns > read_ns)
+    const struct recorder_record *next = reply_at(index, task, next_reply(task, t_ns));
+    const uint64_t began_ns = next ? read_ns(index, next) : 0;
+    const uint32_t before = flight_list_before(task, t_ns);
+    const struct recorder_record *last =
+        reply_at(index, task, before == FLIGHT_NONE ? FLIGHT_NONE : task->events[before].operation);
+    if (!began_ns || began_ns > t_ns || (last && last->object != next->object && last->time_ns > began_ns))
         return 0;
     return next->object;
 }

@@ -65,16 +65,28 @@ static const struct recorder_record *at_message(const struct flight_index *index
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                                  uint64_t after_ns, uint64_t before_ns)
 {
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    for (uint32_t i = flight_list_before(task, before_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = task->events[i].record;
+        if (r->time_ns <= after_ns)
+            break;
+        if (r->flags == RECORDER_TASK_FINISHED && r->object == id && recorder_high(r->value) == pid)
+            return at_message(index, r);
+    }
+    return NULL;
+}
+
+bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns)
+{
     const struct flight_window *window = flight_index_window(index);
     for (size_t i = flight_window_since(window, before_ns); i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns <= after_ns)
             break;
-        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && (!id || r->object == id) &&
-            recorder_high(r->value) == pid)
-            return at_message(index, r);
+        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && recorder_high(r->value) == pid)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* The last record of the task in [begin, t); NULL: none. */

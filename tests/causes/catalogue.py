@@ -64,7 +64,7 @@ CAUSES = {
     "gather_threads": Cause("sleep", "gather_threads", 200, at_once=3, before=BESIDE),
     "gather_service": Cause("downstream", "gather_service", 200, at_once=3, before=BESIDE),
     "wait_for": Cause("sleep", "wait_for", 200, at_once=3, before=BESIDE),
-    "handovers": Cause("lock", "handovers", 1, 1),
+    "handovers": Cause("lock", "handovers", 150),
     "decoy_hog": Cause("sleep", "sleep", 50, around="hog_elsewhere", decoy=("run_queue",)),
     "decoy_disk": Cause("sleep", "sleep", 50, around="disk_elsewhere", decoy=("disk",)),
     "decoy_lock": Cause("sleep", "sleep", 50, around="lock_elsewhere", decoy=("lock",)),
