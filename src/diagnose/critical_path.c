@@ -270,6 +270,19 @@ static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, u
     return sent != NULL;
 }
 
+/* The request of the task that last gave the thread work by waking it; 0: not known. */
+static uint64_t given_by(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, tid);
+    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
+        const struct recorder_record *r = thread->events[i].record;
+        if (thread->events[i].role == FLIGHT_WOKEN && thread->events[i].state == THREAD_RUNNABLE &&
+            r->syscall == SYS_futex && !flight_thread_is_locking(w->index, tid, r->object))
+            return task_request_of_run(w->index, recorder_low(r->value), r->time_ns);
+    }
+    return 0;
+}
+
 /* Goes on in thread `waker`, if it ran a task of the request when it woke the current one. */
 static bool go_to_task(struct path_walk *w, uint32_t waker, const struct recorder_record *woken)
 {
@@ -309,7 +322,10 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     if (path_wait_is_for_events(wait->left) && !is_signal) {
         if (go_to_last_hand(w, end_ns))
             return true;
-        add_worker(w, waker, from_ns, end_ns);
+        if (path_walk_is_for_other(w, given_by(w, waker, end_ns)))
+            path_walk_add_unattributed(w, from_ns, "a thread that works for another request woke the event loop");
+        else
+            add_worker(w, waker, from_ns, end_ns);
         return false;
     }
     if (is_lock)
@@ -366,8 +382,7 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
 static bool is_woken_for_other(const struct path_walk *w, const struct thread_span *wait)
 {
     return path_wait_is_for_events(wait->left) &&
-           path_walk_is_for_other(
-               w, task_request_of_job(w->index, recorder_low(wait->woken->value), wait->woken->time_ns));
+           path_mark_is_job_of_other(w, recorder_low(wait->woken->value), wait->woken->time_ns);
 }
 
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
@@ -381,7 +396,13 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     }
     s.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL;
     s.object = wait->left ? wait->left->object : 0;
-    const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
+    enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
+    if (source == WAIT_ENDED_BY_THREAD && is_woken_for_other(w, wait)) {
+        source = WAIT_KNOWN;
+        s.kind = REQUEST_PART_UNATTRIBUTED;
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "a thread woke it, which had finished work of another request";
+    }
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
     const uint64_t from_ns = not_before_floor(w, is_longer ? slice.end_ns : start_ns);
@@ -392,9 +413,8 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         return;
     }
     s.is_inferred |= is_longer;
-    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD && !is_woken_for_other(w, wait)
-                                  ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
-                                  : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
+    const bool is_elsewhere = source == WAIT_ENDED_BY_THREAD ? wait_for_thread(w, wait, from_ns, end_ns, s.is_inferred)
+                                                             : add_known_wait(w, wait, &slice, from_ns, end_ns, s);
     if (is_elsewhere)
         return;
     if (is_longer)

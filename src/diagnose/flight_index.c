@@ -254,7 +254,8 @@ static bool is_served(const struct flight_index *index, const struct flight_list
 static bool is_reply(const struct flight_index *index, const struct recorder_record *task)
 {
     const struct flight_list *thread = flight_lists_find(&index->threads, task->tid);
-    const uint32_t i = task->flags == RECORDER_TASK_RUNS ? flight_operation_before(thread, task->time_ns + 1) : FLIGHT_NONE;
+    const uint32_t i =
+        task->flags == RECORDER_TASK_RUNS ? flight_operation_before(thread, task->time_ns + 1) : FLIGHT_NONE;
     if (i == FLIGHT_NONE || thread->events[i].record->time_ns != task->time_ns ||
         thread->events[i].role != FLIGHT_SENDS)
         return false;

@@ -178,10 +178,14 @@ void path_mark_arrival(struct path_walk *w, const struct recorder_record *arriva
         at_remote_answer(w, arrival);
 }
 
-/* The request of the task for which the thread of this arrival has finished a job; 0: not known. */
-static uint64_t job_of(const struct path_walk *w, const struct recorder_record *arrival)
+bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
 {
-    return task_request_of_job(w->index, arrival->tid, arrival->time_ns);
+    const struct recorder_record *job = task_job_find(w->index, tid, t_ns);
+    const uint64_t request = job ? task_request_of_job(w->index, job) : 0;
+    if (!job || request)
+        return path_walk_is_for_other(w, request);
+    const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, job->time_ns);
+    return began_ns && began_ns < w->out->begin_ns;
 }
 
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
@@ -194,11 +198,21 @@ bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role == FLIGHT_PRODUCES && !path_walk_is_for_other(w, job_of(w, e->record)))
+        if (e->role == FLIGHT_PRODUCES && !path_mark_is_job_of_other(w, e->record->tid, e->record->time_ns))
             return false;
         count += e->role == FLIGHT_PRODUCES;
     }
     return count > 0;
+}
+
+/* Whether the request waited for what this arrival says: a job of its task is finished or, where the task is not known,
+ * the arrival is by a thread that works for the request. */
+static bool is_own_arrival(const struct path_walk *w, const struct recorder_record *arrival)
+{
+    const struct recorder_record *job = task_job_find(w->index, arrival->tid, arrival->time_ns);
+    const uint64_t request = job ? task_request_of_job(w->index, job) : 0;
+    return request ? path_walk_is_subject(w, request)
+                   : request_hands_find(w->hands, arrival->tid, arrival->time_ns) != NULL;
 }
 
 /* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that finished
@@ -214,10 +228,7 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role != FLIGHT_PRODUCES)
-            continue;
-        const uint64_t job = job_of(w, e->record);
-        if (job ? path_walk_is_subject(w, job) : request_hands_find(w->hands, e->record->tid, e->record->time_ns) != NULL)
+        if (e->role == FLIGHT_PRODUCES && is_own_arrival(w, e->record))
             return e->record;
     }
     const struct recorder_record *in_order =

@@ -23,7 +23,8 @@ struct path_walk {
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;
-    uint64_t floor_ns; /* the walk goes no further back: the request's begin, or from where the records are complete;
+    uint64_t
+        floor_ns;      /* the walk goes no further back: the request's begin, or from where the records are complete;
                           while `finished` or `handed` is set, its time; while tasks wait, since when the last one did */
     uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
@@ -39,8 +40,8 @@ struct path_walk {
     unsigned waiting_count;
     const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
                                                there the walk goes on, whatever its own thread did until then */
-    const struct recorder_record *handed; /* NULL, or the walk is in a job of the task, which ran last before the job
-                                             then, on its own thread: there the walk goes on */
+    const struct recorder_record *handed;   /* NULL, or the walk is in a job of the task, which ran last before the job
+                                               then, on its own thread: there the walk goes on */
     bool is_unpaired; /* nothing was finished for the task itself, but for others: jobs that threads did for the request
                          are known by rules only */
     bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */

@@ -62,13 +62,17 @@ uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uin
 
 /* The thread says that it has finished a job some time before the message, too, and says nothing of it at the message
  * if the event loop has taken the job back by then. */
-uint64_t task_request_of_job(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
+const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
 {
     const struct flight_list *tasks = flight_index_tasks_of(index, tid);
     const uint32_t i = flight_list_before(tasks, t_ns + 1);
     const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
-    return r && r->flags == RECORDER_TASK_FINISHED ? request_of(index, recorder_high(r->value), r->object, r->time_ns)
-                                                   : 0;
+    return r && r->flags == RECORDER_TASK_FINISHED ? r : NULL;
+}
+
+uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job)
+{
+    return request_of(index, recorder_high(job->value), job->object, job->time_ns);
 }
 
 uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)

@@ -47,7 +47,8 @@ static bool has_slept(const struct flight_index *index, const struct flight_list
 
 /* A thread may report that it has finished a job when it sends the message, and again after it. The record of `thread`
  * that is the last one until it sent the message. */
-static const struct recorder_record *at_message(const struct flight_index *index, const struct recorder_record *finished)
+static const struct recorder_record *at_message(const struct flight_index *index,
+                                                const struct recorder_record *finished)
 {
     const struct flight_list *thread = flight_index_thread(index, finished->tid),
                              *tasks = flight_index_tasks_of(index, finished->tid);
