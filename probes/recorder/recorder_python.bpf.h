@@ -141,9 +141,8 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
         record_python_wait(l, now_ns, word);
         return 0;
     }
-    if (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES)
-        return 0;
-    const bool runs = moment == RECORDER_AT_SOCKET;
+    const bool runs =
+        moment == RECORDER_AT_SOCKET || (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES);
     const __u64 state = python_current_state(l);
     const __u64 context = !state ? 0
                           : runs ? python_word(state + l->thread_context)

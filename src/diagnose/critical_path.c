@@ -10,6 +10,7 @@
 #include "diagnose/path_taken.h"
 #include "diagnose/path_task.h"
 #include "diagnose/path_wait.h"
+#include "diagnose/task_request.h"
 #include "diagnose/task_wait.h"
 
 #include <errno.h>
@@ -46,6 +47,8 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         path_mark_finished(w);
         return;
     }
+    if (mark == WORK_CONSUMED && path_mark_is_for_other(w, e->record->object, e->record->time_ns))
+        mark = WORK_FOREIGN;
     switch (mark) {
     case WORK_READ:
         path_mark_read(w);
@@ -126,7 +129,7 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
         s->reason = "for a service that it had called";
-    } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice)) {
+    } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice, path_walk_subject(w))) {
         s->kind = REQUEST_PART_SLEEP;
         s->reason = "for a timer, as nothing else was read for it";
     } else {
@@ -267,6 +270,32 @@ static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, u
     return sent != NULL;
 }
 
+/* The request of the task that last gave the thread work by waking it; 0: not known. */
+static uint64_t given_by(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, tid);
+    for (uint32_t i = flight_list_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
+        const struct recorder_record *r = thread->events[i].record;
+        if (thread->events[i].role == FLIGHT_WOKEN && thread->events[i].state == THREAD_RUNNABLE &&
+            r->syscall == SYS_futex && !flight_thread_is_locking(w->index, tid, r->object))
+            return task_request_of_run(w->index, recorder_low(r->value), r->time_ns);
+    }
+    return 0;
+}
+
+/* Goes on in thread `waker`, if it ran a task of the request when it woke the current one. */
+static bool go_to_task(struct path_walk *w, uint32_t waker, const struct recorder_record *woken)
+{
+    const uint64_t socket = task_request_of_run(w->index, waker, woken->time_ns);
+    for (unsigned depth = w->depth + 1; socket && depth-- > 0;)
+        if (w->subjects[depth] == socket) {
+            w->depth = depth;
+            path_walk_go_to(w, waker, woken->time_ns);
+            return true;
+        }
+    return false;
+}
+
 /* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
  * since `from` is added. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
@@ -277,7 +306,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (wait_for_peer(w, wait, from_ns, end_ns))
         return true;
-    if (!is_released && path_walk_go_to_own(w, waker, end_ns))
+    if (!is_released && (go_to_task(w, waker, wait->woken) || path_walk_go_to_own(w, waker, end_ns)))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
         w->depth = 0;
@@ -293,7 +322,10 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     if (path_wait_is_for_events(wait->left) && !is_signal) {
         if (go_to_last_hand(w, end_ns))
             return true;
-        add_worker(w, waker, from_ns, end_ns);
+        if (path_walk_is_for_other(w, given_by(w, waker, end_ns)))
+            path_walk_add_unattributed(w, from_ns, "a thread that works for another request woke the event loop");
+        else
+            add_worker(w, waker, from_ns, end_ns);
         return false;
     }
     if (is_lock)
@@ -346,6 +378,13 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
     return false;
 }
 
+/* Whether a thread woke the event loop as it had finished a job of another request. */
+static bool is_woken_for_other(const struct path_walk *w, const struct thread_span *wait)
+{
+    return path_wait_is_for_events(wait->left) &&
+           path_mark_is_job_of_other(w, recorder_low(wait->woken->value), wait->woken->time_ns);
+}
+
 /* The thread slept in [a, woken): for what? Goes on where that came from. */
 static void step_wait(struct path_walk *w, const struct thread_span *wait, uint64_t end_ns)
 {
@@ -357,7 +396,13 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
     }
     s.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL;
     s.object = wait->left ? wait->left->object : 0;
-    const enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
+    enum wait_source source = path_wait_source(wait->left, wait->woken, &s);
+    if (source == WAIT_ENDED_BY_THREAD && is_woken_for_other(w, wait)) {
+        source = WAIT_KNOWN;
+        s.kind = REQUEST_PART_UNATTRIBUTED;
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "a thread woke it, which had finished work of another request";
+    }
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
     const uint64_t from_ns = not_before_floor(w, is_longer ? slice.end_ns : start_ns);
@@ -443,6 +488,8 @@ static bool has_more(struct path_walk *w)
 {
     if (w->finished && w->t_ns <= w->floor_ns)
         path_walk_go_to_finished(w);
+    if (w->handed && w->t_ns <= w->floor_ns)
+        path_walk_go_to_handed(w);
     while (w->waiting_count && w->t_ns <= w->floor_ns)
         path_task_return(w);
     return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;

@@ -207,10 +207,12 @@ static void link_operations(const struct flight_list *list, struct flight_event 
 
 static void link_sends(struct flight_list *socket, struct flight_event *events)
 {
-    uint32_t last = FLIGHT_NONE;
+    uint32_t last = FLIGHT_NONE, read = FLIGHT_NONE;
     for (uint32_t i = 0; i < socket->count; i++) {
         last = events[i].role == FLIGHT_SENDS ? i : last;
+        read = events[i].role == FLIGHT_RECEIVES && recorder_low(events[i].record->value) ? i : read;
         events[i].send = last;
+        events[i].read = read;
         socket->is_read |= events[i].role == FLIGHT_RECEIVES;
         socket->has_arrivals |= events[i].role == FLIGHT_PRODUCES;
     }
@@ -246,6 +248,28 @@ static bool is_served(const struct flight_index *index, const struct flight_list
     const struct flight_list *sender =
         sent == FLIGHT_NONE ? NULL : flight_lists_find(&index->threads, socket->events[sent].record->tid);
     return !sender || !sender->is_marking;
+}
+
+/* Whether the task sends a reply at this record of it. */
+static bool is_reply(const struct flight_index *index, const struct recorder_record *task)
+{
+    const struct flight_list *thread = flight_lists_find(&index->threads, task->tid);
+    const uint32_t i =
+        task->flags == RECORDER_TASK_RUNS ? flight_operation_before(thread, task->time_ns + 1) : FLIGHT_NONE;
+    if (i == FLIGHT_NONE || thread->events[i].record->time_ns != task->time_ns ||
+        thread->events[i].role != FLIGHT_SENDS)
+        return false;
+    const struct flight_list *socket = flight_record_socket(index, thread->events[i].record);
+    return socket && socket->is_served;
+}
+
+static void link_replies(const struct flight_index *index, const struct flight_list *task, struct flight_event *events)
+{
+    uint32_t last = FLIGHT_NONE;
+    for (uint32_t i = 0; i < task->count; i++) {
+        last = is_reply(index, events[i].record) ? i : last;
+        events[i].operation = last;
+    }
 }
 
 /* ---- public ---- */
@@ -305,6 +329,10 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
         index->has_arrivals |= socket->has_arrivals;
         for (size_t k = 0; k < socket->count; k++)
             index->record_sockets[events[k].record - window->records] = socket->number + 1;
+    }
+    for (size_t i = 0; i < index->tasks.count; i++) {
+        const struct flight_list *task = &index->tasks.lists[i];
+        link_replies(index, task, index->tasks.events + (task->events - index->tasks.events));
     }
     *ret = take_ptr(index);
     return 0;

@@ -33,13 +33,17 @@ struct flight_event {
     const struct recorder_record *record;
     enum flight_role role : 8;
     enum thread_state state : 8; /* of the thread after it; unused for sockets */
-    uint32_t operation;          /* index in the list of the last send or receive up to this one; FLIGHT_NONE */
+    uint32_t operation;          /* index in the list of the last send or receive up to this one; of a task: of the last
+                                    record of a reply to a request that it sends; FLIGHT_NONE */
     union {
         struct {            /* of a thread */
             uint32_t since; /* index of the event that began this state */
             uint32_t woken; /* runnable: its FLIGHT_WOKEN; FLIGHT_NONE: preempted, or it began runnable */
         };
-        uint32_t send; /* of a socket: index of the last send up to this event; FLIGHT_NONE */
+        struct {           /* of a socket: indices of events up to this one; FLIGHT_NONE */
+            uint32_t send; /* the last send */
+            uint32_t read; /* the last receive of bytes */
+        };
     };
 };
 

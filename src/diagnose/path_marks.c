@@ -4,6 +4,7 @@
 #include "diagnose/path_ready.h"
 #include "diagnose/path_socket.h"
 #include "diagnose/path_wait.h"
+#include "diagnose/task_request.h"
 
 /* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
 static void leave_peer(struct path_walk *w, const struct recorder_record *first)
@@ -97,6 +98,9 @@ void path_mark_read(struct path_walk *w)
 
 static bool is_by_own_thread(const struct path_walk *w, const struct recorder_record *sent)
 {
+    const uint64_t request = task_request_of_run(w->index, sent->tid, sent->time_ns);
+    if (request)
+        return path_walk_is_subject(w, request);
     return request_work_is_for(w->index, sent->tid, path_walk_subject(w), w->out->begin_ns, sent->time_ns) ||
            request_hands_find(w->hands, sent->tid, sent->time_ns);
 }
@@ -174,8 +178,45 @@ void path_mark_arrival(struct path_walk *w, const struct recorder_record *arriva
         at_remote_answer(w, arrival);
 }
 
-/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that works for
- * it, or by the order in which they were answered. */
+bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    const struct recorder_record *job = task_job_find(w->index, tid, t_ns);
+    const uint64_t request = job ? task_request_of_job(w->index, job) : 0;
+    if (!job || request)
+        return path_walk_is_for_other(w, request);
+    const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, job->time_ns);
+    return began_ns && began_ns < w->out->begin_ns;
+}
+
+bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(w->index, cookie);
+    size_t count = 0;
+    if (path_walk_is_for_other(w, task_request_of_question(w->index, cookie, t_ns)))
+        return true;
+    for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        if (e->role == FLIGHT_PRODUCES && !path_mark_is_job_of_other(w, e->record->tid, e->record->time_ns))
+            return false;
+        count += e->role == FLIGHT_PRODUCES;
+    }
+    return count > 0;
+}
+
+/* Whether the request waited for what this arrival says: a job of its task is finished or, where the task is not known,
+ * the arrival is by a thread that works for the request. */
+static bool is_own_arrival(const struct path_walk *w, const struct recorder_record *arrival)
+{
+    const struct recorder_record *job = task_job_find(w->index, arrival->tid, arrival->time_ns);
+    const uint64_t request = job ? task_request_of_job(w->index, job) : 0;
+    return request ? path_walk_is_subject(w, request)
+                   : request_hands_find(w->hands, arrival->tid, arrival->time_ns) != NULL;
+}
+
+/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that finished
+ * a job of its task, by one that works for it, or by the order in which they were answered. */
 static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t cookie, uint64_t t_ns,
                                                  uint64_t answer_ns)
 {
@@ -187,7 +228,7 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role == FLIGHT_PRODUCES && request_hands_find(w->hands, e->record->tid, e->record->time_ns))
+        if (e->role == FLIGHT_PRODUCES && is_own_arrival(w, e->record))
             return e->record;
     }
     const struct recorder_record *in_order =
@@ -283,6 +324,8 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
             break;
         if (request_work_mark(w->index, e, path_walk_subject(w)) != WORK_CONSUMED)
             continue;
+        if (path_mark_is_for_other(w, e->record->object, e->record->time_ns))
+            continue;
         const struct recorder_record *arrival = own_arrival(w, e->record->object, e->record->time_ns, answer_ns);
         if (arrival)
             return arrival;
@@ -327,11 +370,13 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     }
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
     const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
+    const bool was_inferred = w->is_inferred;
+    const struct recorder_record *left = NULL, *woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
+    /* What an event loop read before it slept, it had dealt with by then. */
+    const uint64_t since_ns = woken && path_wait_is_for_events(left) ? woken->time_ns : slice.end_ns;
     /* A thread that has finished one thing before another reads nothing for the latter in between. */
     const struct recorder_record *arrival =
-        is_end && w->is_paired ? NULL : find_own_arrival(w, slice.end_ns, w->t_ns, answer_ns);
-    const bool was_inferred = w->is_inferred;
-    const struct recorder_record *left, *woken;
+        is_end && w->is_paired ? NULL : find_own_arrival(w, since_ns, w->t_ns, answer_ns);
     if (arrival) {
         path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
         path_mark_arrival(w, arrival);
@@ -340,7 +385,6 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     w->is_inferred = true;
     uint32_t worker;
     uint64_t done_ns;
-    woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
     /* A loop that slept since had nothing to do: that worker handed its work on. */
     if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
         (!woken || done_ns > woken->time_ns)) {

@@ -11,6 +11,11 @@ void path_mark_read(struct path_walk *w);
 /* Something else was read from socket `cookie` at w->t, for which the request had waited. What the thread then did for
  * the request ended at `answer`. */
 void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns);
+/* Whether thread `tid` of an event loop's pool, when it let the loop know at `t_ns`, had finished a job of another
+ * request: of a task that is known, or a job that it began before the request. */
+bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Whether all that was read from socket `cookie` at `t_ns` was for tasks of other requests. */
+bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns);
 /* What made the request ready is this arrival: goes on where that came from. */
 void path_mark_arrival(struct path_walk *w, const struct recorder_record *arrival);
 /* At w->t the thread turned from another request or, `is_end`, an earlier piece of work to this request. */

@@ -56,6 +56,23 @@ static uint32_t awaited_thread(const struct thread_span *wait, const struct reco
                                                                                            : 0;
 }
 
+/* The thread waited in [start, w->t) for a lock whose holder is recorded, which delays all requests of the process.
+ * False: it waited for something else. */
+static bool add_held_lock(struct path_walk *w, uint64_t start_ns, const struct recorder_record *left, uint32_t released)
+{
+    const struct holder_walk holder = {.index = w->index,
+                                       .out = w->out,
+                                       .waiter = (uint32_t)w->thread->key,
+                                       .left = left,
+                                       .kind = REQUEST_PART_LOCK,
+                                       .owner = REQUEST_OWNER_UNKNOWN,
+                                       .is_inferred = w->is_inferred};
+    if (!path_holder_add_held(&holder, left, released, start_ns, w->t_ns))
+        return false;
+    w->t_ns = start_ns;
+    return true;
+}
+
 /* The thread waited in [start, w->t), and not for this request: in the middle of another's work or, if it reads the
  * request itself, maybe between two. */
 static void add_ready_wait(struct path_walk *w, uint64_t start_ns, const struct thread_span *wait,
@@ -65,6 +82,8 @@ static void add_ready_wait(struct path_walk *w, uint64_t start_ns, const struct 
     const bool is_free =
         s.kind == REQUEST_PART_UNREAD && !(left && request_work_is_busy(w->index, w->thread, left->time_ns));
     const uint32_t awaited = awaited_thread(wait, woken);
+    if (add_held_lock(w, start_ns, left, awaited))
+        return;
     s.owner = is_free ? REQUEST_OWNER_UNKNOWN : REQUEST_OWNER_OTHER;
     if (awaited) {
         const struct holder_walk other = {.index = w->index,

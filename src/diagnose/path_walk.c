@@ -54,7 +54,7 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     if (++w->hops > HOPS_MAX)
         path_walk_stop(w, "threads that wake each other without end");
     w->thread = thread;
-    if ((w->finished || w->waiting_count) && t_ns < w->floor_ns)
+    if ((w->finished || w->handed || w->waiting_count) && t_ns < w->floor_ns)
         t_ns = w->floor_ns;
     w->t_ns = t_ns < w->t_ns ? t_ns : w->t_ns;
 }
@@ -91,9 +91,11 @@ void path_walk_find_finished(struct path_walk *w)
     if (!w->task)
         return;
     w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
-    w->is_unpaired = !w->finished && task_finished_find(w->index, w->task_pid, 0, from_ns, w->t_ns);
-    if (w->finished)
+    w->is_unpaired = !w->finished && task_is_any_finished(w->index, w->task_pid, from_ns, w->t_ns);
+    if (w->finished) {
+        w->handed = NULL;
         w->floor_ns = w->finished->time_ns;
+    }
 }
 
 /* On which socket the thread sent what made this record; 0: not known. */
@@ -110,12 +112,23 @@ void path_walk_go_to_finished(struct path_walk *w)
 {
     const struct recorder_record *finished = w->finished;
     w->finished = NULL;
-    w->floor_ns = w->first_ns;
+    w->handed = task_run_find(w->index, w->task_pid, w->task, w->first_ns, finished->time_ns);
+    w->floor_ns = w->handed ? w->handed->time_ns : w->first_ns;
     w->depth = 0;
     w->is_paired = true;
     w->is_inferred = false;
     path_walk_go_to_peer(w, finished->tid, finished->time_ns,
                          socket_of_message(flight_index_thread(w->index, finished->tid), finished));
+}
+
+void path_walk_go_to_handed(struct path_walk *w)
+{
+    const struct recorder_record *handed = w->handed;
+    w->handed = NULL;
+    w->floor_ns = w->first_ns;
+    w->depth = 0;
+    w->is_inferred = false;
+    path_walk_go_to(w, handed->tid, handed->time_ns);
 }
 
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject)
@@ -151,6 +164,19 @@ bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
             return true;
     }
     return request_hands_find(w->hands, tid, t_ns) != NULL;
+}
+
+bool path_walk_is_subject(const struct path_walk *w, uint64_t socket)
+{
+    for (unsigned depth = 0; socket && depth <= w->depth; depth++)
+        if (w->subjects[depth] == socket)
+            return true;
+    return false;
+}
+
+bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket)
+{
+    return socket && !path_walk_is_subject(w, socket);
 }
 
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret)

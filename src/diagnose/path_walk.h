@@ -23,8 +23,9 @@ struct path_walk {
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;
-    uint64_t floor_ns; /* the walk goes no further back: the request's begin, or from where the records are complete;
-                          while `finished` is set, its time; while tasks wait, since when the last one did */
+    uint64_t
+        floor_ns;      /* the walk goes no further back: the request's begin, or from where the records are complete;
+                          while `finished` or `handed` is set, its time; while tasks wait, since when the last one did */
     uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
                                           request's own */
@@ -39,6 +40,8 @@ struct path_walk {
     unsigned waiting_count;
     const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
                                                there the walk goes on, whatever its own thread did until then */
+    const struct recorder_record *handed;   /* NULL, or the walk is in a job of the task, which ran last before the job
+                                               then, on its own thread: there the walk goes on */
     bool is_unpaired; /* nothing was finished for the task itself, but for others: jobs that threads did for the request
                          are known by rules only */
     bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
@@ -59,8 +62,10 @@ void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const ch
 
 /* Where the thread that replies works for the request again: what did its task wait for until then? Sets `finished`. */
 void path_walk_find_finished(struct path_walk *w);
-/* Goes on in the thread of `finished`. */
+/* Goes on in the thread of `finished`. Sets `handed`. */
 void path_walk_go_to_finished(struct path_walk *w);
+/* Goes on in the thread of `handed`. */
+void path_walk_go_to_handed(struct path_walk *w);
 
 /* Goes on in thread `tid` as it was at `t`. */
 void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
@@ -74,5 +79,9 @@ void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether thread `tid` worked for this request at `t`: it had been given it, or had read it. */
 bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Whether requests along the path are answered on this socket, and whether it is known to be another request's: it is
+ * not 0, which stands for an unknown one. */
+bool path_walk_is_subject(const struct path_walk *w, uint64_t socket);
+bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket);
 /* Where the request itself was last worked on before `t`. False: nowhere. */
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);

@@ -4,6 +4,7 @@
 #include "diagnose/path_wait.h"
 #include "diagnose/read_burst.h"
 #include "diagnose/request_work.h"
+#include "diagnose/task_request.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ struct hand {
     const struct recorder_record *wakeup; /* NULL: it is done */
     uint32_t previous;                    /* of the same thread; FLIGHT_NONE */
     uint8_t depth;
-    bool is_shared; /* the handler had read other requests, too: the work may be one of theirs */
+    bool is_shared;  /* the handler had read other requests, too: the work may be one of theirs */
+    bool is_of_task; /* a task of the request gave it */
 };
 
 struct thread_work {
@@ -208,14 +210,21 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
     struct thread_work *work = &h->threads[thread->number], *waker = &h->threads[waker_thread->number];
     waker->has_only_read = false;
     const struct hand *has = current_hand(h, work), *gives = current_hand(h, waker);
-    const uint64_t socket = waker->burst.count > 1 && is_hand_over(h, waker_thread, r)
-                                ? read_burst_hand_over(&waker->burst, steps_of(h, waker, r))
-                                : 0;
+    const uint64_t ran_for = task_request_of_run(h->index, recorder_low(r->value), r->time_ns),
+                   in_order = waker->burst.count > 1 && is_hand_over(h, waker_thread, r)
+                                  ? read_burst_hand_over(&waker->burst, steps_of(h, waker, r))
+                                  : 0,
+                   socket = ran_for && is_hand_over(h, waker_thread, r) ? ran_for : in_order;
     if (socket) {
-        if (socket == h->subject || has)
-            put_hand(h, work, r->time_ns, socket == h->subject ? r : NULL, 1, true);
+        if (socket == h->subject || has) {
+            put_hand(h, work, r->time_ns, socket == h->subject ? r : NULL, 1, socket != ran_for);
+            h->hands[work->hand].is_of_task = socket == ran_for;
+        }
         return;
     }
+    if (gives && gives->is_of_task && r->syscall == SYS_futex &&
+        request_work_is_same_lock(r->object, gives->wakeup->object))
+        return; /* it has taken its job from the queue, and lets the next thread take one */
     if (has ? !is_for_other(waker, has, r) : waker->works_for != WORKS_FOR_THIS && !gives)
         return;
     if (r->syscall == SYS_futex && flight_threads_share_process(thread, waker_thread) &&

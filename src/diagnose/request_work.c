@@ -3,6 +3,7 @@
 
 #include "diagnose/futex_words.h"
 #include "diagnose/syscalls.h"
+#include "diagnose/task_request.h"
 
 #include <sys/syscall.h>
 
@@ -154,6 +155,16 @@ static const struct flight_event *last_operation(const struct flight_index *inde
     return i != FLIGHT_NONE && socket->events[i].record->time_ns >= begin_ns ? &socket->events[i] : NULL;
 }
 
+/* Whether a thread asked another service for the request of `subject`, as far as is known, by this event. Another task
+ * than the one that asks may open the connection. */
+static bool is_question(const struct flight_index *index, const struct flight_event *e, uint64_t subject)
+{
+    if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record))
+        return false;
+    const uint64_t request = task_request_of_sends(index, e->record->object, e->record->time_ns);
+    return !request || request == subject;
+}
+
 /* A later slice of the same request: one that read the answer to what this slice asked another service. */
 static bool find_answer_slice(const struct flight_index *index, uint64_t subject, const struct flight_list *thread,
                               uint64_t from_ns, uint64_t t_ns, struct work_slice *slice)
@@ -163,7 +174,7 @@ static bool find_answer_slice(const struct flight_index *index, uint64_t subject
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < from_ns)
             break;
-        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record))
+        if (!is_question(index, e, subject))
             continue;
         const struct flight_event *answer = last_operation(index, e->record->object, slice->end_ns, t_ns);
         if (!answer || answer->role != FLIGHT_RECEIVES)
@@ -286,7 +297,7 @@ uint64_t request_work_unanswered(const struct flight_index *index, const struct 
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < slice->start_ns)
             break;
-        if (e->role != FLIGHT_SENDS || e->record->object == subject || request_work_is_served(index, e->record))
+        if (!is_question(index, e, subject))
             continue;
         const struct flight_event *last = last_operation(index, e->record->object, slice->start_ns, t_ns);
         if (last && last->role == FLIGHT_SENDS)
@@ -295,7 +306,15 @@ uint64_t request_work_unanswered(const struct flight_index *index, const struct 
     return 0;
 }
 
-bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice)
+/* Whether the thread woke another one, at this record, in a task of a request other than `subject`'s. */
+static bool wakes_for_other(const struct flight_index *index, uint32_t tid, const struct recorder_record *woken,
+                            uint64_t subject)
+{
+    const uint64_t request = task_request_of_run(index, tid, woken->time_ns);
+    return request && request != subject;
+}
+
+bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice, uint64_t subject)
 {
     const struct flight_list *thread = flight_index_thread(index, slice->tid);
     for (uint32_t i = thread ? flight_list_before(thread, slice->end_ns + 1) : FLIGHT_NONE;
@@ -303,8 +322,10 @@ bool request_work_hands_on(const struct flight_index *index, const struct work_s
         const struct flight_event *e = &thread->events[i];
         if (e->record->time_ns < slice->start_ns)
             break;
-        if (e->role == FLIGHT_WAKES && !(e->record->syscall == SYS_futex &&
-                                         flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)))
+        if (e->role == FLIGHT_WAKES &&
+            !(e->record->syscall == SYS_futex &&
+              flight_thread_is_locking(index, (uint32_t)thread->key, e->record->object)) &&
+            !wakes_for_other(index, slice->tid, e->record, subject))
             return true;
     }
     return false;
@@ -391,5 +412,8 @@ bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint6
         if (socket->events[i].role == FLIGHT_SENDS && recorder_low(socket->events[i].record->value))
             asked = socket->events[i].record; /* and not the connect before */
     }
+    const uint64_t request = asked ? task_request_of_run(index, asked->tid, asked->time_ns) : 0;
+    if (request)
+        return request == subject;
     return asked && request_work_is_for(index, asked->tid, subject, begin_ns, asked->time_ns);
 }

@@ -75,8 +75,8 @@ bool request_work_is_busy(const struct flight_index *index, const struct flight_
 /* A socket on which this slice sent something, other than `subject`, and nothing was read until `t`; 0: none. */
 uint64_t request_work_unanswered(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
                                  uint64_t t_ns);
-/* Whether this slice woke any other thread, itself. */
-bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice);
+/* Whether this slice woke any other thread, itself, and not in a task of a request other than `subject`'s. */
+bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice, uint64_t subject);
 
 /* When thread `tid`, which wakes `consumer` at `end`, began what it then finished: when it last woke the consumer
  * before, or was woken from a wait for work. 0: not known. */

@@ -30,19 +30,64 @@ uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint
     return 0;
 }
 
+/* Whether the thread slept in (from, to) for anything but a lock whose holders are recorded. */
+static bool has_slept(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                      uint64_t to_ns)
+{
+    for (uint32_t i = flight_list_before(thread, to_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns <= from_ns)
+            break;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED &&
+            !flight_thread_is_held_lock(index, (uint32_t)thread->key, e->record->object))
+            return true;
+    }
+    return false;
+}
+
+/* A thread may report that it has finished a job when it sends the message, and again after it. The record of `thread`
+ * that is the last one until it sent the message. */
+static const struct recorder_record *at_message(const struct flight_index *index,
+                                                const struct recorder_record *finished)
+{
+    const struct flight_list *thread = flight_index_thread(index, finished->tid),
+                             *tasks = flight_index_tasks_of(index, finished->tid);
+    const uint32_t sent = flight_operation_before(thread, finished->time_ns);
+    if (sent == FLIGHT_NONE || thread->events[sent].role != FLIGHT_SENDS)
+        return finished;
+    const uint64_t sent_ns = thread->events[sent].record->time_ns;
+    uint32_t i = flight_list_before(tasks, sent_ns);
+    while (i != FLIGHT_NONE && tasks->events[i].record->flags != RECORDER_TASK_FINISHED && flight_index_spend(index))
+        i--;
+    const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
+    return r && r->object == finished->object && !has_slept(index, thread, sent_ns, finished->time_ns) ? r : finished;
+}
+
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                                  uint64_t after_ns, uint64_t before_ns)
+{
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    for (uint32_t i = flight_list_before(task, before_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = task->events[i].record;
+        if (r->time_ns <= after_ns)
+            break;
+        if (r->flags == RECORDER_TASK_FINISHED && r->object == id && recorder_high(r->value) == pid)
+            return at_message(index, r);
+    }
+    return NULL;
+}
+
+bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns)
 {
     const struct flight_window *window = flight_index_window(index);
     for (size_t i = flight_window_since(window, before_ns); i-- > 0 && flight_index_spend(index);) {
         const struct recorder_record *r = &window->records[i];
         if (r->time_ns <= after_ns)
             break;
-        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && (!id || r->object == id) &&
-            recorder_high(r->value) == pid)
-            return r;
+        if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && recorder_high(r->value) == pid)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* The last record of the task in [begin, t); NULL: none. */
@@ -58,6 +103,15 @@ static const struct recorder_record *previous_record(const struct flight_index *
             return r;
     }
     return NULL;
+}
+
+const struct recorder_record *task_run_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                            uint64_t after_ns, uint64_t before_ns)
+{
+    const struct recorder_record *r;
+    while ((r = previous_record(index, pid, id, after_ns, before_ns)) && r->flags != RECORDER_TASK_RUNS)
+        before_ns = r->time_ns;
+    return r;
 }
 
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,

@@ -17,6 +17,13 @@ uint64_t task_of_operation(const struct flight_index *index, const struct record
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                                  uint64_t after_ns, uint64_t before_ns);
 
+/* Whether any thread of process `pid` finished something for a task in (after, before). */
+bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns);
+
+/* The last record in [after, before) by which task `id` of process `pid` runs. NULL: none. */
+const struct recorder_record *task_run_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                            uint64_t after_ns, uint64_t before_ns);
+
 /* The wait in which task `id` of process `pid` was last seen before `t`, since `begin`: the first record of it. NULL:
  * none, or it was seen to run after it. */
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,

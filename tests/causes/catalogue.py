@@ -24,6 +24,7 @@ class Cause:
     pair: bool = False
 
 
+BESIDE = (("to_thread", 150), ("downstream", 100))
 BLOCKER, FILLERS = (("cpu", LOOP_MS),), (("sleep", LOOP_MS),) * WORKERS
 CAUSES = {
     "clean": Cause("", "clean"),
@@ -49,6 +50,21 @@ CAUSES = {
     "query_sleep": Cause("sleep", "query_sleep", 100, at_once=4),
     "query_lock": Cause("lock", "query_lock", 100),
     "query_cpu": Cause("cpu", "query_cpu", 100),
+    "stream": Cause("sleep", "stream", 300, at_once=6, before=BESIDE),
+    "stream_sync": Cause("sleep", "stream_sync", 300, at_once=6, before=BESIDE),
+    "stream_service": Cause("downstream", "stream_service", 300, at_once=6, before=BESIDE),
+    "clean_beside": Cause("", "clean", before=(*BESIDE, ("stream", 150), ("stream", 200))),
+    "to_thread": Cause("sleep", "to_thread", 150, at_once=3, before=BESIDE),
+    "to_threadpool": Cause("sleep", "to_threadpool", 150, at_once=3, before=BESIDE),
+    "def_route": Cause("sleep", "def", 150, at_once=3, before=BESIDE),
+    "thread_cpu": Cause("cpu", "thread_cpu", 60, before=BESIDE),
+    "downstream_beside": Cause("downstream", "downstream", 150, at_once=3, before=BESIDE),
+    "task_group": Cause("sleep", "task_group", 200, at_once=3, before=BESIDE),
+    "anyio_group": Cause("sleep", "anyio_group", 200, at_once=3, before=BESIDE),
+    "gather_threads": Cause("sleep", "gather_threads", 200, at_once=3, before=BESIDE),
+    "gather_service": Cause("downstream", "gather_service", 200, at_once=3, before=BESIDE),
+    "wait_for": Cause("sleep", "wait_for", 200, at_once=3, before=BESIDE),
+    "handovers": Cause("lock", "handovers", 150),
     "decoy_hog": Cause("sleep", "sleep", 50, around="hog_elsewhere", decoy=("run_queue",)),
     "decoy_disk": Cause("sleep", "sleep", 50, around="disk_elsewhere", decoy=("disk",)),
     "decoy_lock": Cause("sleep", "sleep", 50, around="lock_elsewhere", decoy=("lock",)),
@@ -58,6 +74,9 @@ PAIRS = ("lock_disk", "gil_downstream", "cpu_downstream", "hog_sleep")
 IN_PYTHON = (*ANY, "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
 INFERENCE = (*IN_PYTHON, "slow_worker")
 
+FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httpx==0.28.1", "anyio==4.16.0")
+STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
+TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "gather_service", "wait_for", "handovers")
 WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
 
 
@@ -84,6 +103,8 @@ SERVERS = {
     "pool": Server((PYTHON, "pool.py"), (*IN_PYTHON, "slow_worker", "decoy_lock")),
     "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), WEB, busy="loop_busy"),
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
+    **{f"{name}_{loop}": Server((PYTHON, "fastapi_server.py"), causes, FASTAPI, arguments=(loop,))
+       for name, causes in (("streaming", STREAMING), ("tasks", TASKS)) for loop in ("asyncio", "uvloop")},
     "go": Server(("go", "go_server.go"), (*ANY, "lock", "gc")),
     "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "gc", "blocked_loop", "blocked_read"), busy="loop_busy"),
     "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "gc", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),

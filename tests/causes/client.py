@@ -47,12 +47,21 @@ class Connection:
         sent = time.monotonic_ns()
         self.writer.write(request_of(f"/{route}?id={number}{query}", self.model))
         head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
-        body = await self.reader.readexactly(int(re.search(rb"content-length: *(\d+)", head)[1]))
+        body = await self.body(head)
         assert b" 200 " in head.split(b"\r\n")[0], head + body
         done = time.monotonic_ns()
         if b"connection: close" in head:
             self.close()
         return Sent(number, own_port, sent, done)
+
+    async def body(self, head):
+        if b"transfer-encoding: chunked" not in head:
+            return await self.reader.readexactly(int(re.search(rb"content-length: *(\d+)", head)[1]))
+        body = b""
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
+            body += (await self.reader.readexactly(size + 2))[:-2]
+        await self.reader.readexactly(2)
+        return body
 
     def close(self):
         if self.writer:

@@ -148,7 +148,8 @@ def owner_of_segment(segment, items):
             continue
         owner = "other" if item["cause"] in OF_OTHERS else "this"
         if segment["kind"] not in ("lock", "unattributed") or owner == "other":
-            claimed, right = claimed or segment["owner"] in ("this", "other"), right or segment["owner"] == owner
+            elsewhere = owner == "this" and "only" in item and segment["tid"] not in item["only"]
+            claimed, right = claimed or segment["owner"] in ("this", "other"), right or (segment["owner"] == owner and not elsewhere)
     return claimed, right
 
 

@@ -1,13 +1,16 @@
-"""The service that /downstream calls: replies after ?ms=. Not evaluated itself. Arguments: PORT"""
+"""The service that /downstream calls: replies after ?ms=, with the times (CLOCK_MONOTONIC) when it had read the request and when it replied. Not
+evaluated itself. Arguments: PORT"""
 import asyncio
 import re
 import sys
+import time
 
 
 async def answer(reader, writer):
     head = await reader.readuntil(b"\r\n\r\n")
+    began = time.monotonic_ns()
     await asyncio.sleep(float(re.search(rb"ms=([\d.]+)", head)[1]) / 1000)
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+    writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nTimes: {began} {time.monotonic_ns()}\r\n\r\nok".encode())
     await writer.drain()
     writer.close()
 

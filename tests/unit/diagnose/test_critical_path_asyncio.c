@@ -1,45 +1,11 @@
 /* The critical path in programs whose tasks run on an event loop, and whose jobs run on a pool of threads: which thread
  * did the job that a request's task waited for is recorded where it finishes. And who had the lock that all of them
  * need. */
-#include "flight_trace.h"
+#include "asyncio_trace.h"
 
-enum {
-    LOOP = 11,
-    WORKER = 21,
-    OTHER_WORKER = 22,
-    SPINNER = 31,
-    POLLER = 32,
-    TASK = 501,
-    TASK_OF_A = 502,
-    TASK_OF_B = 503
-};
+enum { SPINNER = 31, POLLER = 32 };
 
 #define QUEUE 0x5000
-#define GIL   0x9000
-
-static void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned state)
-{
-    put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
-}
-
-static void put_timeout(uint64_t us, uint32_t tid)
-{
-    put_interrupt_waking(us - 2, tid, RECORDER_IN_HARDIRQ);
-    put_run(us - 1, tid);
-}
-
-static void put_reply(uint64_t us, uint64_t task, uint64_t socket)
-{
-    put_task(us, LOOP, task, RECORDER_TASK_RUNS);
-    put_send(us, LOOP, socket);
-}
-
-/* A thread has finished a job: a byte that it sends to the loop's socket arrives. */
-static void put_finished(uint64_t us, uint32_t tid, uint64_t task)
-{
-    put_task(us, tid, task, RECORDER_TASK_FINISHED);
-    put_local_send(us, tid, PIPE_WRITER, PIPE, RECORDER_UNIX);
-}
 
 /* The loop reads R at 100, and gives its job to the pool without waking a thread, as all are busy with jobs of A and B.
  */
@@ -221,12 +187,6 @@ static void test_other_tasks_with_the_same_id(void **state)
 }
 
 /* ---- the GIL ---- */
-
-static void put_gil_wait(uint64_t us, uint32_t tid, uint32_t holder)
-{
-    put_sleep(us, tid, SYS_futex, GIL + 40);
-    put(us, RECORDER_HELD, 0, RECORDER_NO_SYSCALL, tid, GIL, (uint64_t)process_of(tid) << 32 | holder);
-}
 
 /* WORKER reads R and waits for the GIL in rounds. The spinner has it, but for a moment in which it goes to the poller,
  * which has waited longer; that one's next sleep gives it back to the spinner. */

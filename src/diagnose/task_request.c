@@ -1,0 +1,106 @@
+/* Finds the reply that a task sends next, or sent last; see task_request.h. */
+#include "diagnose/task_request.h"
+
+/* The send that the task makes at this event of its list; NULL: there is no event. */
+static const struct recorder_record *reply_at(const struct flight_index *index, const struct flight_list *task,
+                                              uint32_t event)
+{
+    const struct recorder_record *r = event == FLIGHT_NONE ? NULL : task->events[event].record;
+    const struct flight_list *thread = r ? flight_index_thread(index, r->tid) : NULL;
+    return r ? thread->events[flight_operation_before(thread, r->time_ns + 1)].record : NULL;
+}
+
+/* The first reply that the task sends at `t_ns` or later; FLIGHT_NONE: none. */
+static uint32_t next_reply(const struct flight_list *task, uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(task, t_ns), first = before == FLIGHT_NONE ? 0 : before + 1;
+    uint32_t low = first, high = task ? (uint32_t)task->count : 0; /* it is in [low, high) */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2, reply = task->events[middle].operation;
+        if (reply != FLIGHT_NONE && reply >= first)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return task && low < task->count ? low : FLIGHT_NONE;
+}
+
+/* When the request that was answered by this send was read; 0: not recorded. */
+static uint64_t read_ns(const struct flight_index *index, const struct recorder_record *reply)
+{
+    const struct flight_list *socket = flight_record_socket(index, reply);
+    const uint32_t before = flight_list_before(socket, reply->time_ns),
+                   read = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].read;
+    return read == FLIGHT_NONE ? 0 : socket->events[read].record->time_ns;
+}
+
+/* The id of a task is that of an earlier one that has ended. So a reply after `t_ns` is that of the task at `t_ns` only
+ * if its request had been read by then. One by which another request was answered since is no task's: it is the
+ * context in which an event loop sends all replies. */
+static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
+{
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    const struct recorder_record *next = reply_at(index, task, next_reply(task, t_ns));
+    const uint64_t began_ns = next ? read_ns(index, next) : 0;
+    const uint32_t before = flight_list_before(task, t_ns);
+    const struct recorder_record *last =
+        reply_at(index, task, before == FLIGHT_NONE ? FLIGHT_NONE : task->events[before].operation);
+    if (!began_ns || began_ns > t_ns || (last && last->object != next->object && last->time_ns > began_ns))
+        return 0;
+    return next->object;
+}
+
+uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
+    const uint32_t i = flight_list_before(tasks, t_ns + 1);
+    const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
+    return r && r->time_ns == t_ns && r->flags == RECORDER_TASK_RUNS
+               ? request_of(index, recorder_high(r->value), r->object, t_ns)
+               : 0;
+}
+
+/* The thread says that it has finished a job some time before the message, too, and says nothing of it at the message
+ * if the event loop has taken the job back by then. */
+const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
+    const uint32_t i = flight_list_before(tasks, t_ns + 1);
+    const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
+    return r && r->flags == RECORDER_TASK_FINISHED ? r : NULL;
+}
+
+uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job)
+{
+    return request_of(index, recorder_high(job->value), job->object, job->time_ns);
+}
+
+uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    uint64_t request = 0;
+    for (uint32_t i = flight_operation_before(socket, t_ns); !request && i != FLIGHT_NONE && flight_index_spend(index);
+         i = flight_previous_operation(socket, i)) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        request = task_request_of_run(index, e->record->tid, e->record->time_ns);
+    }
+    return request;
+}
+
+uint64_t task_request_of_sends(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const uint32_t before = flight_list_before(socket, t_ns);
+    uint64_t request = 0;
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1;
+         !request && socket && i < socket->count && flight_index_spend(index); i++) {
+        const struct flight_event *e = &socket->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            break;
+        if (e->role == FLIGHT_SENDS)
+            request = task_request_of_run(index, e->record->tid, e->record->time_ns);
+    }
+    return request;
+}

@@ -1,0 +1,23 @@
+/* Which request a task of an event loop (asyncio) works for: the one whose reply it sends. From RECORDER_TASK. Not
+ * known for a task that sends no reply itself, as those that other tasks wait for, nor for one of an event loop that
+ * sends the replies of all tasks together (uvloop). Each function returns the request's socket; 0: not known. Pure:
+ * reads only the indexed window. */
+#pragma once
+
+#include "diagnose/flight_index.h"
+
+/* The request of the task that thread `tid` ran at `t_ns`, the time of a record that the thread made: of an operation
+ * on a socket, or of waking another thread. */
+uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
+
+/* The record by which thread `tid` has finished a job for a task, if its last message until `t_ns` is about that. NULL:
+ * it is not. */
+const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
+
+/* The request of the task for which a thread has finished a job, by such a record. */
+uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job);
+
+/* The request of the task that sent something on socket `cookie`: the last one known since the read before `t_ns`, so
+ * that what is read at `t_ns` is the answer; or the first one known at `t_ns` or later, until the next read. */
+uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
+uint64_t task_request_of_sends(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);

@@ -1,0 +1,182 @@
+"""FastAPI on uvicorn: streams of events as those of language models, jobs for pools of threads, and tasks that wait for tasks. PORT LOG FOLDER LOOP
+(asyncio or uvloop). A route adds ground truth to `request.state.truth`; the log is written when the reply is complete."""
+import asyncio
+import functools
+import sys
+import threading
+import time
+
+import anyio
+import httpx
+import uvicorn
+from common import MS, Server, Spinner, cpu, item, now, parse
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+TOKENS = 5
+server, app = Server(), FastAPI()
+
+
+def asked_ms(request):
+    return float(request.query_params["ms"])
+
+
+async def wait(truth, ms):
+    """A timer of the event loop: no other thread has a part in it."""
+    t0 = now()
+    await asyncio.sleep(ms / 1000)
+    truth.append({**item("sleep", t0, min(now(), t0 + int(ms * MS))), "only": [threading.get_native_id()]})
+
+
+def sleep_in_thread(ms, submitted):
+    t0 = now()
+    time.sleep(ms / 1000)
+    mine = [threading.get_native_id()]
+    return [{**item("queue_behind", submitted, t0), "only": mine}, {**item("sleep", t0, min(now(), t0 + int(ms * MS))), "only": mine}]
+
+
+def compute_in_thread(ms, submitted):
+    mine = [threading.get_native_id()]
+    return [{**one, "only": mine} for one in (item("queue_behind", submitted, now()), *cpu(ms))]
+
+
+@app.get("/clean")
+async def clean():
+    return "ok"
+
+
+@app.get("/stream")
+async def stream(request: Request):
+    truth, ms = request.state.truth, asked_ms(request) / TOKENS
+
+    async def tokens():
+        for _ in range(TOKENS):
+            await wait(truth, ms)
+            yield "data: token\n\n"
+    return StreamingResponse(tokens(), media_type="text/event-stream")
+
+
+@app.get("/stream_sync")
+async def stream_sync(request: Request):
+    """Starlette takes each piece in a thread of a pool."""
+    truth, ms = request.state.truth, asked_ms(request) / TOKENS
+
+    def tokens():
+        for _ in range(TOKENS):
+            truth.extend(sleep_in_thread(ms, now()))
+            yield "data: token\n\n"
+    return StreamingResponse(tokens(), media_type="text/event-stream")
+
+
+@app.get("/stream_service")
+async def stream_service(request: Request):
+    """Each token comes from another service."""
+    truth, ms, service = request.state.truth, asked_ms(request) / TOKENS, request.query_params["service"]
+
+    async def tokens():
+        for _ in range(TOKENS):
+            await ask(truth, ms, service)
+            yield "data: token\n\n"
+    return StreamingResponse(tokens(), media_type="text/event-stream")
+
+
+@app.get("/to_thread")
+async def to_thread(request: Request):
+    request.state.truth += await asyncio.to_thread(sleep_in_thread, asked_ms(request), now())
+
+
+@app.get("/to_threadpool")
+async def to_threadpool(request: Request):
+    request.state.truth += await run_in_threadpool(sleep_in_thread, asked_ms(request), now())
+
+
+@app.get("/def")
+def in_threadpool(request: Request):
+    """FastAPI calls a handler that is not async in a thread of a pool."""
+    request.state.truth += sleep_in_thread(asked_ms(request), now())
+
+
+@app.get("/thread_cpu")
+async def thread_cpu(request: Request):
+    request.state.truth += await asyncio.to_thread(compute_in_thread, asked_ms(request), now())
+
+
+@functools.cache
+def client():
+    return httpx.AsyncClient(timeout=60)
+
+
+async def ask(truth, ms, service):
+    """The time in the service is known; what the client does before and after it is not a wait for the service."""
+    answer = await client().get(f"http://127.0.0.1:{service}/slow?ms={ms}")
+    truth.append(item("downstream", *map(int, answer.headers["times"].split())))
+
+
+@app.get("/downstream")
+async def downstream(request: Request):
+    await ask(request.state.truth, asked_ms(request), request.query_params["service"])
+
+
+@app.get("/task_group")
+async def task_group(request: Request):
+    """Waits for the slower of two tasks."""
+    truth, ms = request.state.truth, asked_ms(request)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait([], ms / 2))
+        group.create_task(wait(truth, ms))
+
+
+@app.get("/anyio_group")
+async def anyio_group(request: Request):
+    truth, ms = request.state.truth, asked_ms(request)
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait, [], ms / 2)
+        group.start_soon(wait, truth, ms)
+
+
+@app.get("/gather_threads")
+async def gather_threads(request: Request):
+    """Tasks that wait for jobs of threads."""
+    ms = asked_ms(request)
+    _, slower = await asyncio.gather(asyncio.to_thread(sleep_in_thread, ms / 2, now()), asyncio.to_thread(sleep_in_thread, ms, now()))
+    request.state.truth += slower
+
+
+@app.get("/gather_service")
+async def gather_service(request: Request):
+    truth, ms, service = request.state.truth, asked_ms(request), request.query_params["service"]
+    await asyncio.gather(ask([], ms / 2, service), ask(truth, ms, service))
+
+
+@app.get("/wait_for")
+async def wait_for(request: Request):
+    request.state.truth += await asyncio.wait_for(asyncio.to_thread(sleep_in_thread, asked_ms(request), now()), 60)
+
+
+@functools.cache
+def spinner():
+    return Spinner()
+
+
+@app.get("/handovers")
+async def handovers(request: Request):
+    """Jobs that do nothing, each handed to a thread and back, while another thread computes: each time, whichever goes on waits for the GIL."""
+    t0 = now()
+    with spinner():
+        while now() - t0 < asked_ms(request) * MS:
+            await asyncio.to_thread(now)
+    request.state.truth.append(item("lock", t0, now(), holder=spinner().native_id))
+
+
+async def logged(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    t0, truth = now(), []
+    route, _, number = parse(f"{scope['path']}?{scope['query_string'].decode()}")
+    scope["state"] = {"truth": truth}
+    await app(scope, receive, send)
+    server.record(number, route, t0, now(), truth)
+
+
+uvicorn.run(logged, host="127.0.0.1", port=server.port, log_level="warning", access_log=False, lifespan="off", loop=sys.argv[4], backlog=1024)
