@@ -1,4 +1,4 @@
-"""Long-running CPU-bound programs whose stacks are compared with those of other profilers: from tests/workloads, and as Debian ships them."""
+"""Long-running CPU-bound programs, from tests/workloads and from Debian, for comparing stacks with other profilers."""
 import textwrap
 from pathlib import Path
 

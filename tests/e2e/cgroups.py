@@ -22,7 +22,7 @@ def cgroup_roots(version):
 
 
 def cgroup_version():
-    """The version in which a container manager creates containers: 1 on a hybrid machine, which is also where -c and --cgroup look."""
+    """The cgroup version that container managers use: 1 on a hybrid machine. The options -c and --cgroup search it, too."""
     return "v1" if cgroup_roots("v1") else "v2"
 
 

@@ -23,7 +23,7 @@ def read_lines(path):
 
 
 class Collector:
-    """A running Collector: base URLs by protocol, and what it decoded."""
+    """A running Collector: its base URLs by protocol, and the packets that it decoded."""
 
     def __init__(self, running, urls, path):
         self.running, self.urls, self.path = running, urls, path

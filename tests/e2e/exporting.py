@@ -1,4 +1,4 @@
-"""Fixtures: agents that export their samples as OTLP profiles, and HTTP receivers of these."""
+"""Fixtures: agents that export their samples as OTLP profiles, and HTTP receivers of those profiles."""
 import pytest
 from otlp_receiver import receivers
 from profiles_receiver import ProfilesReceiver

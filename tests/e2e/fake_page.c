@@ -76,7 +76,7 @@ static int add(struct profile *p, const struct resource *r, uint64_t value, cons
 #define LIBC      "/usr/lib/x86_64-linux-gnu/libc.so.6"
 #define KERNEL    "[kernel.kallsyms]"
 
-/* nginx: 600 ms, of which 100 ms in the kernel; postgres: 300 ms; python3: 100 ms. */
+/* nginx: 600 ms, including 100 ms in the kernel; postgres: 300 ms; python3: 100 ms. */
 static void fill_normal(struct profile *p, unsigned round)
 {
     const struct resource nginx = process(101, "nginx", ""), postgres = process(202, "postgres", CONTAINER),

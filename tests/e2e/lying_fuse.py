@@ -1,4 +1,4 @@
-"""A FUSE server that lies: lying_fuse.py FILE MOUNT_POINT. The name of a file says how: `short` returns half of what a read asked for, `more` twice as much,
+"""A FUSE server that lies: lying_fuse.py FILE MOUNT_POINT. The name of a file selects the lie: `short` returns half of the requested bytes, `more` twice as many,
 `none` nothing, `failing` an error that has no name; `huge` and `empty` are of another size than stat says. With `direct-` before the name, past the page
 cache."""
 import errno

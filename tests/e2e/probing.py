@@ -61,6 +61,6 @@ def lines(running):
 
 
 def attached(sonde, *arguments):
-    """The names of the probes to which a tracer is attached."""
+    """The names of the probes that a tracer is attached to."""
     done = subprocess.run([sonde, "probes", "--json", *map(str, arguments)], capture_output=True, text=True, timeout=60)
     return {p["probe"] for p in json.loads(done.stdout)["probes"] if p["attached"]}

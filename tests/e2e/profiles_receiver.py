@@ -14,7 +14,7 @@ class ProfilesReceiver(Receiver):
         self.base = self.url.removesuffix(PATH)
 
     def bodies(self, *answers):
-        """Bodies of the POSTs that got one of these answers; without arguments, of all POSTs."""
+        """Bodies of the POSTs that got one of the given answers; without arguments, of all POSTs."""
         return [gzip.decompress(post["body"]) for post in list(self.posts) if not answers or post["answer"] in answers]
 
 

@@ -30,7 +30,7 @@ def digest_of_sources():
 
 @functools.lru_cache
 def unpacked():
-    """The wheel of these sources, unpacked in the build directory; built once for all runs and lanes."""
+    """The wheel of this tree, unpacked in the build directory; built once for all runs and lanes."""
     kept = BUILD / "python-package"
     with exclusive(kept):
         place = kept / digest_of_sources()

@@ -1,4 +1,4 @@
-"""Request traces of Python programs: runs programs that start with a manager and a model, and parses what they wrote."""
+"""Request traces of Python programs: runs programs that start with a manager and a model, and parses their trace files."""
 import json
 
 import pytest
@@ -18,7 +18,7 @@ model = manager.model("simple", 2)
 @pytest.fixture
 def write(package, tmp_path):
     """write(program) -> ({id: its objects}, standard output, standard error). The program is a file of tests/workloads/python/traces, or source
-    text to which BEGIN is prepended."""
+    text (BEGIN is prepended to it)."""
     def written(program, interpreter=SYSTEM_PYTHON, *flags, arguments=()):
         file = tmp_path / "trace.json"
         if program.endswith(".py"):

@@ -82,7 +82,7 @@ def start_c_server(run, way, folder):
 
 
 def start_nginx(run, folder, locations, http="", before=(), name="nginx", **options):
-    """Runs as a single process, so that the environment and the pid stay those of the start."""
+    """Runs nginx as a single process, so that its environment and its pid do not change."""
     path, port, at = need_command("nginx"), free_port(), folder / f"nginx-{free_port()}"
     at.mkdir()
     at.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Programs with debug information in several forms, the source lines of their frames, and those of binutils and elfutils for comparison."""
+"""Programs with debug information in several forms, the source lines of their frames, and the lines that binutils and elfutils print."""
 import os
 import re
 import shutil

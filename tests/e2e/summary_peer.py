@@ -1,4 +1,4 @@
-"""A reimplementation, in Python and with numpy, of the rules by which Triton's trace_summary.py summarizes trace files. `sonde trace summary` is
+"""A reimplementation, in Python and with numpy, of the rules that Triton's trace_summary.py applies to trace files. `sonde trace summary` is
 compared with it line by line. It is not NVIDIA's script, which is not available as a package; it is itself compared with that script's output
 for the files in triton/ (triton/summary-2022.txt).
 

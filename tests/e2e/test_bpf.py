@@ -68,7 +68,7 @@ def test_unloaded_program_keeps_its_counts(count, spin):
 
 
 def test_text_names_the_process_that_holds_the_program(sonde, recording):
-    """For a program with a link: what it is attached to, and the process that holds it."""
+    """For a program with a link, prints the attach target and the process that holds the link."""
     holder = recording("-a")
 
     def mine():

@@ -1,4 +1,4 @@
-"""budget.one_cpu, enforced by shedding detail in the documented order, while the API reports what is done and not what was configured; and
+"""budget.one_cpu, enforced by shedding detail in the documented order, while the API reports the detail in effect, not the configured detail; and
 budget.memory, enforced by trimming caches, then dropping the oldest samples. tests/unit/agent/test_budget.c has the thresholds."""
 import json
 import os
@@ -148,7 +148,7 @@ def different_programs(folder):
 
 
 def wander_stacks(started):
-    """[(stack from main on, count)] of these programs in the last minutes, without truncated stacks."""
+    """[(stack from main on, count)] of the wander-* programs in the last minutes, without truncated stacks."""
     lines = [line.rpartition(" ") for line in started.text("/api/v1/profile?format=folded").splitlines() if line.startswith("wander-")]
     stacks = [(stack.split(";"), int(count)) for stack, _, count in lines if "[truncated" not in stack]
     return [(stack[stack.index("main") + 1:] if "main" in stack else stack, count) for stack, count in stacks if len(stack) > 8]

@@ -51,7 +51,7 @@ def assert_cause(request, kind, least_ns, most_ns, detail=""):
     """The injected time is under its kind: outside of it only in the run queue, and the kind has no time that was not injected."""
     slack_ns = SLACK_NS + request["stolen_ns"]
     kinds, context = {part["kind"] for part in request["parts"]}, f"at least {least_ns}, at most {most_ns}: {json.dumps(request)}"
-    by_machine = {"run_queue", "steal"} - {kind}  # the machine may add any amount of these
+    by_machine = {"run_queue", "steal"} - {kind}  # the machine may add any amount of the other two
     assert max(kinds - by_machine, key=lambda k: total(request, k)) == kind, context
     assert total(request, kind) <= most_ns + slack_ns, context
     assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - slack_ns, context

@@ -1,5 +1,5 @@
-"""What libsonde sends in mode opentelemetry, to OpenTelemetry's own Collector (tests/opentelemetry/collector): every request gets a 200 without a
-partial failure, and what the Collector decodes equals what was sent, field by field."""
+"""libsonde in mode opentelemetry with OpenTelemetry's own Collector (tests/opentelemetry/collector): every request gets a 200 without a
+partial failure, and the decoded spans equal the sent spans, field by field."""
 import gzip
 import json
 import os

@@ -1,5 +1,5 @@
-"""The critical path of requests of an event loop with a pool of threads: what another thread did for the request is a component of it. The handler
-sleeps for 200 ms: its thread sleeps for less only by what it takes to go to sleep."""
+"""The critical path of requests of an event loop with a pool of threads: the work of another thread for the request is a component of it. The handler
+calls sleep for 200 ms; the measured wait may be shorter only by the time that the thread needs to fall asleep."""
 import re
 import sys
 

@@ -160,7 +160,7 @@ def test_thousands_of_unusual_names(programs, logs):
 
 def test_drishti_finds_small_writes_and_imbalance(programs, logs):
     """P01 and P04: more writes than reads, more bytes read than written. P06 and P16: small writes, also to a shared file. P12 and P14: sequential
-    reads and writes. P18 and P19: imbalance of bytes and of time in a shared file. M01: no MPI-IO. What is not observed (-1) causes no insight."""
+    reads and writes. P18 and P19: imbalance of bytes and of time in a shared file. M01: no MPI-IO. Counters that were not observed (-1) cause no insight."""
     assert insights(programs, logs / "example.darshan") == {"P01", "P04", "P06", "P12", "P14", "P16", "P18", "P19", "M01"}
     assert insights(programs, logs / "none.darshan") == {"M01"}
 

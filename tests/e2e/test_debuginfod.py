@@ -105,7 +105,7 @@ def serve():
 
 
 class Recorded:
-    """A recording of a program and its library, with what its replay needs. Debug file caches are in the directory `own`."""
+    """A recording of a program and its library, with the files that its replay needs. Debug file caches are in the directory `own`."""
 
     def __init__(self, sonde, folder):
         self.sonde, self.folder, self.own = sonde, folder, folder

@@ -198,7 +198,7 @@ def test_folded_output_has_equal_sums(sonde, recorded):
 
 
 def test_flame_graph_matches_the_text(sonde, generated_profiles, tmp_path):
-    """Both sides of the page have the same total, and its shares are those of the text output. web/tests/page.test.mjs tests their display."""
+    """Both sides of the page have the same total, and its shares equal the shares in the text output. web/tests/page.test.mjs tests their display."""
     (before, after), page = generated_profiles, tmp_path / "diff.html"
     done = diff(sonde, before, after, "-o", page)
     assert done.returncode == 0 and not done.stdout, done.stderr
@@ -277,7 +277,7 @@ def hotspots_change(started, pid, changed_ms):
 
 @pytest.mark.alone  # other tests run functions of the same names
 def test_diff_of_an_agents_windows(sonde, agent, run, tmp_path):
-    """Runs one program, then another: the diff lists what the later window has more of first, what it has less of last. The heatmap's slots of 20 ms
+    """Runs one program, then another: the diff lists functions with more time in the later window first, functions with less time last. The heatmap's slots of 20 ms
     agree with the profile of the same interval, and hotspots list each program only while it ran."""
     started = agent("--rate", 99, "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")
 

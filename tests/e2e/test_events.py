@@ -52,8 +52,8 @@ def test_period_ten_weights_each_sample_by_ten(events, tmp_path):
     own = of_function(profile, "touch_pages")
     assert profile.period_ns == 10 and all(s.ns == 10 * s.count for s in profile.samples)
     assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.messages), profile.messages
-    # The kernel counts per CPU, whichever process faults: a process gains or loses a sample when another one faults in between. With 300 samples that
-    # happens once per context switch at most, of which there are few; 16 would be the deviation if faults alternated (p < 1e-19 beyond 150).
+    # The kernel counts per CPU, whichever process faults: a process gains or loses a sample when another one faults in between. That happens at most
+    # once per context switch, and there are few; if faults alternated, 300 samples would deviate by 16 (p < 1e-19 beyond 150).
     assert 0.5 * said["faults"] - 10 * missed(profile.messages) <= own.ns <= 1.5 * said["faults"], own.top()
 
 

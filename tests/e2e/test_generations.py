@@ -1,4 +1,4 @@
-"""Token generations: `traced` streams tokens, and its output (a file of Triton's JSON, /metrics, spans and OTLP metrics) is compared with what the
+"""Token generations: `traced` streams tokens, and its output (a file of Triton's JSON, /metrics, spans and OTLP metrics) is compared with the times that the
 test's client measured by the same clock, with each other, and with third-party readers."""
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_trace_file_matches_the_clients_timing(triton, tmp_path, sonde):
         assert facts.pop("input_tokens", None) == parameters.get("input")
         assert facts == {"response_id": "cmpl-1", "response_model": "llm-v1"} | (
             {"error_type": "overloaded"} if "fails" in parameters else {"finish_reason": "stop"})
-    # the metrics page: its sums equal those of the file, to the nanosecond
+    # the metrics page: its sums equal the sums of the file, to the nanosecond
     times = [times_of(stamps_of(trace)) for trace in traces]
     samples, labels = samples_of(page), ('gen_ai_operation_name="chat",gen_ai_provider_name="triton-inference-server",gen_ai_request_model="llm",'
                                          'gen_ai_response_finish_reasons="stop"')
@@ -136,7 +136,7 @@ def span_times(spans):
 @NEEDED
 @pytest.mark.sanitized
 def test_generation_spans_and_metrics_agree(serve, receiver, encoding):
-    """Decodes every packet; sums equal those of the spans' own times to the nanosecond; unsampled requests count as well."""
+    """Decodes every packet; metric sums equal the sums of span durations to the nanosecond; unsampled requests count as well."""
     to = receiver()
     server = serve(to.url, "rate=1000000", env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol))
     for parameters in REQUESTS:

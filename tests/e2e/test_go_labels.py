@@ -1,4 +1,4 @@
-"""Samples carry the profiler labels of the goroutine in which they were taken, as Go's own profiler reports them: on CPU and in system calls, with
+"""Samples carry the profiler labels of the sampled goroutine, as Go's own profiler reports them: on CPU and in system calls, with
 and without symbols, linked by Go and by the system linker, with either layout of labels; and of a program that imitates Go and has invalid data."""
 import re
 import signal

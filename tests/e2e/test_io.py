@@ -58,7 +58,7 @@ def test_fio_is_counted_exactly(watching, file_system, unseen):
     expected, names = {}, {}
     for kind, direct in (("tmpfs", 0), ("ext4", 0), ("ext4", 1), ("xfs", 0), ("xfs", 1), ("overlay", 0), ("bindfs", 0)):
         whole = file_system(kind)
-        (whole / "data").write_bytes(bytes(8 << 20))  # whole: fio does not count what it writes to complete a file
+        (whole / "data").write_bytes(bytes(8 << 20))  # whole: fio does not count the writes that complete a file
         for name, options in engines.items():
             point = file_system(whole)
             done = fio(point, f"--ioengine={name.partition('-')[0]}", "--rw=randrw", "--bs=4k", "--number_ios=300", "--io_size=256m", f"--direct={direct}", *options)

@@ -1,4 +1,4 @@
-"""What reads bring into the page cache is what is in it afterwards: by fincore (util-linux), on file systems of the test's own."""
+"""The pages that reads bring into the page cache, compared with fincore (util-linux), on file systems of the test's own."""
 import functools
 import os
 import subprocess
@@ -44,7 +44,7 @@ def resident(path):
 
 
 def uncached(point):
-    """A file of which the page cache has nothing."""
+    """A file without any page in the page cache."""
     path = point / "data"
     path.write_bytes(os.urandom(SIZE))
     fd = os.open(path, os.O_RDONLY)
@@ -145,7 +145,7 @@ def test_copies_between_files(watching, file_system):  # noqa: F811
 
 @with_evictions
 def test_block_device(watching, file_system, tmp_path):  # noqa: F811
-    """What is read from a block device itself is missed there."""
+    """Reads of a block device itself count as misses of its own page cache."""
     image = tmp_path / "image"
     image.write_bytes(os.urandom(SIZE))
     device = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)

@@ -50,7 +50,7 @@ def charged_bytes(folders, device):
 
 
 def settled_figures(started, device):
-    """What was counted, and what the kernel knows, when neither changes: metrics are a second old."""
+    """The device's metrics and the kernel's statistics, once neither changes: metrics are a second old."""
     before = None
     for _ in range(20):
         now = (counted(started, device=device)[0], kernel_figures(device))
@@ -84,7 +84,7 @@ def test_direct_io_of_a_job(watching, file_system, cgroup, kind):  # noqa: F811
         assert watching.metric(f"sonde_io_device_{name}_seconds_count", device=device, **job) == reads + writes
     assert 0 < watching.metric("sonde_io_device_service_seconds_sum", device=device, **job) < 60
     assert watching.metric("sonde_io_device_errors_total", device=device) == 0
-    subprocess.run(["sync", "-f", point], check=True)  # what is left of the journal
+    subprocess.run(["sync", "-f", point], check=True)  # writes the rest of the journal
     after = settled_figures(watching, device)
     mine, its = ([now - then for now, then in zip(after[i], before[i], strict=True)] for i in range(2))
     assert mine == its

@@ -20,7 +20,7 @@ WAYS = ["threads", "pipe", "unix", "tcp"]
 
 @pytest.fixture
 def slow(run, tmp_path):
-    """A folder on a slow FUSE: reads of `direct` take 20 ms each, those of `program` do so once."""
+    """A folder on a slow FUSE: every read of `direct` takes 20 ms, only the first read of `program` does."""
     if not Path("/dev/fuse").exists():
         skip("no FUSE here")
     behind, point = tmp_path / "behind", tmp_path / "slow"
@@ -80,7 +80,7 @@ def test_reads_through_the_page_cache(report, slow):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_loader_that_decodes(report, file_system, way):
-    """The consumer waits as long, but for the loader's CPU time."""
+    """The consumer waits as long, except that the wait is the loader's CPU time."""
     file = file_system("tmpfs") / "data"
     file.write_bytes(bytes(1 << 20))
     said, _, finding = report(way, file, 1, decode_us=20000)
@@ -130,7 +130,7 @@ def test_shell_that_waits_for_programs_that_read(sonde, slow, tmp_path):
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", WAYS)
 def test_time_that_the_consumer_waits(report, slow, way):
-    """With an idle machine, also where the consumer and its loader compute: only what is left of the reads is waited for."""
+    """Also correct where the consumer and its loader compute: the consumer waits only for the rest of each read."""
     said, _, finding = report(way, slow / "direct", 1, compute_us=7000, decode_us=5000)
     assert finding["figures"]["waited_ns"] / 1e9 == pytest.approx(said["for_reads_s"], rel=0.1)
     assert said["for_reads_s"] / BATCHES == pytest.approx(0.013, rel=0.3)

@@ -52,6 +52,6 @@ def test_quantiles_are_those_of_fio(agent, file_system, kind, options):
     expected = fio_latencies_ns(point, *options)
     wait_for(lambda: (histogram_of_reads(started, point) or [(0, 0)])[-1][1] == OPERATIONS)
     histogram = histogram_of_reads(started, point)
-    for quantile, ns in expected.items():  # the kernel's buckets are powers of two, of which each bound here is the second
+    for quantile, ns in expected.items():  # the kernel's buckets end at every power of two, these at every second one
         lower, upper = bucket_of_quantile(histogram, quantile)
         assert lower / 2 <= ns / 1e9 <= 2 * upper < float("inf"), (quantile, expected, histogram)

@@ -86,8 +86,8 @@ def scrape_s(started):
 
 @pytest.mark.alone
 def test_mounts_by_the_thousand(watching, file_system):
-    """As many as fs.mount-max allows, in thousands: 99,000 of 100,000. What does not fit the kernel's tables is counted without the mount's name, and as
-    a loss; what was counted before goes on as before."""
+    """As many as fs.mount-max allows, in thousands: 99,000 of 100,000. Operations beyond the kernel's tables are counted without the mount's name, and
+    as a loss; counters from before go on as before."""
     limit, present = int(Path("/proc/sys/fs/mount-max").read_text()), len(Path("/proc/self/mountinfo").read_text().splitlines())
     groups = min(99, (limit - present) // (MOUNTS_EACH + 1))
     if groups < 2:
@@ -194,7 +194,7 @@ def read_lies(folder, name):
 
 
 def test_file_system_that_lies(watching, file_system, tmp_path, run):
-    """The kernel limits what a FUSE server returns; what is counted is what the calls return."""
+    """The kernel limits the byte counts that a FUSE server returns; the counters equal the results of the calls."""
     behind, point = file_system("tmpfs"), tmp_path / "fuse"
     (behind / "file").write_bytes(b"x" * 65536)
     point.mkdir()

@@ -97,7 +97,7 @@ def test_files_like_those_of_mdtest(report, file_system):
 
 
 def test_more_files_than_the_kernels_table_holds(sonde, file_system, tmp_path):
-    """Taken out of the table while the program runs; what does not fit is counted. Each file is created, written and closed."""
+    """Entries are taken out of the table while the program runs; files that do not fit are counted. Each file is created, written and closed."""
     point, out = file_system("tmpfs"), tmp_path / "report.json"
     subprocess.run([sonde, "io", "report", "-o", out, "--", workload_path("ranks"), "metadata", point, "2", "100", "17000"], check=True, timeout=120)
     made = json.loads(out.read_text())
@@ -199,7 +199,7 @@ def test_formats_and_exit_status(sonde, file_system, tmp_path):
     write = [sys.executable, "-c", f"open('{point}/a\\nb','wb').write(b'x' * 5000); raise SystemExit(3)"]
     text = subprocess.run([sonde, "io", "report", "--", *write], capture_output=True, text=True, timeout=60)
     assert subprocess.run([sonde, "io", "report", "-o", tmp_path / "e.json", "--", "sh", "-c", f"exec > {point}/out; exec {sys.executable} -c 'print(1)'"], timeout=60).returncode == 0
-    assert [process["command"][:6] for process in json.loads((tmp_path / "e.json").read_text())["processes"]] == ["python"]  # what it executed last
+    assert [process["command"][:6] for process in json.loads((tmp_path / "e.json").read_text())["processes"]] == ["python"]  # the last program that it executed
     assert text.returncode == 3 and text.stdout.startswith("I/O of ") and "a\nb" not in text.stdout
     assert re.search(r"^ +\S+ \S+ +\S+ %.* 4.88 KiB +1 .*a.?b$", text.stdout, re.M), text.stdout
     for name, begin in (("r.html", b"<!DOCTYPE html>"), ("r.darshan", b"3."), ("r.txt", b"I/O of ")):

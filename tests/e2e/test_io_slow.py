@@ -52,14 +52,14 @@ def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
     os.kill(fuse.pid, signal.SIGUSR1)
     (tmp_path / "stopped").touch()
     if walks:
-        hung, = wait_for(lambda: events(started, "io.hung", reader.pid), what="an event of what goes on")
+        hung, = wait_for(lambda: events(started, "io.hung", reader.pid), what="an event of the hung operation")
         about = hung["attributes"]
         assert about["file.path"] == f"{point}/program" and about["io.file_system"] == "fuse.test" and about["io.operation"] == "read"
         assert about["io.offset"] == "8192" and "fuse" in about["io.stack"], about
         assert hung["duration_ns"] >= 2e9 and f"(thread {reader.pid}) has been waiting for" in hung["text"]
         assert reader.alive
     os.kill(fuse.pid, signal.SIGUSR2)
-    slow, = wait_for(lambda: events(started, "io.slow", reader.pid), what="an event of what has ended")
+    slow, = wait_for(lambda: events(started, "io.slow", reader.pid), what="an event of the finished operation")
     assert slow["attributes"]["file.path"] == f"{point}/program" and slow["duration_ns"] >= (2e9 if walks else 0)
     assert not walks or slow["attributes"]["io.stack"] == about["io.stack"]
     assert len(events(started, "io.hung", reader.pid)) == bool(walks)  # once

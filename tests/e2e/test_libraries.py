@@ -12,7 +12,7 @@ FOLDERS = [Path(f"/usr/lib/{name}") for name in (f"{os.uname().machine}-linux-gn
 
 @pytest.fixture
 def run_without(sonde, root, tmp_path):
-    """run_without(libraries, arguments...) runs sonde in a mount namespace in which these libraries are empty files."""
+    """run_without(libraries, arguments...) runs sonde in a mount namespace where the files of `libraries` are empty."""
     def run_without(names, *arguments, **environment):
         (tmp_path / "empty").touch()
         paths = [next((folder / name for folder in FOLDERS if (folder / name).exists()), None) for name in names]

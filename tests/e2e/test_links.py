@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 def links_of(pid):
-    """The number of uprobes attached through BPF links held by a process and its children (one of which attaches), by the kernel's fdinfo."""
+    """The number of uprobes attached through BPF links held by a process and its children (a child attaches them), by the kernel's fdinfo."""
     found = 0
     for one in [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]:
         for info in Path(f"/proc/{one}/fdinfo").glob("*"):
@@ -184,7 +184,7 @@ def test_sampled_cpu_time_of_interleaved_threads_has_their_own_ids(workload, rec
 
 @pytest.fixture
 def linked_agent(agent):
-    """An agent attached to every provider on the node; attached(pids...) waits until it is, including those of these processes."""
+    """An agent attached to every provider on the node; attached(pids...) waits until it is attached, also to the processes `pids`."""
     started = agent("--set", "profile.rate=199", "--set", "links.enabled=true", "--set", "budget.one_cpu=1000%")
 
     def attached(*pids):

@@ -1,4 +1,4 @@
-"""5,000 processes at once, and as many within seconds: memory stays within its limit, each sample belongs to the process in which it was taken, sums
+"""5,000 processes at once, and as many within seconds: memory stays within its limit, each sample belongs to the sampled process, sums
 equal the kernel's, and memory kept for the processes is released. A machine without room for as many runs fewer, and the test prints that."""
 import re
 import shutil
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.statistical
 
 
 def room_for(processes):
-    """The number of processes that this machine can hold, using at most half of what is free."""
+    """The number of processes that this machine can hold, using at most half of the free memory and PIDs."""
     def number(path):
         text = Path(path).read_text().strip()
         return int(text) if text.isdigit() else 1 << 60
@@ -80,8 +80,8 @@ class Crowd:
 
 def check_samples(crowd, profile, losses):
     """Checks the crowd's samples; no other sample of the profile is one of them. Samples of unidentified processes have only the thread's name, and
-    there are no more of them than counted. Lost lifecycle events may include a fork or an exec of an unknown process: then there are more such
-    samples and more truncated stacks, but what they contain is still correct."""
+    there are no more of them than counted. Lost lifecycle events may include a fork or an exec of an unknown process: then there are more unattributed
+    samples and more truncated stacks, but their contents are still correct."""
     lost = losses.get("sideband", 0)
     own = crowd.of(profile)
     odd = own.where(lambda s: not crowd.is_consistent(s))
@@ -170,7 +170,7 @@ class Watch:
             left.update({name: metrics[name] - self.before[name] for name in names})
             left["bytes"] = self.maps_bytes() - self.maps_before
             return max(left[name] for name in names) < count / 5 and left["bytes"] < MIB
-        wait_for(is_given_back, 60, "what was kept to be given back", left)
+        wait_for(is_given_back, 60, "the memory of ended processes to be released", left)
 
 
 def test_agent_memory_and_samples_with_many_processes(agent, run, tmp_path):

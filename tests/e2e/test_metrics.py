@@ -29,7 +29,7 @@ def test_every_metric_of_the_source_is_documented():
     for path in (TOP / "src").rglob("*.c"):
         written |= set(re.findall(r'"((?:sonde|http_server)_[a-z0-9_]+)"', path.read_text()))
     assert {without_suffix(name, type_) for name, (type_, _) in DOCUMENTED.items()} == written
-    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
+    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row with an unknown type, or a name twice"
 
 
 def test_every_node_event_is_documented():

@@ -103,7 +103,7 @@ def test_last_packet_has_everything_until_the_end(exporting, receiver, file_syst
 
 
 def test_each_series_keeps_its_start(exporting, receiver, file_system):  # noqa: F811
-    """That of the agent, or for later series the collection before they appeared."""
+    """A series starts with the agent; a later series starts at the collection before it appeared."""
     to, point = receiver(), file_system("tmpfs")
     started = exporting(to.url)
     wait_for(lambda: len(to.posts) >= 2, 60, "two packets")
@@ -133,7 +133,7 @@ def test_each_series_keeps_its_start(exporting, receiver, file_system):  # noqa:
 
 
 def test_receiver_that_comes_back_gets_the_present_values(exporting, receiver, file_system):  # noqa: F811
-    """What was written meanwhile is in the next packet, and nothing was queued."""
+    """The next packet has the present values, including bytes written in the meantime; nothing was queued."""
     first, point = receiver(accept_and_hang_up, port=free_port()), file_system("tmpfs")
     started = exporting(first.url)
     wait_for(lambda: first.posts, 60, "a packet")

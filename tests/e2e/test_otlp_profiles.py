@@ -1,5 +1,5 @@
 """Profiles as OTLP packets, each decoded alone and checked by the rules of profcheck.py. The packets come from tests/unit/export/make_profiles.c, so
-every name and sum is known; test_profiles_export.py has those of an agent."""
+every name and sum is known; test_profiles_export.py checks the profiles of an agent."""
 import subprocess
 
 import pytest

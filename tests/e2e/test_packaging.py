@@ -92,7 +92,7 @@ def zsh_complete(sonde, tmp_path):
         def answer(_):
             lines = answers.read_text().split("\n")
             return lines[at] if len(lines) > at + 1 else None
-        found = zsh.wait_for(answer, what=f"what comes of {line!r}")
+        found = zsh.wait_for(answer, what=f"the completion of {line!r}")
         at += 1
         return found
     yield complete
@@ -114,7 +114,7 @@ def test_zsh_completes_subcommands_and_flags(sonde, zsh_complete):
     assert zsh_complete("sonde record --event tracep") == "sonde record --event tracepoint: "
     assert zsh_complete(f"sonde record -- cat {TOP}/Makef") == f"sonde record -- cat {TOP}/Makefile "
     assert zsh_complete("sonde up --listen ") == "sonde up --listen ", "an address is for the user to say"
-    assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "what is not there is not made up"
+    assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "an option that does not exist is completed"
 
 
 @pytest.mark.peer

@@ -41,7 +41,7 @@ def prober(workload):
 
 @pytest.mark.peer
 def test_bpftrace_finds_probes_by_pid(prober, bpftrace):
-    """bpftrace searches all objects of a process, including that of a probe added later; six arguments are the most that it reads."""
+    """bpftrace searches all objects of a process, including the object of a probe added later; it reads at most six arguments."""
     lines = bpftrace('usdt:*:workload:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
     assert lines[0] == "-8 8 -16 16 -32 32"
     lines = bpftrace('usdt:*:workload:late { printf("%s %d\\n", str(arg0), arg2); exit(); }', "-p", prober.pid)
@@ -129,7 +129,7 @@ def bcc(root):
 
 @pytest.mark.peer
 def test_bcc_lists_probes_and_arguments(prober, bcc):
-    """bcc's own reader, on which bpftrace is based, on the process."""
+    """Lists the process's probes with bcc's own reader, the base of bpftrace."""
     class Probe(ctypes.Structure):
         _fields_ = [("provider", ctypes.c_char_p), ("name", ctypes.c_char_p), ("path", ctypes.c_char_p), ("semaphore", ctypes.c_ulonglong),
                     ("locations", ctypes.c_int), ("arguments", ctypes.c_int)]
@@ -203,9 +203,9 @@ def systemtap(tmp_path):
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the expected registers exist on x86-64 only")
 def test_systemtap_reads_every_argument(workload, systemtap, tmp_path):
-    """Checks the generated C code: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
+    """Checks the generated C code: the locations of the probe and its semaphore, and the read of each argument. Its modules need a kernel's headers, so
     nothing is attached."""
     workload("prober", tmp_path)
     path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())

@@ -82,8 +82,8 @@ def test_ends_after_its_duration(watch, prober):  # noqa: F811
 
 @pytest.fixture
 def program(run, tmp_path, root):
-    """program(declaration, values) starts a program that fires own:some with these values: a hundred times per second, of which the ring buffer holds
-    about ten seconds; faster until it gets SIGUSR1."""
+    """program(declaration, values) starts a program that fires own:some with `values` a hundred times per second. The ring buffer holds
+    about ten seconds of them. Before it gets SIGUSR1, the program fires faster."""
     def start(declaration, values, pause_us=10000, provider="own"):
         subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", f"-DPAUSE_US={pause_us}", f"-DPROVIDER={json.dumps(provider)}", f"-DDECLARATION={json.dumps(declaration)}",
                         f"-DVALUES={values}", "-o", tmp_path / "own", TOP / "tests/workloads/fired.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"), "-pthread"],

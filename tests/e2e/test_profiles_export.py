@@ -154,7 +154,7 @@ def test_secrets_are_not_shown(agent, sonde, tmp_path):
     config = tmp_path / "sonde.yaml"
     config.write_text(shown.stdout)
     again = subprocess.run([sonde, "agent", "-c", config, "--print-config"], capture_output=True, text=True)
-    assert again.returncode == 0, "what was printed is refused: " + again.stderr
+    assert again.returncode == 0, "the printed configuration is refused: " + again.stderr
     differing = [line.split(":")[0] for line in again.stdout.splitlines() if line not in shown.stdout.splitlines()]
     assert differing == ["  profiles_endpoint", "  headers"] and again.stdout.count('""') == shown.stdout.count('""') + 2, "a part of a secret was read back"
     for bad in ('profiles_endpoint: "me:hidden-word@host"', 'headers: "a=\\thidden-token"'):

@@ -1,5 +1,5 @@
 """CPython frames: function, file and line compared with faulthandler, py-spy and gdb, for programs of tests/workloads/python/stacks.py that stay in
-one stack; their position among native frames; and what is reported when frames cannot be read.
+one stack; their position among native frames; and the report of frames that cannot be read.
 
 Exact stacks come from system calls of the innermost function; sampled ones are in statistical tests."""
 import json
@@ -69,7 +69,7 @@ def only(*minors):
 
 
 def assert_exact(profile, theirs):
-    """Every sample has one of these stacks, and each of these stacks occurs."""
+    """Every sample has one of the stacks `theirs`, and each of them occurs."""
     unexpected = profile.where(lambda s: not any(same(interpreted(s), stack, LEAF_LINE) for stack in theirs))
     assert not unexpected.count, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(f"{s.count} {shown(interpreted(s))}" for s in unexpected.samples[:4])
     for stack in theirs:
@@ -183,7 +183,7 @@ def watch(record):
 
 
 def assert_sampled(profile, theirs, least=0.99):
-    """At least 99 % of the samples have one of these stacks, and every one of them occurs. At first the BPF programs do not know the process: those
+    """At least 99 % of the samples have one of the stacks `theirs`, and each of them occurs. At first the BPF programs do not know the process: those
     samples are counted."""
     not_read = profile.where(lambda s: not interpreted(s) and EVALUATOR in s.frames)
     assert not_read.count <= counted_interpreted(profile), f"{profile.messages}\n{profile.top()}"
@@ -307,7 +307,7 @@ def test_every_output_format_has_python_frames(outputs):
 
 @pytest.mark.sanitized
 def test_replay_has_frames_after_the_process_has_ended(outputs):
-    """The event records of code are stored with those of samples."""
+    """The recording stores the event records of code next to the sample records."""
     stacks_of = lambda samples: sorted((s.count, tuple(interpreted(s))) for s in samples)  # noqa: E731
     live, replayed = stacks_of(outputs["live"].samples), stacks_of(pprof.read(outputs["pb.gz"])[0])
     assert live and live == replayed

@@ -120,7 +120,7 @@ def test_traces_of_asyncio_tasks_do_not_mix(write):
 
 @pytest.mark.sanitized
 def test_forked_child_writes_its_own_file(write, tmp_path):
-    """A child's traces go to a file of its own, also those of a multiprocessing worker, which ends without a flush; requests in flight stay the
+    """A child's traces go to a file of its own, even if the child is a multiprocessing worker, which ends without a flush; requests in flight stay the
     parent's."""
     traces, out, error = write("forks.py")
     assert error == ""
@@ -220,7 +220,7 @@ def test_garbage_collection_on_the_librarys_thread(package, tmp_path):  # noqa: 
 
 
 def test_missing_opentelemetry_library_is_reported(package, tmp_path):  # noqa: F811
-    """Without libsonde-otlp.so, or without its dependencies, the error names what is missing."""
+    """Without libsonde-otlp.so, or without its dependencies, the error names the missing library."""
     shutil.copytree(package / "sonde", tmp_path / "sonde", ignore=shutil.ignore_patterns("libsonde-otlp*"))
     program = """
 import errno

@@ -142,7 +142,7 @@ def spinner_of(program):
 
 
 def assert_where_called(sample):
-    """The inner interpreter's frames stand above those of the outer one and the C functions that called it."""
+    """The inner interpreter's frames stand above the frames of the outer one and of the C functions that called it."""
     files = [Path(f.file).name for f in interpreted(sample)]
     assert set(files[-4:]) == {"<string>"} and set(files[-6:-4]) == {"interpreters.py"}, sample.sources
     first, last = sample.frames.index("outer"), sample.frames.index("middle")
@@ -178,7 +178,7 @@ def test_sampled_threads_with_frames_in_several_interpreters(record, run, way):
     spinners = {minor: spinner_of(program) for minor, program in programs.items()}
 
     def spun(profile, minor):
-        """Samples in which the interpreter is known and all C functions are present; without these, Python frames cannot be placed."""
+        """Samples in which the interpreter is known and all C functions are present; without them, Python frames cannot be placed."""
         known = profile.of(tid=spinners[minor])
         if minor < 10:
             return known.where(lambda s: "list_extend" in s.frames)

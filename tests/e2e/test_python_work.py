@@ -123,6 +123,6 @@ def test_bpftrace_follows_interleaved_tasks(package, run, tmp_path, tracefs, rat
 
 
 def test_working_blocks_are_transparent_to_coroutines(package):  # noqa: F811
-    """A coroutine returns and raises what it would without it; blocks may be left in any order, also after their request has ended."""
+    """A coroutine returns and raises as it would without the block; blocks may be left in any order, also after their request has ended."""
     out, error = python(package, TRACES / "working.py", "/usr/bin/python3", "-X", "dev")
     assert out == "" and "Traceback" not in error and "Warning" not in error, error

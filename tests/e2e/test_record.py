@@ -25,7 +25,7 @@ from real_servers import stolen_ns
 
 HZ = 199
 CUT_BY_KERNEL = "[truncated: no kernel unwinding rules]"
-# Programs, by what makes their stacks hard to unwind.
+# Programs, each with another difficulty for unwinding.
 EXACT_STACKS = ["deep 480", "deep-static 40", "deep-static-pie 40", "deep-no-pie 40", "deep-frame-pointers 40", "deep-debuglink 40", "deep-minidebug 40",
                 "signals", "signals alt", "realigned", "vforks", "noreturn", "vdso", "cxx", "rusty-v0", "rusty-legacy", "gopher"]
 SANITIZED_STACKS = ["deep 480", "deep-minidebug 40", "signals alt", "cxx", "rusty-v0", "gopher"]
@@ -153,7 +153,7 @@ def test_removed_or_replaced_program_file(fire, workload, tmp_path, way):
 
 
 def test_copies_of_one_program_keep_their_paths(recording, workload, tmp_path):
-    """They have one build id and share what is cached by it; but a frame's file is the one that its process runs."""
+    """They have one build id and share the caches keyed by it; but a frame's file is the file that its process runs."""
     copies = {name: workload("deep", 30, 600, path=shutil.copy(workload_path("deep"), tmp_path / name), env=fires()) for name in ("prog-a", "prog-b")}
     running = recording("--event", FIRED, *[word for one in copies.values() for word in ("-p", one.pid)])
     fire_all(*copies.values())
@@ -196,7 +196,7 @@ def test_process_and_command_filters(recording, workload):
     assert {s.labels["pid"] for s in only.samples} == {one.pid}
     assert {s.labels["process"] for s in by_name.samples} == {"noreturn"}
     assert_exact(only, one.stack)
-    for workload in (one, other):  # the mappings of these processes must be known
+    for workload in (one, other):  # the mappings of both processes must be known
         assert_all_fired(everything.of(pid=workload.pid))
 
 

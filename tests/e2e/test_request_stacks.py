@@ -1,5 +1,5 @@
-"""The function in which a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers. Waits of a process are
-recorded from its first request with a path on, so the first ones have no stacks."""
+"""The function in which a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers. The agent records a process's
+waits from its first request with a critical path on, so the first requests have no stacks."""
 import time
 
 import pytest

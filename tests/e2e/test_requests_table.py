@@ -1,4 +1,4 @@
-"""`sonde requests`: the table of routes, abnormal requests, and what is usual, on synthetic data and on a real server."""
+"""`sonde requests`: the table of routes, abnormal requests, and baselines, on synthetic data and on a real server."""
 import json
 import re
 import subprocess
@@ -31,7 +31,7 @@ def test_table_of_routes(sonde, synthetic_agent):
 
 @pytest.mark.sanitized
 def test_json_of_routes_is_the_agents(sonde):
-    """What is decoded and written again loses nothing."""
+    """Decoding the agent's JSON and writing it again loses nothing."""
     server = Server("normal")
     try:
         done = run_requests(sonde, "--json", "--agent", f"127.0.0.1:{server.port}")
@@ -71,7 +71,7 @@ def test_failing_agent_is_an_error(sonde, synthetic_agent):
 
 
 def test_table_is_live_on_a_terminal(sonde, synthetic_agent):
-    """Redrawn until Ctrl-C; a terminal of its own, so that no test depends on that of the suite."""
+    """Redraws until Ctrl-C; on a terminal of its own, so that the test does not depend on the terminal of the suite."""
     shown = Terminal(sonde, "requests", "--agent", synthetic_agent("normal"))
     try:
         shown.wait_for(lambda seen: seen.count("\033[H\033[2J") > 1 and seen.count("lock in 8 of 9 slow") > 1, what="the table, twice")

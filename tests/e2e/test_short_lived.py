@@ -40,7 +40,7 @@ class StormRecording:
 
 
 def test_each_event_is_whole_and_has_its_process(sonde, record, monkeypatch, tmp_path):
-    """100 processes one after the other, each of which exits right after it has fired 20 times."""
+    """100 processes one after the other: each exits right after it has fired 20 times."""
     count, firings, path = 100, 20, shutil.copy(workload_path("storm"), tmp_path / "storm-fired")
     for name, value in fires(firings).items():
         monkeypatch.setenv(name, value)
@@ -60,7 +60,7 @@ def test_sample_count_matches_perf(sonde, root, tmp_path):
     count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.messages}"
     assert storm.perf_count > 0.5 * storm.cpu_ns * hz / 1e9, said  # perf saw the storm; late ticks are missing
     assert count >= storm.perf_count - max(0.01 * storm.perf_count, 4 * storm.deviation * 2**0.5), said
-    # The kernel does not account interrupts, in which samples are taken, to the process: there are more samples than accounted time. Where a host
+    # Samples are taken in interrupts, and the kernel does not account interrupts to the process: there are more samples than accounted time. Where a host
     # takes the CPU away unnoticed, there are fewer, for perf too: late ticks belong to no process.
     asked_ns = min(storm.cpu_ns, storm.perf_count * 1e9 / hz)
     assert storm.profile.ns >= asked_ns - max(0.01 * asked_ns, 4 * storm.deviation * 1e9 / hz), f"{storm.cpu_ns} ns used, {storm.profile.ns} ns seen\n{said}"

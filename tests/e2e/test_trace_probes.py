@@ -93,7 +93,7 @@ def listen(request, run, sonde, root, tracefs):
 @pytest.mark.sanitized
 @NEEDED
 def test_probes_fire_for_every_request_and_match_the_spans(serve, receiver, listen):
-    """One in three is sampled unless its caller decides. Every span id of a firing with an `id` is that of an exported span of the same trace and
+    """One in three is sampled unless its caller decides. Every span id of a firing with an `id` belongs to an exported span of the same trace and
     model; other requests have no span."""
     to = receiver()
     server = serve(to.url, "rate=3")

@@ -71,7 +71,7 @@ def test_real_files_match_the_peer(summary, number, show_trace):
 
 
 def test_real_file_with_invalid_json(summary):
-    """Raw bytes in INT8 and UINT8, quotes in BYTES: all four requests are read; what is left out is counted and located."""
+    """Raw bytes in INT8 and UINT8, quotes in BYTES: all four requests are read; requests that are left out are counted and located."""
     path = REAL / "trace.json.3"
     with pytest.raises(ValueError):
         summary_peer.summary(path)
@@ -102,7 +102,7 @@ def test_generated_files_match_the_peer(summary, tmp_path, seed, show_trace):
 
 
 def test_averages_of_complete_traces_match_the_script(summary, tmp_path):
-    """Where every trace of a model is complete, the averages equal those of trace_summary.py to the last digit."""
+    """Where every trace of a model is complete, the averages equal the output of trace_summary.py to the last digit."""
     path, maker = tmp_path / "trace.json", Maker(0)
     path.write_text(json.dumps([item for _ in range(200) for group in maker.part("resnet", door="HTTP") for item in group if "activity" not in item]))
     same_lines(summary(path), path, rules=summary_peer.SCRIPT)

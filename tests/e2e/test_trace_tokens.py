@@ -167,7 +167,7 @@ def test_summary_has_time_to_first_and_next_token(trace, tmp_path):
 
 
 def test_summary_of_a_server_equals_its_stamps(trace, triton, tmp_path):  # noqa: F811
-    """The sums equal those of the stamps, to the nanosecond."""
+    """The sums equal the sums of the time stamps, to the nanosecond."""
     server = triton()
     for parameters in REQUESTS:
         generate(server, **parameters)

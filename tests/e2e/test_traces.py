@@ -1,4 +1,4 @@
-"""Request traces written by a server with libsonde: `traced` (tests/workloads/traced.c) over HTTP, compared with those of a real Triton 2.51 for the
+"""Request traces written by a server with libsonde: `traced` (tests/workloads/traced.c) over HTTP, compared with traces of a real Triton 2.51 for the
 same three requests (triton_traces.json), read by Python's json and by the rules of Triton's trace_summary.py."""
 import json
 import os
@@ -49,7 +49,7 @@ def test_requests_have_the_shape_of_a_real_tritons(serve, tmp_path, model, reque
     assert server.end()["written"] == 1
     ours = tree_shape(json.loads((tmp_path / "t.json.0").read_text()))
     theirs = tree_shape(json.loads((HERE / "triton_traces.json").read_text())[model])
-    # In Triton an ensemble and a BLS model record their own tensors; `traced` records those of simple.
+    # In Triton an ensemble and a BLS model record their own tensors; `traced` records the tensors of `simple`.
     for key in theirs:
         for side in (ours, theirs) if key[0] != "simple" else ():
             side[key].pop("kinds"), side[key].pop("activities")

@@ -1,4 +1,4 @@
-"""Request traces in mode opentelemetry: `traced` exports its spans to a receiver; they are compared with those of a real Triton 2.51 for the same
+"""Request traces in mode opentelemetry: `traced` exports its spans to a receiver; they are compared with the spans of a real Triton 2.51 for the same
 requests (triton_spans.jsonl). tests/faults/test_trace_receivers.py has receivers that misbehave."""
 import json
 import os

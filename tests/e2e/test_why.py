@@ -1,4 +1,4 @@
-"""The text output of `sonde why`: words and numbers that add up, the function that slept, and what it prints when data is incomplete."""
+"""The text output of `sonde why`: words and numbers that add up, the function that slept, and its output when data is incomplete."""
 import json
 import re
 import subprocess
@@ -94,7 +94,7 @@ def test_over_budget_is_reported(sonde, synthetic_agent):
 
 @pytest.mark.sanitized
 def test_html_file_holds_the_requests(sonde, synthetic_agent, tmp_path):
-    """Exactly the JSON, inside the page; its content is looked at in web/tests."""
+    """The page holds exactly the JSON; web/tests checks its content."""
     address, file = synthetic_agent("normal"), tmp_path / "why.html"
     done = run_why(sonde, "-n", 3, "--html", file, "--agent", address)
     assert done.returncode == 0 and done.stdout == done.stderr == "", done

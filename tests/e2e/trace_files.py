@@ -1,4 +1,4 @@
-"""Triton trace files: those of a real Triton (triton/), and generated ones."""
+"""Triton trace files: files of a real Triton (triton/), and generated files."""
 import json
 import random
 from pathlib import Path

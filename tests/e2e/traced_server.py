@@ -1,4 +1,4 @@
-"""`traced` (tests/workloads/traced.c), a server that traces its requests with libsonde: starts it, sends requests, and reads what it wrote or
+"""`traced` (tests/workloads/traced.c), a server that traces its requests with libsonde: starts it, sends requests, and reads the traces that it wrote or
 exported."""
 import json
 import re
