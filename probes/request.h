@@ -76,7 +76,8 @@ struct request_record {
     __u8 reserved;
     __u8 peer_address[16];
     __u32 weight; /* in the sample, as one of so many requests of its process; 0: not in it: it is slow, or failed */
-    __u32 reserved2;
+    __u16 local_port; /* that the server listens on; 0: not known */
+    __u16 reserved2;
     char comm[16];
     char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
 };

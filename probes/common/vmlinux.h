@@ -311,6 +311,7 @@ struct sock_common {
     volatile unsigned char skc_state;
     __be32 skc_daddr;
     __be16 skc_dport;
+    unsigned short skc_num;
     struct in6_addr skc_v6_daddr;
     atomic64_t skc_cookie;
 };

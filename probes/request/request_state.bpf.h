@@ -300,6 +300,7 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
     bpf_get_current_comm(c->r.comm, sizeof(c->r.comm));
     c->r.peer_family = family;
     c->r.peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    c->r.local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
     __builtin_memset(c->r.peer_address, 0, sizeof(c->r.peer_address));
     if (family == AF_INET6)
         BPF_CORE_READ_INTO((struct in6_addr *)c->r.peer_address, sk, __sk_common.skc_v6_daddr);

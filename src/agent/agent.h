@@ -45,7 +45,8 @@ int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct pr
                   struct heatmap **ret);
 int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                    const struct hotspots_options *hotspots, struct hotspots **ret);
-int agent_requests(void *agent, uint64_t seconds, size_t max, bool abnormal, struct request ***ret, size_t *ret_count);
+int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
+                   size_t *ret_count);
 int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count);
 int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out);
 int agent_metrics(void *agent, struct metric_set *set);

@@ -13,6 +13,7 @@
 #include "export/node_event_json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/utsname.h>
 
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
@@ -57,21 +58,35 @@ int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct p
     return r;
 }
 
-int agent_requests(void *agent, uint64_t seconds, size_t max, bool abnormal, struct request ***ret, size_t *ret_count)
+int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
+                   size_t *ret_count)
 {
     struct agent *a = agent;
-    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    int r = requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, abnormal, ret, ret_count);
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    int r = requests_choose(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, which, max, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
         (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without what is usual remains */
     return r;
+}
+
+/* Names the cause by its example, if that is kept. */
+static void set_route_cause(struct agent *a, struct request_route *route)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    _cleanup_(request_freep) struct request *example = NULL;
+    if (route->cause_count && requests_find(a->requests, route->causes[0].example_id, &example) == 0)
+        snprintf(route->cause, sizeof(route->cause), "%.*s", (int)sizeof(route->cause) - 1,
+                 request_cause_sentence(example, sentence));
 }
 
 int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count)
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return requests_routes(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, ret, ret_count);
+    int r = requests_routes(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, ret, ret_count);
+    for (size_t i = 0; r == 0 && i < *ret_count; i++)
+        set_route_cause(a, &(*ret)[i]);
+    return r;
 }
 
 static struct budget copy_budget(struct agent *a)

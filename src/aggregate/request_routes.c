@@ -1,7 +1,9 @@
-/* See request_routes.h. A route has two rings of short entries; percentiles are computed when they are asked for. */
+/* See request_routes.h. A route has three rings of short entries; percentiles are computed when they are asked for. */
 #include "aggregate/request_routes.h"
 
+#include "aggregate/request_causes.h"
 #include "aggregate/requests.h"
+#include "model/request_cause.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,27 +16,14 @@
 #define ADDS_UNTIL_UPDATE 16
 #define UPDATE_NS         10000000000ull
 
-struct entry {
-    uint64_t id, end_ns, duration_ns;
-    uint32_t weight;
-    uint16_t status;
-    bool is_explained; /* its components are known */
-    uint32_t kind_us[REQUEST_PART_COUNT];
-};
-
-struct ring {
-    struct entry *entries;
-    size_t count, room, next; /* `next` is overwritten next, once it is full */
-    uint64_t overwritten_ns;  /* the end of the latest entry that was */
-};
-
 struct route {
     char service[sizeof(((struct request_route *)0)->service)], method[sizeof(((struct request_route *)0)->method)],
-        route[sizeof(((struct request_route *)0)->route)];
+        route[sizeof(((struct request_route *)0)->route)], unit[sizeof(((struct request_route *)0)->unit)];
+    uint16_t port;
     uint64_t newest_ns;
     bool is_other;
-    struct ring sample, slow;
-    uint64_t sampled; /* requests ever added to the sample */
+    struct request_ring sample, slow, failed; /* the others that are slow; that failed */
+    uint64_t sampled;                         /* requests ever added to the sample */
     struct request_usual usual;
     uint64_t usual_sampled, usual_ns; /* when that was computed: `sampled` and the table's `newest_ns`; 0: never */
 };
@@ -59,6 +48,7 @@ static void clear_route(struct route *route)
 {
     free(route->sample.entries);
     free(route->slow.entries);
+    free(route->failed.entries);
     *route = (struct route){0};
 }
 
@@ -73,11 +63,22 @@ void request_routes_free(struct request_routes *r)
 
 /* ---- finding a route ---- */
 
-static void name_route(struct route *ret, const char *service, const char *method, const char *route)
+static struct route name_of(const struct request *request)
 {
-    snprintf(ret->service, sizeof(ret->service), "%s", service);
-    snprintf(ret->method, sizeof(ret->method), "%s", method);
-    snprintf(ret->route, sizeof(ret->route), "%s", route);
+    struct route name = {.port = request->port};
+    snprintf(name.service, sizeof(name.service), "%s", request->service);
+    snprintf(name.unit, sizeof(name.unit), "%s", request->unit ? request->unit : "");
+    snprintf(name.method, sizeof(name.method), "%s", request->method);
+    snprintf(name.route, sizeof(name.route), "%s", request->route);
+    return name;
+}
+
+/* The route of those that find no place. */
+static struct route name_of_others(const char *service)
+{
+    struct route name = {.is_other = true, .route = "other"};
+    snprintf(name.service, sizeof(name.service), "%s", service);
+    return name;
 }
 
 static struct route *find_route(struct request_routes *r, const struct route *name)
@@ -85,7 +86,7 @@ static struct route *find_route(struct request_routes *r, const struct route *na
     for (size_t i = 0; i < r->count; i++) {
         struct route *route = &r->routes[i];
         if (strcmp(route->route, name->route) == 0 && strcmp(route->service, name->service) == 0 &&
-            strcmp(route->method, name->method) == 0 && route->is_other == name->is_other)
+            strcmp(route->method, name->method) == 0 && route->port == name->port && route->is_other == name->is_other)
             return route;
     }
     return NULL;
@@ -112,19 +113,17 @@ static struct route *find_place(struct request_routes *r, const struct route *na
 
 static struct route *find_or_add_route(struct request_routes *r, const struct request *request)
 {
-    struct route name = {.is_other = false};
-    name_route(&name, request->service, request->method, request->route);
+    struct route name = name_of(request);
     struct route *route = find_route(r, &name);
     if (route)
         return route;
     if ((route = find_place(r, &name)))
         return route;
     r->overflowed++;
-    name.is_other = true;
-    name_route(&name, request->service, "", "other");
+    name = name_of_others(request->service);
     if ((route = find_route(r, &name)) || (route = find_place(r, &name)))
         return route;
-    name_route(&name, "other", "", "other");
+    name = name_of_others("other");
     return find_route(r, &name) ?: find_place(r, &name);
 }
 
@@ -132,13 +131,13 @@ static struct route *find_or_add_route(struct request_routes *r, const struct re
 
 static void update_usual(const struct request_routes *r, struct route *route, uint64_t sampled);
 
-static struct entry make_entry(const struct request *r)
+static struct request_entry make_entry(const struct request *r)
 {
-    struct entry e = {.id = r->id,
-                      .end_ns = r->start_ns + r->duration_ns,
-                      .duration_ns = r->duration_ns,
-                      .weight = r->weight,
-                      .status = r->status};
+    struct request_entry e = {.id = r->id,
+                              .end_ns = r->start_ns + r->duration_ns,
+                              .duration_ns = r->duration_ns,
+                              .weight = r->weight,
+                              .status = r->status};
     e.is_explained = r->segment_count || request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10;
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
         uint64_t us = (request_kind_ns(r, (enum request_part_kind)kind) + 500) / 1000;
@@ -147,7 +146,7 @@ static struct entry make_entry(const struct request *r)
     return e;
 }
 
-static bool replace_entry(struct ring *ring, const struct entry *e)
+static bool replace_entry(struct request_ring *ring, const struct request_entry *e)
 {
     for (size_t i = 0; e->id && i < ring->count; i++)
         if (ring->entries[i].id == e->id) {
@@ -157,13 +156,13 @@ static bool replace_entry(struct ring *ring, const struct entry *e)
     return false;
 }
 
-static void add_entry(struct ring *ring, const struct entry *e, size_t max)
+static void add_entry(struct request_ring *ring, const struct request_entry *e, size_t max)
 {
     if (replace_entry(ring, e))
         return;
     if (ring->count == ring->room && ring->room < max) {
         const size_t room = !ring->room ? FIRST_ROOM : ring->room * 2 < max ? ring->room * 2 : max;
-        struct entry *grown = realloc(ring->entries, room * sizeof(*grown));
+        struct request_entry *grown = realloc(ring->entries, room * sizeof(*grown));
         if (grown) {
             ring->entries = grown;
             ring->room = room;
@@ -179,9 +178,20 @@ static void add_entry(struct ring *ring, const struct entry *e, size_t max)
     }
 }
 
+/* Sets what explains the request, compared with what is usual for its route now. */
+static void set_cause(struct request_entry *e, const struct request *request, const struct request_usual *usual)
+{
+    uint64_t kind_ns[REQUEST_PART_COUNT];
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        kind_ns[kind] = request_kind_ns(request, (enum request_part_kind)kind);
+    const enum request_part_kind kind = request_top_kind(kind_ns, e->duration_ns, usual);
+    e->kind = (uint8_t)kind;
+    e->cause = request_cause_key(request, kind, request_is_slow(e->duration_ns, usual));
+}
+
 void request_routes_add(struct request_routes *r, const struct request *request)
 {
-    const struct entry e = make_entry(request);
+    struct request_entry e = make_entry(request);
     if (e.end_ns > r->newest_ns)
         r->newest_ns = e.end_ns;
     struct route *route = find_or_add_route(r, request);
@@ -189,15 +199,17 @@ void request_routes_add(struct request_routes *r, const struct request *request)
         return;
     if (e.end_ns > route->newest_ns)
         route->newest_ns = e.end_ns;
+    if (!e.weight || !route->usual.requests || request_is_slow(e.duration_ns, &route->usual))
+        update_usual(r, route, ADDS_UNTIL_UPDATE);
+    set_cause(&e, request, &route->usual);
     if (e.weight) {
         add_entry(&route->sample, &e, REQUEST_ROUTES_SAMPLE);
         route->sampled++;
-        return;
+    } else if (request_entry_is_failed(&e)) {
+        add_entry(&route->failed, &e, REQUEST_ROUTES_FAILED);
+    } else if (!route->usual.requests || request_is_slow(e.duration_ns, &route->usual)) {
+        add_entry(&route->slow, &e, REQUEST_ROUTES_SLOW); /* others are slow for their process, not for their route */
     }
-    /* Slow for its process, perhaps not for its route. */
-    update_usual(r, route, ADDS_UNTIL_UPDATE);
-    if (!route->usual.requests || request_is_slow(e.duration_ns, &route->usual))
-        add_entry(&route->slow, &e, REQUEST_ROUTES_SLOW);
 }
 
 /* ---- percentiles ---- */
@@ -246,13 +258,15 @@ static void put_percentiles(struct value *values, size_t count, uint64_t *ret_p5
     *ret_p99 = effective_size(values, count) >= REQUEST_USUAL_MIN_P99 ? percentile(values, count, weight, 0.99) : 0;
 }
 
+#define ENTRIES_MAX (REQUEST_ROUTES_SAMPLE + REQUEST_ROUTES_SLOW + REQUEST_ROUTES_FAILED)
+
 /* Entries that a statistic is of. */
 struct selection {
-    const struct entry *entries[REQUEST_ROUTES_SAMPLE + REQUEST_ROUTES_SLOW];
+    const struct request_entry *entries[ENTRIES_MAX];
     size_t count;
 };
 
-static double weight_of(const struct entry *e)
+static double weight_of(const struct request_entry *e)
 {
     return e->weight ? e->weight : 1;
 }
@@ -263,7 +277,7 @@ static size_t select_kind(const struct selection *s, int kind, struct value *val
     size_t count = 0;
     *ret_has_any = false;
     for (size_t i = 0; i < s->count; i++) {
-        const struct entry *e = s->entries[i];
+        const struct request_entry *e = s->entries[i];
         if (!e->is_explained)
             continue;
         values[count++] = (struct value){e->kind_us[kind] * 1000ull, weight_of(e)};
@@ -275,10 +289,11 @@ static size_t select_kind(const struct selection *s, int kind, struct value *val
 /* `min`: of fewer, nothing is said. */
 static struct request_usual summarize(const struct selection *s, double min)
 {
-    struct value values[REQUEST_ROUTES_SAMPLE + REQUEST_ROUTES_SLOW];
+    struct value values[ENTRIES_MAX];
     struct request_usual usual = {0};
     for (size_t i = 0; i < s->count; i++)
         values[i] = (struct value){s->entries[i]->duration_ns, weight_of(s->entries[i])};
+    usual.known = s->count ? (uint32_t)effective_size(values, s->count) : 0;
     if (s->count == 0 || effective_size(values, s->count) < min)
         return usual;
     usual.requests = (uint32_t)s->count;
@@ -295,7 +310,7 @@ static struct request_usual summarize(const struct selection *s, double min)
     return usual;
 }
 
-static void select_entries(struct selection *s, const struct ring *ring, uint64_t since_ns)
+static void select_entries(struct selection *s, const struct request_ring *ring, uint64_t since_ns)
 {
     for (size_t i = 0; i < ring->count; i++)
         if (ring->entries[i].end_ns >= since_ns)
@@ -329,8 +344,7 @@ static void update_usual(const struct request_routes *r, struct route *route, ui
 
 struct request_usual request_routes_usual(struct request_routes *r, const struct request *request)
 {
-    struct route name = {.is_other = false};
-    name_route(&name, request->service, request->method, request->route);
+    const struct route name = name_of(request);
     struct route *route = find_route(r, &name);
     if (!route)
         return (struct request_usual){0};
@@ -340,23 +354,36 @@ struct request_usual request_routes_usual(struct request_routes *r, const struct
 
 /* ---- listing ---- */
 
-static void count_requests(const struct selection *s, struct request_route *ret)
+/* Failed requests that were recorded count where the sample shows fewer. */
+static void count_requests(const struct selection *sample, const struct request_ring *failed, uint64_t from_ns,
+                           struct request_route *ret)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct entry *e = s->entries[i];
+    double recorded = 0;
+    for (size_t i = 0; i < sample->count; i++) {
+        const struct request_entry *e = sample->entries[i];
+        const bool is_failed = request_entry_is_failed(e);
         ret->requests += e->weight;
-        ret->failed += request_is_failed(e->status) ? e->weight : 0;
+        ret->failed += is_failed ? e->weight : 0;
         ret->is_estimate |= e->weight > 1;
+        recorded += is_failed;
     }
-    ret->sampled = (uint32_t)s->count;
+    for (size_t i = 0; i < failed->count; i++)
+        recorded += failed->entries[i].end_ns >= from_ns;
+    ret->failed = recorded > ret->failed ? recorded : ret->failed;
+    ret->sampled = (uint32_t)sample->count;
 }
 
-/* Where nothing is usual, those that were recorded because they are slow for their process. */
+/* Where nothing is usual, those that were recorded because they are slow for their process are slow. */
+static bool is_slow(const struct request_entry *e, const struct request_usual *usual)
+{
+    return usual->requests ? request_is_slow(e->duration_ns, usual) : e->weight == 0 && !request_entry_is_failed(e);
+}
+
 static void keep_slow(struct selection *s, const struct request_usual *usual)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (usual->requests ? request_is_slow(s->entries[i]->duration_ns, usual) : s->entries[i]->weight == 0)
+        if (is_slow(s->entries[i], usual))
             s->entries[kept++] = s->entries[i];
     s->count = kept;
 }
@@ -367,7 +394,7 @@ static void set_top_kind(const struct selection *slow, const struct request_usua
     uint64_t kind_ns[REQUEST_PART_COUNT];
     if (usual->explained || !usual->requests)
         for (size_t i = 0; i < slow->count; i++) {
-            const struct entry *e = slow->entries[i];
+            const struct request_entry *e = slow->entries[i];
             for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
                 kind_ns[kind] = e->kind_us[kind] * 1000ull;
             counts[request_top_kind(kind_ns, e->duration_ns, usual)]++;
@@ -383,7 +410,7 @@ static void set_top_kind(const struct selection *slow, const struct request_usua
 }
 
 /* All slow ones have the same weight: which of them have a record is no random choice. */
-static struct request_usual summarize_slow(struct selection *slow, struct entry *copies)
+static struct request_usual summarize_slow(struct selection *slow, struct request_entry *copies)
 {
     for (size_t i = 0; i < slow->count; i++) {
         copies[i] = *slow->entries[i];
@@ -401,42 +428,116 @@ static uint64_t observed_ns(const struct observed_spans *observed, uint64_t from
     return observed ? observed_spans_within(observed, from_ns, now_ns) : now_ns - from_ns;
 }
 
-static bool describe_route(const struct request_routes *r, const struct request_routes_period *period,
-                           const struct route *route, struct entry *copies, struct request_route *ret)
+/* From when on, in the period, a ring has all that was added to it. */
+static uint64_t whole_from_ns(const struct request_ring *ring, uint64_t since_ns)
 {
-    const uint64_t since_ns = period->since_ns;
-    const uint64_t from_ns = route->sample.overwritten_ns >= since_ns ? route->sample.overwritten_ns + 1 : since_ns;
+    return ring->overwritten_ns >= since_ns ? ring->overwritten_ns + 1 : since_ns;
+}
+
+/* The period compared with the part of it that the ring is whole for. */
+static double scale_of(const struct request_ring *ring, const struct request_routes_period *period)
+{
+    const uint64_t from_ns = whole_from_ns(ring, period->since_ns),
+                   whole_ns = observed_ns(period->observed, from_ns, period->now_ns),
+                   all_ns = observed_ns(period->observed, period->since_ns, period->now_ns);
+    return whole_ns && all_ns > whole_ns ? (double)all_ns / (double)whole_ns : 1;
+}
+
+static size_t select_abnormal(const struct request_ring *ring, const struct request_routes_period *period,
+                              const struct request_usual *usual, struct abnormal_request *list)
+{
+    const uint64_t from_ns = whole_from_ns(ring, period->since_ns);
+    const double scale = scale_of(ring, period);
+    size_t count = 0;
+    for (size_t i = 0; i < ring->count; i++) {
+        const struct request_entry *e = &ring->entries[i];
+        if (e->end_ns >= from_ns && (request_entry_is_failed(e) || is_slow(e, usual)))
+            list[count++] = (struct abnormal_request){.entry = e, .scale = scale, .is_slow = is_slow(e, usual)};
+    }
+    return count;
+}
+
+/* One cause for a route without an abnormal request: what its requests usually take most time in. Its example is the
+ * slowest of those that took most time in that, as the slowest requests are kept longest. */
+static void set_usual_cause(const struct selection *sample, double scale, struct request_route *ret)
+{
+    const struct request_entry *best = NULL;
+    for (size_t i = 0; i < sample->count; i++) {
+        const struct request_entry *e = sample->entries[i];
+        const bool is_top = e->kind == ret->top_kind, best_is_top = best && best->kind == ret->top_kind;
+        if (!best || (is_top && !best_is_top) || (is_top == best_is_top && e->duration_ns > best->duration_ns))
+            best = e;
+    }
+    if (!best)
+        return;
+    ret->causes[0] = (struct request_cause){
+        .group = {.requests = ret->requests * scale, .is_estimate = ret->is_estimate || scale > 1},
+        .kind = (enum request_part_kind)best->kind,
+        .example_id = best->id};
+    ret->cause_count = 1;
+}
+
+static void set_causes(const struct route *route, const struct request_routes_period *period,
+                       const struct selection *sample, const struct request_usual *usual, struct request_route *ret)
+{
+    struct abnormal_request abnormal[ENTRIES_MAX];
+    const double scale = scale_of(&route->sample, period);
+    double time_ns = 0, recorded_ns = 0;
+    size_t count = select_abnormal(&route->sample, period, usual, abnormal);
+    count += select_abnormal(&route->slow, period, usual, abnormal + count);
+    count += select_abnormal(&route->failed, period, usual, abnormal + count);
+    request_causes_fill(abnormal, count, usual->requests ? usual->p50_ns : 0, ret);
+    for (size_t i = 0; i < count; i++)
+        recorded_ns += abnormal[i].stands * (double)abnormal[i].entry->duration_ns;
+    for (size_t i = 0; i < sample->count; i++)
+        time_ns += scale * sample->entries[i]->weight * (double)sample->entries[i]->duration_ns;
+    ret->time_ns = (uint64_t)(time_ns > recorded_ns ? time_ns : recorded_ns);
+    if (!count)
+        set_usual_cause(sample, scale, ret);
+}
+
+static bool describe_route(const struct request_routes *r, const struct request_routes_period *period,
+                           const struct route *route, struct request_entry *copies, struct request_route *ret)
+{
+    const uint64_t since_ns = period->since_ns, from_ns = whole_from_ns(&route->sample, since_ns);
     struct selection sample = {.count = 0}, slow = {.count = 0};
-    *ret = (struct request_route){.span_ns = observed_ns(period->observed, from_ns, period->now_ns)};
+    *ret =
+        (struct request_route){.port = route->port, .span_ns = observed_ns(period->observed, from_ns, period->now_ns)};
     memcpy(ret->service, route->service, sizeof(ret->service));
+    memcpy(ret->unit, route->unit, sizeof(ret->unit));
     memcpy(ret->method, route->method, sizeof(ret->method));
     memcpy(ret->route, route->route, sizeof(ret->route));
     select_entries(&sample, &route->sample, from_ns);
     select_entries(&slow, &route->sample, since_ns);
     select_entries(&slow, &route->slow, since_ns);
+    select_entries(&slow, &route->failed, since_ns);
     if (slow.count == 0)
         return false;
-    count_requests(&sample, ret);
+    count_requests(&sample, &route->failed, from_ns, ret);
     ret->usual = summarize(&sample, 1);
     const struct request_usual usual = usual_of(r, route);
+    ret->known = usual.known;
     keep_slow(&slow, &usual);
     set_top_kind(&slow, &usual, ret);
     ret->slow = summarize_slow(&slow, copies);
+    set_causes(route, period, &sample, &usual, ret);
     return true;
 }
 
-static int most_frequent_first(const void *a, const void *b)
+static int most_lost_first(const void *a, const void *b)
 {
     const struct request_route *x = a, *y = b;
-    if (x->requests != y->requests)
-        return x->requests < y->requests ? 1 : -1;
-    return strcmp(x->service, y->service) ?: strcmp(x->route, y->route) ?: strcmp(x->method, y->method);
+    if (x->lost_ns != y->lost_ns)
+        return x->lost_ns < y->lost_ns ? 1 : -1;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? 1 : -1;
+    return strcmp(x->service, y->service) ?: strcmp(x->route, y->route) ?: strcmp(x->method, y->method) ?: x->port - y->port;
 }
 
 int request_routes_list(const struct request_routes *r, const struct request_routes_period *period,
                         struct request_route **ret, size_t *ret_count)
 {
-    _cleanup_free_ struct entry *copies = calloc(REQUEST_ROUTES_SAMPLE + REQUEST_ROUTES_SLOW, sizeof(*copies));
+    _cleanup_free_ struct request_entry *copies = calloc(ENTRIES_MAX, sizeof(*copies));
     struct request_route *list = calloc(r->count + 1, sizeof(*list));
     size_t count = 0;
     if (!list || !copies) {
@@ -445,7 +546,7 @@ int request_routes_list(const struct request_routes *r, const struct request_rou
     }
     for (size_t i = 0; i < r->count; i++)
         count += describe_route(r, period, &r->routes[i], copies, &list[count]);
-    qsort(list, count, sizeof(list[0]), most_frequent_first);
+    qsort(list, count, sizeof(list[0]), most_lost_first);
     *ret = list;
     *ret_count = count;
     return 0;
@@ -460,7 +561,8 @@ size_t request_routes_bytes(const struct request_routes *r)
 {
     size_t bytes = sizeof(*r);
     for (size_t i = 0; i < r->count; i++)
-        bytes += (r->routes[i].sample.room + r->routes[i].slow.room) * sizeof(struct entry);
+        bytes += (r->routes[i].sample.room + r->routes[i].slow.room + r->routes[i].failed.room) *
+                 sizeof(struct request_entry);
     return bytes;
 }
 

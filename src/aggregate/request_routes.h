@@ -13,9 +13,8 @@
 #define REQUEST_ROUTES_MAX     64  /* at a time; further ones are added to the route "other" of the service "other" */
 #define REQUEST_ROUTES_SERVICE 32  /* of one service; further ones are added to its route "other" */
 #define REQUEST_ROUTES_SAMPLE  256 /* requests of a route's sample; the latest */
-#define REQUEST_ROUTES_SLOW    64  /* other requests of a route; the latest */
-#define REQUEST_USUAL_MIN      20  /* a sample of fewer says nothing about what is usual; */
-#define REQUEST_USUAL_MIN_P99  100 /* nor about the 99th percentile */
+#define REQUEST_ROUTES_SLOW    64  /* other slow requests of a route; the latest */
+#define REQUEST_ROUTES_FAILED  64  /* other failed requests of a route; the latest */
 
 struct request_routes;
 
@@ -36,7 +35,8 @@ struct request_routes_period {
     const struct observed_spans *observed;
 };
 
-/* The routes with requests that ended in the period, the most frequent first. The caller frees `*ret`. -ENOMEM. */
+/* The routes with requests that ended in the period, the most time lost first, then the most time taken; `cause` is not
+ * set. The caller frees `*ret`. -ENOMEM. */
 int request_routes_list(const struct request_routes *r, const struct request_routes_period *period,
                         struct request_route **ret, size_t *ret_count);
 

@@ -134,7 +134,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 
 static uint64_t route_of(const struct request *request)
 {
-    return hash_text(hash_text(hash_text(0xcbf29ce484222325ull, request->service), request->method), request->route);
+    return hash_text(hash_text(hash_text(0xcbf29ce484222325ull ^ request->port, request->service), request->method),
+                     request->route);
 }
 
 /* The requests of one route in a slot. */
@@ -340,6 +341,28 @@ int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abn
     return result;
 }
 
+static struct request *find_kept(struct requests *r, uint64_t id)
+{
+    for (size_t s = 0; id && s < SLOTS; s++)
+        for (size_t i = 0; i < r->slots[s].count; i++)
+            if (r->slots[s].requests[i].request->id == id)
+                return r->slots[s].requests[i].request;
+    return NULL;
+}
+
+int requests_find(struct requests *r, uint64_t id, struct request **ret)
+{
+    pthread_mutex_lock(&r->lock);
+    struct request *request = find_kept(r, id);
+    int result = -ENOENT;
+    if (request) {
+        request->usual = request_routes_usual(r->routes, request);
+        result = request_copy(request, ret);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
 void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns)
 {
     pthread_mutex_lock(&r->lock);
@@ -355,6 +378,83 @@ int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, stru
     int result = request_routes_list(r->routes, &period, ret, ret_count);
     pthread_mutex_unlock(&r->lock);
     return result;
+}
+
+/* One cause of a route. */
+struct group {
+    const struct request_route *route;
+    const struct request_cause *cause;
+};
+
+static int most_lost_first(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+    if (x->cause->group.lost_ns != y->cause->group.lost_ns)
+        return x->cause->group.lost_ns < y->cause->group.lost_ns ? 1 : -1;
+    return x->route != y->route ? (x->route < y->route ? -1 : 1) : x->cause < y->cause ? -1 : x->cause > y->cause;
+}
+
+/* Appends copies of the examples of sorted groups, at most `max`. */
+static int copy_examples(struct requests *r, const struct group *groups, size_t count, size_t max, bool abnormal,
+                         struct request **list, size_t *ret_count)
+{
+    for (size_t i = 0; i < count && *ret_count < max; i++) {
+        struct request *request = find_kept(r, groups[i].cause->example_id);
+        if (!request)
+            continue;
+        request->usual = request_routes_usual(r->routes, request);
+        if (abnormal && !request_is_abnormal(request))
+            continue;
+        if (request_copy(request, &list[*ret_count]) < 0)
+            return -ENOMEM;
+        list[(*ret_count)++]->group = groups[i].cause->group;
+    }
+    return 0;
+}
+
+static int groups_locked(struct requests *r, const struct request_route *routes, size_t route_count, size_t max,
+                         bool abnormal, struct request ***ret, size_t *ret_count)
+{
+    _cleanup_free_ struct group *groups = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*groups));
+    struct request **list = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*list));
+    size_t group_count = 0, count = 0;
+    for (size_t i = 0; groups && i < route_count; i++)
+        for (size_t k = 0; k < routes[i].cause_count; k++)
+            groups[group_count++] = (struct group){&routes[i], &routes[i].causes[k]};
+    if (groups)
+        qsort(groups, group_count, sizeof(*groups), most_lost_first);
+    if (!groups || !list || copy_examples(r, groups, group_count, max, abnormal, list, &count) < 0) {
+        while (count-- > 0)
+            request_free(list[count]);
+        free(list);
+        return -ENOMEM;
+    }
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size_t max, bool abnormal,
+                    struct request ***ret, size_t *ret_count)
+{
+    _cleanup_free_ struct request_route *routes = NULL;
+    size_t count = 0;
+    pthread_mutex_lock(&r->lock);
+    const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
+    int result = request_routes_list(r->routes, &period, &routes, &count);
+    if (result == 0)
+        result = groups_locked(r, routes, count, max, abnormal, ret, ret_count);
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+int requests_choose(struct requests *r, uint64_t since_ns, uint64_t now_ns, enum request_choice which, size_t max,
+                    struct request ***ret, size_t *ret_count)
+{
+    const bool abnormal = which == REQUEST_CHOICE_ABNORMAL || which == REQUEST_CHOICE_ABNORMAL_GROUPS;
+    if (which == REQUEST_CHOICE_GROUPS || which == REQUEST_CHOICE_ABNORMAL_GROUPS)
+        return requests_groups(r, since_ns, now_ns, max, abnormal, ret, ret_count);
+    return requests_slowest(r, since_ns, max, abnormal, ret, ret_count);
 }
 
 static void counter_metrics(const struct requests *r, struct metric_set *set)

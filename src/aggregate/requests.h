@@ -29,6 +29,20 @@ int requests_add(struct requests *r, struct request *request);
 int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
                      size_t *ret_count);
 
+/* Returns a copy of the kept request with that id, with what is usual for it. The caller frees it. -ENOENT: it is not
+ * kept; -ENOMEM. */
+int requests_find(struct requests *r, uint64_t id, struct request **ret);
+
+/* Returns, for each cause of each route of [since, now) (request_route.h), a copy of its example, with `group` set:
+ * most time lost first, then the routes that took most time. Causes whose example is not kept are left out. At most
+ * `max`; `abnormal`: only those of requests that failed or are slow. The caller frees each, and the array. -ENOMEM. */
+int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size_t max, bool abnormal,
+                    struct request ***ret, size_t *ret_count);
+
+/* One of the two above, by what `which` asks for. */
+int requests_choose(struct requests *r, uint64_t since_ns, uint64_t now_ns, enum request_choice which, size_t max,
+                    struct request ***ret, size_t *ret_count);
+
 /* Requests are recorded, or not, from `now_ns` on (CLOCK_MONOTONIC, must not decrease from call to call). Without any
  * call they always are. */
 void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns);

@@ -53,12 +53,12 @@ static int http_get(const char *url, struct buf *ret_body)
     return r < 0 ? r : status == 200 ? 0 : -EPROTO;
 }
 
-int agent_client_requests(const char *address, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
-                          size_t *ret_count)
+int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
+                          struct request ***ret, size_t *ret_count)
 {
     char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu%s", address,
-                 (unsigned long long)seconds, max, abnormal ? "&which=abnormal" : "") >= (int)sizeof(url))
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu&which=%s", address,
+                 (unsigned long long)seconds, max, request_choice_name(which)) >= (int)sizeof(url))
         return -EINVAL;
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
     int r = http_get(url, &body);

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fetches at most `max` of the slowest requests of the last `seconds`; `abnormal`: only those that failed or are slow
- * for their route. The caller frees each element with request_free and the array with free. */
-int agent_client_requests(const char *address, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
-                          size_t *ret_count);
+/* Fetches at most `max` of the chosen requests of the last `seconds`. The caller frees each element with request_free
+ * and the array with free. */
+int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
+                          struct request ***ret, size_t *ret_count);
 
 /* Fetches the routes with requests in the last `seconds`. The caller frees the array. */
 int agent_client_routes(const char *address, uint64_t seconds, struct request_route **ret, size_t *ret_count);

@@ -90,7 +90,8 @@ static struct request_usual decode_usual(const json_t *object)
     struct request_usual usual = {.requests = (uint32_t)json_number(object, "requests"),
                                   .p50_ns = json_number(object, "p50_ns"),
                                   .p99_ns = json_number(object, "p99_ns"),
-                                  .explained = (uint32_t)json_number(object, "explained")};
+                                  .explained = (uint32_t)json_number(object, "explained"),
+                                  .known = (uint32_t)json_number(object, "known")};
     size_t i;
     json_t *part;
     json_array_foreach(json_object_get(object, "parts"), i, part)
@@ -100,6 +101,13 @@ static struct request_usual decode_usual(const json_t *object)
         usual.part_p99_ns[kind] = json_number(part, "p99_ns");
     }
     return usual;
+}
+
+static struct request_group decode_group(const json_t *object)
+{
+    return (struct request_group){.requests = json_number_value(json_object_get(object, "requests")),
+                                  .lost_ns = json_number(object, "lost_ns"),
+                                  .is_estimate = json_is_true(json_object_get(object, "estimated"))};
 }
 
 /* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
@@ -113,6 +121,8 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         json_string_value(json_object_get(object, "peer")),
         json_string_value(json_object_get(object, "cause")),
         json_string_value(json_object_get(object, "upstream")),
+        json_string_value(json_object_get(object, "unit")),
+        json_string_value(json_object_get(object, "group_cause")),
     };
     struct request r = {
         .start_unix_ns = json_number(object, "start_time_unix_nano"),
@@ -130,9 +140,15 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .peer = text[4] ? text[4] : "",
         .cause = text[5] ? text[5] : "",
         .upstream = text[6] ? text[6] : "",
+        .unit = text[7] ? text[7] : "",
+        .port = (uint16_t)json_number(object, "port"),
         .upstream_ns = json_number(object, "upstream_ns"),
         .usual = decode_usual(json_object_get(object, "usual")),
+        .group_cause = text[8] ? text[8] : "",
+        .group = decode_group(json_object_get(object, "group")),
     };
+    if (!r.usual.requests)
+        r.usual.known = (uint32_t)json_number(object, "usual_known");
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
     struct buf notes[REQUEST_SEGMENTS_MAX] = {0};
     r.segments = segments;
@@ -193,6 +209,23 @@ static void copy_text(char *out, size_t size, const json_t *object, const char *
     snprintf(out, size, "%s", text ? text : "");
 }
 
+static void decode_causes(const json_t *array, struct request_route *ret)
+{
+    size_t i;
+    json_t *cause;
+    json_array_foreach(array, i, cause)
+    {
+        if (i == REQUEST_CAUSES_MAX)
+            break;
+        const json_t *status = json_object_get(cause, "status");
+        ret->causes[ret->cause_count++] =
+            (struct request_cause){.group = decode_group(json_object_get(cause, "group")),
+                                   .kind = part_kind(json_string_value(json_object_get(cause, "kind"))),
+                                   .is_failed = status,
+                                   .status = (uint16_t)json_integer_value(status)};
+    }
+}
+
 static void decode_route(const json_t *object, struct request_route *ret)
 {
     *ret = (struct request_route){
@@ -205,8 +238,16 @@ static void decode_route(const json_t *object, struct request_route *ret)
         .slow = decode_usual(json_object_get(object, "slow")),
         .top_kind = part_kind(json_string_value(json_object_get(object, "top_kind"))),
         .top_count = (uint32_t)json_number(object, "top_count"),
+        .port = (uint16_t)json_number(object, "port"),
+        .lost_ns = json_number(object, "lost_ns"),
+        .lost_is_estimate = json_is_true(json_object_get(object, "lost_estimated")),
+        .time_ns = json_number(object, "time_ns"),
     };
+    ret->known = (uint32_t)json_number(object, "usual_known");
     copy_text(ret->service, sizeof(ret->service), object, "service");
+    copy_text(ret->unit, sizeof(ret->unit), object, "unit");
+    copy_text(ret->cause, sizeof(ret->cause), object, "cause");
+    decode_causes(json_object_get(object, "causes"), ret);
     copy_text(ret->method, sizeof(ret->method), object, "method");
     copy_text(ret->route, sizeof(ret->route), object, "route");
 }

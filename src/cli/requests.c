@@ -22,8 +22,16 @@
 struct requests_args {
     const char *address, *service; /* service NULL: all */
     uint64_t last_ns;
-    bool json, abnormal;
+    bool json, abnormal, each;
 };
+
+/* --service may be the name, the unit, or the name with the port as it is printed. */
+static bool is_service(const struct requests_args *args, const char *service, const char *unit, uint16_t port)
+{
+    char shown[REQUEST_SERVICE_BYTES];
+    return !args->service || strcmp(args->service, service) == 0 || strcmp(args->service, unit) == 0 ||
+           strcmp(args->service, request_service_text(service, unit, port, shown)) == 0;
+}
 
 static int report_failure(const struct requests_args *args, int r)
 {
@@ -51,7 +59,7 @@ static int put_routes(const struct requests_args *args, struct buf *out)
     if (r < 0)
         return report_failure(args, r);
     for (size_t i = 0; i < count; i++)
-        if (!args->service || strcmp(routes[i].service, args->service) == 0)
+        if (is_service(args, routes[i].service, routes[i].unit, routes[i].port))
             routes[kept++] = routes[i];
     if (!args->json) {
         requests_text_put_routes(routes, kept, args->last_ns, out);
@@ -98,18 +106,23 @@ static int print_abnormal(const struct requests_args *args)
     _cleanup_buf_ struct buf out = {0};
     struct request **requests = NULL;
     size_t count = 0, kept = 0;
-    int r = agent_client_requests(args->address, args->last_ns / 1000000000u, REQUESTS_MAX, true, &requests, &count);
+    int r =
+        agent_client_requests(args->address, args->last_ns / 1000000000u, REQUESTS_MAX,
+                              args->each ? REQUEST_CHOICE_ABNORMAL : REQUEST_CHOICE_ABNORMAL_GROUPS, &requests, &count);
     if (r < 0)
         return report_failure(args, r);
     for (size_t i = 0; i < count; i++)
-        if (!args->service || strcmp(requests[i]->service, args->service) == 0)
+        if (is_service(args, requests[i]->service, requests[i]->unit, requests[i]->port))
             requests[kept++] = requests[i];
         else
             request_free(requests[i]);
-    qsort(requests, kept, sizeof(requests[0]), earliest_first);
+    if (args->each)
+        qsort(requests, kept, sizeof(requests[0]), earliest_first);
     if (args->json) {
         requests_json_write(requests, kept, &out);
         buf_putc(&out, '\n');
+    } else if (!args->each) {
+        requests_text_put_groups(requests, kept, args->last_ns, &out);
     } else {
         requests_text_put_abnormal(requests, kept, args->last_ns, &out);
     }
@@ -128,7 +141,9 @@ static int run_requests(int argc, char **argv)
         {'l', "last", OPTION_DURATION, &args.last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)",
          1000000000, REQUESTS_KEPT_SECONDS * 1000000000ll},
         {0, "service", OPTION_TEXT, &args.service, "NAME", "only those of this service", 0, 0},
-        {0, "abnormal", OPTION_FLAG, &args.abnormal, NULL, "one line for each request that failed or was slow", 0, 0},
+        {0, "abnormal", OPTION_FLAG, &args.abnormal, NULL, "the requests that failed or were slow, by route and cause",
+         0, 0},
+        {0, "each", OPTION_FLAG, &args.each, NULL, "with --abnormal: one line for each of these requests", 0, 0},
         {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON array (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &args.address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
@@ -136,6 +151,10 @@ static int run_requests(int argc, char **argv)
     int r = options_parse(&subcommand_requests, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
+    if (args.each && !args.abnormal) {
+        log_error("requests: --each needs --abnormal");
+        return -EINVAL;
+    }
     if (args.abnormal)
         r = print_abnormal(&args);
     else if (args.json || !isatty(STDOUT_FILENO))
@@ -149,12 +168,13 @@ static int run_requests(int argc, char **argv)
 
 const struct subcommand subcommand_requests = {
     .name = "requests",
-    .synopsis = "[--abnormal] [--service NAME] [--last 60s] [--json] [--agent ADDRESS:PORT]",
+    .synopsis = "[--abnormal [--each]] [--service NAME] [--last 60s] [--json] [--agent ADDRESS:PORT]",
     .summary = "Show the rate, latency and errors of each route, and abnormal requests",
     .details =
         "Prints a table of services and routes, from a random sample of their requests (docs/why.md). On a terminal it is\n"
         "redrawn every two seconds until Ctrl-C. `~` marks what is estimated from a part of the requests.\n"
-        "--abnormal prints requests with status 5xx, without a reply, or three times slower than their route's median.\n"
+        "--abnormal prints requests with status 5xx, without a reply, or three times slower than their route's median, by\n"
+        "route and cause. LOST is how much longer the slow ones took than that median, in all.\n"
         "Queries the agent of this node.",
     .run = run_requests,
 };

@@ -16,32 +16,79 @@ static const char *duration_or_dash(uint64_t ns, char *out, size_t size)
     return out;
 }
 
-/* "disk in 3 of 4 slow", "cpu"; "-": not known. */
-static void put_top_cause(const struct request_route *r, struct buf *out)
+/* The cause that lost most time, in words, else "disk in 3 of 4 slow", "cpu"; "-": not known. */
+static void put_cause(const struct request_route *r, struct buf *out)
 {
-    if (r->top_count)
+    if (r->cause[0] && r->cause_count && (r->lost_ns || r->causes[0].is_failed))
+        table_cell_put(out, r->cause, 0);
+    else if (r->top_count)
         buf_printf(out, "%s in %u of %u slow", request_part_name(r->top_kind), r->top_count, r->slow.requests);
     else
         buf_puts(out, r->usual.explained ? request_part_name(r->top_kind) : "-");
 }
 
+static const char *lost_or_dash(uint64_t lost_ns, bool is_estimate, char *out, size_t size)
+{
+    char duration[32];
+    if (lost_ns)
+        snprintf(out, size, "%s%s", is_estimate ? "~" : "", units_format_duration(lost_ns, duration, sizeof(duration)));
+    else
+        snprintf(out, size, "0");
+    return out;
+}
+
+static void put_service(const char *service, const char *unit, uint16_t port, struct buf *out)
+{
+    char shown[REQUEST_SERVICE_BYTES];
+    table_cell_put(out, request_service_text(service, unit, port, shown), 20);
+    buf_putc(out, ' ');
+}
+
 static void put_route(const struct request_route *r, struct buf *out)
 {
-    char rate[32], failed[32], p50[32], p99[32];
+    char rate[32], failed[32], p50[32], p99[32], lost[40];
     const char *about = r->is_estimate ? "~" : "";
     snprintf(rate, sizeof(rate), "%s%.2f", about, r->span_ns ? r->requests * 1e9 / (double)r->span_ns : 0);
-    snprintf(failed, sizeof(failed), "%s%.1f%%", about, r->requests > 0 ? 100 * r->failed / r->requests : 0);
-    table_cell_put(out, r->service, 20);
-    buf_putc(out, ' ');
+    snprintf(failed, sizeof(failed), "%s%.1f%%", about,
+             r->requests > 0 ? 100 * (r->failed < r->requests ? r->failed / r->requests : 1) : 0);
+    put_service(r->service, r->unit, r->port, out);
     const size_t before = out->size;
     table_cell_put(out, r->method, 0);
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
-    buf_printf(out, " %10s %10s %10s %9s %8u  ", r->sampled ? rate : "-",
-               duration_or_dash(r->usual.p50_ns, p50, sizeof(p50)), duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)),
-               r->sampled ? failed : "-", r->sampled);
-    put_top_cause(r, out);
+    buf_printf(out, " %10s %10s %10s %10s %9s %8u  ",
+               r->known >= REQUEST_USUAL_MIN ? lost_or_dash(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
+               r->sampled ? rate : "-", duration_or_dash(r->usual.p50_ns, p50, sizeof(p50)),
+               duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)), r->sampled ? failed : "-", r->sampled);
+    put_cause(r, out);
     buf_putc(out, '\n');
+}
+
+/* What "-" means, for the columns that have it: the route with the most requests among those. */
+static void put_dashes(const struct request_route *routes, size_t count, struct buf *out)
+{
+    uint32_t known = 0, sampled = 0;
+    bool has_unknown = false, has_no_p99 = false, has_none = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct request_route *r = &routes[i];
+        has_none |= !r->sampled;
+        if (r->known < REQUEST_USUAL_MIN) {
+            has_unknown = true;
+            known = r->known > known ? r->known : known;
+        }
+        if (r->sampled && !r->usual.p99_ns) {
+            has_no_p99 = true;
+            sampled = r->usual.known > sampled ? r->usual.known : sampled;
+        }
+    }
+    if (has_unknown)
+        buf_printf(out, "LOST -: too few requests to know what is usual: at most %u of %d needed\n", known,
+                   REQUEST_USUAL_MIN);
+    if (has_no_p99)
+        buf_printf(out, "P99 -: too few requests in the sample: at most %u of %d needed\n", sampled,
+                   REQUEST_USUAL_MIN_P99);
+    if (has_none)
+        buf_puts(out, "RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded\n");
 }
 
 void requests_text_put_routes(const struct request_route *routes, size_t count, uint64_t last_ns, struct buf *out)
@@ -53,10 +100,11 @@ void requests_text_put_routes(const struct request_route *routes, size_t count, 
                    last);
         return;
     }
-    buf_printf(out, "%-20s %-40s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "RATE/S", "P50", "P99", "FAILED",
-               "SAMPLE", "TOP CAUSE");
+    buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "RATE/S", "P50", "P99",
+               "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
         put_route(&routes[i], out);
+    put_dashes(routes, count, out);
 }
 
 /* "status 503", "no reply", "71 times the median". A request may be abnormal for both. */
@@ -106,4 +154,33 @@ void requests_text_put_abnormal(struct request *const *requests, size_t count, u
                "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS");
     for (size_t i = 0; i < count; i++)
         put_abnormal(requests[i], out);
+}
+
+/* ---- groups ---- */
+
+static void put_group(const struct request *r, struct buf *out)
+{
+    char lost[40], requests[32], duration[32];
+    snprintf(requests, sizeof(requests), "%s%.0f", r->group.is_estimate ? "~" : "", r->group.requests);
+    put_service(r->service, r->unit, r->port, out);
+    const size_t before = out->size;
+    table_cell_put(out, r->method, 0);
+    buf_putc(out, ' ');
+    table_cell_put(out, r->route, 32 - (int)(out->size - before));
+    buf_printf(out, " %10s %9s %10s  ",
+               r->usual.requests ? lost_or_dash(r->group.lost_ns, r->group.is_estimate, lost, sizeof(lost)) : "-",
+               requests, units_format_duration(r->duration_ns, duration, sizeof(duration)));
+    table_cell_put(out, r->group_cause, 0);
+    buf_putc(out, '\n');
+}
+
+void requests_text_put_groups(struct request *const *examples, size_t count, uint64_t last_ns, struct buf *out)
+{
+    if (!count) {
+        requests_text_put_abnormal(examples, count, last_ns, out);
+        return;
+    }
+    buf_printf(out, "%-20s %-32s %10s %9s %10s  %s\n", "SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE");
+    for (size_t i = 0; i < count; i++)
+        put_group(examples[i], out);
 }

@@ -1,5 +1,6 @@
 /* `sonde why`: prints the slowest requests with their latency breakdown. Queries the agent of this node; if none runs,
  * observes requests itself for the given time. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/agent_client.h"
@@ -17,13 +18,22 @@
 #include <string.h>
 #include <strings.h>
 
-#define REQUESTS_MAX 1000 /* that an agent returns */
+#define REQUESTS_MAX       1000 /* that an agent returns */
+#define TRACE_REQUESTS_MAX 10   /* of one trace, unless --slowest is given */
 
 /* ---- which requests ---- */
 
 struct wanted_requests {
     const char *service, *route, *trace_id; /* NULL: any */
 };
+
+/* `service` may be the name, the unit, or the name with the port as it is printed. */
+static bool is_service(const char *service, const struct request *r)
+{
+    char shown[REQUEST_SERVICE_BYTES];
+    return strcmp(service, r->service) == 0 || strcmp(service, r->unit) == 0 ||
+           strcmp(service, request_service_text(r->service, r->unit, r->port, shown)) == 0;
+}
 
 static bool is_any_wanted(const struct wanted_requests *w)
 {
@@ -32,7 +42,7 @@ static bool is_any_wanted(const struct wanted_requests *w)
 
 static bool is_wanted(const struct wanted_requests *w, const struct request *r)
 {
-    return (!w->service || strcmp(w->service, r->service) == 0) && (!w->route || strcmp(w->route, r->route) == 0) &&
+    return (!w->service || is_service(w->service, r)) && (!w->route || strcmp(w->route, r->route) == 0) &&
            (!w->trace_id ||
             (trace_link_is_set(&r->link) && strcasecmp(w->trace_id, trace_link_text(&r->link).trace_id) == 0));
 }
@@ -51,10 +61,10 @@ static size_t keep_wanted(struct request **requests, size_t count, const struct 
 
 /* ---- the subcommand ---- */
 
-static int query_or_observe(const char *address, bool address_given, uint64_t last_ns, size_t slowest,
-                            struct request ***ret, size_t *ret_count)
+static int query_or_observe(const char *address, bool address_given, uint64_t last_ns, enum request_choice which,
+                            size_t max, struct request ***ret, size_t *ret_count)
 {
-    int r = agent_client_requests(address, last_ns / 1000000000u, slowest, false, ret, ret_count);
+    int r = agent_client_requests(address, last_ns / 1000000000u, max, which, ret, ret_count);
     if (r == 0)
         agent_limits_report(address, last_ns);
     if (r == -ENOPKG && address_given)
@@ -66,7 +76,7 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
     _cleanup_(requests_freep) struct requests *requests = NULL;
     r = requests_new(OBSERVE_MEMORY_BYTES / 8, &requests) ?: observe_requests(last_ns, requests);
     if (r == 0)
-        r = requests_slowest(requests, 0, slowest, false, ret, ret_count);
+        r = requests_choose(requests, 0, clock_monotonic_ns(), which, max, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
         (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without what is usual remains */
     return r;
@@ -75,7 +85,7 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
 /* ---- output ---- */
 
 struct why_format {
-    bool json, stacks;
+    bool json, stacks, grouped;
     const char *html; /* file; NULL: none */
 };
 
@@ -100,6 +110,8 @@ static int print_requests(struct request *const *requests, size_t count, const s
     if (format->json) {
         requests_json_write(requests, count, &out);
         buf_putc(&out, '\n');
+    } else if (format->grouped) {
+        why_text_put_groups(requests, count, format->stacks, last_ns, &out);
     } else {
         why_text_put(requests, count, format->stacks, last_ns, &out);
     }
@@ -113,7 +125,7 @@ static bool is_trace_id(const char *text)
 
 static int run_why(int argc, char **argv)
 {
-    int64_t slowest = 10;
+    int64_t slowest = 0; /* 0: not given, groups are printed */
     uint64_t last_ns = 60 * 1000000000ull;
     struct why_format format = {.json = false};
     struct output output;
@@ -121,7 +133,8 @@ static int run_why(int argc, char **argv)
     struct wanted_requests wanted = {0};
     int operands = 0;
     const struct option_spec specs[] = {
-        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "number of requests, up to 1000 (default 10)", 1, REQUESTS_MAX},
+        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "the N slowest requests, up to 1000, instead of groups", 1,
+         REQUESTS_MAX},
         {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)", 1000000000,
          REQUESTS_KEPT_SECONDS * 1000000000ll},
         {0, "service", OPTION_TEXT, &wanted.service, "NAME", "only requests of this service", 0, 0},
@@ -150,11 +163,14 @@ static int run_why(int argc, char **argv)
         return r == -EINVAL ? -EIO : r;
     struct request **requests = NULL;
     size_t count = 0;
+    format.grouped = !slowest && !wanted.trace_id;
+    const size_t max = slowest ? (size_t)slowest : format.grouped ? REQUESTS_MAX : TRACE_REQUESTS_MAX;
     r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns,
-                         is_any_wanted(&wanted) ? (size_t)slowest : REQUESTS_MAX, &requests, &count);
+                         format.grouped ? REQUEST_CHOICE_GROUPS : REQUEST_CHOICE_ALL,
+                         is_any_wanted(&wanted) ? max : REQUESTS_MAX, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
-    count = keep_wanted(requests, count, &wanted, (size_t)slowest);
+    count = keep_wanted(requests, count, &wanted, max);
     r = format.html ? write_html(&output, requests, count) : print_requests(requests, count, &format, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
@@ -167,8 +183,10 @@ const struct subcommand subcommand_why = {
     .synopsis =
         "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json | --html FILE] "
         "[--agent ADDRESS:PORT]",
-    .summary = "Show why the slowest requests were slow",
+    .summary = "Show why requests were slow",
     .details =
+        "Prints requests by route and cause, most time lost first, with an example of each. The time lost is how much longer\n"
+        "the slow ones took than the median of their route, in all. --slowest or a TRACE_ID print requests one by one.\n"
         "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"
         "Its critical path shows where the time went, step by step, over all threads that it waited for.\n"
         "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.",

@@ -48,8 +48,11 @@ static void put_usual(const struct request_usual *usual, struct buf *out)
 {
     char duration[32];
     const char *separator = ": ";
-    if (!usual->requests)
+    if (!usual->requests) {
+        buf_printf(out, "   Usual: not known, too few requests of this route: %u of %d needed\n", usual->known,
+                   REQUEST_USUAL_MIN);
         return;
+    }
     buf_printf(out, "   Usual: %s", units_format_duration(usual->p50_ns, duration, sizeof(duration)));
     if (usual->p99_ns)
         buf_printf(out, " (99th percentile %s)", units_format_duration(usual->p99_ns, duration, sizeof(duration)));
@@ -60,6 +63,12 @@ static void put_usual(const struct request_usual *usual, struct buf *out)
             separator = ", ";
         }
     buf_putc(out, '\n');
+}
+
+static void put_service(const struct request *r, struct buf *out)
+{
+    char service[REQUEST_SERVICE_BYTES];
+    table_cell_put(out, request_service_text(r->service, r->unit, r->port, service), 0);
 }
 
 static void put_head(size_t number, const struct request *r, struct buf *out)
@@ -75,16 +84,15 @@ static void put_head(size_t number, const struct request *r, struct buf *out)
     else
         buf_puts(out, ", no reply seen");
     buf_puts(out, "  (");
-    table_cell_put(out, r->service, 0);
+    put_service(r, out);
     buf_printf(out, ", process %u, began %s.%03u)\n   Why: ", r->pid, clock_time_of_day(r->start_unix_ns, clock),
                (unsigned)(r->start_unix_ns / 1000000u % 1000u));
     table_cell_put(out, r->cause, 0);
     buf_putc(out, '\n');
 }
 
-static void put_request(size_t number, const struct request *r, bool stacks, struct buf *out)
+static void put_body(const struct request *r, bool stacks, struct buf *out)
 {
-    put_head(number, r, out);
     put_usual(&r->usual, out);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);
@@ -101,15 +109,82 @@ static void put_request(size_t number, const struct request *r, bool stacks, str
     buf_putc(out, '\n');
 }
 
+static void put_nothing(uint64_t last_ns, struct buf *out)
+{
+    char last[32];
+    buf_printf(
+        out, "No request was broken down in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
+        units_format_duration(last_ns, last, sizeof(last)));
+}
+
+/* ---- groups ---- */
+
+/* "lost 12.3 s in ~83 slow requests", "14 requests failed", "none slow: ~180 requests, usually 122 ms". */
+static void put_sum(const struct request *r, struct buf *out)
+{
+    char duration[32];
+    const char *about = r->group.is_estimate ? "~" : "", *many = r->group.requests > 1.5 ? "s" : "";
+    if (r->group.lost_ns)
+        buf_printf(out, "lost %s%s in %s%.0f slow request%s", about,
+                   units_format_duration(r->group.lost_ns, duration, sizeof(duration)), about, r->group.requests, many);
+    else if (request_is_failed(r->status))
+        buf_printf(out, "%s%.0f request%s failed", about, r->group.requests, many);
+    else
+        buf_printf(out, "%s%s%.0f request%s", request_is_abnormal(r) || !r->usual.requests ? "" : "none slow: ", about,
+                   r->group.requests, many);
+}
+
+static void put_group(size_t number, const struct request *r, bool stacks, struct buf *out)
+{
+    char duration[32], clock[CLOCK_TEXT_BYTES];
+    buf_printf(out, "%zu. ", number);
+    table_cell_put(out, r->method, 0);
+    buf_putc(out, ' ');
+    table_cell_put(out, r->route, 0);
+    buf_puts(out, "  (");
+    put_service(r, out);
+    buf_puts(out, "): ");
+    put_sum(r, out);
+    buf_puts(out, "\n   Cause: ");
+    table_cell_put(out, r->group_cause, 0);
+    buf_printf(out, "\n   Example: %s, %s", units_format_duration(r->duration_ns, duration, sizeof(duration)),
+               r->status ? "status " : "no reply seen");
+    if (r->status)
+        buf_printf(out, "%u", r->status);
+    buf_printf(out, ", process %u, began %s.%03u\n", r->pid, clock_time_of_day(r->start_unix_ns, clock),
+               (unsigned)(r->start_unix_ns / 1000000u % 1000u));
+    put_body(r, stacks, out);
+}
+
+void why_text_put_groups(struct request *const *examples, size_t count, bool stacks, uint64_t last_ns, struct buf *out)
+{
+    char last[32];
+    if (count == 0) {
+        put_nothing(last_ns, out);
+        return;
+    }
+    buf_printf(out, "Requests of the last %s by route and cause, most time lost first:\n\n",
+               units_format_duration(last_ns, last, sizeof(last)));
+    for (size_t i = 0; i < count && i < WHY_GROUPS_MAX; i++)
+        put_group(i + 1, examples[i], stacks, out);
+    if (count > WHY_GROUPS_MAX)
+        buf_printf(out, "%zu more groups: `sonde requests --abnormal` lists all.\n", count - WHY_GROUPS_MAX);
+}
+
+/* ---- single requests ---- */
+
+static void put_request(size_t number, const struct request *r, bool stacks, struct buf *out)
+{
+    put_head(number, r, out);
+    put_body(r, stacks, out);
+}
+
 void why_text_put(struct request *const *requests, size_t count, bool stacks, uint64_t last_ns, struct buf *out)
 {
     char last[32];
     units_format_duration(last_ns, last, sizeof(last));
     if (count == 0)
-        buf_printf(
-            out,
-            "No request was broken down in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
-            last);
+        put_nothing(last_ns, out);
     else if (count == 1)
         buf_printf(out, "The slowest request of the last %s:\n\n", last);
     else

@@ -146,6 +146,7 @@ static void set_service(struct diagnosis *d, const struct request_names *names)
     snprintf(d->comm, sizeof(d->comm), "%.16s", d->record->comm);
     r->service = resource && resource->service_name[0] ? resource->service_name : d->comm;
     r->container_id = resource ? resource->container_id : "";
+    r->unit = resource ? resource->systemd_unit : "";
 }
 
 int diagnose_request(const struct request_record *record, const struct path_segments *path,
@@ -169,6 +170,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         .duration_ns = record->duration_ns,
         .pid = record->h.pid,
         .tid = record->h.tid,
+        .port = record->local_port,
         .method = d->route.method,
         .route = d->route.path,
         .status = record->status,

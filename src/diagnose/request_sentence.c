@@ -2,6 +2,7 @@
 #include "diagnose/request_sentence.h"
 
 #include "base/units.h"
+#include "model/request_cause.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,16 +24,6 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_UNATTRIBUTED] = "not known",
 };
 
-/* The longest component of a kind; there is one. */
-static const struct request_part *longest_part(const struct request *r, enum request_part_kind kind)
-{
-    const struct request_part *longest = NULL;
-    for (size_t i = 0; i < r->part_count; i++)
-        if (r->parts[i].kind == kind && (!longest || r->parts[i].duration_ns > longest->duration_ns))
-            longest = &r->parts[i];
-    return longest;
-}
-
 /* The longest time that another thread held a lock, in words: "held by thread 7 pool: the holder slept"; "": none. */
 static const char *longest_holder(const struct request *r)
 {
@@ -44,16 +35,6 @@ static const char *longest_holder(const struct request *r)
     return longest ? strstr(longest->detail, "held by") : "";
 }
 
-/* The detail of a component without the kernel's functions, which end it where the stack has some. */
-static int detail_bytes(const struct request_part *part)
-{
-    const char *end = NULL;
-    if (part->stack && strstr(part->stack, REQUEST_KERNEL_FRAME))
-        for (const char *at = part->detail; (at = strstr(at, ": ")); at++)
-            end = at;
-    return (int)(end ? (size_t)(end - part->detail) : strlen(part->detail));
-}
-
 static void put_usual(const struct request_usual *usual, char *out, size_t size)
 {
     char duration[32];
@@ -62,15 +43,57 @@ static void put_usual(const struct request_usual *usual, char *out, size_t size)
                  units_format_duration(usual->p50_ns, duration, sizeof(duration)), usual->requests);
 }
 
-const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
+static enum request_part_kind top_kind(const struct request *r)
 {
     uint64_t kind_ns[REQUEST_PART_COUNT];
-    char in_all[32], in_part[32], usual[80] = "";
-    const char *start = r->status ? "" : "no reply was seen; ";
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         kind_ns[kind] = request_kind_ns(r, (enum request_part_kind)kind);
-    const enum request_part_kind top = request_top_kind(kind_ns, r->duration_ns, &r->usual);
-    const struct request_part *part = longest_part(r, top);
+    return request_top_kind(kind_ns, r->duration_ns, &r->usual);
+}
+
+/* Replaces a place that is not known by the evidence of the longest segment of the kind that has some. */
+static void find_evidence(const struct request *r, enum request_part_kind kind, char place[REQUEST_PLACE_BYTES])
+{
+    const struct request_segment *longest = NULL;
+    char line[REQUEST_FRAME_BYTES];
+    for (size_t i = 0; i < r->segment_count; i++)
+        if (r->segments[i].kind == kind && r->segments[i].notes[0] &&
+            (!longest || r->segments[i].duration_ns > longest->duration_ns))
+            longest = &r->segments[i];
+    const char *at = longest ? longest->notes : "";
+    if (!place[0] && request_next_frame(&at, line))
+        snprintf(place, REQUEST_PLACE_BYTES, "%s", line);
+}
+
+const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
+{
+    char place[REQUEST_PLACE_BYTES], status[32] = "";
+    const bool is_failed = request_is_failed(r->status);
+    if (is_failed)
+        snprintf(status, sizeof(status), r->status ? "status %u" : "no reply", r->status);
+    if (is_failed && !request_is_slow(r->duration_ns, &r->usual)) {
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s", status);
+        return out;
+    }
+    const enum request_part_kind kind = top_kind(r);
+    request_cause_place(r, kind, place);
+    find_evidence(r, kind, place);
+    const bool has_holder = kind == REQUEST_PART_LOCK && strncmp(place, "held by", 7) == 0;
+    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ": " : "",
+             has_holder ? "waiting for a lock" : activities[kind],
+             has_holder ? " "
+             : place[0] ? ", "
+                        : "",
+             place);
+    return out;
+}
+
+const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
+{
+    char in_all[32], in_part[32], usual[80] = "";
+    const char *start = r->status ? "" : "no reply was seen; ";
+    const enum request_part_kind top = top_kind(r);
+    const struct request_part *part = request_longest_part(r, top);
     put_usual(&r->usual, usual, sizeof(usual));
     if (!part) {
         snprintf(out, REQUEST_SENTENCE_BYTES, "%stook no time%s", start, usual);
@@ -79,17 +102,18 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
     const char *holder = top == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
     snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s", start,
              units_format_duration(r->duration_ns, in_all, sizeof(in_all)),
-             units_format_duration(kind_ns[top], in_part, sizeof(in_part)), activities[top],
-             part->detail[0] ? ", " : "", detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
+             units_format_duration(request_kind_ns(r, top), in_part, sizeof(in_part)), activities[top],
+             part->detail[0] ? ", " : "", request_detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
     memcpy(out + strlen(out), usual, strlen(usual) + 1);
     return out;
 }
 
 int request_set_sentence(struct request **r)
 {
-    char sentence[REQUEST_SENTENCE_BYTES];
+    char sentence[REQUEST_SENTENCE_BYTES], group[REQUEST_SENTENCE_BYTES];
     struct request changed = **r, *copy;
     changed.cause = request_sentence(&changed, sentence);
+    changed.group_cause = changed.group.requests > 0 ? request_cause_sentence(&changed, group) : "";
     int error = request_copy(&changed, &copy);
     if (error < 0)
         return error;

@@ -12,6 +12,11 @@
  * requests)". Reads the components, segments and r->usual; not r->cause. Cut to REQUEST_SENTENCE_BYTES. */
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
-/* Replaces *r, which the caller owns, by a copy whose `cause` is its sentence. On failure *r stays as it is. -ENOMEM.
+/* The cause in words, without times: "waiting for a lock or another thread, held by thread pool: the holder slept";
+ * begins with "status 503" or "no reply" for a request that failed. Reads what request_sentence reads. */
+const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
+
+/* Replaces *r, which the caller owns, by a copy whose `cause` is its sentence, and `group_cause` that of its group. On
+ * failure *r stays as it is. -ENOMEM.
  */
 int request_set_sentence(struct request **r);

@@ -15,7 +15,7 @@ void request_usual_json_put(const struct request_usual *usual, struct buf *out)
     const char *comma = "";
     buf_printf(out, "{\"requests\":%" PRIu32 ",", usual->requests);
     put_percentiles(usual->p50_ns, usual->p99_ns, out);
-    buf_printf(out, ",\"explained\":%" PRIu32 ",\"parts\":[", usual->explained);
+    buf_printf(out, ",\"known\":%" PRIu32 ",\"explained\":%" PRIu32 ",\"parts\":[", usual->known, usual->explained);
     for (int kind = 0; usual->explained && kind < REQUEST_PART_COUNT; kind++) {
         if (!usual->part_p50_ns[kind] && !usual->part_p99_ns[kind])
             continue;
@@ -34,15 +34,48 @@ static void put_text(const char *key, const char *text, struct buf *out)
     buf_putc(out, ',');
 }
 
+void request_group_json_put(const struct request_group *group, struct buf *out)
+{
+    buf_printf(out, "{\"requests\":%.0f,\"lost_ns\":%" PRIu64 ",\"estimated\":%s}", group->requests, group->lost_ns,
+               group->is_estimate ? "true" : "false");
+}
+
+static void put_cause(const struct request_cause *c, struct buf *out)
+{
+    buf_printf(out, "{\"kind\":\"%s\"", request_part_name(c->kind));
+    if (c->is_failed)
+        buf_printf(out, ",\"status\":%u", c->status);
+    buf_puts(out, ",\"group\":");
+    request_group_json_put(&c->group, out);
+    buf_putc(out, '}');
+}
+
+static void put_causes(const struct request_route *r, struct buf *out)
+{
+    buf_puts(out, ",\"causes\":[");
+    for (size_t i = 0; i < r->cause_count; i++) {
+        buf_puts(out, i ? "," : "");
+        put_cause(&r->causes[i], out);
+    }
+    buf_putc(out, ']');
+}
+
 static void put_route(const struct request_route *r, struct buf *out)
 {
     buf_putc(out, '{');
     put_text("service", r->service, out);
+    put_text("unit", r->unit, out);
+    buf_printf(out, "\"port\":%u,", r->port);
     put_text("method", r->method, out);
     put_text("route", r->route, out);
     buf_printf(out, "\"span_ns\":%" PRIu64 ",\"sampled\":%" PRIu32 ",\"estimated\":%s", r->span_ns, r->sampled,
                r->is_estimate ? "true" : "false");
     buf_printf(out, ",\"requests\":%.0f,\"failed\":%.0f", r->requests, r->failed);
+    buf_printf(out, ",\"time_ns\":%" PRIu64 ",\"lost_ns\":%" PRIu64 ",\"lost_estimated\":%s,", r->time_ns, r->lost_ns,
+               r->lost_is_estimate ? "true" : "false");
+    put_text("cause", r->cause, out);
+    buf_printf(out, "\"usual_known\":%" PRIu32, r->known);
+    put_causes(r, out);
     if (r->usual.requests) {
         buf_puts(out, ",\"usual\":");
         request_usual_json_put(&r->usual, out);

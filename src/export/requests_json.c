@@ -48,6 +48,8 @@ static void put_request(struct buf *out, const struct request *r)
 {
     buf_printf(out, "{\"start_time_unix_nano\":%" PRIu64 ",\"duration_ns\":%" PRIu64, r->start_unix_ns, r->duration_ns);
     put_text(out, "service", r->service);
+    put_text(out, "unit", r->unit ? r->unit : "");
+    buf_printf(out, ",\"port\":%u", r->port);
     buf_printf(out, ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32, r->pid, r->tid);
     put_text(out, "container_id", r->container_id);
     put_text(out, "method", r->method);
@@ -68,6 +70,13 @@ static void put_request(struct buf *out, const struct request *r)
     if (r->usual.requests) {
         buf_puts(out, ",\"usual\":");
         request_usual_json_put(&r->usual, out);
+    } else {
+        buf_printf(out, ",\"usual_known\":%" PRIu32, r->usual.known);
+    }
+    if (r->group.requests > 0) {
+        buf_puts(out, ",\"group\":");
+        request_group_json_put(&r->group, out);
+        put_text(out, "group_cause", r->group_cause ? r->group_cause : "");
     }
     put_text(out, "cause", r->cause);
     buf_puts(out, ",\"parts\":[");

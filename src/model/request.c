@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SLOW_MIN_NS 1000000 /* more than the median */
@@ -26,6 +27,13 @@ const char *request_owner_name(enum request_owner owner)
     return names[owner];
 }
 
+const char *request_choice_name(enum request_choice choice)
+{
+    static const char *const names[REQUEST_CHOICE_COUNT] = {"all", "abnormal", "groups", "abnormal_groups"};
+    assert(choice < REQUEST_CHOICE_COUNT);
+    return names[choice];
+}
+
 static size_t text_bytes(const char *text)
 {
     return (text ? strlen(text) : 0) + 1;
@@ -45,9 +53,9 @@ int request_copy(const struct request *r, struct request **ret)
 {
     if (r->part_count > REQUEST_PARTS_MAX || r->segment_count > REQUEST_SEGMENTS_MAX)
         return -EINVAL;
-    size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) +
+    size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) + text_bytes(r->unit) +
                    text_bytes(r->container_id) + text_bytes(r->method) + text_bytes(r->route) + text_bytes(r->peer) +
-                   text_bytes(r->upstream) + text_bytes(r->cause);
+                   text_bytes(r->upstream) + text_bytes(r->cause) + text_bytes(r->group_cause);
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     for (size_t i = 0; i < r->segment_count; i++)
@@ -67,12 +75,14 @@ int request_copy(const struct request *r, struct request **ret)
         segments[i].notes = put_text(&at, r->segments[i].notes);
     }
     copy->service = put_text(&at, r->service);
+    copy->unit = put_text(&at, r->unit);
     copy->container_id = put_text(&at, r->container_id);
     copy->method = put_text(&at, r->method);
     copy->route = put_text(&at, r->route);
     copy->peer = put_text(&at, r->peer);
     copy->upstream = put_text(&at, r->upstream);
     copy->cause = put_text(&at, r->cause);
+    copy->group_cause = put_text(&at, r->group_cause);
     for (size_t i = 0; i < r->part_count; i++) {
         copy->parts[i].detail = put_text(&at, r->parts[i].detail);
         copy->parts[i].stack = put_text(&at, r->parts[i].stack);
@@ -96,6 +106,16 @@ bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES])
     line[shown] = '\0';
     *at += bytes + ((*at)[bytes] == '\n');
     return true;
+}
+
+const char *request_service_text(const char *service, const char *unit, uint16_t port, char out[REQUEST_SERVICE_BYTES])
+{
+    const size_t bytes = strlen(service);
+    const bool is_unit = bytes && strncmp(unit, service, bytes) == 0 && unit[bytes] == '.';
+    const int used = snprintf(out, REQUEST_SERVICE_BYTES, "%.200s", is_unit ? unit : service);
+    if (port)
+        snprintf(out + used, REQUEST_SERVICE_BYTES - (size_t)used, " :%u", port);
+    return out;
 }
 
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind)

@@ -74,14 +74,25 @@ struct request_segment {
     const char *notes; /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
 };
 
-#define REQUEST_SEGMENTS_MAX 64
+#define REQUEST_SEGMENTS_MAX  64
+
+#define REQUEST_USUAL_MIN     20  /* a sample of fewer says nothing about what is usual; */
+#define REQUEST_USUAL_MIN_P99 100 /* nor about the 99th percentile */
 
 /* What requests took, as medians and 99th percentiles. Those of the components need not add up. */
 struct request_usual {
     uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
     uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
     uint32_t explained;      /* of these: that the components rest on; 0: too few */
+    uint32_t known;          /* sampled requests, weighted; REQUEST_USUAL_MIN are needed for `requests` */
     uint64_t part_p50_ns[REQUEST_PART_COUNT], part_p99_ns[REQUEST_PART_COUNT];
+};
+
+/* Requests of one route with one cause: the abnormal ones, or all of a route without abnormal requests. */
+struct request_group {
+    double requests;  /* in the period; 0: the request is not the example of a group */
+    uint64_t lost_ns; /* by which the slow ones took longer than usual, in all */
+    bool is_estimate; /* not every request of the group was recorded */
 };
 
 struct request {
@@ -91,6 +102,8 @@ struct request {
     uint64_t duration_ns;
     uint32_t pid, tid;
     const char *service;
+    const char *unit; /* systemd unit of its process: "nginx.service"; "": none */
+    uint16_t port;    /* that the server listens on; 0: not known */
     const char *container_id;
     const char *method; /* "GET" */
     const char *route;  /* path without its query, identifiers replaced: "/users/{id}" */
@@ -102,6 +115,8 @@ struct request {
     const char *upstream;       /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
     uint64_t upstream_ns;       /* how long it waited for others in all */
     struct request_usual usual; /* of its service, method and route, when it was queried */
+    struct request_group group; /* that it is the example of */
+    const char *group_cause;    /* what its requests have in common: one phrase, without times; "": none */
     const char *cause;          /* one sentence: what differs most from the usual, or else took most, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
@@ -111,10 +126,28 @@ struct request {
     size_t bytes;         /* memory, set by request_copy */
 };
 
+/* Which requests of a period are asked for. */
+enum request_choice {
+    REQUEST_CHOICE_ALL,      /* slowest first */
+    REQUEST_CHOICE_ABNORMAL, /* of these, only those that failed or are slow for their route */
+    REQUEST_CHOICE_GROUPS,   /* an example for each cause of each route, with `group` set; most time lost first */
+    REQUEST_CHOICE_ABNORMAL_GROUPS, /* of these, only those that failed or are slow for their route */
+    REQUEST_CHOICE_COUNT,
+};
+
+/* The name of a choice, which must be below REQUEST_CHOICE_COUNT: "groups". Static string. */
+const char *request_choice_name(enum request_choice choice);
+
 /* Copies a request whose strings may be anywhere into one allocation, freed by request_free. -EINVAL: more than
  * REQUEST_PARTS_MAX parts or REQUEST_SEGMENTS_MAX segments; -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
+
+#define REQUEST_SERVICE_BYTES 224
+
+/* The name under which services of a program are told apart: "uvicorn :8100", "nginx.service :80"; the unit where the
+ * service is named after it. Returns `out`. */
+const char *request_service_text(const char *service, const char *unit, uint16_t port, char out[REQUEST_SERVICE_BYTES]);
 
 /* The sum of the components of a kind. */
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind);

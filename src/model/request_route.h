@@ -8,15 +8,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define REQUEST_CAUSES_MAX           16 /* of a route; further ones are added to one of the same kind, or to the last */
+#define REQUEST_CAUSE_SENTENCE_BYTES 640
+
+/* The requests of a route with one cause (request_cause_key). */
+struct request_cause {
+    struct request_group group;
+    enum request_part_kind kind; /* in which they took longest, compared with the usual */
+    uint16_t status;             /* of those that failed; valid if is_failed */
+    bool is_failed;
+    uint64_t example_id; /* the slowest of them */
+};
+
 struct request_route {
-    char service[128], method[16], route[200]; /* route "other", without a method: those that found no place */
-    uint64_t span_ns;                          /* of the period: how long requests were recorded for the sample */
-    uint32_t sampled;                          /* the sample's size; 0: nothing is known but of the slow ones */
-    bool is_estimate;                          /* `requests` and `failed` are estimated from it; false: counted */
-    double requests, failed;                   /* in the period, of all */
-    struct request_usual usual;                /* of the sample, however small it is */
-    struct request_usual slow;                 /* of those recorded that are slow (request_is_slow) */
+    char service[128], unit[128], method[16], route[200]; /* route "other", without a method: those without a place */
+    uint16_t port;                                        /* 0: not known */
+    uint64_t span_ns; /* of the period: how long requests were recorded for the sample */
+    uint32_t sampled; /* the sample's size; 0: nothing is known but of the slow ones */
+    bool is_estimate; /* `requests` and `failed` are estimated from it; false: counted */
+    double requests;  /* in span_ns, of all */
+    double failed;    /* of these; at least those that were recorded */
+    uint32_t known;   /* sampled requests that the median of the route rests on, weighted; REQUEST_USUAL_MIN needed */
+    struct request_usual usual;      /* of the sample, however small it is */
+    struct request_usual slow;       /* of those recorded that are slow (request_is_slow) */
     enum request_part_kind top_kind; /* in which most of the slow ones took longer; where none is slow, the one that
                                         takes most. Valid if top_count or usual.explained */
     uint32_t top_count;              /* how many of the slow ones; 0: none is slow */
+    /* Of the whole period: */
+    uint64_t lost_ns;      /* by which the slow ones took longer than the median, in all: the sum of the causes' */
+    bool lost_is_estimate; /* some slow ones were not recorded */
+    uint64_t time_ns;      /* that all requests took */
+    struct request_cause causes[REQUEST_CAUSES_MAX]; /* most time lost first; of a route without an abnormal request:
+                                                        one for all of its requests */
+    size_t cause_count;
+    char cause[REQUEST_CAUSE_SENTENCE_BYTES]; /* the first of them in words; "": not known */
 };

@@ -29,11 +29,10 @@ struct page_data {
     /* Functions over time, extended to whole windows of some seconds. -ERANGE as above. */
     int (*hotspots)(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                     const struct hotspots_options *options, struct hotspots **ret);
-    /* The slowest requests of the last `seconds`, slowest first; `abnormal`: only those that failed or are slow for
-     * their route. The caller frees the array and each element. */
-    int (*requests)(void *context, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
+    /* At most `max` of the chosen requests of the last `seconds`. The caller frees the array and each element. */
+    int (*requests)(void *context, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
                     size_t *ret_count);
-    /* The routes with requests in the last `seconds`, the most frequent first. The caller frees the array. */
+    /* The routes with requests in the last `seconds`, most time lost first. The caller frees the array. */
     int (*routes)(void *context, uint64_t seconds, struct request_route **ret, size_t *ret_count);
     /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */

@@ -105,6 +105,17 @@ static int set_choice(enum query_key key, const char *value, const char *no, con
     return -EINVAL;
 }
 
+static int set_which(const char *value, enum request_choice *ret, char *why, size_t why_size)
+{
+    for (int choice = 0; choice < REQUEST_CHOICE_COUNT; choice++)
+        if (strcmp(value, request_choice_name((enum request_choice)choice)) == 0) {
+            *ret = (enum request_choice)choice;
+            return 0;
+        }
+    snprintf(why, why_size, "which: all, abnormal, groups or abnormal_groups is needed");
+    return -EINVAL;
+}
+
 static int set_time(struct query *q, const char *value, char *why, size_t why_size)
 {
     const struct sample_type *type = sample_type_find(value);
@@ -155,7 +166,7 @@ static int set_value(struct query *q, enum query_key key, const char *value, cha
     case QUERY_ORDER:
         return set_choice(key, value, "most", "change", &q->by_change, why, why_size);
     case QUERY_WHICH:
-        return set_choice(key, value, "all", "abnormal", &q->abnormal, why, why_size);
+        return set_which(value, &q->which, why, why_size);
     case QUERY_TIME:
         return set_time(q, value, why, why_size);
     case QUERY_KEY_COUNT:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/profile.h"
+#include "model/request.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct query {
     char service[QUERY_TEXT_MAX];
     char format[16];
     bool by_total, by_change; /* false: by=self, order=most */
-    bool abnormal;            /* which=abnormal; false: which=all */
+    enum request_choice which;
     const struct sample_type *type;
 };
 

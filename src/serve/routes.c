@@ -188,8 +188,7 @@ static enum MHD_Result answer_requests(struct call *call)
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
     struct request **requests = NULL;
     size_t count = 0;
-    int r =
-        data->requests(data->context, call->query.seconds, call->query.max, call->query.abnormal, &requests, &count);
+    int r = data->requests(data->context, call->query.seconds, call->query.max, call->query.which, &requests, &count);
     if (r < 0)
         return reply_failed(call, "no requests", r);
     r = requests_json_write(requests, count, &body);

@@ -352,6 +352,10 @@ static const struct request synthetic_requests[] = {
      .method = "GET",
      .route = "/users/{id}/orders",
      .status = 200,
+     .unit = "nginx.service",
+     .port = 80,
+     .usual = {.known = 3},
+     .group = {.requests = 3},
      .cause = "74 % waiting for another service: postgres at 127.0.0.1:5432",
      .part_count = 4,
      .parts = {{REQUEST_PART_CPU, 112 * MS, "parse_headers < worker < main"},
@@ -367,7 +371,11 @@ static const struct request synthetic_requests[] = {
      .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout",
      .upstream = "127.0.0.1:5432",
      .upstream_ns = 20 * MS,
+     .port = 8100,
+     .group = {.requests = 9, .lost_ns = 3762 * MS, .is_estimate = true},
+     .group_cause = "status 503: waiting for a lock held by another thread",
      .usual = {.requests = 240,
+               .known = 240,
                .p50_ns = 12 * MS,
                .p99_ns = 80 * MS,
                .explained = 200,
@@ -384,6 +392,7 @@ static const struct request synthetic_requests[] = {
      .method = "GET",
      .route = "/static/app.js",
      .status = 404,
+     .group = {.requests = 1},
      .cause = "62 % waiting for the disk: read /var/www/app.js",
      .part_count = 5,
      .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"},
@@ -397,15 +406,19 @@ static const struct request synthetic_requests[] = {
      .method = "GET",
      .route = "/",
      .status = 200,
+     .group = {.requests = 30},
+     .usual = {.requests = 30, .known = 30, .p50_ns = 3 * MS},
      .cause = "67 % on CPU",
      .part_count = 2,
      .parts = {{REQUEST_PART_CPU, 2 * MS, "worker < main"}, {REQUEST_PART_STEAL, 1 * MS, ""}}},
 };
 
-static int fake_requests(void *context, uint64_t seconds, size_t max, bool abnormal, struct request ***ret,
+static int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
                          size_t *ret_count)
 {
     const struct fake *fake = context;
+    const bool abnormal = which == REQUEST_CHOICE_ABNORMAL || which == REQUEST_CHOICE_ABNORMAL_GROUPS,
+               grouped = which == REQUEST_CHOICE_GROUPS || which == REQUEST_CHOICE_ABNORMAL_GROUPS;
     size_t count = sizeof(synthetic_requests) / sizeof(synthetic_requests[0]);
     (void)seconds;
     if (strcmp(fake->mode, "failing") == 0)
@@ -417,26 +430,30 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, bool abnor
     struct request **requests = calloc(count + 1, sizeof(*requests));
     size_t shown = 0;
     for (size_t n = 0; requests && n < count; n++) {
-        const size_t i = shown;
-        if (abnormal && !request_is_abnormal(&synthetic_requests[n]))
+        const size_t i = shown, from = grouped && n < 2 ? 1 - n : n; /* of groups, the one that lost time is first */
+        if (abnormal && !request_is_abnormal(&synthetic_requests[from]))
             continue;
         shown++;
         requests[i] = malloc(sizeof(*requests[i]));
         if (!requests[i])
             abort();
-        *requests[i] = synthetic_requests[n];
+        *requests[i] = synthetic_requests[from];
         requests[i]->container_id = requests[i]->peer = "";
         if (!requests[i]->upstream)
             requests[i]->upstream = "";
+        if (!requests[i]->unit)
+            requests[i]->unit = "";
+        if (!grouped)
+            requests[i]->group = (struct request_group){0};
         requests[i]->tid = requests[i]->pid;
-        if (n == 0)
+        if (from == 0)
             requests[i]->segments = long_path(&requests[i]->segment_count);
-        requests[i]->start_unix_ns = 1767225600000000000ull + n * 1000 * MS;
+        requests[i]->start_unix_ns = 1767225600000000000ull + from * 1000 * MS;
         if (strcmp(fake->mode, "hostile") == 0) {
             requests[i]->segments = hostile_path;
             requests[i]->segment_count = sizeof(hostile_path) / sizeof(hostile_path[0]);
-            requests[i]->route = requests[i]->cause = requests[i]->service =
-                "</td><img src=x onerror=\"document.title='owned'\">\xff";
+            requests[i]->route = requests[i]->cause = requests[i]->service = requests[i]->unit =
+                requests[i]->group_cause = "</td><img src=x onerror=\"document.title='owned'\">\xff";
         }
     }
     if (!requests)
@@ -450,12 +467,22 @@ static const struct request_route synthetic_routes[] = {
     {.service = "shop",
      .method = "POST",
      .route = "/cart",
+     .port = 8100,
      .span_ns = 60000 * MS,
      .sampled = 240,
      .is_estimate = true,
      .requests = 1200,
      .failed = 60,
+     .known = 240,
+     .lost_ns = 4100 * MS,
+     .lost_is_estimate = true,
+     .time_ns = 19000 * MS,
+     .cause_count = 2,
+     .causes = {{.group = {9, 3762 * MS, true}, .kind = REQUEST_PART_LOCK},
+                {.group = {60, 338 * MS, true}, .kind = REQUEST_PART_CPU, .status = 503, .is_failed = true}},
+     .cause = "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12)",
      .usual = {.requests = 240,
+               .known = 240,
                .p50_ns = 12 * MS,
                .p99_ns = 80 * MS,
                .explained = 200,
@@ -473,7 +500,15 @@ static const struct request_route synthetic_routes[] = {
      .span_ns = 60000 * MS,
      .sampled = 30,
      .requests = 30,
-     .usual = {.requests = 30, .p50_ns = 3 * MS, .explained = 30, .part_p50_ns = {[REQUEST_PART_CPU] = 2 * MS}},
+     .unit = "nginx.service",
+     .port = 80,
+     .known = 30,
+     .time_ns = 90 * MS,
+     .cause_count = 1,
+     .causes = {{.group = {.requests = 30}, .kind = REQUEST_PART_CPU}},
+     .cause = "on a CPU",
+     .usual =
+         {.requests = 30, .known = 30, .p50_ns = 3 * MS, .explained = 30, .part_p50_ns = {[REQUEST_PART_CPU] = 2 * MS}},
      .top_kind = REQUEST_PART_CPU},
     {.service = "nginx", .method = "GET", .route = "/static/app.js", .span_ns = 60000 * MS},
 };
@@ -493,6 +528,7 @@ static int fake_routes(void *context, uint64_t seconds, struct request_route **r
     *ret_count = strcmp(fake->mode, "normal") == 0 || hostile ? count : 0;
     for (size_t i = 0; hostile && i < count; i++) {
         snprintf((*ret)[i].route, sizeof((*ret)[i].route), "</td><img src=x onerror=\"document.title='owned'\">\xff");
+        snprintf((*ret)[i].cause, sizeof((*ret)[i].cause), "%s", (*ret)[i].route);
         snprintf((*ret)[i].service, sizeof((*ret)[i].service), "\033[2J<script>document.title='owned'</script>");
     }
     return 0;

@@ -78,7 +78,7 @@ def test_page_shows_an_opened_slow_request(agent, see, run):
     def known():
         return [r for r in json.loads(started.text("/api/v1/requests")) if r["route"] == "/sleep"]
     recorded = wait_for(known, what="the request")[0]
-    on_node, on_server, elsewhere = see(started, {"open": "/sleep"}, {"hash": f"pid={server.pids[0]}", "open": "/sleep"}, {"hash": "pid=1"})
+    on_node, on_server, elsewhere = see(started, {"hash": "requests=each", "open": "/sleep"}, {"hash": f"pid={server.pids[0]}", "open": "/sleep"}, {"hash": "pid=1"})
     for seen in (on_node, on_server):
         opened = seen["opened"]
         duration, slack = figure_on_page(opened["duration"])

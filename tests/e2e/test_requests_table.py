@@ -20,11 +20,14 @@ def test_table_of_routes(sonde, synthetic_agent):
     done = run_requests(sonde, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
     heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
-    assert heading == ["SERVICE", "ROUTE", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
-    assert rows == [["shop", "POST /cart", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240", "lock in 8 of 9 slow"],
-                    ["nginx", "GET /", "0.50", "3.00 ms", "-", "0.0%", "30", "cpu"],
-                    ["nginx", "GET /static/app.js", "-", "-", "-", "-", "0", "-"]]
-    one = run_requests(sonde, "--service", "shop", "--agent", synthetic_agent("normal"))
+    assert heading == ["SERVICE", "ROUTE", "LOST", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
+    assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240", "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12)"],
+                    ["nginx.service :80", "GET /", "0", "0.50", "3.00 ms", "-", "0.0%", "30", "cpu"],
+                    ["nginx", "GET /static/app.js", "-", "-", "-", "-", "-", "0", "-"],
+                    ["LOST -: too few requests to know what is usual: at most 0 of 20 needed"],
+                    ["P99 -: too few requests in the sample: at most 30 of 100 needed"],
+                    ["RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded"]]
+    one = run_requests(sonde, "--service", "shop :8100", "--agent", synthetic_agent("normal"))
     assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout
     assert run_requests(sonde, "--last", "2m", "--agent", synthetic_agent("empty")).stdout.startswith("No request in the last 120 s.")
 
@@ -41,26 +44,42 @@ def test_json_of_routes_is_the_agents(sonde):
         server.stop()
     assert routes[0]["usual"]["parts"] == [{"kind": "cpu", "p50_ns": 10**7, "p99_ns": 2 * 10**7}, {"kind": "lock", "p50_ns": 10**6, "p99_ns": 7 * 10**7}]
     assert routes[0]["slow"] == {"requests": 9, "p50_ns": 430 * 10**6, "explained": 9,
-                                 "parts": [{"kind": "cpu", "p50_ns": 30 * 10**6}, {"kind": "lock", "p50_ns": 400 * 10**6}]}
+                                 "known": 0, "parts": [{"kind": "cpu", "p50_ns": 30 * 10**6}, {"kind": "lock", "p50_ns": 400 * 10**6}]}
     assert "usual" not in routes[2] and "top_kind" not in routes[2]
+
+
+@pytest.mark.sanitized
+def test_abnormal_requests_are_grouped(sonde, synthetic_agent):
+    address = synthetic_agent("normal")
+    done = run_requests(sonde, "--abnormal", "--agent", address)
+    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert heading == ["SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE"]
+    assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503: waiting for a lock held by another thread"]]
+    as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)
+    assert [(r["route"], r["group"]["requests"]) for r in as_json] == [("/cart", 9)]
+
+
+def test_each_needs_abnormal(sonde):
+    done = run_requests(sonde, "--each")
+    assert done.returncode == 2 and "--each needs --abnormal" in done.stderr, done
 
 
 @pytest.mark.sanitized
 def test_abnormal_requests_one_line_each(sonde, synthetic_agent):
     address = synthetic_agent("normal")
-    done = run_requests(sonde, "--abnormal", "--agent", address)
+    done = run_requests(sonde, "--abnormal", "--each", "--agent", address)
     heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
     assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS"]
     assert len(rows) == 1 and rows[0][1:] == ["-", "127.0.0.1:5432", "POST /cart", "430 ms", "20.0 ms", "503", "status 503, 36 times the median",
                                               "93 % waiting for a lock at pthread_mutex_lock < checkout"]
-    as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)
+    as_json = json.loads(run_requests(sonde, "--abnormal", "--each", "--json", "--agent", address).stdout)
     assert [(r["route"], r["upstream"], r["upstream_ns"], r["usual"]["p50_ns"]) for r in as_json] == [("/cart", "127.0.0.1:5432", 20 * 10**6, 12 * 10**6)]
     assert run_requests(sonde, "--abnormal", "--agent", synthetic_agent("empty")).stdout == "No abnormal request was recorded in the last 60.0 s.\n"
 
 
 @pytest.mark.sanitized
 def test_hostile_names_send_nothing_to_the_terminal(sonde, synthetic_agent):
-    for arguments in ([], ["--abnormal"]):
+    for arguments in ([], ["--abnormal"], ["--abnormal", "--each"]):
         done = run_requests(sonde, *arguments, "--agent", synthetic_agent("hostile"))
         assert done.returncode == 0 and "owned" in done.stdout and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout), done
 
@@ -74,7 +93,7 @@ def test_table_is_live_on_a_terminal(sonde, synthetic_agent):
     """Redraws until Ctrl-C; on a terminal of its own, so that the test does not depend on the terminal of the suite."""
     shown = Terminal(sonde, "requests", "--agent", synthetic_agent("normal"))
     try:
-        shown.wait_for(lambda seen: seen.count("\033[H\033[2J") > 1 and seen.count("lock in 8 of 9 slow") > 1, what="the table, twice")
+        shown.wait_for(lambda seen: seen.count("\033[H\033[2J") > 1 and seen.count("waiting for a lock held") > 1, what="the table, twice")
         shown.type("\x03")
         assert shown.end() == 0, shown.seen
     finally:
@@ -104,6 +123,8 @@ def test_slow_request_is_compared_with_its_route(sonde, agent, run, tmp_path):
         return re.search(r"Why: 4\d\d ms: 4\d\d ms asleep, .*; usually (.+) \(median of (\d+) requests\)$", done.stdout, re.M)
     assert int(wait_for(sentence, 60, "the sentence")[2]) >= 20
     row = route()
+    assert row["lost_ns"] >= 390e6 and row["port"] == server.port and "asleep" in row["cause"], row
+    assert sum(cause["group"]["lost_ns"] for cause in row["causes"]) == row["lost_ns"], row
     assert row["slow"]["requests"] >= 1 and row["top_count"] >= 1, row
-    lines = run_requests(sonde, "--abnormal", "--last", "5m", "--agent", address).stdout.splitlines()
+    lines = run_requests(sonde, "--abnormal", "--each", "--last", "5m", "--agent", address).stdout.splitlines()
     assert [line for line in lines if " GET /sleep " in line and " times the median " in line and " asleep, " in line], lines

@@ -10,7 +10,7 @@ from printed_durations import figure
 from real_servers import get, start_c_server
 from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 
-HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no reply seen)  \((\S+), process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
+HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no reply seen)  \((\S+(?: :\d+)?), process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
 PART = re.compile(r"^ +([\d.]+)%  +([\d.]+ \S+)  (\w+) +(#*) *(.*)$", re.M)
 
 
@@ -43,9 +43,9 @@ def test_component_kinds_match_the_document():
 
 @pytest.mark.sanitized
 def test_text_output_adds_up(sonde, synthetic_agent):
-    done = run_why(sonde, "--agent", synthetic_agent("normal"))
+    done = run_why(sonde, "-n", 10, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
-    assert done.stdout.startswith("The 4 slowest requests of the last 60.0 s:\n\n1. GET /users/{id}/orders took 812 ms, status 200  (nginx, process 101, began ")
+    assert done.stdout.startswith("The 4 slowest requests of the last 60.0 s:\n\n1. GET /users/{id}/orders took 812 ms, status 200  (nginx.service :80, process 101, began ")
     requests = requests_in(done.stdout)
     assert [r[0][:4] for r in requests] == [("1", "GET", "/users/{id}/orders", "812 ms"), ("2", "POST", "/cart", "430 ms"),
                                             ("3", "GET", "/static/app.js", "96.0 ms"), ("4", "GET", "/", "3.00 ms")]
@@ -58,13 +58,40 @@ def test_text_output_adds_up(sonde, synthetic_agent):
     assert len(requests_in(first.stdout)) == 1 and first.stdout.startswith("The slowest request of the last 60.0 s:\n"), first
 
 
+@pytest.mark.sanitized
+def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
+    done = run_why(sonde, "--agent", synthetic_agent("normal"))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert done.stdout.startswith("Requests of the last 60.0 s by route and cause, most time lost first:\n\n"
+                                  "1. POST /cart  (shop :8100): lost ~3.76 s in ~9 slow requests\n"
+                                  "   Cause: status 503: waiting for a lock held by another thread\n"
+                                  "   Example: 430 ms, status 503, process 303, began "), done.stdout
+    heads = re.findall(r"^\d+\. (.*)$", done.stdout, re.M)
+    assert heads[1:] == ["GET /users/{id}/orders  (nginx.service :80): 3 requests", "GET /static/app.js  (nginx): 1 request", "GET /  (nginx): none slow: 30 requests"]
+    assert "   Usual: not known, too few requests of this route: 3 of 20 needed\n" in done.stdout
+    assert done.stdout.count("   Path:\n") == 2, "the example has its path"
+    as_json = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)
+    assert [(r["route"], r["service"], r["unit"], r["port"], r["group"]) for r in as_json[:2]] == [
+        ("/cart", "shop", "", 8100, {"requests": 9, "lost_ns": 3762 * 10**6, "estimated": True}),
+        ("/users/{id}/orders", "nginx", "nginx.service", 80, {"requests": 3, "lost_ns": 0, "estimated": False})]
+    assert all("group" not in r for r in json.loads(run_why(sonde, "--json", "-n", 10, "--agent", synthetic_agent("normal")).stdout))
+
+
+def test_service_is_selected_by_name_unit_or_port(sonde, synthetic_agent):
+    address = synthetic_agent("normal")
+    for service, routes in (("nginx", 3), ("nginx.service", 1), ("nginx.service :80", 1), ("shop :8100", 1), ("shop :8101", 0)):
+        for more in ([], ["-n", 10]):
+            done = run_why(sonde, "--json", "--service", service, *more, "--agent", address)
+            assert len(json.loads(done.stdout)) == routes, (service, more, done)
+
+
 def test_service_and_route_select(sonde, synthetic_agent):
     address = synthetic_agent("normal")
-    by_route = run_why(sonde, "--route", "/cart", "--agent", address)
+    by_route = run_why(sonde, "-n", 10, "--route", "/cart", "--agent", address)
     assert [r[0][2] for r in requests_in(by_route.stdout)] == ["/cart"], by_route
-    everything = {r[0][5]: r[0][2] for r in requests_in(run_why(sonde, "--agent", address).stdout)}
-    by_service = run_why(sonde, "--service", "nginx", "--agent", address)
-    assert "nginx" in everything and {r[0][5] for r in requests_in(by_service.stdout)} == {"nginx"}, by_service
+    everything = {r[0][5]: r[0][2] for r in requests_in(run_why(sonde, "-n", 10, "--agent", address).stdout)}
+    by_service = run_why(sonde, "-n", 10, "--service", "nginx", "--agent", address)
+    assert "nginx" in everything and {r[0][5] for r in requests_in(by_service.stdout)} == {"nginx", "nginx.service :80"}, by_service
     assert run_why(sonde, "--service", "unknown", "--agent", address).stdout.startswith("No request"), "nothing else is printed"
 
 
@@ -75,7 +102,7 @@ def test_wrong_trace_id_is_an_error(sonde):
 
 
 def test_stacks_follow_their_component(sonde, synthetic_agent):
-    done = run_why(sonde, "--stacks", "--agent", synthetic_agent("normal"))
+    done = run_why(sonde, "-n", 10, "--stacks", "--agent", synthetic_agent("normal"))
     lines = [line.strip() for line in done.stdout.splitlines()]
     at = next(i for i, line in enumerate(lines) if " lock  " in line)
     assert lines[at + 1:at + 7] == ["futex_wait_[k]", "__x64_sys_futex_[k]", "pthread_mutex_lock", "checkout", "handle", "[truncated: no rows]"], done.stdout
@@ -125,7 +152,7 @@ def test_text_output_has_a_real_servers_stack(sonde, agent, run, tmp_path):
         """A request after the server's unwind table exists; where the switch back to the CPU was not traced, the kernel frames are missing
         (docs/why.md)."""
         get(server.port, "/naps?ms=120")
-        done = run_why(sonde, "--stacks", "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
+        done = run_why(sonde, "-n", 1000, "--stacks", "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
         assert done.returncode == 0, done.stderr
         return [r for r in requests_in(done.stdout) if r[0][2] == "/naps" and int(r[0][6]) == server.pid and "_[k]\n" in r[2]]
     for head, parts, block in wait_for(seen, what="a request in the words of sonde why"):

@@ -70,7 +70,8 @@ export function useAnswer<T>(path: string | null, again: unknown, decode: (json:
     return answer.path === path ? answer : { value: null, error: '' };
 }
 
-export function useLive(seconds: number, heatSeconds: number, scope: Scope, time: Time): Live {
+/** `grouped`: requests are examples of causes, else the slowest. */
+export function useLive(seconds: number, heatSeconds: number, scope: Scope, time: Time, grouped: boolean): Live {
     const heatPath = heatmapPath(heatSeconds, scope);
     const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
     const [requests, setRequests] = useState<Part<Request[]>>({ value: null, error: '' });
@@ -91,14 +92,14 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
             const one = <T>(path: string, decode: (json: unknown) => T, set: Set<T>) => take(path, decode, set, wanted);
             const came = await Promise.all([
                 one(`/api/v1/profile?seconds=${seconds}${timeQuery(time)}`, decodeProfile, setProfile),
-                one(`/api/v1/requests?seconds=${seconds}`, decodeRequests, setRequests),
+                one(`/api/v1/requests?seconds=${seconds}${grouped ? '&which=groups' : ''}`, decodeRequests, setRequests),
                 one(`/api/v1/routes?seconds=${seconds}`, decodeRoutes, setRoutes),
                 takeHeatmap(wanted),
                 one('/api/v1/status', decodeStatus, setStatus),
             ]);
             if (wanted() && came.some(Boolean)) setAt(Date.now());
         },
-        [seconds, time],
+        [seconds, time, grouped],
     );
 
     // The heatmap depends on the scope, so it is fetched on a change of scope even while paused; all other replies include every process.

@@ -97,7 +97,6 @@ function Meter({ label, value, allowed, show, unit = '' }: { label: string; valu
             <i class={`gauge ${state}`} aria-hidden="true">
                 <i style={{ width: `${Math.min(100, share * 100)}%` }} />
             </i>
-            {share > 1 && <em> over</em>}
         </span>
     );
 }
@@ -152,11 +151,16 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                     <Meter label="memory" value={status.memory} allowed={status.memoryAllowed} show={format.bytes} />
                 </span>
                 {status.reduced.length > 0 && (
-                    <span class="item warn" title={`Complete: ${status.complete.join('; ')}. To allow Sonde more CPU time, set budget.one_cpu.`}>
-                        to keep to its CPU limit: {status.reduced.join('; ')}
+                    <span class="item warn todo" title={`Complete: ${status.complete.join('; ')}.`}>
+                        To keep to its CPU limit: {status.reduced.join('; ')}. To record everything, raise budget.one_cpu
                     </span>
                 )}
-                {missing.length > 0 && <span class="item warn">not attached: {missing.map((p) => p.probe).join(', ')}</span>}
+                {status.memoryAllowed > 0 && status.memory > status.memoryAllowed && <span class="item warn todo">The oldest samples are dropped to keep to the memory limit: raise budget.memory</span>}
+                {missing.length > 0 && (
+                    <span class="item warn todo">
+                        Not attached: {missing.map((p) => p.probe).join(', ')}. <code>sonde doctor</code> prints what to change
+                    </span>
+                )}
                 <span class="item unfold" aria-hidden="true">
                     Details
                 </span>

@@ -1,4 +1,4 @@
-// The agent's page: live flame graph, heatmap, hotspots and slowest requests.
+// The agent's page: routes by time lost and why, requests by cause, then the profile: heatmap, hotspots and live flame graph.
 
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
@@ -28,6 +28,7 @@ interface View {
     time: Time;
     region: Region | null; // interval of the flame graph; null: the last seconds
     baseline: Region | null;
+    each: boolean; // single requests instead of causes
 }
 
 // In the URL, "from" and "to" are milliseconds, as in the API.
@@ -56,15 +57,17 @@ function readView(): View {
         time,
         region: readRegion(parameters, ''),
         baseline: readRegion(parameters, 'baseline_'),
+        each: parameters.get('requests') === 'each',
     };
 }
 
-function writeView({ scope, seconds, time, region, baseline }: View): void {
+function writeView({ scope, seconds, time, region, baseline, each }: View): void {
     const parameters = new URLSearchParams();
     if (scope.kind === 'process') parameters.set('pid', String(scope.pid));
     if (scope.kind === 'container') parameters.set('container', scope.id);
     if (seconds !== 60) parameters.set('seconds', String(seconds));
     if (time !== 'cpu') parameters.set('time', time);
+    if (each) parameters.set('requests', 'each');
     writeRegion(parameters, '', region);
     writeRegion(parameters, 'baseline_', baseline);
     const hash = parameters.toString();
@@ -204,6 +207,19 @@ function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
     );
 }
 
+function ChooseRequests({ each, setEach }: { each: boolean; setEach: (each: boolean) => void }) {
+    return (
+        <div class="switch" role="group" aria-label="Requests">
+            <button type="button" aria-pressed={!each} onClick={() => setEach(false)}>
+                By cause
+            </button>
+            <button type="button" aria-pressed={each} onClick={() => setEach(true)}>
+                One by one
+            </button>
+        </div>
+    );
+}
+
 const sentence = (error: string): string => error && error[0]!.toUpperCase() + error.slice(1) + (error.endsWith('.') ? '' : '.');
 
 function requestsIn(requests: Request[], scope: Scope, profile: Profile | null): Request[] {
@@ -216,7 +232,8 @@ function requestsIn(requests: Request[], scope: Scope, profile: Profile | null):
 function Page() {
     const theme = useTheme();
     const [view, setView] = useView();
-    const live = useLive(view.seconds, HEAT_SECONDS, view.scope, view.time);
+    const grouped = view.scope.kind === 'node' && !view.each; // causes are of routes, which may have several processes
+    const live = useLive(view.seconds, HEAT_SECONDS, view.scope, view.time, grouped);
     const profile = live.profile.value;
     const picked = usePicked(view, live);
     const [words, setWords] = useState(''); // search expression for frames
@@ -279,9 +296,22 @@ function Page() {
                 </p>
             )}
             {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
+            <main id="main" tabIndex={-1} class="node">
+            <div class="front">
+                {view.scope.kind === 'node' && <Routes routes={live.routes.value ?? []} seconds={view.seconds} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
+                {(live.requests.value || live.requests.error) && (
+                    <Requests
+                        key={grouped ? 'groups' : 'each'}
+                        requests={requests}
+                        error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)}
+                        empty={<NoRequests live={live} scope={view.scope} />}
+                        choose={view.scope.kind === 'node' && <ChooseRequests each={view.each} setEach={(each) => setView({ each })} />}
+                    />
+                )}
+            </div>
             <div class="columns">
                 {profile && <Scopes profile={(view.region && !view.baseline && picked.value) || profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}
-                <main id="main" tabIndex={-1}>
+                <div class="profile">
                     {live.heatmap.error && live.heatmap.error !== live.status.error && <p class="failed" role="alert">{sentence(live.heatmap.error)}</p>}
                     {live.heatmap.value && (
                         <HeatmapPanel heatmap={live.heatmap.value} dark={theme.dark} region={view.region} baseline={view.baseline} setRegions={(of) => setView(of)} />
@@ -307,12 +337,9 @@ function Page() {
                     ) : (
                         !live.profile.error && <p class="waiting">Loading…</p>
                     )}
-                    {view.scope.kind === 'node' && <Routes routes={live.routes.value ?? []} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
-                    {(live.requests.value || live.requests.error) && (
-                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
-                    )}
-                </main>
+                </div>
             </div>
+            </main>
         </>
     );
 }

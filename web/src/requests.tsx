@@ -3,18 +3,21 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
+import { capital, decodeGroup, sayCount, sayLost, tooFew, USUAL_MIN, type Group } from './groups';
 import { number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
+import { serviceName } from './service';
 import { Comparison, decodeUsual, sumsOf, type Usual } from './usual';
 
 const SHOWN = 20; // until "Show all" is pressed
+const SHOWN_GROUPS = 8;
 
 export interface Request {
     key: string;
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
-    service: string;
+    service: string; // with its port
     pid: number;
     tid: number; // of the thread that served it; 0: not reported by the agent
     container: string | null; // null: not reported by the agent
@@ -25,6 +28,9 @@ export interface Request {
     parts: RequestPart[];
     segments: Segment[]; // in time order; none: no critical path is known
     usual: Usual | null; // of its route; null: not known
+    known: number; // sampled requests of its route, where they are too few
+    group: Group | null; // that it is the example of
+    groupCause: string; // what its requests have in common
 }
 
 /** Null for a segment that has no place in the request's time. */
@@ -51,7 +57,7 @@ function decodeRequest(value: unknown): Request {
         key: `${start}:${text(r.service)}:${number(r.pid)}:${duration}`,
         start: start / 1e6,
         duration,
-        service: text(r.service),
+        service: serviceName(text(r.service), text(r.unit), number(r.port)),
         pid: number(r.pid),
         tid: number(r.tid),
         container: typeof r.container_id === 'string' ? r.container_id : null,
@@ -65,6 +71,9 @@ function decodeRequest(value: unknown): Request {
         }),
         segments: decodeSegments(r.segments, duration),
         usual: decodeUsual(r.usual),
+        known: number(r.usual_known),
+        group: decodeGroup(r.group),
+        groupCause: text(r.group_cause),
     };
 }
 
@@ -145,34 +154,43 @@ function Parts({ request }: { request: Request }) {
     );
 }
 
+/** The first cell: what the group lost, else the duration. */
+function Figure({ request: r, open, toggle, id }: { request: Request; open: boolean; toggle: () => void; id: string }) {
+    const known = r.usual || !r.group || r.group.lost > 0;
+    const figure = !r.group ? format.duration(r.duration) : known ? sayLost(r.group.lost, r.group.estimated) : '\u2013';
+    return (
+        <td class="number duration" title={known ? undefined : tooFew(r.known, USUAL_MIN)}>
+            <button type="button" aria-expanded={open} aria-controls={id} onClick={toggle} aria-label={r.group ? `${figure}: time lost by ${r.method} ${r.route}, ${r.groupCause}` : `${figure}: parts of ${r.method} ${r.route}`}>
+                <svg viewBox="0 0 8 8" width="8" height="8" aria-hidden="true">
+                    <path d="M2 1l4 3l-4 3z" />
+                </svg>
+                {figure}
+            </button>
+        </td>
+    );
+}
+
 function Row({ request: r, open, toggle }: { request: Request; open: boolean; toggle: () => void }) {
     const state = r.status >= 500 ? 'bad' : r.status >= 400 ? 'poor' : r.status ? '' : 'dim';
     const id = `parts-${r.key.replaceAll(/\s/g, '_')}`; // aria-controls is a list
     return (
         <>
             <tr class={open ? 'request open' : 'request'} onClick={(e) => !(e.target as HTMLElement).closest('button') && !getSelection()?.toString() && toggle()}>
-                <td class="number duration">
-                    <button type="button" aria-expanded={open} aria-controls={id} onClick={toggle} aria-label={`${format.duration(r.duration)}: parts of ${r.method} ${r.route}`}>
-                        <svg viewBox="0 0 8 8" width="8" height="8" aria-hidden="true">
-                            <path d="M2 1l4 3l-4 3z" />
-                        </svg>
-                        {format.duration(r.duration)}
-                    </button>
-                </td>
+                <Figure request={r} open={open} toggle={toggle} id={id} />
                 <td class="code what">
                     <span class="method">{r.method}</span> {r.route}
                 </td>
                 <td class={`number status ${state}`}>{r.status || '–'}</td>
                 <td class="service" title={`${r.service}, pid ${r.pid}`}>
-                    {r.service} <span class="dim">{r.pid}</span>
+                    {r.service} {!r.group && <span class="dim">{r.pid}</span>}
                 </td>
                 <td class="bar-cell">
                     <Bar request={r} />
                 </td>
                 <td class="cause" title={r.cause}>
-                    {r.cause}
+                    {r.group ? capital(r.groupCause) : r.cause}
                 </td>
-                <td class="number dim time">{format.clock(r.start)}</td>
+                <td class="number dim time">{r.group ? `${r.group.estimated ? '~' : ''}${format.integer(Math.max(1, r.group.requests))}` : format.clock(r.start)}</td>
             </tr>
             {open && (
                 <tr class="request-parts" id={id}>
@@ -183,11 +201,13 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>{' '}
                             <span class="dim">
                                 {r.service}, process {r.pid}, began {format.clock(r.start)}
+                                {r.group && `, the slowest of ${sayCount(r.group)}`}
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
                         <CriticalPath request={r} />
                         <Parts request={r} />
+                        {!r.usual && <p class="dim">What is usual for this route is not known: {tooFew(r.known, USUAL_MIN)}.</p>}
                         {r.usual && <Comparison usual={r.usual} other={{ name: 'This request', p50: r.duration, p99: 0, requests: 1, sums: sumsOf(r.parts) }} />}
                     </td>
                 </tr>
@@ -196,10 +216,12 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
     );
 }
 
-/** `opened`: whether all are open at first. */
-export function Requests({ requests, empty, error, opened = false }: { requests: Request[]; empty: preact.ComponentChildren; error: string; opened?: boolean }) {
+/** `opened`: whether all are open at first. `choose`: what selects between groups and single requests. */
+export function Requests({ requests, empty, error, opened = false, choose }: { requests: Request[]; empty: preact.ComponentChildren; error: string; opened?: boolean; choose?: preact.ComponentChildren }) {
     const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set(opened ? requests.map((r) => r.key) : []));
     const [all, setAll] = useState(false);
+    const grouped = requests.some((r) => r.group);
+    const first = grouped ? SHOWN_GROUPS : SHOWN;
     const kinds = useMemo(() => new Set(requests.flatMap((r) => r.parts.filter((p) => p.ns > 0).map((p) => p.kind))), [requests]);
     const toggle = (key: string) => {
         const next = new Set(open);
@@ -209,8 +231,9 @@ export function Requests({ requests, empty, error, opened = false }: { requests:
     return (
         <section class="requests" aria-labelledby="requests-title">
             <header class="bar">
-                <h2 id="requests-title">Slowest requests</h2>
-                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first; a bar is one request's whole time</p>}
+                <h2 id="requests-title">{grouped ? 'Requests by cause' : 'Slowest requests'}</h2>
+                {choose}
+                {requests.length > 0 && <p class="sum dim">{grouped ? `${format.count(requests.length, 'cause')}, most time lost first` : `${format.count(requests.length, 'request')}, slowest first`}; a bar is {grouped ? 'the slowest request’s' : 'one request’s'} whole time</p>}
                 <ul class="legend" aria-label="Parts">
                     {PART_KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, name, help]) => (
                         <li key={kind} title={help}>
@@ -225,27 +248,27 @@ export function Requests({ requests, empty, error, opened = false }: { requests:
                 !error && <div class="empty">{empty}</div>
             ) : (
                 <div class="table-scroll">
-                    <table class="request-table">
+                    <table class={grouped ? 'request-table grouped' : 'request-table'}>
                         <thead>
                             <tr>
-                                <th scope="col" class="number">Duration</th>
+                                <th scope="col" class="number">{grouped ? 'Time lost' : 'Duration'}</th>
                                 <th scope="col">Request</th>
                                 <th scope="col" class="number">Status</th>
-                                <th scope="col">Service, pid</th>
+                                <th scope="col">{grouped ? 'Service' : 'Service, pid'}</th>
                                 <th scope="col">Where the time went</th>
                                 <th scope="col">Cause</th>
-                                <th scope="col" class="number">Began</th>
+                                <th scope="col" class="number">{grouped ? 'Requests' : 'Began'}</th>
                             </tr>
                         </thead>
                         <tbody>
-                            {(all ? requests : requests.slice(0, SHOWN)).map((r) => (
+                            {(all ? requests : requests.slice(0, first)).map((r) => (
                                 <Row key={r.key} request={r} open={open.has(r.key)} toggle={() => toggle(r.key)} />
                             ))}
                         </tbody>
                     </table>
-                    {requests.length > SHOWN && (
+                    {requests.length > first && (
                         <button type="button" class="all" onClick={() => setAll(!all)}>
-                            {all ? `Show ${SHOWN}` : `Show all ${requests.length}`}
+                            {all ? `Show ${first}` : `Show all ${requests.length}`}
                         </button>
                     )}
                 </div>

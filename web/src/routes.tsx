@@ -1,41 +1,68 @@
-// Services and routes: rate, latency, failures and the top cause. A route opens to its slow requests compared with the usual ones.
+// Services and routes, most time lost first: what it was lost for, rate, latency, failures. A route opens to its slow requests compared with
+// the usual ones.
 
 import { useState } from 'preact/hooks';
 import * as format from './format';
+import { capital, decodeGroup, sayCount, sayLost, tooFew, USUAL_MIN, USUAL_MIN_P99, type Group } from './groups';
 import { list, number, object, text } from './json';
-import { nameOf } from './parts';
+import { classOf, nameOf } from './parts';
+import { serviceName } from './service';
 import { Comparison, decodeUsual, type Compared, type Usual } from './usual';
 
-const SHOWN = 10; // until "Show all" is pressed
+const SHOWN = 8; // until "Show all" is pressed
+
+interface Cause {
+    kind: string;
+    status: number | null; // of requests that failed; 0: no reply
+    group: Group;
+}
 
 export interface Route {
     key: string;
-    service: string;
+    service: string; // with its port
     method: string;
     route: string;
     rate: number; // requests a second
     failed: number; // share
     sampled: number; // requests that these rest on; 0: not known
     estimated: boolean;
+    known: number; // requests that the usual rests on
+    lost: number; // nanoseconds in the period
+    lostEstimated: boolean;
+    cause: string; // of most of the lost time, in words; '': not known
+    causes: Cause[];
     usual: Usual | null;
     slow: Usual | null; // null: no request is slow
     topKind: string; // '': not known
     topCount: number;
 }
 
+function decodeCauses(value: unknown): Cause[] {
+    return list(value).map(object).flatMap((c) => {
+        const group = decodeGroup(c.group);
+        return group ? [{ kind: text(c.kind), status: typeof c.status === 'number' ? c.status : null, group }] : [];
+    });
+}
+
 export function decodeRoutes(value: unknown): Route[] {
     if (!Array.isArray(value)) throw new Error('the routes are not a list');
     return list(value).map(object).map((r, i) => {
         const [seconds, requests] = [number(r.span_ns) / 1e9, number(r.requests)];
+        const service = serviceName(text(r.service), text(r.unit), number(r.port));
         return {
-            key: `${text(r.service)}\n${text(r.method)}\n${text(r.route)}\n${number(r.sampled) ? '' : i}`,
-            service: text(r.service),
+            key: `${service}\n${text(r.method)}\n${text(r.route)}\n${number(r.sampled) ? '' : i}`,
+            service,
             method: text(r.method),
             route: text(r.route),
             rate: seconds > 0 ? requests / seconds : 0,
-            failed: requests > 0 ? number(r.failed) / requests : 0,
+            failed: requests > 0 ? Math.min(1, number(r.failed) / requests) : 0,
             sampled: number(r.sampled),
             estimated: r.estimated === true,
+            known: number(r.usual_known),
+            lost: number(r.lost_ns),
+            lostEstimated: r.lost_estimated === true,
+            cause: text(r.cause),
+            causes: decodeCauses(r.causes),
             usual: decodeUsual(r.usual),
             slow: decodeUsual(r.slow),
             topKind: text(r.top_kind),
@@ -44,18 +71,65 @@ export function decodeRoutes(value: unknown): Route[] {
     });
 }
 
-const sayCause = (r: Route): string => (!r.topKind ? '\u2013' : r.topCount && r.slow ? `${nameOf(r.topKind)} in ${r.topCount} of ${r.slow.requests} slow` : nameOf(r.topKind));
-
 const comparedOf = (slow: Usual): Compared => ({ name: 'Slow', p50: slow.p50, p99: slow.p99, requests: Math.max(slow.requests, 2), sums: new Map(slow.parts.map((p) => [p.kind, p])) });
 
-function Row({ route: r, open, toggle, id }: { route: Route; open: boolean; toggle: () => void; id: string }) {
+const sum = (causes: Cause[]): Group => ({ requests: causes.reduce((n, c) => n + c.group.requests, 0), lost: 0, estimated: causes.some((c) => c.group.estimated) });
+
+/** The cause of most of the lost time, with its share; of a route without slow requests, what takes most time in it. */
+function Cause({ route: r }: { route: Route }) {
+    const first = r.causes[0];
+    const kind = first?.kind ?? r.topKind;
+    if (!kind) return <span class="dim">not known</span>;
+    const words = capital(r.cause) || nameOf(kind);
+    if (!first || (!r.slow && first.status === null))
+        return (
+            <>
+                <span class="dim">None slow. Most time: </span>
+                {words}
+            </>
+        );
+    const failures = r.causes.filter((c) => c.status !== null);
+    const share = r.lost > 0 ? first.group.lost / r.lost : 0;
+    return (
+        <>
+            {first.status === null && <i class={`swatch ${classOf(kind)}`} />}
+            {words}
+            <span class="dim">
+                {' '}
+                ({sayCount(first.group)}
+                {share > 0 && r.causes.length > 1 && `, ${format.percent(share)} of the lost time`})
+            </span>
+            {failures.length > 0 && first.status === null && (
+                <p>
+                    <span class="bad">Fails: {[...new Set(failures.map((c) => (c.status ? `status ${c.status}` : 'no reply')))].join(', ')}</span>
+                    <span class="dim"> ({sayCount(sum(failures))})</span>
+                </p>
+            )}
+        </>
+    );
+}
+
+function Lost({ route: r, most }: { route: Route; most: number }) {
+    if (r.known < USUAL_MIN && !r.lost) return <span class="dim" title={tooFew(r.known, USUAL_MIN)}>–</span>;
+    return (
+        <>
+            {r.lost > 0 ? <b>{sayLost(r.lost, r.lostEstimated)}</b> : <span class="dim">none</span>}
+            {r.lost > 0 && <i class="lost-bar" aria-hidden="true" style={{ width: `${(r.lost / most) * 100}%` }} />}
+        </>
+    );
+}
+
+function Row({ route: r, most, open, toggle, id }: { route: Route; most: number; open: boolean; toggle: () => void; id: string }) {
     const about = r.estimated ? '~' : '';
     const what = r.method ? `${r.method} ${r.route}` : r.route;
     const compares = r.usual && r.slow;
     return (
         <>
             <tr class={open ? 'route open' : 'route'}>
-                <td class="code what">
+                <td class="number lost">
+                    <Lost route={r} most={most} />
+                </td>
+                <td class="what">
                     {compares ? (
                         <button type="button" class="unfold-route" aria-expanded={open} aria-controls={id} onClick={toggle} aria-label={`${what}: slow requests compared with the usual`}>
                             <svg viewBox="0 0 8 8" width="8" height="8" aria-hidden="true">
@@ -65,14 +139,20 @@ function Row({ route: r, open, toggle, id }: { route: Route; open: boolean; togg
                     ) : (
                         <span class="no-unfold" />
                     )}
-                    <span class="method">{r.method}</span> {r.route}
+                    <span class="code">
+                        <span class="method">{r.method}</span> {r.route}
+                    </span>{' '}
+                    <span class="dim service">{r.service}</span>
                 </td>
-                <td class="service">{r.service}</td>
-                <td class="number">{r.sampled ? `${about}${r.rate.toFixed(2)}` : '\u2013'}</td>
-                <td class="number">{r.usual ? format.duration(r.usual.p50) : '\u2013'}</td>
-                <td class="number">{r.usual?.p99 ? format.duration(r.usual.p99) : '\u2013'}</td>
-                <td class={`number ${r.failed >= 0.01 ? 'warn' : ''}`}>{r.sampled ? `${about}${format.percent(r.failed)}` : '\u2013'}</td>
-                <td>{sayCause(r)}</td>
+                <td class="route-cause">
+                    <Cause route={r} />
+                </td>
+                <td class="number" data-label="requests/s">{r.sampled ? `${about}${r.rate.toFixed(2)}` : '\u2013'}</td>
+                <td class="number" data-label="median">{r.usual ? format.duration(r.usual.p50) : '\u2013'}</td>
+                <td class="number p99" data-label="99th percentile" title={r.usual && !r.usual.p99 ? tooFew(r.usual.known, USUAL_MIN_P99) : undefined}>
+                    {r.usual?.p99 ? format.duration(r.usual.p99) : '\u2013'}
+                </td>
+                <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? '\u2013' : r.failed > 0 ? `${about}${format.percent(r.failed)}` : '0 %'}</td>
             </tr>
             {open && compares && (
                 <tr class="route-comparison" id={id}>
@@ -86,7 +166,20 @@ function Row({ route: r, open, toggle, id }: { route: Route; open: boolean; togg
     );
 }
 
-export function Routes({ routes, error }: { routes: Route[]; error: string }) {
+/** What the signs in the table mean, where it has them. */
+function Signs({ routes }: { routes: Route[] }) {
+    const most = (of: number[]) => Math.max(...of);
+    const unknown = routes.filter((r) => r.known < USUAL_MIN && !r.lost);
+    const noP99 = routes.filter((r) => r.usual && !r.usual.p99);
+    const words = [
+        routes.some((r) => r.estimated || r.lostEstimated) && '~ is estimated from a random sample of the requests',
+        unknown.length > 0 && `– for time lost: ${tooFew(most(unknown.map((r) => r.known)), USUAL_MIN)}`,
+        noP99.length > 0 && `– for the 99th percentile: ${tooFew(most(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99)}`,
+    ].filter(Boolean);
+    return words.length ? <p class="signs dim">{words.join('. ')}.</p> : null;
+}
+
+export function Routes({ routes, seconds, error }: { routes: Route[]; seconds: number; error: string }) {
     const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
     const [all, setAll] = useState(false);
     const toggle = (key: string) => {
@@ -95,11 +188,12 @@ export function Routes({ routes, error }: { routes: Route[]; error: string }) {
         setOpen(next);
     };
     if (!routes.length && !error) return null;
+    const shown = all ? routes : routes.slice(0, SHOWN);
     return (
-        <section class="requests" aria-labelledby="routes-title">
+        <section class="requests routes" aria-labelledby="routes-title">
             <header class="bar">
-                <h2 id="routes-title">Routes</h2>
-                {routes.some((r) => r.estimated) && <p class="sum dim">~ is estimated from a random sample of the requests</p>}
+                <h2 id="routes-title">Where requests lose time</h2>
+                {routes.length > 0 && <p class="sum dim">How much longer the slow requests of the last {seconds} s took than the median of their route</p>}
             </header>
             {error && <p class="failed" role="alert">{error}</p>}
             {routes.length > 0 && (
@@ -107,24 +201,25 @@ export function Routes({ routes, error }: { routes: Route[]; error: string }) {
                     <table class="route-table">
                         <thead>
                             <tr>
-                                <th scope="col">Route</th>
-                                <th scope="col">Service</th>
+                                <th scope="col" class="number">Time lost</th>
+                                <th scope="col">Route, service</th>
+                                <th scope="col">Cause</th>
                                 <th scope="col" class="number">Requests/s</th>
                                 <th scope="col" class="number">Median</th>
-                                <th scope="col" class="number">99th percentile</th>
+                                <th scope="col" class="number">99th pct.</th>
                                 <th scope="col" class="number">Failed</th>
-                                <th scope="col">Top cause</th>
                             </tr>
                         </thead>
                         <tbody>
-                            {(all ? routes : routes.slice(0, SHOWN)).map((r, i) => (
-                                <Row key={r.key} route={r} open={open.has(r.key)} toggle={() => toggle(r.key)} id={`route-${i}`} />
+                            {shown.map((r, i) => (
+                                <Row key={r.key} route={r} most={Math.max(...routes.map((x) => x.lost), 1)} open={open.has(r.key)} toggle={() => toggle(r.key)} id={`route-${i}`} />
                             ))}
                         </tbody>
                     </table>
+                    <Signs routes={shown} />
                     {routes.length > SHOWN && (
                         <button type="button" class="all" onClick={() => setAll(!all)}>
-                            {all ? `Show ${SHOWN}` : `Show all ${routes.length}`}
+                            {all ? `Show ${SHOWN}` : `Show all ${routes.length} routes`}
                         </button>
                     )}
                 </div>

@@ -8,6 +8,7 @@ export interface Usual {
     requests: number; // sampled ones, on which the durations rest
     p50: number; // nanoseconds
     p99: number; // 0: not known
+    known: number; // the same as requests of equal weight
     explained: number; // of these, on which the components rest; 0: too few
     parts: { kind: string; p50: number; p99: number }[];
 }
@@ -22,6 +23,7 @@ export function decodeUsual(value: unknown): Usual | null {
         requests,
         p50: number(u.p50_ns),
         p99: number(u.p99_ns),
+        known: number(u.known),
         explained,
         parts: (explained ? list(u.parts) : []).map(object).map((p) => ({ kind: text(p.kind), p50: number(p.p50_ns), p99: number(p.p99_ns) })),
     };

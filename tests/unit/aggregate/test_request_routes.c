@@ -201,6 +201,101 @@ static void test_unmonitored_time_is_no_period(void **state)
     free(list);
 }
 
+/* Failed requests outside of the sample are counted, however fast they were. */
+static void test_route_that_fails_shows_it_unsampled(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (int i = 0; i < 40; i++)
+        add(r, "/", NOW, 10 * MS, 0, 1);
+    for (int i = 0; i < 3; i++) {
+        struct request failed = make_request("/", NOW, MS, 0, 0);
+        failed.status = 500;
+        request_routes_add(r, &failed);
+    }
+    const struct request_route route = only_route(r);
+    assert_true(route.failed == 3 && route.requests == 40);
+    assert_int_equal(route.slow.requests, 0);
+    assert_int_equal(route.cause_count, 1);
+    assert_true(route.causes[0].is_failed && route.causes[0].status == 500 && route.causes[0].group.requests == 3);
+    assert_int_equal(route.lost_ns, 0);
+}
+
+static void test_time_lost_by_cause(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (int i = 0; i < 40; i++)
+        add(r, "/", NOW, 10 * MS, 0, 1);
+    for (int i = 0; i < 4; i++)
+        add(r, "/", NOW, 10 * MS, 50 * MS, 0);
+    add(r, "/", NOW, 110 * MS, 0, 0);
+    const struct request_route route = only_route(r);
+    assert_int_equal(route.lost_ns, 300 * MS);
+    assert_int_equal(route.cause_count, 2);
+    assert_int_equal(route.causes[0].kind, REQUEST_PART_DISK);
+    assert_int_equal(route.causes[0].group.lost_ns, 200 * MS);
+    assert_int_equal(route.causes[1].kind, REQUEST_PART_CPU);
+    assert_int_equal(route.known, 40);
+    assert_int_equal(route.time_ns, 750 * MS - 350 * MS);
+}
+
+/* One cause, which lost nothing: what they usually spend most time on. */
+static void test_route_without_slow_requests_has_a_cause(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (int i = 0; i < 30; i++)
+        add(r, "/", NOW, 2 * MS, 100 * MS + (uint64_t)i, 2);
+    const struct request_route route = only_route(r);
+    assert_int_equal(route.cause_count, 1);
+    assert_int_equal(route.causes[0].kind, REQUEST_PART_DISK);
+    assert_int_equal(route.causes[0].example_id, next_id - 1);
+    assert_true(route.causes[0].group.requests == 60 && route.causes[0].group.lost_ns == 0);
+}
+
+/* Only the latest are kept: what was overwritten in the period is estimated from them. */
+static void test_lost_time_covers_the_whole_period(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (int i = 0; i < 40; i++)
+        add(r, "/", NOW - 60 * SECOND, 10 * MS, 0, 1);
+    for (int i = 0; i < 2 * REQUEST_ROUTES_SLOW; i++) /* evenly over the minute */
+        add(r, "/", NOW - 60 * SECOND + (uint64_t)(i + 1) * 60 * SECOND / (2 * REQUEST_ROUTES_SLOW), 110 * MS, 0, 0);
+    const struct request_route route = only_route(r);
+    assert_true(route.lost_is_estimate);
+    assert_in_range(route.lost_ns, 2 * REQUEST_ROUTES_SLOW * 99 * MS, 2 * REQUEST_ROUTES_SLOW * 101 * MS);
+}
+
+static void test_services_of_a_program_are_told_apart_by_port(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (uint16_t port = 8100; port < 8102; port++)
+        for (int i = 0; i < 30; i++) {
+            struct request request = make_request("/", NOW, port == 8100 ? MS : 5 * MS, 0, 1);
+            request.port = port;
+            request.unit = "shop.service";
+            request_routes_add(r, &request);
+        }
+    struct request_route *list;
+    size_t count;
+    assert_int_equal(
+        request_routes_list(r, &(struct request_routes_period){NOW - 60 * SECOND, NOW, NULL}, &list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0].port, 8101); /* none lost time: the one that took more is first */
+    assert_int_equal(list[0].usual.p50_ns, 5 * MS);
+    assert_int_equal(list[1].usual.p50_ns, MS);
+    assert_string_equal(list[1].unit, "shop.service");
+    free(list);
+}
+
 /* Only what is slow for its route takes a place among its slow requests. */
 static void test_requests_slow_for_their_process_only(void **state)
 {
@@ -275,6 +370,11 @@ int main(void)
         cmocka_unit_test(test_overwritten_sample_shortens_the_period),
         cmocka_unit_test(test_unmonitored_time_is_no_period),
         cmocka_unit_test(test_requests_slow_for_their_process_only),
+        cmocka_unit_test(test_route_that_fails_shows_it_unsampled),
+        cmocka_unit_test(test_time_lost_by_cause),
+        cmocka_unit_test(test_route_without_slow_requests_has_a_cause),
+        cmocka_unit_test(test_lost_time_covers_the_whole_period),
+        cmocka_unit_test(test_services_of_a_program_are_told_apart_by_port),
         cmocka_unit_test(test_old_requests_are_forgotten),
         cmocka_unit_test(test_too_many_routes_become_other),
     };

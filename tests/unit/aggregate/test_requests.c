@@ -207,9 +207,106 @@ static void test_counters_are_bounded(void **state)
     assert_true(sum == 1000);
 }
 
+/* 30 usual requests of 10 ms, then slow ones: the groups have the slowest of each cause. */
+static void test_groups_have_examples(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    struct request **list, *found = NULL;
+    size_t count = 0;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 1; i <= 30; i++) {
+        struct request usual = {.id = i,
+                                .start_ns = NOW,
+                                .duration_ns = 10000000,
+                                .service = "s",
+                                .method = "GET",
+                                .route = "/",
+                                .status = 200,
+                                .weight = 1};
+        struct request *copy;
+        assert_int_equal(request_copy(&usual, &copy), 0);
+        assert_int_equal(requests_add(r, copy), 0);
+    }
+    const struct {
+        enum request_part_kind kind;
+        uint64_t ms;
+        uint16_t status;
+    } slow[] = {{REQUEST_PART_LOCK, 60, 200},
+                {REQUEST_PART_LOCK, 90, 200},
+                {REQUEST_PART_DISK, 80, 200},
+                {REQUEST_PART_CPU, 1, 500}};
+    for (uint64_t i = 0; i < 4; i++) {
+        struct request one = {.id = 100 + i,
+                              .start_ns = NOW,
+                              .duration_ns = slow[i].ms * 1000000,
+                              .service = "s",
+                              .method = "GET",
+                              .route = "/",
+                              .status = slow[i].status,
+                              .part_count = 1,
+                              .parts = {{slow[i].kind, slow[i].ms * 1000000, "", ""}}};
+        struct request *copy;
+        assert_int_equal(request_copy(&one, &copy), 0);
+        assert_int_equal(requests_add(r, copy), 0);
+    }
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 3);
+    assert_true(list[0]->id == 101 && list[1]->id == 102 && list[2]->id == 103);
+    assert_true(list[0]->group.requests == 2 && list[0]->group.lost_ns == 130000000);
+    assert_int_equal(list[1]->group.lost_ns, 70000000);
+    assert_int_equal(list[2]->group.lost_ns, 0);
+    assert_int_equal(list[0]->usual.p50_ns, 10000000);
+    for (size_t i = 0; i < count; i++)
+        request_free(list[i]);
+    free(list);
+    assert_int_equal(requests_find(r, 101, &found), 0);
+    assert_int_equal(found->group.requests == 0, 1);
+    request_free(found);
+    assert_int_equal(requests_find(r, 999, &found), -ENOENT);
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_ALL, 1, &list, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(list[0]->id, 101);
+    request_free(list[0]);
+    free(list);
+}
+
+/* Groups of routes without an abnormal request are left out on demand. */
+static void test_abnormal_groups(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    struct request **list;
+    size_t count = 0;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 1; i <= 30; i++) {
+        struct request usual = {.id = i,
+                                .start_ns = NOW,
+                                .duration_ns = 10000000,
+                                .service = "s",
+                                .method = "GET",
+                                .route = "/",
+                                .status = 200,
+                                .weight = 1};
+        struct request *copy;
+        assert_int_equal(request_copy(&usual, &copy), 0);
+        assert_int_equal(requests_add(r, copy), 0);
+    }
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_ABNORMAL_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 0);
+    free(list);
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 1);
+    assert_true(list[0]->group.requests == 30 && list[0]->group.lost_ns == 0);
+    request_free(list[0]);
+    free(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups_have_examples),
+        cmocka_unit_test(test_abnormal_groups),
         cmocka_unit_test(test_slowest_first),
         cmocka_unit_test(test_later_record_replaces_the_earlier_one),
         cmocka_unit_test(test_bound_keeps_the_slowest),

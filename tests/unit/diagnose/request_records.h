@@ -24,6 +24,7 @@ static inline struct request_record make_record(uint64_t duration_ns)
         .peer_family = AF_INET,
         .peer_port = 80,
         .peer_address = {127, 0, 0, 1},
+        .local_port = 8100,
         .comm = "server",
     };
     memcpy(r.line, "GET /users/42?x HTTP/1.1\r\n", 26);

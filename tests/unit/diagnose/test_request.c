@@ -115,7 +115,7 @@ static void test_invalid_records_are_refused(void **state)
 
 static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
 {
-    static const struct resource shop = {.service_name = "shop", .container_id = "abc"},
+    static const struct resource shop = {.service_name = "shop", .container_id = "abc", .systemd_unit = "shop.service"},
                                  database = {.service_name = "database"};
     (void)context;
     (void)cgroup_id;
@@ -136,6 +136,8 @@ static void test_service_is_that_of_the_process(void **state)
     const struct request_record r = make_record(100);
     struct request *request = diagnose(&r, NULL, 0, &names);
     assert_string_equal(request->service, "shop");
+    assert_string_equal(request->unit, "shop.service");
+    assert_int_equal(request->port, 8100);
     assert_string_equal(request->container_id, "abc");
     assert_string_equal(request->upstream, "");
     request_free(request);

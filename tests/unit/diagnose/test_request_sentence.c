@@ -120,9 +120,43 @@ static void test_long_details_are_cut_before_what_is_usual(void **state)
     assert_non_null(strstr(sentence, "xxx; usually 1.00 ms (median of 30 requests)"));
 }
 
+static void expect_cause(const struct request *r, const char *expected)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    assert_string_equal(request_cause_sentence(r, sentence), expected);
+}
+
+static void test_cause_of_a_group(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    r.segments = &(struct request_segment){.kind = REQUEST_PART_CPU,
+                                           .duration_ns = 1,
+                                           .thread = "",
+                                           .detail = "",
+                                           .notes = "3 of 4 CPU samples in burn\nmore"};
+    r.segment_count = 1;
+    expect_cause(&r, "on a CPU, 3 of 4 CPU samples in burn");
+    r.usual = (struct request_usual){
+        .requests = 20, .p50_ns = 10 * MS, .explained = 20, .part_p50_ns = {[REQUEST_PART_CPU] = 110 * MS}};
+    expect_cause(&r, "waiting for disk, pread64 of weights.bin (ext4)");
+    r.status = 503;
+    expect_cause(&r, "status 503: waiting for disk, pread64 of weights.bin (ext4)");
+    r.duration_ns = 10 * MS;
+    expect_cause(&r, "status 503");
+    r.status = 0;
+    expect_cause(&r, "no reply");
+    const struct request lock = {.status = 200,
+                                 .duration_ns = 9,
+                                 .part_count = 1,
+                                 .parts = {{REQUEST_PART_LOCK, 9, "held by thread 7: the holder slept", ""}}};
+    expect_cause(&lock, "waiting for a lock held by another thread: the holder slept");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cause_of_a_group),
         cmocka_unit_test(test_most_time_without_knowledge),
         cmocka_unit_test(test_every_kind_has_words),
         cmocka_unit_test(test_what_differs_most_comes_first),

@@ -42,6 +42,11 @@ static void test_two_requests(void **state)
         .peer = "1.2.3.4:5",
         .bytes_in = 1,
         .bytes_out = 2,
+        .unit = "shop.service",
+        .port = 8100,
+        .usual = {.known = 7},
+        .group = {3, 60, true},
+        .group_cause = "g",
         .cause = "c",
         .segments = &segment,
         .segment_count = 1,
@@ -51,14 +56,14 @@ static void test_two_requests(void **state)
     assert_int_equal(requests_json_write((struct request *[]){&a, &b}, 2, &out), 0);
     assert_string_equal(
         out.data,
-        "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"pid\":5,\"tid\":6,"
+        "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"unit\":\"shop.service\",\"port\":8100,\"pid\":5,\"tid\":6,"
         "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
-        "\"bytes_out\":2,\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
+        "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
         "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
         "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
         "\"tid\":9,\"thread\":\"a\\\"b\",\"detail\":\"held\"}]},\n"
-        "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
-        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
+        "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"unit\":\"\",\"port\":0,\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
+        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
 static void test_usual_and_upstream(void **state)
@@ -74,13 +79,14 @@ static void test_usual_and_upstream(void **state)
                         .upstream = "10.0.0.7:5432",
                         .upstream_ns = 12,
                         .usual = {.requests = 30,
+                                  .known = 28,
                                   .p50_ns = 5,
                                   .explained = 25,
                                   .part_p50_ns = {[REQUEST_PART_DISK] = 4},
                                   .part_p99_ns = {[REQUEST_PART_LOCK] = 9}}};
     assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
     assert_non_null(strstr(out.data, ",\"upstream\":\"10.0.0.7:5432\",\"upstream_ns\":12,"
-                                     "\"usual\":{\"requests\":30,\"p50_ns\":5,\"explained\":25,\"parts\":["
+                                     "\"usual\":{\"requests\":30,\"p50_ns\":5,\"known\":28,\"explained\":25,\"parts\":["
                                      "{\"kind\":\"disk\",\"p50_ns\":4},{\"kind\":\"lock\",\"p50_ns\":0,"
                                      "\"p99_ns\":9}]},\"cause\""));
 }
@@ -94,9 +100,9 @@ static void test_trace_ids(void **state)
         const char *expected;
     } cases[] = {
         {{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7},
-         ",\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"span_id\":\"00f067aa0ba902b7\",\"cause\""},
-        {{0, 1, 0}, "0,\"trace_id\":\"00000000000000000000000000000001\",\"cause\""},
-        {{0, 0, 0}, "0,\"cause\""},
+         ",\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"span_id\":\"00f067aa0ba902b7\",\"usual_known\":0,\"cause\""},
+        {{0, 1, 0}, "0,\"trace_id\":\"00000000000000000000000000000001\",\"usual_known\":0,\"cause\""},
+        {{0, 0, 0}, "\"bytes_out\":0,\"usual_known\":0,\"cause\""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         _cleanup_buf_ struct buf out = {0};

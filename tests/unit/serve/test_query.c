@@ -53,7 +53,7 @@ static void test_valid_parameters_are_parsed(void **state)
     assert_int_equal(set(&q, "service", "shop & cart \xc3\xa9", why), 0);
     assert_int_equal(set(&q, "format", "pprof", why), 0);
     assert_int_equal(set(&q, "which", "abnormal", why), 0);
-    assert_true(q.abnormal);
+    assert_int_equal(q.which, REQUEST_CHOICE_ABNORMAL);
     assert_int_equal(q.seconds, 3600);
     assert_int_equal(q.pid, INT32_MAX);
     assert_int_equal(q.max, 1);
@@ -101,7 +101,7 @@ static void test_unknown_parameters_are_refused(void **state)
         "seconds, pid, container, service, format, max, from, to, baseline_from, baseline_to, time, by, order");
     expect_refused("by", "Total", "by: self or total is needed");
     expect_refused("order", "", "order: most or change is needed");
-    expect_refused("which", "slow", "all or abnormal");
+    expect_refused("which", "slow", "all, abnormal, groups or abnormal_groups");
     expect_refused("", "", "unknown parameter");
     query_init(&q, QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX));
     assert_int_equal(set(&q, "pid", "1", why), -EINVAL);

@@ -1,0 +1,124 @@
+/* See request_causes.h. */
+#include "aggregate/request_causes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the sample shows more requests than were recorded, among those that failed or among those that did not. */
+static bool is_more_than_recorded(const struct abnormal_request *abnormal, size_t count, bool is_failed)
+{
+    double recorded = 0, estimate = 0, variance = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct abnormal_request *a = &abnormal[i];
+        const double weight = a->entry->weight;
+        if (request_entry_is_failed(a->entry) != is_failed)
+            continue;
+        recorded += a->scale;
+        estimate += weight * a->scale;
+        variance += weight > 1 ? weight * (weight - 1) * a->scale * a->scale : 0;
+    }
+    return estimate - 2 * sqrt(variance) > recorded;
+}
+
+/* What a slow request took longer than usual. */
+static double lost_by(const struct abnormal_request *a, uint64_t usual_ns)
+{
+    return usual_ns && a->is_slow && a->entry->duration_ns > usual_ns ? (double)(a->entry->duration_ns - usual_ns) : 0;
+}
+
+struct cause_sum {
+    uint32_t key;
+    double lost_ns;
+    uint64_t longest_ns;
+    struct request_cause cause;
+};
+
+static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], size_t *count,
+                                    const struct request_entry *e)
+{
+    const bool is_failed = request_entry_is_failed(e);
+    for (size_t i = 0; i < *count; i++)
+        if (sums[i].key == e->cause)
+            return &sums[i];
+    if (*count == REQUEST_CAUSES_MAX) {
+        for (size_t i = 0; i < *count; i++)
+            if (sums[i].cause.kind == e->kind && sums[i].cause.is_failed == is_failed)
+                return &sums[i];
+        return &sums[*count - 1];
+    }
+    sums[*count] = (struct cause_sum){
+        .key = e->cause, .cause = {.kind = e->kind, .status = e->status, .is_failed = is_failed, .example_id = e->id}};
+    return &sums[(*count)++];
+}
+
+static void add_to_cause(struct cause_sum *sum, const struct abnormal_request *a, uint64_t usual_ns)
+{
+    sum->cause.group.requests += a->stands;
+    sum->cause.group.is_estimate |= a->stands != 1;
+    sum->lost_ns += a->stands * lost_by(a, usual_ns);
+    if (a->entry->duration_ns > sum->longest_ns && a->entry->cause == sum->key) {
+        sum->longest_ns = a->entry->duration_ns;
+        sum->cause.example_id = a->entry->id;
+    }
+}
+
+static int compare_causes(const void *a, const void *b)
+{
+    const struct cause_sum *x = a, *y = b;
+    if (x->lost_ns != y->lost_ns)
+        return x->lost_ns < y->lost_ns ? 1 : -1;
+    if (x->cause.group.requests != y->cause.group.requests)
+        return x->cause.group.requests < y->cause.group.requests ? 1 : -1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+#define SMALL_SHARE 10 /* a cause of less than this part of the route's lost time is small */
+
+/* Adds small causes to the largest one of their kind, if there is one. Sorted, largest first. */
+static size_t merge_small_causes(struct cause_sum *sums, size_t count)
+{
+    double all_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        all_ns += sums[i].lost_ns;
+    for (size_t i = count; i-- > 1;) {
+        size_t to = 0;
+        while (to < i &&
+               (sums[to].cause.kind != sums[i].cause.kind || sums[to].cause.is_failed || sums[i].cause.is_failed))
+            to++;
+        if (to == i || sums[i].lost_ns * SMALL_SHARE >= all_ns)
+            continue;
+        sums[to].lost_ns += sums[i].lost_ns;
+        sums[to].cause.group.requests += sums[i].cause.group.requests;
+        sums[to].cause.group.is_estimate |= sums[i].cause.group.is_estimate;
+        memmove(&sums[i], &sums[i + 1], (--count - i) * sizeof(sums[0]));
+    }
+    qsort(sums, count, sizeof(sums[0]), compare_causes);
+    return count;
+}
+
+void request_causes_fill(struct abnormal_request *abnormal, size_t count, uint64_t usual_ns,
+                         struct request_route *route)
+{
+    const bool is_estimated[2] = {is_more_than_recorded(abnormal, count, false),
+                                  is_more_than_recorded(abnormal, count, true)};
+    struct cause_sum sums[REQUEST_CAUSES_MAX];
+    size_t sum_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct abnormal_request *a = &abnormal[i];
+        const bool is_failed = request_entry_is_failed(a->entry);
+        a->stands = a->scale * (is_estimated[is_failed] ? a->entry->weight : 1);
+        if (a->stands > 0)
+            add_to_cause(find_cause(sums, &sum_count, a->entry), a, usual_ns);
+    }
+    qsort(sums, sum_count, sizeof(sums[0]), compare_causes);
+    sum_count = merge_small_causes(sums, sum_count);
+    route->lost_ns = 0;
+    for (size_t i = 0; i < sum_count; i++) {
+        route->causes[i] = sums[i].cause;
+        route->causes[i].group.lost_ns = (uint64_t)(sums[i].lost_ns + 0.5);
+        route->lost_ns += route->causes[i].group.lost_ns;
+        route->lost_is_estimate |= sums[i].lost_ns > 0 && sums[i].cause.group.is_estimate;
+    }
+    route->cause_count = sum_count;
+}

@@ -1,0 +1,30 @@
+/* What request_routes keeps of each request, and the requests that a statistic is of. */
+#pragma once
+
+#include "model/request.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct request_entry {
+    uint64_t id, end_ns, duration_ns;
+    uint32_t weight; /* in the sample; 0: not in it */
+    uint32_t cause;  /* request_cause_key */
+    uint16_t status;
+    uint8_t kind;      /* enum request_part_kind that explains it, when it was added */
+    bool is_explained; /* its components are known */
+    uint32_t kind_us[REQUEST_PART_COUNT];
+};
+
+/* The latest requests; overwrites the oldest. */
+struct request_ring {
+    struct request_entry *entries;
+    size_t count, room, next; /* `next` is overwritten next, once it is full */
+    uint64_t overwritten_ns;  /* the end of the latest entry that was */
+};
+
+static inline bool request_entry_is_failed(const struct request_entry *e)
+{
+    return request_is_failed(e->status);
+}

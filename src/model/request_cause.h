@@ -1,0 +1,21 @@
+/* What requests with the same cause have in common: the kind of component that explains them, and where that time was
+ * spent. Pure. */
+#pragma once
+
+#include "model/request.h"
+
+#define REQUEST_PLACE_BYTES 384
+
+/* The longest component of `kind`; NULL: the request has none. */
+const struct request_part *request_longest_part(const struct request *r, enum request_part_kind kind);
+
+/* How many bytes of a component's detail come before the kernel's functions, which end it where the stack has some. */
+int request_detail_bytes(const struct request_part *part);
+
+/* Where the longest component of `kind` spent its time: its detail without the kernel's functions, and without what
+ * differs from request to request: which thread it was, and how often it waited. "": not known. Returns `out`. */
+const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES]);
+
+/* Equal for requests of one route that have one cause: `kind`, the place, and the status of those that failed; for
+ * failed requests that are not slow, the status alone. */
+uint32_t request_cause_key(const struct request *r, enum request_part_kind kind, bool is_slow);

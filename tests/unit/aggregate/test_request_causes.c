@@ -1,0 +1,134 @@
+/* Time lost: what recorded requests stand for, that causes add up to their route, small causes, bounds. */
+#include "aggregate/request_causes.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define MS    1000000ull
+#define USUAL (10 * MS)
+#define MAX   400
+
+static struct request_entry entries[MAX];
+static struct abnormal_request abnormal[MAX];
+static size_t count;
+
+static void add(uint32_t cause, enum request_part_kind kind, uint64_t duration_ns, uint32_t weight, uint16_t status)
+{
+    struct request_entry *e = &entries[count];
+    *e = (struct request_entry){
+        .id = count + 1, .duration_ns = duration_ns, .weight = weight, .cause = cause, .status = status, .kind = kind};
+    abnormal[count++] = (struct abnormal_request){.entry = e, .scale = 1, .is_slow = duration_ns >= 3 * USUAL};
+}
+
+static struct request_route fill(uint64_t usual_ns)
+{
+    struct request_route route = {.lost_ns = 1};
+    request_causes_fill(abnormal, count, usual_ns, &route);
+    uint64_t sum_ns = 0;
+    for (size_t i = 0; i < route.cause_count; i++)
+        sum_ns += route.causes[i].group.lost_ns;
+    assert_int_equal(sum_ns, route.lost_ns);
+    count = 0;
+    return route;
+}
+
+static void test_recorded_requests_are_summed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
+    add(2, REQUEST_PART_DISK, 1010 * MS, 1, 200);
+    add(2, REQUEST_PART_DISK, 60 * MS, 8, 200); /* one of eight, perhaps: no proof that there were more */
+    const struct request_route route = fill(USUAL);
+    assert_int_equal(route.lost_ns, 1350 * MS);
+    assert_false(route.lost_is_estimate);
+    assert_int_equal(route.cause_count, 2);
+    assert_int_equal(route.causes[0].kind, REQUEST_PART_DISK);
+    assert_int_equal(route.causes[0].group.lost_ns, 1050 * MS);
+    assert_int_equal(route.causes[0].example_id, 4); /* the slowest */
+    assert_true(route.causes[0].group.requests == 2 && route.causes[1].group.requests == 3);
+}
+
+/* 100 sampled ones that stand for 800: far more than the 150 that were recorded. */
+static void test_sample_counts_where_it_shows_more(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        add(1, REQUEST_PART_LOCK, 110 * MS, 8, 200);
+    for (int i = 0; i < 50; i++)
+        add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
+    for (int i = 0; i < 5; i++)
+        add(2, REQUEST_PART_CPU, MS, 0, 503); /* decided separately */
+    const struct request_route route = fill(USUAL);
+    assert_int_equal(route.lost_ns, 80000 * MS);
+    assert_true(route.lost_is_estimate);
+    assert_true(route.causes[0].group.requests == 800 && route.causes[0].group.is_estimate);
+    assert_true(route.causes[1].is_failed && route.causes[1].status == 503);
+    assert_true(route.causes[1].group.requests == 5 && !route.causes[1].group.is_estimate);
+    assert_int_equal(route.causes[1].group.lost_ns, 0); /* failed, and not slow */
+}
+
+static void test_overwritten_requests_are_estimated(void **state)
+{
+    (void)state;
+    add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
+    abnormal[0].scale = 2.5;
+    const struct request_route route = fill(USUAL);
+    assert_int_equal(route.lost_ns, 250 * MS);
+    assert_true(route.lost_is_estimate);
+}
+
+static void test_no_time_is_lost_where_nothing_is_usual(void **state)
+{
+    (void)state;
+    add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
+    const struct request_route route = fill(0);
+    assert_int_equal(route.lost_ns, 0);
+    assert_int_equal(route.cause_count, 1);
+    assert_int_equal(fill(USUAL).cause_count, 0);
+}
+
+static void test_small_causes_join_the_largest_of_their_kind(void **state)
+{
+    (void)state;
+    add(1, REQUEST_PART_LOCK, 1010 * MS, 0, 200);
+    add(2, REQUEST_PART_LOCK, 60 * MS, 0, 200);
+    add(3, REQUEST_PART_DISK, 60 * MS, 0, 200); /* small, but the only one of its kind */
+    add(4, REQUEST_PART_LOCK, 60 * MS, 0, 503);
+    const struct request_route route = fill(USUAL);
+    assert_int_equal(route.cause_count, 3);
+    assert_int_equal(route.causes[0].group.lost_ns, 1050 * MS);
+    assert_int_equal(route.causes[0].example_id, 1);
+    assert_int_equal(route.lost_ns, 1150 * MS);
+}
+
+static void test_many_causes_are_bounded_and_add_up(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 300; i++)
+        add(1000 + i, (enum request_part_kind)(i % REQUEST_PART_COUNT), 110 * MS, 0, i % 7 ? 200 : 503);
+    const struct request_route route = fill(USUAL);
+    assert_true(route.cause_count <= REQUEST_CAUSES_MAX);
+    assert_int_equal(route.lost_ns, 30000 * MS);
+    double requests = 0;
+    for (size_t i = 0; i < route.cause_count; i++)
+        requests += route.causes[i].group.requests;
+    assert_true(fabs(requests - 300) < 0.001);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recorded_requests_are_summed),
+        cmocka_unit_test(test_sample_counts_where_it_shows_more),
+        cmocka_unit_test(test_overwritten_requests_are_estimated),
+        cmocka_unit_test(test_no_time_is_lost_where_nothing_is_usual),
+        cmocka_unit_test(test_small_causes_join_the_largest_of_their_kind),
+        cmocka_unit_test(test_many_causes_are_bounded_and_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
