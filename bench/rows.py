@@ -398,13 +398,13 @@ class Bench:
 
     def churn(self):
         """`sonde up` with default settings beside programs that start all the time and beside requests. CPU of the agent with its BPF programs, in
-        percent of one CPU, after half a minute of the load; the detail that its budget allowed; memory."""
+        percent of one CPU, after the load has run for three times --seconds; the detail that its budget allowed; memory."""
         for name, command, allowed in churn.loads(self.folder):
             if not command:
                 self.row(f"% of one CPU, {name}", "not installed")
                 continue
             with running(*command):
-                found = self.in_turn({"sonde": lambda: self.settled(after_s=30), "perf": lambda: self.perf(GRAPH, 19)})
+                found = self.in_turn({"sonde": lambda: self.settled(after_s=3 * self.seconds), "perf": lambda: self.perf(GRAPH, 19)})
             costs, details = zip(*found["sonde"])
             sonde, perf = median_cost(costs), median_cost(found["perf"])
             share, total = sonde.cpu_s / self.seconds, sonde.resident + sonde.bpf_bytes
