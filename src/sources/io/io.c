@@ -174,8 +174,11 @@ static uint64_t io_run_time_ns(void *self)
 static void io_metrics(void *self, struct metric_set *set)
 {
     static const char *const names[IO_TIMERS] = {"io_begin", "io_end", "io_uring", "io_device"};
-    const struct io_source *s = self;
+    struct io_source *s = self;
     run_timers_put(s->bpf->bss->run_timers, names, IO_TIMERS, set);
+    metric_add(set, "sonde_io_operations_folded", METRIC_COUNTER, "",
+               "Operations that found the kernel's table full and count as those of job \"other\".",
+               (double)io_source_stats(s).counters_full, METRIC_NO_LABELS);
 }
 
 static size_t io_memory_bytes(void *self)
