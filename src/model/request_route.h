@@ -16,7 +16,7 @@ struct request_route {
     double requests, failed;                   /* in the period, of all */
     struct request_usual usual;                /* of the sample, however small it is */
     struct request_usual slow;                 /* of those recorded that are slow (request_is_slow) */
-    enum request_part_kind top_kind; /* in which most of the slow ones took longer; where none is slow, the one that
-                                        takes most. Valid if top_count or usual.explained */
+    enum request_part_kind top_kind; /* the kind that took longer in most of the slow ones; if none is slow, the kind
+                                        that takes most. Valid if top_count or usual.explained */
     uint32_t top_count;              /* how many of the slow ones; 0: none is slow */
 };

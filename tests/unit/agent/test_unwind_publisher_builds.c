@@ -1,4 +1,4 @@
-/* Which unwind tables an agent builds, and in which order, within its share of a CPU. */
+/* The unwind tables that an agent builds within its share of a CPU, and their order. */
 #include "unwind_publisher_fixture.h"
 
 /* A publisher with a share of a CPU, as in an agent, and a cache that defers every table. */
@@ -38,7 +38,7 @@ static void test_share_builds_what_is_sampled_again(void **state)
     look_up_rules(w, 0, 2);
     assert_false(is_built(w, &w->processes[0])); /* wanted just now */
     pass_time(w, 2 * SECOND_NS);
-    assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of what building costs is more */
+    assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of the cost of building is more */
     look_up_rules(w, 0, 20000);
     assert_true(is_built(w, &w->processes[0]));
 }
