@@ -369,7 +369,7 @@ static int set_config(struct sonde_trace_config *c, const char *text, char *why,
     return refuse(
         why, why_size, "--trace-config", option,
         !comma
-            ? "unknown trace setting. Available settings are rate, level, count and mode; those of a mode are given as <trace mode>,<setting>=<value>"
+            ? "unknown trace setting. Available settings are rate, level, count and mode; settings of a mode are given as <trace mode>,<setting>=<value>"
         : mode == TRACE_MODE_TRITON
             ? "unknown trace setting. Available settings of mode triton are file and log-frequency"
             : "unknown trace setting. Available settings of mode opentelemetry are url, resource, bsp_max_queue_size, bsp_schedule_delay and bsp_max_export_batch_size");

@@ -1,4 +1,4 @@
-/* Spans of CLOCK_MONOTONIC in which monitoring was enabled; distinguishes "no samples" from "not monitored". Plain
+/* Spans of CLOCK_MONOTONIC during which monitoring was enabled; distinguishes "no samples" from "not monitored". Plain
  * data; the oldest spans are overwritten. The budget enables and disables monitoring rarely: sixteen spans reach back
  * further than any window. */
 #pragma once

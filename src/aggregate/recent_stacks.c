@@ -48,7 +48,7 @@ static void append_name(const char *name, char out[RECENT_STACK_BYTES])
              is_long ? FRAME_BYTES - 3 : FRAME_BYTES, name, is_long ? "..." : "");
 }
 
-/* Functions in all stacks of a pause for garbage collection, or of what a thread has to do for one. */
+/* True for a function that occurs in every stack of a garbage collection, or of the work that a thread does for one. */
 static bool is_collector(const char *function)
 {
     static const char *const prefixes[] = {
@@ -97,7 +97,7 @@ static bool is_collector(const char *function)
     return false;
 }
 
-/* What was running, if it was a garbage collector: named by its outermost function, as the innermost ones differ. */
+/* Writes the outermost collector function of `sample`, if any: the innermost functions of a collection differ. */
 static void put_collector(const struct sample *sample, char out[RECENT_STACK_BYTES])
 {
     for (size_t i = sample->frame_count; i-- > 0;)

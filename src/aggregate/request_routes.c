@@ -322,7 +322,7 @@ static uint64_t oldest_kept_ns(const struct request_routes *r)
     return r->newest_ns > KEPT_NS ? r->newest_ns - KEPT_NS : 0;
 }
 
-/* What is usual is known from all requests that are kept, whatever period is asked for. */
+/* Baselines come from all kept requests, independent of the queried period. */
 static struct request_usual usual_of(const struct request_routes *r, const struct route *route)
 {
     struct selection s = {.count = 0};
@@ -331,7 +331,7 @@ static struct request_usual usual_of(const struct request_routes *r, const struc
     return summarize(&s, REQUEST_USUAL_MIN);
 }
 
-/* Computes what is usual again if `sampled` more requests came into the sample, or old ones may have expired. */
+/* Computes the baseline again if `sampled` more requests came into the sample, or old ones may have expired. */
 static void update_usual(const struct request_routes *r, struct route *route, uint64_t sampled)
 {
     if (route->usual_ns && route->sampled - route->usual_sampled < sampled &&

@@ -1,5 +1,5 @@
-/* What requests of each service, method and route usually take, and what the slow ones took: the latest of them, from
- * the last REQUESTS_KEPT_SECONDS. Only those in the random sample (request.weight) say what is usual; the others have
+/* Usual durations of requests by service, method and route, and the durations of slow requests: the latest of them, from
+ * the last REQUESTS_KEPT_SECONDS. Only requests of the random sample (request.weight) make the baseline; the others have
  * a record because they are slow or failed. Bounded. Not thread-safe: struct requests has the lock. */
 #pragma once
 
@@ -23,10 +23,10 @@ int request_routes_new(struct request_routes **ret);
 void request_routes_free(struct request_routes *r);
 DEFINE_FREEP(request_routes)
 
-/* Adds a request, or replaces what was added for an earlier record of it. Without memory it is left out. */
+/* Adds a request, or replaces an earlier record of it. Without memory the request is left out. */
 void request_routes_add(struct request_routes *r, const struct request *request);
 
-/* What is usual for requests of this one's route; zeros if too few are known, and for the route "other". */
+/* Returns the baseline of the route of `request`; zeros if too few requests are known, and for the route "other". */
 struct request_usual request_routes_usual(struct request_routes *r, const struct request *request);
 
 /* [since, now) of CLOCK_MONOTONIC, and when in it requests were recorded; NULL: always. */

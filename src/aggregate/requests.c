@@ -1,6 +1,6 @@
 /* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot is dropped as a whole when it
- * expires. When the memory is full, the largest slot loses a request: the fastest of the route of which it has the
- * most, so that a slow service does not displace all others. See requests.h.
+ * expires. When the memory is full, the largest slot loses a request: the fastest one of its most frequent route, so
+ * that a slow service does not displace all others. See requests.h.
  *
  * Only slow and failed requests and a sample of the others arrive here: all requests are counted in the kernel
  * (http_server_request_duration_seconds). */
@@ -156,7 +156,7 @@ static struct route_share *find_share(struct route_share shares[ROUTES_MAX], siz
     return &shares[(*count)++];
 }
 
-/* The request that the slot loses next: the fastest of the route of which it has the most. */
+/* The request that the slot loses next: the fastest one of the slot's most frequent route. */
 static size_t find_victim(const struct slot *slot)
 {
     struct route_share shares[ROUTES_MAX];
@@ -298,7 +298,7 @@ static int copy_all(struct request *const *from, size_t count, struct request **
     return 0;
 }
 
-/* Adds to `list` what ended in the period and is wanted; sets what is usual. */
+/* Adds to `list` the wanted requests that ended in the period; sets their baselines. */
 static size_t select_requests(struct requests *r, uint64_t since_ns, bool abnormal, struct request **list)
 {
     size_t found = 0;
@@ -484,10 +484,10 @@ void requests_metrics(struct requests *r, struct metric_set *set)
                METRIC_NO_LABELS);
     metric_add(
         set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
-        "Requests recorded in detail but not kept, because slower ones and those of other routes filled the memory, or they "
-        "arrived too late.",
+        "Requests recorded in detail but not kept, because slower ones or requests of other routes filled the memory, or "
+        "because they arrived too late.",
         (double)r->dropped, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_request_routes", METRIC_GAUGE, "", "Routes of which is known what is usual.",
+    metric_add(set, "sonde_self_request_routes", METRIC_GAUGE, "", "Routes with kept requests.",
                (double)request_routes_count(r->routes), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_request_routes_overflowed", METRIC_COUNTER, "",
                "Requests recorded in detail that count as route 'other', because there were too many routes.",

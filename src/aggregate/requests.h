@@ -1,4 +1,4 @@
-/* The requests of the last minutes: the slowest with all their details, what is usual for each route, and counts of all
+/* The requests of the last minutes: the slowest with all their details, the baseline of each route, and counts of all
  * recorded by service, method and status. Bounded. Thread-safe: the pipeline adds, HTTP threads take snapshots. */
 #pragma once
 
@@ -20,11 +20,11 @@ void requests_free(struct requests *r);
 DEFINE_FREEP(requests)
 
 /* Takes ownership of `request`, also on failure. Replaces a kept request with the same id. -ENOSPC: it is not
- * kept, as those of its route in the same ten seconds are slower. */
+ * kept, as the kept requests of its route in the same ten seconds are slower. */
 int requests_add(struct requests *r, struct request *request);
 
 /* Returns copies of at most `max` of the slowest requests that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest
- * first, with what is usual for them; `abnormal`: only those that failed or are slow for their route. The caller frees
+ * first, with their baselines; `abnormal`: only requests that failed or are slow for their route. The caller frees
  * each with request_free, and the array. -ENOMEM. */
 int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
                      size_t *ret_count);

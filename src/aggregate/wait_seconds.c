@@ -84,7 +84,7 @@ void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set)
         for (size_t reason = 0; reason < w->reason_count; reason++)
             if (w->services[i].ns[reason])
                 metric_add(set, "sonde_off_cpu_seconds", METRIC_COUNTER, "seconds",
-                           "Time that threads did not run, by what they waited for, all threads together.",
+                           "Time that threads did not run, by the reason of the wait, all threads together.",
                            (double)w->services[i].ns[reason] / 1e9,
                            METRIC_LABELS({"service_name", w->services[i].name}, {"reason", w->reasons[reason]}));
     pthread_mutex_unlock(&w->lock);

@@ -13,6 +13,6 @@ int wait_seconds_new(struct wait_seconds **ret);
 void wait_seconds_free(struct wait_seconds *w);
 DEFINE_FREEP(wait_seconds)
 
-/* Adds the value of `s`, which must be an off-CPU sample: with a wait_reason. Copies what it needs. */
+/* Adds the value of `s`, which must be an off-CPU sample: with a wait_reason. Copies the names. */
 void wait_seconds_add(struct wait_seconds *w, const struct sample *s);
 void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set);

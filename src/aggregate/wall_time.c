@@ -1,5 +1,5 @@
-/* Profiles of wall-clock time; see wall_time.h. Off-CPU monitoring is shed first, so the time that was not monitored is
- * that of the off-CPU window. */
+/* Profiles of wall-clock time; see wall_time.h. Off-CPU monitoring is shed first, so the time that was not monitored
+ * equals the unmonitored time of the off-CPU window. */
 #include "aggregate/wall_time.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 typedef int window_query(struct window *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                          struct profile **ret);
 
-/* Start and duration are those of the CPU samples, if there are any. */
+/* Adds `off_cpu` to `cpu`. Start and duration come from the CPU samples, if there are any. */
 static int add_off_cpu_time(struct profile *cpu, const struct profile *off_cpu)
 {
     const struct profile *of = cpu->duration_ns ? cpu : off_cpu;

@@ -90,7 +90,7 @@ static void slot_close(const struct window *w, struct slot *slot)
 }
 
 /* Half of the memory is reserved for the slots in equal shares. Of the remaining common half, a new slot may take a
- * quarter of what the others have left, so a burst finds memory, and so does the next one. The drawback: under a
+ * quarter of the unused rest, so a burst finds memory, and so does the next one. The drawback: under a
  * constant load that fills all slots, slots that begin while little is left get less than the others. */
 static size_t next_max_bytes(struct window *w)
 {
@@ -336,7 +336,7 @@ int window_snapshot(struct window *w, uint64_t from_ns, uint64_t to_ns, const st
     pthread_mutex_lock(&w->lock);
     set_span(w, from_ns, to_ns, p);
     pthread_mutex_unlock(&w->lock);
-    *ret = take_ptr(p); /* contains the count of what did not fit */
+    *ret = take_ptr(p); /* contains the count of dropped samples */
     return 0;
 }
 
@@ -400,7 +400,7 @@ int window_region(struct window *w, uint64_t from_ns, uint64_t to_ns, const stru
     pthread_mutex_unlock(&w->lock);
     if (is_gone)
         return -ENODATA;
-    *ret = take_ptr(p); /* contains the count of what did not fit */
+    *ret = take_ptr(p); /* contains the count of dropped samples */
     return 0;
 }
 

@@ -18,7 +18,7 @@ struct window_options {
     uint32_t slots;                 /* 24: two minutes */
     const struct sample_type *type; /* borrowed */
     uint64_t period;                /* the sampling period; see struct profile */
-    size_t max_bytes;        /* of all slots together; a full slot counts what it drops (next_max_bytes in window.c). 0:
+    size_t max_bytes;        /* of all slots together; a full slot counts dropped samples (next_max_bytes in window.c). 0:
                               * unbounded */
     size_t detail_max_bytes; /* additional memory for the 20 ms detail; 0: not kept. Otherwise slot_ns must be a
                               * multiple of 20 ms, at most 256 of them */
@@ -45,7 +45,7 @@ uint64_t window_observed_ns(struct window *w, uint64_t now_ns);
 void window_limit_detail(struct window *w, size_t max_bytes);
 
 /* Adds a sample of the window's type to the slot of its time. Late samples go to the oldest slot that is kept.
- * Copies what it needs. Returns like profile_add; -ENOSPC: the slot is full. */
+ * Copies the sample. Returns like profile_add; -ENOSPC: the slot is full. */
 int window_add(struct window *w, const struct sample *s);
 
 /* The queries: of samples that match `filter` (NULL: all; its type is ignored). On success the caller frees `*ret`.
@@ -61,12 +61,12 @@ int window_snapshot(struct window *w, uint64_t from_ns, uint64_t to_ns, const st
 int window_region(struct window *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                   struct profile **ret);
 
-/* Returns the same time by slots of 20 ms, extended to whole seconds and limited to what is kept; its sums equal
- * those of the region's profile. Its `now_ns` is not set. */
+/* Returns the same time by slots of 20 ms, extended to whole seconds and limited to the kept slots; its sums equal
+ * the sums of the region's profile. Its `now_ns` is not set. */
 int window_heatmap(struct window *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                    struct heatmap **ret);
 
-/* Returns functions over the same time, by windows of slot_ns, extended to whole windows and limited to what is kept.
+/* Returns functions over the same time, by windows of slot_ns, extended to whole windows and limited to the kept slots.
  * Its `now_ns` is not set. */
 int window_hotspots(struct window *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                     const struct hotspots_options *options, struct hotspots **ret);
@@ -83,5 +83,5 @@ struct window_stats {
     uint64_t details_dropped;        /* slots */
 };
 
-/* Adds those of this window to `to`. */
+/* Adds the statistics of this window to `to`. */
 void window_add_stats(struct window *w, struct window_stats *to);

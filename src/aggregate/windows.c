@@ -41,7 +41,7 @@ void windows_free(struct windows *w)
     free(w);
 }
 
-/* Samples of one moment have a position of 20 ms, those of intervals only a time at which they ended. */
+/* Samples of one moment have a position of 20 ms; samples of intervals have only an end time. */
 static bool has_positions(const struct sample_type *type)
 {
     return !type->is_interval;

@@ -34,7 +34,7 @@ struct window *windows_find(const struct windows *w, const struct sample_type *t
 /* See window_observe; without a window of that type, does nothing. */
 void windows_observe(struct windows *w, const struct sample_type *type, bool is_observed, uint64_t now_ns);
 
-/* Adds a sample to the window of its type, which is created if there is none, without a sampling period. Returns like
+/* Adds a sample to the window of its type, which is created if missing, without a sampling period. Returns like
  * window_add; -ENOSPC also when there are types_max windows of other types. */
 int windows_add(struct windows *w, const struct sample *s);
 

@@ -22,7 +22,7 @@ int agent_client_routes(const char *address, uint64_t seconds, struct request_ro
 
 struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */
-    char reduced[512], complete[512]; /* what is monitored at this level, in words, separated by "; " */
+    char reduced[512], complete[512]; /* signals at this level, in words, separated by "; " */
     uint64_t uptime_ns;
     uint64_t now_ms; /* on the clock of the region API; 0: the agent does not report it */
 };

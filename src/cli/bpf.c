@@ -1,5 +1,5 @@
-/* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the source lines in which
- * CPU samples fell. Reads the kernel's statistics; needs no agent. */
+/* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the CPU samples by source
+ * line. Reads the kernel's statistics; needs no agent. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"

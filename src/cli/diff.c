@@ -153,7 +153,7 @@ static int run_diff(int argc, char **argv)
     struct agent_window windows[DIFF_SIDES];
     const struct option_spec specs[] = {
         {0, "value", OPTION_TEXT, &args.value, "TYPE",
-         "value type to compare: 'cpu', 'samples', 'alloc_space', ... (default: that of the profiles)", 0, 0},
+         "value type to compare: 'cpu', 'samples', 'alloc_space', ... (default: the type of the profiles)", 0, 0},
         {'t', "total", OPTION_FLAG, &args.total, NULL,
          "rank functions by total time (with callees) instead of self time", 0, 0},
         {'n', "rows", OPTION_INTEGER, &args.rows, "N", "show the N largest changes (default 20)", 1, ROWS_MAX},

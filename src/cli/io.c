@@ -105,7 +105,7 @@ static void report_losses(void *source)
     struct losses losses = {0};
     source_io.losses(source, &losses);
     if (losses.count[LOSS_MAP_FULL])
-        log_warning("io: %llu operations did not fit the tables: they are those of job other, or without a name",
+        log_warning("io: %llu operations did not fit the tables: they count for job other, or have no name",
                     (unsigned long long)losses.count[LOSS_MAP_FULL]);
     if (losses.count[LOSS_MISSED])
         log_warning("io: %llu operations were not seen", (unsigned long long)losses.count[LOSS_MISSED]);

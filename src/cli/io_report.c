@@ -65,7 +65,7 @@ static void open_waits(struct recording *rec, const struct source_services *serv
     struct attach_report report = {0};
     const int r = recorder_waits_new(services, &rec->target, rec->data, &report, &rec->waits);
     if (r < 0)
-        log_warning("io report: waits for what other threads read are not observed: %s",
+        log_warning("io report: waits for the reads of other threads are not observed: %s",
                     report.count ? report.entries[0].fallback_reason : strerror(-r));
 }
 
@@ -162,7 +162,7 @@ static void warn_of_losses(const struct recording *rec, const struct io_report *
     if (missing.unnamed)
         log_warning("io report: files have no name: there was no room for more of them at a time");
     if (missing.off_heatmap)
-        log_warning("io report: bytes over time lack those of %llu operations",
+        log_warning("io report: bytes over time lack %llu operations",
                     (unsigned long long)missing.off_heatmap);
     if (report->lost)
         log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",

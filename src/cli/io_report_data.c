@@ -54,7 +54,7 @@ struct file {
 struct io_report_data {
     void *source;
     struct io_names names;
-    uint64_t start_ns, upkeep_ns; /* the latter: when names are refreshed, and what is lost is forgotten */
+    uint64_t start_ns, upkeep_ns; /* upkeep_ns: next time to refresh names and forget losses */
     unsigned shift;               /* an interval of the heatmap is that many times twice the kernel's */
     size_t intervals;
     struct process *processes;

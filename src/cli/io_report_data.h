@@ -19,9 +19,9 @@ DEFINE_FREEP(io_report_data)
  * stopped. -errno: some operations may be missing. */
 int io_report_data_take(struct io_report_data *d, bool is_last);
 
-/* Whether the process used files, as far as that has been taken. */
+/* Whether the process used files, by the entries taken so far. */
 bool io_report_data_has_process(const struct io_report_data *d, uint32_t pid);
-/* Makes a process part of the report that may not have used files. `command`, `user`: those of one that has not.
+/* Makes a process part of the report, even without I/O. `command`, `user`: used if the process has used no files.
  * -ENOMEM.
  */
 int io_report_data_add_process(struct io_report_data *d, uint32_t pid, const char *command, uint32_t user);

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JOB_PREFIX_MIN    12 /* characters of an ID, as `sonde io` shows those of containers */
+#define JOB_PREFIX_MIN    12 /* characters of an ID, as `sonde io` shows container IDs */
 #define COMMAND_BYTES     4096
 #define CGROUP_TEXT_BYTES 65536
 #define CHECK_NS          1000000000ull /* between two checks of a job's cgroups */
@@ -75,7 +75,7 @@ static size_t find_above(const struct io_report_target *t, const char *path)
     return t->cgroup_count;
 }
 
-/* The filter includes what is below a cgroup that was found before: parents come first. */
+/* The filter includes the descendants of a cgroup found before: parents come first. */
 static bool is_below_found(const struct io_report_target *t, const char *path)
 {
     return find_above(t, path) < t->cgroup_count;

@@ -190,7 +190,7 @@ static struct row *find_row(struct io_rows *r, const struct io_key *key, const s
     return new_row(r, all, fields);
 }
 
-/* Makes room: what a process that is gone did, and what has been idle for a while. */
+/* Entries that may leave the table: the process has ended, or the entry has been idle for a while. */
 static bool is_final(void *context, const struct io_key *key, const struct io_counters *c)
 {
     const struct io_rows *r = context;
@@ -251,7 +251,7 @@ int io_rows_refresh(struct io_rows *r)
 
 /* ---- the list ---- */
 
-/* The upper bound of the bucket in which this share of the operations ends. */
+/* The upper bound of the bucket that contains the quantile `share` of the operations. */
 static uint64_t quantile_ns(const uint64_t durations[IO_BUCKETS], double share)
 {
     uint64_t all = 0, seen = 0;

@@ -1,4 +1,4 @@
-/* I/O counters summed by job, container, mount, process or file, and what they gained in an interval: the rows of
+/* I/O counters summed by job, container, mount, process or file, and their increase in an interval: the rows of
  * `sonde io`. */
 #pragma once
 

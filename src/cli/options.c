@@ -138,7 +138,7 @@ int options_parse(const struct subcommand *subcommand, const struct option_spec 
             if (r < 0)
                 return r;
         } else if (!ret_operands) {
-            log_error("%s: what is '%s'? (sonde %s --help lists what it takes)", subcommand->name, argv[i],
+            log_error("%s: unexpected argument '%s' (see sonde %s --help)", subcommand->name, argv[i],
                       subcommand->name);
             return -EINVAL;
         } else {

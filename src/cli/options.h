@@ -1,4 +1,4 @@
-/* Command-line options of a subcommand as one table, from which both the parser and `--help` work.
+/* Command-line options of a subcommand as one table, used by the parser and by `--help`.
  *
  * Long options take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE` or `-nVALUE`; `--` ends the options. */
 #pragma once

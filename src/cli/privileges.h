@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* A capability that Sonde uses, and what does not work without it. Strings are static. */
+/* A capability that Sonde uses, and the features that fail without it. Strings are static. */
 struct privilege {
     const char *name, *cost;
 };

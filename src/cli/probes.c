@@ -227,7 +227,7 @@ static int run_probes(int argc, char **argv)
     if (is_watch)
         return watch_probe(&o, operands, argv);
     if (operands > 1) {
-        log_error("probes: what is '%s'? (sonde probes --help lists what it takes)", argv[2]);
+        log_error("probes: unexpected argument '%s' (see sonde probes --help)", argv[2]);
         return -EINVAL;
     }
     r = operands ? set_filter(&o.filter, argv[1]) : 0;

@@ -39,7 +39,7 @@ struct probe_arguments {
 struct watched_file {
     struct usdt_watch_link *link;
     uint64_t device, inode;
-    uint32_t pid; /* process in which the file was found */
+    uint32_t pid; /* a process that maps the file */
 };
 
 struct watch_state {

@@ -34,7 +34,7 @@
 #define RING_SECONDS      5    /* capacity for timed samples: reading files may block a loop iteration this long */
 #define SAMPLE_BYTES      4096 /* upper estimate of a sample's size */
 
-/* Owns what it points to, except `event`. */
+/* Owns the objects behind its pointers, except `event`. */
 struct recording {
     int reserved_fd; /* recorded processes may use up all other descriptors; -1: none */
     struct profile *profile;
@@ -226,7 +226,7 @@ static void explain_unread_interpreters(const struct interpreters *interpreters)
     size_t from = 0;
     for (const char *name; (name = interpreters_unsupported(interpreters, &from));)
         log_warning(
-            "record: frames of %s cannot be read: its version or build is not supported (sonde-record(1), WHAT IS MISSING)",
+            "record: frames of %s cannot be read: its version or build is not supported (sonde-record(1), LOSSES)",
             name);
 }
 
@@ -253,7 +253,7 @@ static void explain_no_samples(const struct record_args *args, const struct prof
             period, (long long)args->rate_hz);
 }
 
-/* Warns of what the written profile lacks. */
+/* Warns of missing data in the written profile. */
 static void explain_gaps(const struct record_args *args, const struct recording *rec, bool is_complete)
 {
     explain_unread_interpreters(pipeline_interpreters(rec->pipeline));
@@ -387,7 +387,7 @@ static int start_recording(const struct record_args *args, struct recording *rec
     return args->command ? child_release(&rec->child) : 0;
 }
 
-/* Records until the duration is over, COMMAND ends or a signal arrives. On failure, what was recorded is kept. */
+/* Records until the duration is over, COMMAND ends or a signal arrives. On failure, the recorded data is kept. */
 static int run_recording(struct recording *rec, struct loop_end *ret_end)
 {
     const struct loop_options until = {
@@ -439,7 +439,7 @@ static int record_profile(const struct record_args *args)
     if (r < 0)
         return r;
     struct loop_end end;
-    int ended = run_recording(&rec, &end); /* on failure too, what was recorded is written */
+    int ended = run_recording(&rec, &end); /* on failure too, the recorded data is written */
     r = write_recording(args, &outputs, &rec);
     if (r < 0)
         return r;

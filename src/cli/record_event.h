@@ -32,7 +32,7 @@ int record_event_find(struct record_event *e, const struct task_filter *filter, 
 int record_event_set(const struct record_event *e, struct profile *profile);
 
 #define RECORD_EVENT_TEXT_BYTES 128
-/* Formats "12 events", or "3 samples for 12 events": `sum` is that of the values of all samples. Returns `out`. */
+/* Formats "12 events", or "3 samples for 12 events": `sum` is the sum of the values of all samples. Returns `out`. */
 const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t sum,
                                 char out[RECORD_EVENT_TEXT_BYTES]);
 /* Logs why there may be no samples. */

@@ -101,7 +101,7 @@ static int add_paths(const struct option_texts *texts, struct task_filter *filte
         const bool found = r == 0 && filter->cgroup_count < TASK_FILTER_MAX;
         if (found)
             filter->cgroup_ids[filter->cgroup_count] = id;
-        r = add_cgroups(found, "cgroup (/proc/PID/cgroup shows that of a process)", texts->values[i], filter);
+        r = add_cgroups(found, "cgroup (/proc/PID/cgroup shows the cgroup of a process)", texts->values[i], filter);
         if (r < 0)
             return r;
     }

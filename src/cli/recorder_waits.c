@@ -30,7 +30,7 @@
 #define SETTLE_NS     5000000ull    /* records that are being written when they are read may be missing */
 #define PROCESSES_MAX 100000
 
-/* A process of which there are records. */
+/* A process that has records. */
 struct known_process {
     uint32_t pid, user;
     char command[16];  /* "": not known */
@@ -142,7 +142,7 @@ static bool is_of_target(const struct recorder_waits *w, uint32_t pid)
            io_report_target_has(w->target, pid) || io_report_data_has_process(w->data, pid);
 }
 
-/* A process that has ended since keeps what was known of it, unless another one has its ID. */
+/* Reads the process's attributes. A process that has ended keeps its known ones, unless another one has its ID. */
 static void find_out(const struct recorder_waits *w, struct known_process *p)
 {
     _cleanup_close_ int proc = proc_open(p->pid);
@@ -207,7 +207,7 @@ static void take_window(struct recorder_waits *w, uint64_t to_ns)
     flight_recorder_window_free(&window);
 }
 
-/* Half of what the rings can hold has been written since the last window. */
+/* True if half of the rings' capacity has been written since the last window. */
 static bool is_half_full(const struct recorder_waits *w, uint64_t now_ns)
 {
     return now_ns - w->last_ns > flight_recorder_stats(w->recorder, now_ns).history_ns / 2;
@@ -251,7 +251,7 @@ static const struct io_report_process *find_process(const struct io_report *repo
     return bsearch(&wanted, report->processes, report->process_count, sizeof(wanted), compare_processes);
 }
 
-/* The file of process `pid` whose path ends with `name`. NULL: there is none, or several. */
+/* The file of process `pid` whose path ends with `name`. NULL: no such file, or several. */
 static const struct io_report_file *find_file(const struct io_report *report, uint32_t pid, const char *name)
 {
     const struct io_report_process *process = find_process(report, pid);
@@ -268,7 +268,7 @@ static const struct io_report_file *find_file(const struct io_report *report, ui
     return found;
 }
 
-/* Of the files for whose reads a thread waited, the one for which it waited longest. */
+/* Sets the file whose reads the thread awaited longest, and counts the other awaited files. */
 static void find_awaited(const struct recorder_waits *w, const struct io_report *report,
                          struct io_report_thread *thread)
 {

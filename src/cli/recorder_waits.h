@@ -1,5 +1,5 @@
-/* Which threads of a report wait for what others read from files: reads the flight recorder while the report is
- * recorded, and adds up what it shows (diagnose/read_waits.h). */
+/* Which threads of a report wait for the reads of other threads: reads the flight recorder while the report is
+ * recorded, and adds up the waits (diagnose/read_waits.h). */
 #pragma once
 
 #include "base/cleanup.h"

@@ -116,7 +116,7 @@ int trace_input_find(const char *argument, struct trace_input *ret)
 
 /* ---- reading ---- */
 
-/* Logs what was lost. Returns 1 when objects were malformed or the file could not be read to its end. */
+/* Logs the skipped content. Returns 1 when objects were malformed or the file could not be read to its end. */
 static int log_report(const char *path, const struct triton_report *r)
 {
     if (r->bad)

@@ -17,6 +17,6 @@ struct trace_input {
 int trace_input_find(const char *argument, struct trace_input *ret);
 void trace_input_clear(struct trace_input *input);
 
-/* Calls `take` for every record of the file, until it returns nonzero: 1 to stop, or -errno. Logs what was lost.
+/* Calls `take` for every record of the file, until it returns nonzero: 1 to stop, or -errno. Logs the skipped content.
  * Returns 0; 1: parts of the file are malformed, the rest was read; -errno after logging. */
 int trace_input_read(const char *path, void *context, int (*take)(void *context, const struct triton_record *record));

@@ -114,7 +114,7 @@ static int read_file(struct summary_state *s, const char *path, bool *ret_read)
     s->table = table;
     s->flow = flow;
     int read = trace_input_read(path, s, take_record);
-    r = take_complete(s, true); /* on a read error too, what was read counts */
+    r = take_complete(s, true); /* on a read error too, the records read count */
     add_losses(s);
     if (!s->flow_shown && trace_flow_finish(flow, &dropped).root)
         s->flow_shown = take_ptr(flow);

@@ -111,7 +111,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "samples per second and CPU, up to 1000 (profile.rate; default 19)",
          1, 1000},
         {0, "off-cpu", OPTION_FLAG, &off_cpu, NULL,
-         "also record where threads wait, for what and how long (off_cpu.enabled)", 0, 0},
+         "also record off-CPU time: place, reason and duration of waits (off_cpu.enabled)", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
          "write \"ready\" to this descriptor when the agent listens and samples", 0, INT32_MAX},
         {0, "print-config", OPTION_FLAG, &print, NULL,

@@ -33,7 +33,7 @@ static void read_declaration(const char *at, struct usdt_arguments *a)
     }
 }
 
-/* Whether an operand starts here: a size and "@", as in "-4@%esi". Blanks alone do not separate operands: those of
+/* Whether an operand starts here: a size and "@", as in "-4@%esi". Blanks alone do not separate operands: operands of
  * arm64 contain some ("8@[sp, 16]"). */
 static bool is_operand(const char *at)
 {

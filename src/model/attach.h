@@ -1,4 +1,4 @@
-/* How each probe is attached to the kernel, and by which of its methods: filled by the sources when they open,
+/* How each probe is attached to the kernel, and the method in use: filled by the sources when they open,
  * printed by `sonde doctor`, exported as metrics. Plain data, bounded; strings are copied and cut to fit. */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct attach_entry {
-    char probe[48];  /* what is monitored: "CPU samples", "requests" */
+    char probe[48];  /* the monitored signal: "CPU samples", "requests" */
     char method[48]; /* the attach method in use: "perf event, cpu-clock"; "" when none works */
     bool attached;
     char fallback_reason[512]; /* why better methods failed: "fentry: Operation not permitted" */

@@ -29,7 +29,7 @@ struct frame {
     uint32_t line;           /* 0: unknown */
     const char *mapping;     /* path of the executable file; "[kernel.kallsyms]", "[nvidia]" (a module), "[vdso]" */
     const char *build_id;    /* hexadecimal */
-    bool inlined;            /* the function was inlined into that of the next frame, at the same address */
+    bool inlined;            /* the function was inlined into the next frame's function, at the same address */
     uint64_t address;        /* native: virtual address in the ELF file; kernel: as is */
 };
 

@@ -50,7 +50,7 @@ int hotspots_new(const struct hotspots_options *options, uint32_t windows, struc
 void hotspots_free(struct hotspots *h);
 DEFINE_FREEP(hotspots)
 
-/* Adds what matches `filter` (NULL: all) to the window of this index, which must exist; copies what it needs. Must not
+/* Adds the entries of `p` that match `filter` (NULL: all) to window number `window`, which must exist; copies them. Must not
  * follow hotspots_finish. -ENOMEM: `h` can only be freed. */
 int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, const struct profile_filter *filter);
 

@@ -23,7 +23,7 @@ struct io_figure {
 
 struct io_finding {
     const char *name;      /* stable: "small_accesses" */
-    const char *operation; /* "read" or "write"; "": the finding is not about one of these */
+    const char *operation; /* "read" or "write"; "": the finding is about neither */
     enum io_severity severity;
     double share;     /* of the observed time (io_findings.h); above 1 where a process does several things at once */
     uint64_t time_ns; /* that it explains, of all processes */

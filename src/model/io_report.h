@@ -20,8 +20,8 @@ struct io_report_time {
 struct io_report_accesses {
     uint64_t operations; /* that succeeded */
     uint64_t bytes;
-    uint64_t located;     /* of the operations, those whose offset is known */
-    uint64_t followed;    /* of these, those with one before them: sequential and consecutive ones are among them */
+    uint64_t located;     /* operations with a known offset */
+    uint64_t followed;    /* located operations with one before them: sequential and consecutive ones are among them */
     uint64_t sequential;  /* began at the end of the one before, or behind it: with the consecutive ones */
     uint64_t consecutive; /* began at the end of the one before */
     uint64_t unaligned;   /* began off a block of the file system */
@@ -74,8 +74,8 @@ struct io_report_thread {
     uint32_t tid;
     uint64_t ran_ns;
     uint64_t for_reads_ns; /* it slept until other threads had read from files, or opened or looked up some */
-    uint64_t inferred_ns;  /* of these, where the thread that sent something over TCP is inferred */
-    uint64_t unknown_ns;   /* it slept, and what it waited for is not known */
+    uint64_t inferred_ns;  /* part of for_reads_ns: the thread that sent something over TCP is inferred */
+    uint64_t unknown_ns;   /* it slept for an unknown reason */
     const struct io_report_file *awaited; /* the file for whose reads it waited longest; NULL: not known */
     size_t awaited_others;                /* further files for whose reads it waited */
 };
@@ -88,8 +88,8 @@ struct io_report_wait {
 };
 
 struct io_report {
-    const char *title;      /* what it is about: "slurm 4711", "process 815", "python3 train.py" */
-    const char *executable; /* the command line, or that of the first process; "" if it is not known */
+    const char *title;      /* the subject: "slurm 4711", "process 815", "python3 train.py" */
+    const char *executable; /* the command line, or the command line of the first process; "" if unknown */
     const char *job_id;     /* "" if it is not known */
     uint64_t start_unix_ns; /* CLOCK_REALTIME */
     uint64_t duration_ns;
@@ -107,7 +107,6 @@ struct io_report {
     size_t thread_count;
     const struct io_report_wait *waits; /* in no order */
     size_t wait_count;
-    uint64_t
-        waits_observed_ns; /* how long threads were observed for this; 0: not at all, for want of rights or kernel */
-    uint64_t waits_unknown_ns; /* of the waits of main threads, what is not known */
+    uint64_t waits_observed_ns; /* how long threads were observed for this; 0: not at all (rights or kernel) */
+    uint64_t waits_unknown_ns;  /* the unknown part of the waits of main threads */
 };

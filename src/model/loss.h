@@ -1,4 +1,4 @@
-/* Every way in which observed data can be lost or incomplete: one list, counted everywhere under the same names and
+/* Every way that observed data can be lost or incomplete: one list, counted everywhere under the same names and
  * exported as sonde_self_losses_total{reason="..."}. A new kind of loss is a new line here. */
 #pragma once
 

@@ -55,9 +55,9 @@ struct profile_moment {
 
 struct profile {
     uint64_t start_unix_ns, duration_ns; /* the monitored interval */
-    uint64_t not_observed_ns; /* requested time that was not monitored; for sample_type_wall: in which off-CPU time was
-                                 not monitored. Summed when merging */
-    uint64_t period; /* one sample per so much of the type's unit; for sample_type_wall, of its CPU samples. 0: nothing
+    uint64_t not_observed_ns; /* requested time that was not monitored; for sample_type_wall: time without off-CPU
+                                  monitoring. Summed when merging */
+    uint64_t period; /* one sample per `period` of the type's unit; for sample_type_wall, of its CPU samples. 0: nothing
                         was sampled, all was recorded */
     const struct sample_type *type; /* never NULL: sample_type_cpu unless set; see profile_set_type */
     struct sample_type copied_type; /* private: where `type` points to if it is a copy */
@@ -97,7 +97,7 @@ int profile_new(size_t max_bytes, struct profile **ret);
 void profile_set_max_bytes(struct profile *p, size_t max_bytes);
 void profile_free(struct profile *p);
 DEFINE_FREEP(profile)
-/* Sets the type of its values: points to that of the constants of model/sample_type.h which is equal, or to a copy with
+/* Sets the type of its values: points to the equal constant of model/sample_type.h, or to a copy with
  * texts of its own. 0; on -ENOMEM or -ENOSPC the type is unchanged. */
 int profile_set_type(struct profile *p, const struct sample_type *type);
 /* Limits the cache of recently found frames. Affects speed only. */

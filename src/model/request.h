@@ -79,7 +79,7 @@ struct request_segment {
 #define REQUEST_USUAL_MIN     20  /* a sample of fewer says nothing about what is usual; */
 #define REQUEST_USUAL_MIN_P99 100 /* nor about the 99th percentile */
 
-/* What requests took, as medians and 99th percentiles. Those of the components need not add up. */
+/* Durations of requests, as medians and 99th percentiles. The values of the components need not add up. */
 struct request_usual {
     uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
     uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
@@ -152,11 +152,11 @@ const char *request_service_text(const char *service, const char *unit, uint16_t
 /* The sum of the components of a kind. */
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind);
 
-/* Whether a request that took so long is slow among those of its route: at least three times the median, and 1 ms
- * more. False where nothing is known of them. */
+/* Whether a request of `duration_ns` is slow in its route: at least three times the median, and 1 ms more. False if the
+ * route has no baseline. */
 bool request_is_slow(uint64_t duration_ns, const struct request_usual *usual);
-/* The kind of component that differs most from the usual, for a slow request of which that is known; otherwise the one
- * that took most. `kind_ns`: the sum for each kind. */
+/* The kind of component that differs most from the usual, for a slow request of a route with a baseline; otherwise the
+ * kind that took most. `kind_ns`: the sum for each kind. */
 enum request_part_kind request_top_kind(const uint64_t kind_ns[REQUEST_PART_COUNT], uint64_t duration_ns,
                                         const struct request_usual *usual);
 

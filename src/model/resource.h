@@ -1,6 +1,6 @@
 /* The attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the creator, never
  * NULL ("": does not apply). One resource per process, equal for all its threads and samples until something about
- * the process changes. Those of processes_resource are immutable and valid until the next processes_begin_turn. */
+ * the process changes. Resources from processes_resource are immutable and valid until the next processes_begin_turn. */
 #pragma once
 
 #include <stdbool.h>
@@ -61,5 +61,5 @@ struct resource_position { /* initially zeros */
     const char *pod, *attributes;
 };
 
-/* Iterates over the attributes of `pod`, then over those of `attributes` that `pod` does not have. False at the end. */
+/* Iterates over the attributes of `pod`, then over the members of `attributes` that `pod` lacks. False at the end. */
 bool resource_next_of_both(const struct resource *r, struct resource_position *at, struct resource_other *ret);

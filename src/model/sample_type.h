@@ -23,7 +23,7 @@ static inline struct sample_type sample_type_of_event(const char *name, const ch
     return (struct sample_type){.name = name, .unit = unit, .counts = "samples"};
 }
 
-/* Finds one of the three types above by its name; NULL: there is none of that name. */
+/* Finds one of the three types above by its name; NULL: unknown name. */
 const struct sample_type *sample_type_find(const char *name);
 
 /* Whether both have the same name and unit. */

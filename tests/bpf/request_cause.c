@@ -43,7 +43,7 @@ static double thread_clock_rate(void)
     return most > 1 ? most : 1;
 }
 
-/* CPU time is what was injected, less what the thread's clock counts for each switch that took it off the CPU. A sleep
+/* CPU time is the injected time, less the time that the thread's clock adds for each switch off the CPU. A sleep
  * starts before the thread leaves the CPU, and where two threads meet, one may be late. */
 static uint64_t least_of(enum request_part_kind kind)
 {

@@ -1,4 +1,4 @@
-/* Requests that are slow for an injected cause, compared with what the machine itself did in that time. */
+/* Requests that are slow for an injected cause, compared with the delays by the machine itself in that time. */
 #pragma once
 
 #include "model/request.h"

@@ -63,7 +63,7 @@ void check(void);
 size_t seen(pid_t pid, const char *route);
 /* Waits for `count` requests of that route (pid 0: of any process) and returns the last. */
 const struct request *await_requests(pid_t pid, const char *route, size_t count);
-/* A component of this kind whose detail contains the text; NULL: there is none. */
+/* A component of this kind whose detail contains the text; NULL: not found. */
 const struct request_part *find_part(const struct request *r, enum request_part_kind kind, const char *detail);
 uint64_t total(const struct request *r, enum request_part_kind kind);
 uint64_t lost(enum loss_reason reason);

@@ -355,7 +355,7 @@ static void test_mappings_replaced_while_sampling(void **state)
     workload_unwatch(&w);
 }
 
-/* Memory is released, and what does not fit is refused. */
+/* Memory is released, and entries that do not fit are refused. */
 static void test_tables_are_bounded(void **state)
 {
     struct watch_options options = watch_defaults;

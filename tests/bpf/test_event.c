@@ -305,7 +305,7 @@ static void test_sample_weight_is_the_period(void **state)
     sample_faults_in_fifty();
 }
 
-/* The sum is exact but for the remainder and for faults of other tasks on that CPU; part of the suite bpf-statistical.
+/* The sum is exact except for the remainder and faults of other tasks on that CPU; part of the suite bpf-statistical.
  */
 static void test_weights_of_sampled_faults_sum_to_the_total(void **state)
 {

@@ -303,7 +303,7 @@ static void watch_fakes(struct fake *of, size_t count)
     workload_unwatch(&w);
 }
 
-/* The stack with which it leaves its CPU. */
+/* Watches the stack that the process has as it leaves its CPU. */
 static void watch_waiting_fake(struct expectation e)
 {
     struct watch_options options = watch_defaults;

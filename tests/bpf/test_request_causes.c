@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whoever the request waits for sleeps: the holder of a lock, the writer of a pipe, a service of this node. */
+/* The awaited thread sleeps: the holder of a lock, the writer of a pipe, a service of this node. */
 static void expect_causes(int server)
 {
     const unsigned long long ticks = taken_ticks();

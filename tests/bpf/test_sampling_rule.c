@@ -1,6 +1,6 @@
-/* Sampling rules on the BPF side: which rule applies to a process, what random sampling selects under a seed, and
- * whose waits are excluded. Processes fault and wait a counted number of times: what is sampled, left out and recorded
- * adds up exactly. bpf-statistical/sampling asserts how well random sampling meets the rates. */
+/* Sampling rules on the BPF side: the rule that applies to a process, the events that random sampling selects under a
+ * seed, and excluded waits. Processes fault and wait a counted number of times: sampled, left out and recorded events
+ * add up exactly. bpf-statistical/sampling asserts how well random sampling meets the rates. */
 #include "subjects.h"
 #include "watch.h"
 #include "workload.h"
@@ -67,8 +67,8 @@ static void parse_rules(const char *text, struct sampling_rules *ret)
     assert_int_equal(sampling_rules_parse(text, ret, &bad, &bad_bytes), 0);
 }
 
-/* Records page faults of these processes by sampling rules. Rates are relative to the highest, at which every event is
- * sampled. */
+/* Records page faults of the workloads by sampling rules. Rates are relative to the highest rate, which samples every
+ * event. */
 static struct watch watch_faults(const struct sampling_rules *rules, uint32_t others_hz,
                                  const struct workload *processes, size_t count)
 {
@@ -500,7 +500,7 @@ static void test_waits_at_a_higher_rate(void **state)
     sample_waits("pid=%d:1000", SAMPLE_NS / 10);
 }
 
-/* Waits of a process to which no rule applies. */
+/* Waits of a process without a rule. */
 static void test_waits_under_no_rule_use_the_default_rate(void **state)
 {
     (void)state;

@@ -307,7 +307,7 @@ static void test_copied_stack_is_consistent(void **state)
     print_message("%zu copies, %.0f of threads that ran meanwhile\n", copies, copies_by_result(&w, "ran"));
     assert_true(copies > 0);
     end(pid);
-    w.source->free(w.self); /* what was shed is a loss */
+    w.source->free(w.self); /* shed records are a loss */
     batch_free(w.batch);
 }
 #endif

@@ -1,5 +1,5 @@
 /* libsonde's probes as libbpf sees them: attached for one process and for all, by descriptor and by file, with every
- * kind of argument compared with what was fired. Nothing stays attached after the consumer has gone. */
+ * kind of argument compared with the fired values. Nothing stays attached after the consumer has gone. */
 #include <sonde/probe.h>
 
 #include <setjmp.h>

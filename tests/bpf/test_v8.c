@@ -215,7 +215,7 @@ static void corrupt(enum corruption corruption)
     case SHORT_SOURCE:
         source.length = 10;
         break;
-    case MIXED_LINES: /* some of which end in a lone carriage return */
+    case MIXED_LINES: /* some end in a lone carriage return */
         source.one[10] = '\r';
         break;
     default:
@@ -302,7 +302,7 @@ struct expectation {
     enum corruption corruption;
     bool emitted[FUNCTIONS];
     uint32_t checks[FUNCTIONS];
-    struct v8_code first; /* what was emitted for the first function */
+    struct v8_code first; /* the code record of the first function */
 };
 
 static const struct interpreter_tail *tail_of(const struct stack_record *s,

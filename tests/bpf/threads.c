@@ -35,7 +35,7 @@ static char state_of(pid_t tid)
     return after && after[1] ? after[2] : 0;
 }
 
-/* The number of the system call in which the thread is blocked; -1: it is blocked elsewhere; or RUNS. The file says
+/* The number of the system call that blocks the thread; -1: it is blocked elsewhere; or RUNS. The file says
  * "running" for a thread that has not left its CPU yet, but not for one that another CPU is waking: its state is R. */
 static long blocked_in(pid_t tid)
 {

@@ -43,7 +43,7 @@ struct watch watch_begin(const struct source *source, const struct watch_options
 struct shared_tables *watch_tables(const struct watch_options *options, bool links);
 struct source_services watch_services(const struct watch_options *options, struct shared_tables *tables);
 struct unwind_tables *watch_unwind_tables(const struct watch *w);
-/* Once no program runs any more; counts what was lost since the begin. */
+/* Counts the losses since the begin. Only after all programs have ended. */
 struct losses watch_losses(const struct watch *w);
 /* Ends the recording and asserts that nothing was lost. */
 void watch_end(struct watch *w);

@@ -1,4 +1,4 @@
-/* A test workload: a child of the test program that does only what it is asked to. It is blocked, off its CPU,
+/* A test workload: a child of the test program that only executes requests. It is blocked, off its CPU,
  * whenever workload_start() or workload_run() has returned, so that what a source records of it can be counted
  * exactly. */
 #pragma once

@@ -206,7 +206,7 @@ def test_prometheus_parsers_read_the_metrics(generated, path, parser):
     module = pytest.importorskip(parser, reason="python3-prometheus-client is not installed")
     families = {f.name: f for f in module.text_string_to_metric_families((generated / path).read_bytes().decode())}
     losses = families["sonde_self_losses"]
-    assert losses.type == "counter" and losses.documentation == 'What was lost,\nby "reason" \\ why.'
+    assert losses.type == "counter" and losses.documentation == 'Lost records,\nby "reason" \\ why.'
     assert [(s.name, s.labels, s.value) for s in losses.samples] == [
         ("sonde_self_losses_total", {"reason": "ring_full"}, 1.0),
         ("sonde_self_losses_total", {"reason": 'hostile "\\\n\ufffd\r <&'}, 2.0)]

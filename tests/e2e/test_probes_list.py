@@ -189,7 +189,7 @@ def test_unreadable_processes_are_counted(sonde, prober):  # noqa: F811
     (["nobody-has-this"], 1, "no process has a probe nobody-has-this"),
     ([":x"], 2, "is not PROVIDER or PROVIDER:PROBE"),
     (["x:"], 2, "'x:' is not PROVIDER or PROVIDER:PROBE"),
-    (["a", "b"], 2, "what is 'b'?"),
+    (["a", "b"], 2, "unexpected argument 'b'"),
 ])
 def test_invalid_arguments_are_explained(sonde, arguments, status, expected):
     done = subprocess.run([sonde, "probes", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

@@ -29,7 +29,7 @@ static inline bool is_emulated(void)
     return real >= 0 && real != emulated_machine_of("/proc/self/exe");
 }
 
-/* For tests of what /proc shows for this process. `print_message` and `skip` are cmocka's. */
+/* For tests of files in /proc for this process. `print_message` and `skip` are cmocka's. */
 #define skip_if_emulated()                                                                                             \
     do {                                                                                                               \
         if (is_emulated()) {                                                                                           \

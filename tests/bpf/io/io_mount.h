@@ -1,4 +1,4 @@
-/* A file system of the test's own, so that only its operations count there, and what was counted. */
+/* A file system of the test's own, so that only its operations count there, and the counters of its mount. */
 #pragma once
 
 #include "sources/io/io.h"
@@ -19,13 +19,13 @@ void io_mount_end(struct io_mount *m);
 /* "PATH/name", valid until the next call but three. */
 const char *io_mount_file(const struct io_mount *m, const char *name);
 
-/* What was counted on the mount for this operation, whatever the flags; `operation` IO_OPERATIONS: for all. */
+/* The counters of the mount for this operation, with any flags; `operation` IO_OPERATIONS: for all. */
 struct io_counted {
     uint64_t operations, bytes, errors, untimed, sum_ns;
     uint64_t sizes[IO_SIZES];
 };
 struct io_counted io_mount_counted(const struct io_mount *m, uint8_t operation);
-/* Of those with one of these flags. */
+/* The counters of operations with one of `flags`. */
 struct io_counted io_mount_flagged(const struct io_mount *m, uint8_t operation, uint8_t flags);
 /* Operations that ended with this errno. */
 uint64_t io_mount_errors(const struct io_mount *m, uint8_t operation, int error);

@@ -8,7 +8,7 @@
  * possible here, with the reason printed; 77 is then the program's exit status. Ends with the program. */
 bool io_nfs_begin(void);
 
-/* The tmpfs that is served, and the file system in which the server is configured; NULL: nothing is served. */
+/* The tmpfs that is served, and the file system that configures the server; NULL: nothing is served. */
 const char *io_nfs_exported(void);
 const char *io_nfs_control(void);
 

@@ -18,7 +18,7 @@ struct uring {
 
 struct uring uring_begin(unsigned entries, unsigned flags);
 void uring_end(struct uring *u);
-/* Puts `request` into the queue; uring_submit submits what is in it. */
+/* Puts `request` into the queue; uring_submit submits the queued requests. */
 void uring_put(struct uring *u, const struct io_uring_sqe *request);
 void uring_submit(struct uring *u, unsigned count);
 /* Takes one completion, waits for it, and returns its result. */
@@ -28,5 +28,5 @@ struct aio_event_ring; /* the kernel's, in this process's memory */
 
 aio_context_t aio_begin(unsigned entries);
 void aio_end(aio_context_t ring);
-/* Takes one event from the ring without a system call. False: there is none. */
+/* Takes one event from the ring without a system call. False: the ring is empty. */
 bool aio_take_unseen(aio_context_t ring, struct io_event *ret);

@@ -109,7 +109,7 @@ static void test_bytes_between_two_files(void **state)
     close(ends[1]);
     close(from);
     close(to);
-    io_mount_expect(&m, IO_CLOSE, 2, 0); /* not those of the pipe */
+    io_mount_expect(&m, IO_CLOSE, 2, 0); /* not the ends of the pipe */
 }
 
 static void test_other_operations_on_descriptors(void **state)
@@ -228,7 +228,7 @@ static void *splice_from_empty_pipe(void *pipes)
     return NULL;
 }
 
-/* The kernel sees the end only of a limited number of calls at a time (kretprobe.multi): what comes after that is a
+/* The kernel sees the end only of a limited number of calls at a time (kretprobe.multi): a further call is a
  * loss, if it is not counted. */
 static void test_more_blocked_calls_than_the_kernel_follows(void **state)
 {

@@ -24,7 +24,7 @@
 
 #define ACCESSES_MAX 64
 
-/* What was taken last. */
+/* The entry taken last. */
 static struct taken {
     char path[PATH_MAX];
     struct io_access_key key;

@@ -74,7 +74,7 @@ static int end(void **state)
     return lost() == 0 ? 0 : -1;
 }
 
-/* ---- what was counted ---- */
+/* ---- counters ---- */
 
 #define WAIT_MS 10
 #define WAITS   300
@@ -146,7 +146,7 @@ static void print_stat(const char *name, const struct loop_stat *s)
 }
 
 /* Since `counted` and `known` were read. The kernel counts a sync also as a write of no bytes, which the device does
- * not get. What is read ahead may end between the two looks. */
+ * not get. Read-ahead may end between the two readings. */
 static struct loop_stat expect_as_the_kernel(struct loop_stat counted, struct loop_stat known, unsigned syncs)
 {
     struct loop_stat mine, its;
@@ -227,7 +227,7 @@ static void test_buffered_writes(void **state)
     assert_int_equal(expect_as_the_kernel(counted, known, 1).write_bytes, 64 * BLOCKS * BLOCK);
 }
 
-/* Since then the device was read for what was missed, and `further` bytes; what is read ahead may still be under way.
+/* Since `known`, the device was read for the missed bytes and `further` bytes; read-ahead may still be under way.
  */
 static void expect_missed(uint64_t missed, struct loop_stat known, uint64_t further)
 {
@@ -269,7 +269,7 @@ static void test_times(void **state)
     assert_true(queue_ns + service_ns <= ns);
 }
 
-/* The kernel then notes no time at which requests begin. */
+/* Without them, the kernel notes no start time of requests. */
 static void test_without_the_kernels_statistics(void **state)
 {
     const struct counted before = count_of(IO_DEVICE_WRITE, 0);

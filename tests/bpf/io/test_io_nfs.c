@@ -82,7 +82,7 @@ static void test_buffered_and_direct(void **state)
     io_mount_expect(&m, IO_CLOSE, 2, 0);
 }
 
-/* The client reads ahead and in whole pages; a read counts with what it returned. */
+/* The client reads ahead and in whole pages; a read counts with the bytes that it returned. */
 static void test_short_read_of_bytes_that_the_server_had(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_errors(void **state)
 }
 
 /* The server has no room: a direct write fails, a buffered one only when it is synced. By the page, because the client
- * of Linux 5.10 sends a direct write of which a part succeeded again without an end. */
+ * of Linux 5.10 repeats a partly successful direct write without end. */
 static void test_no_space(void **state)
 {
     const int fd = open_file("data", O_RDWR | O_CREAT), direct = open_file("data", O_RDWR | O_DIRECT);

@@ -63,7 +63,7 @@ static void test_io_uring_opens_and_closes(void **state)
     uring_end(&u);
 }
 
-/* The kernel's thread takes what is submitted; it counts for the process that owns the queue. */
+/* The kernel's thread takes submitted requests; they count for the process that owns the queue. */
 static void test_io_uring_with_a_polling_thread(void **state)
 {
     need(NO_URING);
@@ -132,7 +132,7 @@ static void test_aio(void **state)
     assert_int_equal(syscall(SYS_io_getevents, ring, 1, 8, events, NULL), 1);
     assert_int_equal(events[0].res, 9000);
     io_mount_expect(&m, IO_WRITE, 1, 9000);
-    assert_int_equal(syscall(SYS_io_submit, ring, 2, &list[1]), 1); /* the second of these is refused */
+    assert_int_equal(syscall(SYS_io_submit, ring, 2, &list[1]), 1); /* the second request is refused */
     assert_int_equal(syscall(SYS_io_getevents, ring, 1, 8, events, NULL), 1);
     assert_int_equal(events[0].res, 500);
     io_mount_expect(&m, IO_READ, 1, 500);

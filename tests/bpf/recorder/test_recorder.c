@@ -22,7 +22,7 @@ struct player {
     int read_fd, write_fd;
     uint32_t tid;
     bool begins;
-    size_t sleeps; /* by the kernel's count; a round in which the byte is already there has none */
+    size_t sleeps; /* by the kernel's count; no sleep in a round if the byte is already there */
 };
 
 static void *play(void *context)
@@ -114,7 +114,7 @@ static void test_threads_that_wake_each_other(void **state)
     recording_end(&r);
 }
 
-/* A timer wakes from an interrupt, in which the current thread's system call means nothing. */
+/* A timer wakes from an interrupt: the current thread's system call means nothing there. */
 static void test_waking_by_a_timer(void **state)
 {
     struct recording r;
@@ -122,7 +122,7 @@ static void test_waking_by_a_timer(void **state)
     const struct recorder_record *record;
     (void)state;
     if (!preempt_count_find().distance) {
-        print_message("this kernel does not tell wake-ups by interrupts from others\n");
+        print_message("this kernel does not distinguish wake-ups by interrupts from others\n");
         skip();
     }
     recording_begin(&r, RECORDS);

@@ -219,7 +219,7 @@ void test_retransmissions(void **state)
     recording_end(&r);
 }
 
-/* Who is asked is known by the socket, from its connect on. */
+/* The socket's records name the called service, from its connect on. */
 void test_peers(void **state)
 {
     struct recording r;

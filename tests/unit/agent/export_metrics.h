@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* Of several points the sum or, with a reason, that point. Fails if there is none. */
+/* The sum of the points of `name`, or the point with this `reason`. Fails if it is missing. */
 static inline double value_of_metric(const struct metric_set *set, const char *name, const char *reason)
 {
     double sum = -1;

@@ -163,7 +163,7 @@ static void test_single_spike_does_not_shed(void **state)
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
 
-/* What was not used pays for a burst, such as the unwind tables of a new program, but not for a steady excess. */
+/* The unused budget pays for a burst, such as the unwind tables of a new program, but not for a steady excess. */
 static void test_saved_budget_pays_for_a_burst(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is monitored at a level of detail is reported in words, for the signals that are open. */
+/* The signals at a level of detail are reported in words, for the open signals. */
 #include "agent/pipeline_private.h"
 #include "base/buf.h"
 

@@ -1,4 +1,4 @@
-/* The agent's export of metrics, with a simulated receiver and clock: what is sent, what is given up and counted, and
+/* The agent's export of metrics, with a simulated receiver and clock: packets that are sent, packets that are given up and counted, and
  * that nothing is queued. The packets themselves: tests/unit/export/test_otlp_metrics.c. */
 #include "agent/metrics_export.h"
 

@@ -1,5 +1,5 @@
-/* The agent's export of profiles, with a simulated receiver and clock: when profiles are cut, what is sent again, what
- * is dropped and for which reason. Real receivers: tests/e2e/test_profiles_export.py,
+/* The agent's export of profiles, with a simulated receiver and clock: when profiles are cut, retries, and dropped
+ * profiles with their reasons. Real receivers: tests/e2e/test_profiles_export.py,
  * tests/faults/test_profiles_receivers.py. */
 #include "agent/profile_export.h"
 #include "base/clock.h"

@@ -217,7 +217,7 @@ static void begin_with(struct fixture *w, struct late_interpreter b)
     pass_time(w, 0);
 }
 
-/* Also when nothing else about the process changes: its mappings, or what is known of them. */
+/* Also when neither the mappings of the process nor the information about them change. */
 static void test_starting_interpreter_is_retried(void **state)
 {
     struct fixture *w = *state;

@@ -48,7 +48,7 @@ static void test_scarce_share_builds_what_is_sampled_again(void **state)
     look_up_rules(w, 0, 2);
     assert_false(is_built(w, &w->processes[0])); /* wanted just now */
     pass_time(w, 2 * SECOND_NS);
-    assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of what building costs is more */
+    assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of the cost of building is more */
     look_up_rules(w, 0, 20000);
     assert_true(is_built(w, &w->processes[0]));
 }

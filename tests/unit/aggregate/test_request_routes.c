@@ -1,4 +1,4 @@
-/* What is usual for a route: weighted percentiles, too few requests, bounds, and the slow against the usual. */
+/* The baseline of a route: weighted percentiles, too few requests, bounds, and the slow against the usual. */
 #include "aggregate/request_routes.h"
 #include "aggregate/requests.h"
 
@@ -102,7 +102,7 @@ static void test_percentiles_by_weight(void **state)
     assert_int_equal(route.usual.p99_ns, 9 * MS);
 }
 
-/* 24 requests of which one stands for a thousand: that one alone would decide. */
+/* 24 requests, one with the weight 1000: that one alone would decide. */
 static void test_unequal_weights_are_fewer_requests(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_slow_against_usual(void **state)
     assert_false(route.is_estimate);
 }
 
-/* What they waited for is not known, so neither is what is usual of them. */
+/* The reasons of their waits are unknown, so their components have no baseline. */
 static void test_unexplained_requests_say_nothing_of_components(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_later_record_replaces_the_earlier_one(void **state)
     assert_int_equal(route.usual.p50_ns, 5 * MS);
 }
 
-/* Rates are of the time that the sample covers, not of what was overwritten. */
+/* Rates refer to the time that the sample covers, without the overwritten part. */
 static void test_overwritten_sample_shortens_the_period(void **state)
 {
     (void)state;

@@ -153,7 +153,7 @@ static void test_old_requests_expire(void **state)
     assert_int_equal(d[0], 40);
 }
 
-/* The clock steps by hours and by milliseconds, forwards and back: what is kept, found and replaced stays the same. */
+/* The clock steps by hours and by milliseconds, forwards and back: the kept, found and replaced requests stay the same. */
 static void test_wall_clock_step_changes_nothing(void **state)
 {
     (void)state;

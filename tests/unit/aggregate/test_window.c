@@ -196,7 +196,7 @@ static void test_trim_releases_the_older_half(void **state)
     window_trim(w);
     assert_int_equal(window_snapshot(w, 0, BASE + 6 * SLOT, NULL, &left), 0);
     assert_int_equal(count_between(w, 0, UINT64_MAX), 3);
-    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are relative to what is left */
+    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are relative to the remaining time */
     assert_int_equal(add_at(w, BASE, 1, "f"), 0);  /* late: goes to the oldest slot */
     assert_int_equal(count_between(w, BASE + 3 * SLOT, BASE + 4 * SLOT), 2);
     for (int i = 0; i < 5; i++)

@@ -1,4 +1,4 @@
-/* log.c and clock.c: what is written to standard error, and clocks that agree with each other. */
+/* log.c and clock.c: lines on standard error, and clocks that agree with each other. */
 #include "base/clock.h"
 #include "base/log.h"
 

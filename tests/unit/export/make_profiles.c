@@ -115,12 +115,12 @@ static int write_metrics(const char *folder)
     if (metric_set_new(&set) < 0)
         return -1;
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples taken.", 12345678901, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was lost,\nby \"reason\" \\ why.", 1,
+    metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "Lost records,\nby \"reason\" \\ why.", 1,
                METRIC_LABELS({"reason", "ring_full"}));
     metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "", 2,
                METRIC_LABELS({"reason", "hostile \"\\\n\xff\r <&"}));
     metric_add(set, "sonde_self_memory_bytes", METRIC_GAUGE, "bytes", "Memory.", 0.1 + 0.2, METRIC_NO_LABELS);
-    metric_add(set, "sonde_build", METRIC_INFO, "", "What runs.", 1,
+    metric_add(set, "sonde_build", METRIC_INFO, "", "Build.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"arch", "x86_64"}));
     const double bounds[] = {0.001, 0.5, 1, 10};
     const uint64_t counts[] = {1, 2, 0, 3, 4};

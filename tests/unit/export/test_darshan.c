@@ -108,7 +108,7 @@ static struct darshan_posix_record record_at(const struct log *log, size_t i)
     return record;
 }
 
-/* The record of a file by a rank; fails if there is none or more than one. */
+/* The record of a file by a rank; fails unless there is exactly one. */
 static struct darshan_posix_record record_of(const struct log *log, const char *name, int64_t rank)
 {
     struct darshan_posix_record found = {0};
@@ -266,7 +266,7 @@ static void test_common_values_of_ranks_are_merged(void **state)
         assert_int_equal(r.counters[POSIX_ACCESS1_COUNT + i] | r.counters[POSIX_ACCESS1_ACCESS + i], 0);
 }
 
-/* What is not one file of all processes stays a record for each rank. */
+/* A file that not all processes use stays a record for each rank. */
 static void test_other_files_are_not_reduced(void **state)
 {
     (void)state;

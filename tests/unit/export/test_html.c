@@ -1,4 +1,4 @@
-/* html.c: the page around the profile's JSON, in which no name can end the element that contains it. Tests in a
+/* html.c: the page around the profile's JSON. No name can end the element that contains it. Tests in a
  * browser: web/tests/page.test.mjs. */
 #include "export/export.h"
 #include "web_assets.h"

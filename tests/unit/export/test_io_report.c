@@ -1,4 +1,4 @@
-/* The text, JSON and HTML of an I/O report: what they hold, and names from untrusted sources. */
+/* The text, JSON and HTML of an I/O report: their contents, and names from untrusted sources. */
 #include "export/io_report_html.h"
 #include "export/io_report_json.h"
 #include "export/io_report_text.h"

@@ -182,7 +182,7 @@ static void count_points(void *context, const struct otlp_metrics_packet *packet
     *(uint64_t *)context += packet->points;
 }
 
-/* What was not sent is reported; a series that could not be remembered, too. */
+/* Unsent points are reported, and series that could not be remembered. */
 static void test_allocation_failures_while_writing_metrics_packets(void **state)
 {
     (void)state;

@@ -113,7 +113,7 @@ static void test_histograms_have_bounds_and_labels_of_their_own(void **state)
                 "b_bucket{le=\"+Inf\"} 1\nb_sum 1\nb_count 1\n# EOF\n");
 }
 
-/* Buckets never fall, or the histogram is none. */
+/* Buckets never fall: otherwise the histogram is invalid. */
 static void test_counts_near_the_largest_number(void **state)
 {
     (void)state;

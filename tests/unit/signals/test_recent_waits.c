@@ -19,7 +19,7 @@
 
 static size_t resolved;
 
-/* Frames by the thread's name in the record: those of the program are missing in "kernel". */
+/* Frames by the thread's name in the record: for "kernel" the frames of the program are missing. */
 static bool resolve(void *context, const struct stack_record *record, struct sample *ret)
 {
     static struct frame frames[] = {

@@ -1,4 +1,4 @@
-/* The retry loop with a simulated receiver and clock: what is sent again, when, and what is not. Length of each pause:
+/* The retry loop with a simulated receiver and clock: packets that are sent again, the times, and packets that are not. Length of each pause:
  * test_retry.c. */
 #include "otlp/sender.h"
 

@@ -48,7 +48,7 @@ static int count_files(char path[512])
     return count;
 }
 
-/* The only file in it; "" when there is none or more than one. */
+/* The only file in it; "" unless there is exactly one. */
 static const char *only_file(void)
 {
     static char path[512];

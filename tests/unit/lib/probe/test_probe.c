@@ -1,5 +1,5 @@
 /* Providers and probes, as far as they can be tested without a kernel: errors, semaphores, leftovers, threads,
- * processes, and every way in which loading can fail. Arguments seen by consumers: tests/bpf/test_usdt.c. */
+ * processes, and every failure of loading. Arguments seen by consumers: tests/bpf/test_usdt.c. */
 #include <sonde/probe.h>
 
 #include <dirent.h>
@@ -124,7 +124,7 @@ static void test_unload_releases_everything(void **state)
     assert_int_equal(sonde_provider_load(provider), 0);
     const volatile uint16_t *semaphore = early->semaphore;
     assert_int_equal(count_mappings("/memfd:left_behind"), 2);
-    assert_int_equal(sonde_provider_load(provider), 0); /* loading what is loaded changes nothing */
+    assert_int_equal(sonde_provider_load(provider), 0); /* loading a loaded provider changes nothing */
     assert_int_equal(sonde_probe_add(provider, "late", "str text", &late), 0);
     assert_int_equal(count_descriptors(), descriptors + 1);
     assert_int_equal(sonde_provider_load(provider), 0);

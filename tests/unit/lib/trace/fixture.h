@@ -69,7 +69,7 @@ static inline void fixture_close(struct fixture *f)
         pclose(done);
 }
 
-/* The text of FILE + suffix, freed by the caller; NULL when there is none. */
+/* The text of FILE + suffix, freed by the caller; NULL if it does not exist. */
 static inline char *fixture_read(const struct fixture *f, const char *suffix)
 {
     char path[160];

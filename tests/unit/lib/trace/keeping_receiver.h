@@ -1,4 +1,4 @@
-/* A transport that keeps what is sent, and answers as scripted: no network. */
+/* A transport that keeps the packets sent, and answers as scripted: no network. */
 #pragma once
 
 #include "transport.h"

@@ -1,4 +1,4 @@
-/* --trace-config, the deprecated flags and the environment. Error texts are those of tritonserver 2.51; settings that
+/* --trace-config, the deprecated flags and the environment. Error texts equal the texts of tritonserver 2.51; settings that
  * it accepts and Sonde refuses are under `stricter`. */
 #include "fixture.h"
 
@@ -136,11 +136,11 @@ static void test_errors_stricter_than_triton(void **state)
     expect_error(
         "nope=1",
         "Bad option: \"--trace-config nope\".\nunknown trace setting. Available settings are rate, level, count and mode; "
-        "those of a mode are given as <trace mode>,<setting>=<value>");
+        "settings of a mode are given as <trace mode>,<setting>=<value>");
     expect_error(
         "file=x",
         "Bad option: \"--trace-config file\".\nunknown trace setting. Available settings are rate, level, count and mode; "
-        "those of a mode are given as <trace mode>,<setting>=<value>");
+        "settings of a mode are given as <trace mode>,<setting>=<value>");
     expect_error(
         "triton,rate=1",
         "Bad option: \"--trace-config triton,rate\".\nunknown trace setting. Available settings of mode triton are file and log-frequency");

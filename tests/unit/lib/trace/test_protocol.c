@@ -259,7 +259,7 @@ static void test_layers_field_by_field(void **state)
                 "\"trace_rate\":\"3\",\"trace_count\":\"100\"");
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"9\",\"trace_count\":\"5\"}", 200,
                 "\"trace_rate\":\"9\",\"trace_count\":\"5\"");
-    /* The model keeps what it specifies and inherits the rest. */
+    /* The model keeps its own settings and inherits the rest. */
     expect_http(f.manager, "GET", MODEL, NULL, 200, "\"trace_rate\":\"3\",\"trace_count\":\"5\"");
     expect_http(f.manager, "POST", MODEL, "{\"trace_count\":\"50\"}", 200,
                 "\"trace_rate\":\"3\",\"trace_count\":\"50\"");

@@ -72,7 +72,7 @@ static void test_count_is_the_remainder(void **state)
     assert_true(settings_contain(f.manager, "\"trace_count\":\"1\""));
     assert_string_equal(pattern(f.model, 6, NULL), "100000");
     assert_true(settings_contain(f.manager, "\"trace_count\":\"0\""));
-    /* The inherited count is restored by any update; a model's own count is what is left of it. */
+    /* The inherited count is restored by any update; a model's own count is the remaining one. */
     post(f.manager, NULL, "{\"trace_rate\":\"1\"}");
     assert_true(settings_contain(f.manager, "\"trace_count\":\"3\""));
     post(f.manager, NULL, "{\"trace_rate\":\"2\"}");

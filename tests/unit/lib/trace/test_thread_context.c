@@ -307,7 +307,7 @@ static void test_model_names(void **state)
     fixture_close(&f);
 }
 
-/* The address of the process context, 0: there is none. */
+/* The address of the process context; 0: none found. */
 static unsigned long find_context(void)
 {
     char line[512];
@@ -350,7 +350,7 @@ static void test_process_context(void **state)
     assert_int_equal(find_context(), 0);
 }
 
-/* The attribute indices are then those of the other context, and ours would be misread. */
+/* The attribute indices then belong to the other context, and ours would be misread. */
 static void test_existing_process_context_is_kept(void **state)
 {
     (void)state;

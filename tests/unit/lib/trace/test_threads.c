@@ -1,4 +1,4 @@
-/* Concurrency: 64 tracing threads, two of which stamp each request, while settings change, models are added
+/* Concurrency: 64 tracing threads (two stamp each request), while settings change, models are added
  * and removed, consumers attach and detach, and the process forks. Every request is in a file or counted as lost, and
  * no id occurs twice. Also run with ThreadSanitizer (tools/run-tests sanitize). */
 #include "fixture.h"
@@ -76,7 +76,7 @@ static void *change_settings(void *argument)
     return NULL;
 }
 
-/* Children that trace on their own; they count what they write. */
+/* Children that trace on their own; they count the requests that they write. */
 static void *fork_repeatedly(void *argument)
 {
     struct shared *s = argument;

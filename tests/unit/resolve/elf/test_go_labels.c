@@ -1,5 +1,5 @@
-/* The offset of Go's labels in a program, from its file: built here byte by byte. With a path as argument the test
- * prints that of a program (tests/e2e/test_go_labels.py compares it with debug information). */
+/* The offset of Go's labels in a program, from its file: built here byte by byte. With a program's path as argument the
+ * test prints the offset in that program (tests/e2e/test_go_labels.py compares it with debug information). */
 #include "resolve/elf/elf.h"
 #include "resolve/elf/go_labels.h"
 

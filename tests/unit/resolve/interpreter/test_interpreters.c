@@ -306,7 +306,7 @@ static void test_calls_for_all_interpreters_reach_it(void **state)
     const struct process process = {.pid = PROGRAM, .mappings = (struct process_mapping *)&mapping, .mapping_count = 1};
     struct interpreter_layouts layouts;
     use_interpreters(f, (const struct interpreter *[]){&fake_cpython}, 1);
-    assert_null(opened); /* what was opened is freed */
+    assert_null(opened); /* the opened interpreter is freed */
     assert_int_equal(interpreters_new((const struct interpreter *[]){&interpreter_cpython, &forth}, 2, 1 << 20, &x), 0);
     assert_int_equal(max_bytes_given, 1 << 19);
     interpreters_limit_cache(x, 3);

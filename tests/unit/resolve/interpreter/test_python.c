@@ -249,7 +249,7 @@ static double held_bytes(void *p)
     return 0;
 }
 
-/* Stores code object number `i`, all of which have distinct names, as emitted by `pid`. */
+/* Stores code object number `i`, as emitted by `pid`. Every code object has a name of its own. */
 static void take_number(void *p, uint32_t pid, unsigned i)
 {
     union record u;

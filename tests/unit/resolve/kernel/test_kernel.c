@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-struct place { /* a directory with files like those of /proc */
+struct place { /* a directory with files like the ones in /proc */
     char folder[64], kallsyms[96], modules[96];
 };
 

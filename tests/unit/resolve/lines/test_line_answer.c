@@ -1,4 +1,4 @@
-/* line_answer.c: what is written is what is read, and malformed answers are refused. */
+/* line_answer.c: answers are read as they were written, and malformed answers are refused. */
 #include "resolve/lines/line_answer.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* source_lines.c on this program, which knows its own lines: what is found, and what remains when the time is over or
+/* source_lines.c on this program, which knows its own lines: the lines found, and the lines that remain when the time is over or
  * the search is cancelled. */
 #include "resolve/lines/source_lines.h"
 

@@ -298,10 +298,10 @@ static void test_memory_is_bounded(void **state)
     enum { PROCESSES = 20000, BYTES = 1 << 20 };
     struct processes *p = NULL;
     assert_int_equal(processes_new(BYTES, &p), 0);
-    processes_set_replay(p); /* none of these is in /proc, and each lookup would take time */
+    processes_set_replay(p); /* the processes below are not in /proc, and each lookup would take time */
     struct processes *kept = f->p;
     f->p = p;
-    for (uint32_t i = 0; i < PROCESSES; i++) { /* none of which ever exits */
+    for (uint32_t i = 0; i < PROCESSES; i++) { /* the processes never exit */
         record_fork(f, UNUSED_PID + i - 1, UNUSED_PID + i, UNUSED_PID + i);
         record_exec(f, UNUSED_PID + i, "storm");
         record_mmap(f, UNUSED_PID + i, 0x1000, 0x2000, 0, "/bin/storm");

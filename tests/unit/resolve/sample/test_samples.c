@@ -16,7 +16,7 @@ static void test_link_ids_are_read(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_false(trace_link_is_set(&s.link));
     r->flags |= STACK_RECORD_LINKED;
-    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* there is none */
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* the record has no link */
     assert_int_equal(f->losses.count[LOSS_DECODE], 1);
     memcpy(&r->data[1], &ids, sizeof(ids));
     r->h.size_bytes += sizeof(ids);
@@ -48,7 +48,7 @@ static void test_labels_are_read(void **state)
     memset(long_key, 'k', sizeof(long_key) - 1);
     long_key[sizeof(long_key) - 1] = '\0';
     memset(long_value, 'v', sizeof(long_value));
-    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a character of three bytes, of which two fit */
+    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a character of three bytes: two fit */
     r->data[0] = 0x1000 | FRAME_EXACT;
     r->labels = 7;
     r->flags |= STACK_RECORD_LINKED;

@@ -140,7 +140,7 @@ static void check_row(struct oracle *o, uint64_t end)
     }
 }
 
-/* Splits a line into fixed cells; a register is printed as "r8 (r8)", of which the second half is dropped. */
+/* Splits a line into fixed cells; a register is printed as "r8 (r8)": the second half is dropped. */
 static size_t split(char *line, char *to, size_t width)
 {
     size_t count = 0;

@@ -201,7 +201,7 @@ static void test_interrupted_stack_was_not_copied(void **state)
     assert_int_equal(count, 4);
 }
 
-/* ---- Go: a stack on which the runtime works for a goroutine, whose own stack is the second copy ---- */
+/* ---- Go: a stack of the runtime that works for a goroutine; the goroutine's own stack is the second copy ---- */
 
 #define WORKS (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
 #define PICKS (CODE + 0x20) /* the scheduler, likewise */
@@ -293,7 +293,7 @@ static void test_scheduler_stack_ends_the_walk(void **state)
     assert_int_equal(walk_go(grows, &crooked, frames, &count), UNWIND_END_BAD_READ);
 }
 
-/* The reason is a missing unwind table, with which the BPF side continues there. */
+/* The reason is a missing unwind table; with it, the BPF side continues there. */
 static void test_goroutine_stack_was_not_copied(void **state)
 {
     (void)state;

@@ -117,7 +117,7 @@ static void test_an_ended_job_is_kept_for_a_while(void **state)
     assert_int_equal(io_series_count(series), 0);
 }
 
-/* Its counters went to the series for want of room, while its cgroup lives on. */
+/* Its counters moved to the series because the table was half full, while its cgroup lives on. */
 static void test_an_idle_job_is_kept(void **state)
 {
     (void)state;

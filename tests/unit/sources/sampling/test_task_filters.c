@@ -1,4 +1,4 @@
-/* Which cgroup hierarchy names jobs, by what is mounted. */
+/* The cgroup hierarchy that names jobs, by the mounted hierarchies. */
 #include "sources/sampling/task_filters.h"
 
 #include <setjmp.h>
