@@ -1,6 +1,7 @@
 /* Records which task of asyncio a thread of a Python program runs (RECORDER_TASK), and for which one a thread of a pool
  * has finished something. Read from the interpreter's memory where the recorder is called anyway: at sends and
- * receives.
+ * receives, and where a thread wakes another one by a futex, as a task does that gives a job to a thread of a pool. A
+ * thread that releases the GIL gives no job.
  *
  * A task runs in a context of its own (contextvars), to which the thread's state points: its address identifies the
  * task, as long as it lives. A thread that has finished what a task waits for calls the event loop's method
@@ -8,8 +9,7 @@
  * _write_to_self, which sends a byte to the event loop's socket. At this send, two frames up, the future is a local
  * variable, and the future has the context in which its callback will run: the task's. With concurrent.futures that is
  * its second callback, after asyncio's own. Other callbacks than a task's have other contexts, which no task runs in.
- * Memory is not trusted: addresses that were read
- * are only compared.
+ * Memory is not trusted: addresses that were read are only compared.
  *
  * Frames and thread states are found as for samples (interpreter/python.bpf.h), but in the first interpreter only. */
 #pragma once

@@ -93,6 +93,74 @@ def test_most_jobs_that_wait_in_the_queue_of_a_pool(sonde, agent, server):
     assert sum(is_behind(r, server) for r in found) >= 0.8 * len(found), [r["segments"] for r in found if not is_behind(r, server)]
 
 
+HANDOVERS = """
+import asyncio, os, queue, threading, time
+def work(jobs, done):
+    while True:
+        number, seconds = jobs.get()
+        time.sleep(seconds)
+        os.write(done, bytes([number]))
+async def serve(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
+    await asyncio.sleep(EARLY_S)
+    number = next(n for n in range(2) if n not in waiting)
+    waiting[number] = asyncio.get_running_loop().create_future()
+    queues[number].put((number, SLOW_S))
+    await waiting[number]
+    del waiting[number]
+    writer.write(str(threads[number].native_id).encode())
+    await writer.drain()
+    writer.close()
+def read(done):
+    for number in os.read(done, 2):
+        waiting[number].set_result(None)
+async def main():
+    done, write = os.pipe()
+    for each in queues:
+        threads.append(threading.Thread(target=work, args=(each, write), daemon=True))
+        threads[-1].start()
+    asyncio.get_running_loop().add_reader(done, read, done)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+waiting, threads, queues = {}, [], [queue.SimpleQueue(), queue.SimpleQueue()]
+asyncio.run(main())
+""".replace("SLOW_S", str(SLOW_S)).replace("EARLY_S", str(SLOW_S / 10))
+
+
+@pytest.fixture(params=versions(*MINORS))
+def handing_over(run, request):
+    running = run(interpreter_of(request.param), "-c", HANDOVERS, name="handovers")
+    said = wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")
+    return Server(running, int(said[1]), [running.pid])
+
+
+def get_in_turn(server):
+    """Two requests. When the first one gives its job to a thread, the loop has sent the beginning of the second one's reply last."""
+    threads = []
+    others = [threading.Thread(target=lambda: threads.append(int(get(server.port, "/job").body))) for _ in range(2)]
+    for other in others:
+        other.start()
+        time.sleep(SLOW_S / 20)
+    for other in others:
+        other.join()
+    return set(threads)
+
+
+def test_thread_to_which_a_task_gives_a_job(sonde, agent, handing_over):
+    """The loop learns of the end of a job by a pipe: only who gave it is known."""
+    started = agent("--set", "budget.one_cpu=1000%")
+
+    def look():
+        workers = get_in_turn(handing_over)
+        found = [r for r in why(sonde, started, "--route", "/job") if r["pid"] == handing_over.pid and r["segments"]]
+        last = sorted(found, key=lambda r: r["start_time_unix_nano"])[-2:]
+        waits = [max(r["segments"], key=lambda s: s["ns"]) for r in last]
+        return {s["tid"] for s in waits if s["owner"] == "this" and s["kind"] == "sleep"} == workers
+    wait_for(look, 60, what="two requests, each with the thread that did its job")
+
+
 def holders_of_the_gil(sonde, agent, server):
     """Pollers take it for moments and wake those that wait for it. Returns the spinner, and how long each thread held it for requests that waited; 0: the
     rest of their time."""
