@@ -205,8 +205,8 @@ bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t
     return count > 0;
 }
 
-/* Whether the request waited for what this arrival says: a job of its task is finished or, where the task is not known,
- * the arrival is by a thread that works for the request. */
+/* Whether the request waited for this arrival: the thread that sent it has finished a job of the request's task or, if
+ * the task is not known, works for the request. */
 static bool is_own_arrival(const struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct recorder_record *job = task_job_find(w->index, arrival->tid, arrival->time_ns);

@@ -79,8 +79,8 @@ void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether thread `tid` worked for this request at `t`: it had been given it, or had read it. */
 bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
-/* Whether requests along the path are answered on this socket, and whether it is known to be another request's: it is
- * not 0, which stands for an unknown one. */
+/* Whether a thread along the path answers on `socket`, and whether `socket` is another request's. Both are false for 0,
+ * an unknown socket. */
 bool path_walk_is_subject(const struct path_walk *w, uint64_t socket);
 bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket);
 /* Where the request itself was last worked on before `t`. False: nowhere. */

@@ -10,14 +10,17 @@
  * on a socket, or of waking another thread. */
 uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
 
-/* The record by which thread `tid` has finished a job for a task, if its last message until `t_ns` is about that. NULL:
- * it is not. */
+/* The record that thread `tid` has finished a job for a task, if the thread has sent no message about anything else
+ * between that record and `t_ns`. NULL: there is no such record. */
 const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
 
-/* The request of the task for which a thread has finished a job, by such a record. */
+/* The request of the task for which a thread has finished a job. `job`: a record of task_job_find. */
 uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job);
 
-/* The request of the task that sent something on socket `cookie`: the last one known since the read before `t_ns`, so
- * that what is read at `t_ns` is the answer; or the first one known at `t_ns` or later, until the next read. */
+/* The request of a task that sent something on socket `cookie` before `t_ns`, after the previous read: a read at `t_ns`
+ * returns the answer. The last task that has a known request. */
 uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
+
+/* The request of a task that sends something on socket `cookie` at `t_ns` or later, before the next read. The first
+ * task that has a known request. */
 uint64_t task_request_of_sends(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);

@@ -45,8 +45,8 @@ static bool has_slept(const struct flight_index *index, const struct flight_list
     return false;
 }
 
-/* A thread may report that it has finished a job when it sends the message, and again after it. The record of `thread`
- * that is the last one until it sent the message. */
+/* A thread's record that it has finished a job is written when the thread sends the message, and may be written again
+ * after that. Returns the last record before the message was sent. `finished`: the last record. */
 static const struct recorder_record *at_message(const struct flight_index *index,
                                                 const struct recorder_record *finished)
 {

@@ -20,7 +20,7 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
 /* Whether any thread of process `pid` finished something for a task in (after, before). */
 bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns);
 
-/* The last record in [after, before) by which task `id` of process `pid` runs. NULL: none. */
+/* The last record in [after, before) that task `id` of process `pid` runs. NULL: none. */
 const struct recorder_record *task_run_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                             uint64_t after_ns, uint64_t before_ns);
 
