@@ -160,3 +160,11 @@ def test_the_owner_of_time_is_this_request_or_another():
     assert owned(request(("cpu", 50), ("loop_busy", 50, other)), item("cpu", 0, 50), item("loop_busy", 50, 50)) == (100, 100, 100)
     assert owned(request(("cpu", 50, other), ("cpu", 50)), item("cpu", 0, 50), item("loop_busy", 50, 50)) == (100, 100, 0)
     assert owned(request(("cpu", 50, {"owner": "several"}), ("unattributed", 50)), item("cpu", 0, 100)) == (100, 0, 0)
+
+
+def test_work_in_a_thread_that_has_no_part_in_it_is_not_this_requests():
+    own = item("sleep", 0, 100, only=[7])
+    assert score("sleep", request(("sleep", 100)), own).owned.right_ns == 100 * MS
+    elsewhere = score("sleep", request(("sleep", 100, {"tid": 9})), own).owned
+    assert (elsewhere.claimed_ns, elsewhere.right_ns) == (100 * MS, 0)
+    assert score("sleep", request(("sleep", 100, {"tid": 9})), item("sleep", 0, 100)).owned.right_ns == 100 * MS
