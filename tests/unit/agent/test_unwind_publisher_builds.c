@@ -18,11 +18,11 @@ static void look_up_rules(struct fixture *w, size_t object, size_t count)
         assert_int_equal(unwind_cache_find(w->cache, &w->objects[object], code_offset(), &rule), 0);
 }
 
-/* Lets the builder thread finish; true if the first object of this process is in the kernel then. Time does not pass.
- */
-static bool is_built(struct fixture *w, const struct process *process)
+/* True once the first object of this process is in the kernel; false if it is not after `tries` hundredths of a second.
+ * Time does not pass for the publisher. */
+static bool is_built_in(struct fixture *w, const struct process *process, int tries)
 {
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < tries; i++) {
         unwind_publisher_run_at(w->publisher, w->now_ns);
         unwind_publisher_want(w->publisher, process);
         if (kernel_object(&w->tables, process->pid, 0) != UNWIND_OBJECT_UNKNOWN)
@@ -32,12 +32,22 @@ static bool is_built(struct fixture *w, const struct process *process)
     return false;
 }
 
+static void assert_built(struct fixture *w, const struct process *process)
+{
+    assert_true(is_built_in(w, process, 6000)); /* a safety net only */
+}
+
+static void assert_not_built(struct fixture *w, const struct process *process)
+{
+    assert_false(is_built_in(w, process, 30));
+}
+
 static void test_share_builds_new_programs_at_once(void **state)
 {
     struct fixture *w = *state;
     begin_with_share(w, 0.001);
     look_up_rules(w, 0, 2);
-    assert_true(is_built(w, &w->processes[0]));
+    assert_built(w, &w->processes[0]);
 }
 
 static void test_scarce_share_builds_what_is_sampled_again(void **state)
@@ -46,11 +56,11 @@ static void test_scarce_share_builds_what_is_sampled_again(void **state)
     begin_with_share(w, 0.001);
     cpu_share_spend(&w->publisher->share, UNWIND_SHARE_BURST_NS / 4 * 3);
     look_up_rules(w, 0, 2);
-    assert_false(is_built(w, &w->processes[0])); /* wanted just now */
+    assert_not_built(w, &w->processes[0]); /* wanted just now */
     pass_time(w, 2 * SECOND_NS);
-    assert_false(is_built(w, &w->processes[0])); /* two rules: an eighth of the cost of building is more */
+    assert_not_built(w, &w->processes[0]); /* two rules: an eighth of the cost of building is more */
     look_up_rules(w, 0, 20000);
-    assert_true(is_built(w, &w->processes[0]));
+    assert_built(w, &w->processes[0]);
 }
 
 static void test_used_up_share_builds_nothing(void **state)
@@ -61,9 +71,9 @@ static void test_used_up_share_builds_nothing(void **state)
     look_up_rules(w, 0, 20000);
     unwind_publisher_want(w->publisher, &w->processes[0]);
     pass_time(w, 2 * SECOND_NS);
-    assert_false(is_built(w, &w->processes[0]));
+    assert_not_built(w, &w->processes[0]);
     pass_time(w, 300 * SECOND_NS); /* the share earns what was used in advance */
-    assert_true(is_built(w, &w->processes[0]));
+    assert_built(w, &w->processes[0]);
 }
 
 static void test_share_does_not_build_for_exited_programs(void **state)
@@ -77,7 +87,7 @@ static void test_share_does_not_build_for_exited_programs(void **state)
     usleep(100000);
     pass_time(w, SECOND_NS);
     assert_int_equal(w->tables.puts, 0);
-    assert_true(is_built(w, &w->processes[0])); /* it runs again */
+    assert_built(w, &w->processes[0]); /* it runs again */
 }
 
 static void test_share_begins_with_the_most_wanted_table(void **state)
@@ -89,7 +99,7 @@ static void test_share_begins_with_the_most_wanted_table(void **state)
         unwind_publisher_want(w->publisher, &w->processes[i]);
     }
     pass_time(w, 2 * SECOND_NS);
-    for (int i = 0; i < 500 && w->tables.puts == 0; i++) {
+    for (int i = 0; i < 6000 && w->tables.puts == 0; i++) {
         usleep(10000);
         unwind_publisher_run_at(w->publisher, w->now_ns);
     }
@@ -104,7 +114,7 @@ static void test_prepare_does_not_wait_for_the_share(void **state)
     struct fixture *w = *state;
     begin_with_share(w, 1e-9);
     bool is_ready = false;
-    for (int i = 0; i < 1000 && !is_ready; i++) {
+    for (int i = 0; i < 6000 && !is_ready; i++) {
         is_ready = unwind_publisher_prepare(w->publisher, &w->processes[0]);
         usleep(is_ready ? 0 : 10000);
         pass_time(w, 0);
