@@ -26,10 +26,10 @@
 
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
-#define FLUSH_TICKS          5   /* seconds between flushes of what is in progress: the length of a slot */
-#define MEMORY_TICKS         5   /* seconds between memory measurements while memory is ample; one takes 1 ms */
-#define FILE_PAGES_TICKS     300 /* seconds between releases of pages that only start-up needed, or an export */
-#define FILE_PAGES_FIRST     15
+#define FLUSH_TICKS          5  /* seconds between flushes of what is in progress: the length of a slot */
+#define MEMORY_TICKS         5  /* seconds between memory measurements while memory is ample; one takes 1 ms */
+#define FILE_PAGES_TICKS     60 /* seconds between releases of pages that only start-up or an export needed */
+#define FILE_PAGES_FIRST     3
 #define MEMORY_WARNING_NS    (60 * 1000000000ull)
 #define METRICS_REST         100 /* times as long as collecting metrics took, they are not collected again */
 #define METRICS_REST_MAX_NS  (9 * 1000000000ull)
