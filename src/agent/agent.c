@@ -311,9 +311,9 @@ int agent_new(const struct config *config, struct agent **ret)
     pthread_mutex_init(&a->lock, NULL);
     memory_plan_make(config, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_CONF), true, &a->memory);
     if (a->memory.missing_bytes)
-        log_warning("budget.memory: what is enabled needs %.0f MiB at least, %.0f MiB are allowed",
-                    (double)(config->budget_memory_bytes + a->memory.missing_bytes) / (1 << 20),
-                    (double)config->budget_memory_bytes / (1 << 20));
+        log_warning("budget.memory: %.0f MiB are allowed, the enabled signals need at least %.0f MiB",
+                    (double)config->budget_memory_bytes / (1 << 20),
+                    (double)(config->budget_memory_bytes + a->memory.missing_bytes) / (1 << 20));
     int r = node_lock(&a->lock_fd);
     if (r < 0)
         return r;

@@ -1,4 +1,4 @@
-/* Divides the agent's memory among what is enabled. */
+/* Divides the agent's memory among the enabled signals. */
 #pragma once
 
 #include "model/memory_plan.h"

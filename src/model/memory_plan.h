@@ -1,6 +1,6 @@
-/* How the memory of the agent (budget.memory) is divided: the one table. What is left beside memory of a fixed size is
- * divided among the parts that are in use, by their weights; the sum is never more than the whole, except where that is
- * too little for anything (memory_plan_divide). Plain data. */
+/* How the memory of the agent (budget.memory) is divided: the one table. The memory beyond tables of a fixed size is
+ * divided among the parts that are in use, by their weights. The sum is at most the whole, unless the whole is too
+ * small (missing_bytes). Plain data. */
 #pragma once
 
 #include <stdint.h>
@@ -47,7 +47,7 @@ struct memory_fixed {
 struct memory_plan {
     uint64_t bytes[MEMORY_PART_COUNT];
     uint64_t fixed_bytes;
-    uint64_t missing_bytes; /* by which the whole is too small for what is in use; 0: it is not */
+    uint64_t missing_bytes; /* by which the whole is too small; 0: it is not */
 };
 
 /* At least so much is divided, whatever the whole is. */

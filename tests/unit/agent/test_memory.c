@@ -1,4 +1,4 @@
-/* Whatever is enabled, the parts of the agent's memory and what is beside them fit into budget.memory. */
+/* The parts of the agent's memory and its tables of a fixed size fit into budget.memory, for any enabled signals. */
 #include "agent/config.h"
 #include "agent/memory.h"
 
