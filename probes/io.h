@@ -264,7 +264,9 @@ struct aio_request {
     __u32 operation;
 };
 
+/* How many of each are known, where there is memory for them. */
 #define IO_MAX_COUNTERS        16384
+#define IO_MIN_COUNTERS        2048
 #define IO_MAX_ERRORS          2048
 #define IO_MAX_MOUNTS          1024
 #define IO_MAX_CGROUPS         4096

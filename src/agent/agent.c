@@ -2,6 +2,7 @@
 #include "agent/agent_private.h"
 
 #include "agent/loop.h"
+#include "agent/memory.h"
 #include "agent/metrics_export.h"
 #include "agent/node_lock.h"
 #include "agent/profile_export.h"
@@ -13,6 +14,7 @@
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/file_pages.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
 
@@ -24,8 +26,10 @@
 
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
-#define FLUSH_TICKS          5 /* seconds between flushes of what is in progress: the length of a slot */
-#define MEMORY_TICKS         5 /* seconds between memory measurements while memory is ample; one takes 1 ms */
+#define FLUSH_TICKS          5  /* seconds between flushes of what is in progress: the length of a slot */
+#define MEMORY_TICKS         5  /* seconds between memory measurements while memory is ample; one takes 1 ms */
+#define FILE_PAGES_TICKS     60 /* seconds between releases of pages that only start-up or an export needed */
+#define FILE_PAGES_FIRST     3
 #define MEMORY_WARNING_NS    (60 * 1000000000ull)
 #define METRICS_REST         100 /* times as long as collecting metrics took, they are not collected again */
 #define METRICS_REST_MAX_NS  (9 * 1000000000ull)
@@ -67,7 +71,7 @@ static void release_memory(struct agent *a, bool caches_are_cut)
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
         a->memory_warning_ns = now_ns;
     }
-    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->config.budget_memory_bytes / 16;
+    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->memory.bytes[MEMORY_WINDOWS] / 4;
     if (caches_are_cut && a->profile_export)
         profile_export_trim(a->profile_export);
     if (cut_history)
@@ -84,6 +88,8 @@ static void release_memory(struct agent *a, bool caches_are_cut)
 static bool measure_memory(struct agent *a)
 {
     const uint64_t allowed = a->config.budget_memory_bytes;
+    if (a->ticks % FILE_PAGES_TICKS == FILE_PAGES_FIRST)
+        (void)file_pages_release();
     if (a->ticks++ % MEMORY_TICKS != 0 && a->memory_bytes < allowed - allowed / 8)
         return false;
     a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
@@ -227,7 +233,8 @@ static void report_sampling_rules(const struct sampling_rules *rules, const stru
     entry->attached = true;
 }
 
-static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
+static int attach(const struct config *config, const struct memory_plan *memory, void *context,
+                  struct attach_report *report, struct pipeline **ret)
 {
     struct sampling_rules rules;
     char pod_labels[CONFIG_POD_LABELS_BYTES];
@@ -237,10 +244,8 @@ static int attach(const struct config *config, void *context, struct attach_repo
         .config = config,
         .sample_hz = (uint32_t)config->profile_rate_hz,
         .rules = rules.count ? &rules : NULL,
-        .ring_bytes = config->budget_memory_bytes / 16,
-        .table_bytes = config->budget_memory_bytes / 4,
         .unwind_share = UNWIND_SHARE,
-        .memory_bytes = config->budget_memory_bytes,
+        .memory = memory,
         .cri_socket = config->kubernetes_cri_socket,
         .pod_labels = pod_labels,
     };
@@ -263,7 +268,9 @@ static int attach(const struct config *config, void *context, struct attach_repo
 int agent_try(const struct config *config, struct attach_report *report)
 {
     struct pipeline *pipeline;
-    int r = attach(config, NULL, report, &pipeline);
+    struct memory_plan memory;
+    memory_plan_make(config, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_CONF), true, &memory);
+    int r = attach(config, &memory, NULL, report, &pipeline);
     if (r == 0)
         pipeline_free(pipeline);
     return r;
@@ -273,12 +280,12 @@ static int new_windows(struct agent *a)
 {
     struct sampled_type types[SAMPLED_TYPES_MAX];
     const size_t count = sampled_types(&a->config, types);
-    const uint64_t memory = a->config.budget_memory_bytes;
+    const uint64_t memory = a->memory.bytes[MEMORY_WINDOWS];
     const struct windows_options options = {.slot_ns = SLOT_NS,
                                             .slots = SLOTS,
                                             .types_max = (uint32_t)count,
-                                            .max_bytes = memory / 4 - memory / 32,
-                                            .detail_max_bytes = memory / 32};
+                                            .max_bytes = memory - memory / 8,
+                                            .detail_max_bytes = memory / 8};
     int r = windows_new(&options, &a->windows);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = windows_expect(a->windows, types[i].type, types[i].period);
@@ -302,25 +309,30 @@ int agent_new(const struct config *config, struct agent **ret)
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
+    memory_plan_make(config, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_CONF), true, &a->memory);
+    if (a->memory.missing_bytes)
+        log_warning("budget.memory: %.0f MiB are allowed, the enabled signals need at least %.0f MiB",
+                    (double)config->budget_memory_bytes / (1 << 20),
+                    (double)(config->budget_memory_bytes + a->memory.missing_bytes) / (1 << 20));
     int r = node_lock(&a->lock_fd);
     if (r < 0)
         return r;
     r = new_windows(a);
     if (r < 0)
         return r;
-    r = requests_new(config->budget_memory_bytes / 24, &a->requests);
+    r = requests_new(a->memory.bytes[MEMORY_REQUESTS], &a->requests);
     if (r < 0)
         return r;
     r = node_events_new(&a->events);
     if (r < 0)
         return r;
-    r = attach(config, a, &a->report, &a->pipeline);
+    r = attach(config, &a->memory, a, &a->report, &a->pipeline);
     log_report(&a->report);
     if (r < 0)
         return r;
     budget_init(&a->budget, config->budget_one_cpu_share, config->budget_memory_bytes,
                 pipeline_detail_levels(a->pipeline));
-    r = profile_export_new(config, NULL, &a->profile_export);
+    r = profile_export_new(config, &a->memory, NULL, &a->profile_export);
     if (r == 0 && a->profile_export)
         r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */
     if (r < 0)

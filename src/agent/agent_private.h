@@ -5,6 +5,7 @@
 #include "agent/budget.h"
 #include "agent/pipeline.h"
 #include "agent/sampling_pods.h"
+#include "model/memory_plan.h"
 #include "sources/sampling/sampling_rules.h"
 
 #include <pthread.h>
@@ -20,6 +21,7 @@ struct agent_stats {
 
 struct agent {
     struct config config;
+    struct memory_plan memory;
     struct sampling_rules rules;
     struct sampling_pods sampling_pods;
     struct pipeline *pipeline;

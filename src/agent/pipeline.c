@@ -8,6 +8,7 @@
  * the following stacks is unwound there and never what a sample contains. */
 #include "agent/pipeline_private.h"
 
+#include "agent/memory.h"
 #include "agent/pod_watch.h"
 #include "agent/process_events.h"
 #include "agent/process_snapshot.h"
@@ -272,7 +273,7 @@ static int make_sample_stages(struct pipeline *p, const struct pipeline_options 
 {
     int r = batch_new(BATCH_BYTES, signals_check_record, &p->batch);
     if (r == 0)
-        r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
+        r = pipeline_make_resolvers(p, options->cache_entries);
     if (r == 0 && options->lines)
         r = line_objects_new(&p->line_objects);
     if (r == 0 && options->lines)
@@ -297,7 +298,6 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .interpreters = p->interpreters,
         .losses = &p->losses,
         .event_type = &p->event_type,
-        .memory_bytes = options->memory_bytes,
         .agent_cpus = options->config ? options->config->budget_one_cpu_share : 0,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .recent_stacks = p->recent_stacks,
@@ -317,6 +317,7 @@ static int make_signals(struct pipeline *p, const struct pipeline_options *optio
     p->services = services_of(p, options);
     for (size_t i = 0; i < p->opened_count; i++) {
         struct opened_signal *o = &p->opened[i];
+        p->services.memory_bytes = p->memory.bytes[o->signal->memory.kept];
         int r = o->signal->create
                     ? o->signal->create(&p->services, config_signal(options->config, o->signal), o->source, &o->self)
                     : 0;
@@ -375,6 +376,10 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         return -ENOMEM;
     p->sink = *sink;
     p->filter = options->filter;
+    if (options->memory)
+        p->memory = *options->memory;
+    else
+        memory_plan_make(options->config, options->memory_bytes, sysconf(_SC_NPROCESSORS_CONF), false, &p->memory);
     if (options->event)
         set_event_type(p, options->event);
     int r = make_sample_stages(p, options);

@@ -39,12 +39,12 @@ struct pipeline_options {
     uint32_t sample_hz;          /* see struct source_services */
     const struct sampling_rules *rules;
     const struct sample_event *event;
-    size_t ring_bytes;
-    size_t table_bytes;        /* limit for the unwind tables */
+    /* How the memory is divided; NULL: memory_bytes, among the parts of the pipeline. */
+    const struct memory_plan *memory;
+    uint64_t memory_bytes;
     double unwind_share;       /* of one CPU, for building unwind tables; 0: unlimited */
     bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of filter.pids runs such a runtime */
-    uint64_t memory_bytes;     /* bound of the whole pipeline's memory; divided among its parts */
-    size_t cache_entries;      /* of each cache, a power of two; 0: derived from memory_bytes. Does not change the
+    size_t cache_entries;      /* of each cache, a power of two; 0: derived from their memory. Does not change the
                                 * output; for tests */
     bool lines;                /* keep the files of native frames, to resolve source lines (pipeline_line_objects) */
     const char *cri_socket;    /* of the container runtime; "": the default paths; NULL: no pod names */

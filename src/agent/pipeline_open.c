@@ -13,31 +13,18 @@
 
 #define DESCRIPTORS_MIN 64 /* maps and programs; plus two per CPU */
 
-/* The flight recorder takes no memory that the rest of the pipeline needs. */
-#define OTHERS_MIN_BYTES   (32ull << 20)
-#define RECORDER_MIN_BYTES (1ull << 20)
-
-static uint64_t recorder_limit(uint64_t memory_bytes)
-{
-    const uint64_t beyond_bytes = memory_bytes > OTHERS_MIN_BYTES ? memory_bytes - OTHERS_MIN_BYTES : 0;
-    return beyond_bytes / 2 > RECORDER_MIN_BYTES ? beyond_bytes / 2 : RECORDER_MIN_BYTES;
-}
-
 static int make_tables(struct pipeline *p, const struct pipeline_options *options)
 {
-    struct shared_tables_options tables = {.filter = &p->filter, .rules = options->rules};
+    struct shared_tables_options tables = {.filter = &p->filter,
+                                           .rules = options->rules,
+                                           .unwind_bytes = p->memory.bytes[MEMORY_UNWIND_TABLES],
+                                           .recorder_bytes = p->memory.bytes[MEMORY_RECORDER]};
     for (size_t i = 0; all_signals[i]; i++) {
         const struct signal *signal = all_signals[i];
         if (!config_enables(options->config, signal))
             continue;
         tables.links |= signal->flags & SIGNAL_LINKS;
-        tables.unwind_bytes = signal->flags & SIGNAL_UNWINDS ? options->table_bytes : tables.unwind_bytes;
-        if (signal->recorder_bytes)
-            tables.recorder_bytes = signal->recorder_bytes(config_signal(options->config, signal));
     }
-    const uint64_t recorder_max_bytes = recorder_limit(options->memory_bytes);
-    if (tables.recorder_bytes > recorder_max_bytes)
-        tables.recorder_bytes = recorder_max_bytes;
     return shared_tables_new(&tables, &p->tables);
 }
 
@@ -54,13 +41,12 @@ static int open_source(struct pipeline *p, const struct signal *signal, const st
 
 static int open_sources(struct pipeline *p, const struct pipeline_options *options, struct attach_report *report)
 {
-    const struct source_services services = {.tables = p->tables,
-                                             .filter = &p->filter,
-                                             .ring_bytes = options->ring_bytes,
-                                             .sample_hz = options->sample_hz,
-                                             .rules = options->rules,
-                                             .event = options->event,
-                                             .no_runtimes = p->no_runtimes};
+    struct source_services services = {.tables = p->tables,
+                                       .filter = &p->filter,
+                                       .sample_hz = options->sample_hz,
+                                       .rules = options->rules,
+                                       .event = options->event,
+                                       .no_runtimes = p->no_runtimes};
     int first_error = pid_namespace_check(report);
     size_t providing = 0;
     if (first_error < 0)
@@ -69,6 +55,8 @@ static int open_sources(struct pipeline *p, const struct pipeline_options *optio
         const bool provides = !(all_signals[i]->flags & (SIGNAL_ALWAYS | SIGNAL_AUXILIARY));
         if (!config_enables(options->config, all_signals[i]))
             continue;
+        services.ring_bytes = p->memory.bytes[all_signals[i]->memory.ring];
+        services.table_bytes = p->memory.bytes[all_signals[i]->memory.tables];
         int r = open_source(p, all_signals[i], &services, options->config, report);
         providing += r == 0 && provides;
         if (r < 0 && !(all_signals[i]->flags & SIGNAL_AUXILIARY))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/pipeline.h"
+#include "model/memory_plan.h"
 #include "signals/signals.h"
 
 #define MAPPED_MAX 256 /* per turn; further processes are published when they are sampled */
@@ -17,6 +18,7 @@ struct pipeline {
     struct pipeline_sink sink;
 
     struct task_filter filter;
+    struct memory_plan memory;
     struct shared_tables *tables;    /* NULL: a replay */
     struct signal_services services; /* what signals borrow */
     struct opened_signal opened[SIGNALS_MAX];
@@ -54,7 +56,7 @@ struct pipeline {
 
 /* Creates the resolvers. On failure returns -errno and leaves the pipeline to be freed. `cache_entries` as in the
  * options. */
-int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries);
+int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries);
 /* Forks the helper process that opens files. Called before anything is attached, so that it inherits no kernel
  * objects. */
 void pipeline_start_helper(struct pipeline *p, struct attach_report *report);

@@ -1,4 +1,4 @@
-/* Creates the resolvers and divides the memory among them. */
+/* Creates the resolvers, each with its part of the memory. */
 #include "agent/pipeline_private.h"
 
 #include "base/log.h"
@@ -16,24 +16,24 @@
 
 #define CODE_MIN_BYTES (9 << 18) /* a replay cannot have evicted code re-emitted */
 
-int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries)
+int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries)
 {
-    const struct symbols_options symbols = {.cache_bytes = memory_bytes / 6, .entries_max = cache_entries};
-    const uint64_t code_bytes = memory_bytes / 32 * 9;
-    int r = processes_new(memory_bytes / 8, &p->processes);
+    const uint64_t *bytes = p->memory.bytes, code_bytes = bytes[MEMORY_CODE];
+    const struct symbols_options symbols = {.cache_bytes = bytes[MEMORY_SYMBOLS], .entries_max = cache_entries};
+    int r = processes_new(bytes[MEMORY_PROCESSES], &p->processes);
     if (r == 0)
         r = symbols_new(&symbols, &p->symbols);
     if (r == 0)
         r = kernel_symbols_new(NULL, &p->kernel);
     if (r == 0 || r == -EPERM) /* without permission, kernel frames have no names */
-        r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
+        r = unwind_cache_new(bytes[MEMORY_UNWIND_CACHE], &p->unwind_cache);
     if (r == 0)
         r = interpreters_new(interpreters_known, array_size(interpreters_known),
                              code_bytes > CODE_MIN_BYTES ? code_bytes : CODE_MIN_BYTES, &p->interpreters);
     if (r == 0)
         interpreters_read_by(p->interpreters, processes_read_memory, p->processes);
     if (r == 0)
-        r = jits_new(p->processes, memory_bytes / 16, &p->jits);
+        r = jits_new(p->processes, bytes[MEMORY_JIT], &p->jits);
     if (r == 0)
         r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits,
                                 &p->resolver);

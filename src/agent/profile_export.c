@@ -13,10 +13,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define TICK_NS       1000000000ull
-#define FILLING_SHARE 16 /* of budget.memory: the profiles that are being filled, in equal shares */
-#define TYPES_MIN     2
-#define QUEUE_SHARE   16 /* of budget.memory: the queued profiles */
+#define TICK_NS   1000000000ull
+#define TYPES_MIN 2
 
 /* A profile being filled, of one type of samples. */
 struct filling {
@@ -180,16 +178,18 @@ void profile_export_trim(struct profile_export *e)
 
 /* ---- lifecycle ---- */
 
-static int open_sender(struct profile_export *e, const struct config *config, const struct export_io *io)
+static int open_sender(struct profile_export *e, const struct config *config, const struct memory_plan *memory,
+                       const struct export_io *io)
 {
-    int r = profile_queue_new(config->budget_memory_bytes / QUEUE_SHARE, &e->queue);
+    int r = profile_queue_new(memory->bytes[MEMORY_EXPORT_QUEUE], &e->queue);
     if (r < 0)
         return r;
     e->io = io ? *io : export_io_system(profile_queue_end(e->queue));
     return profile_sender_new(config, &e->io, profile_queue_end(e->queue), &e->stats, &e->sender);
 }
 
-int profile_export_new(const struct config *config, const struct export_io *io, struct profile_export **ret)
+int profile_export_new(const struct config *config, const struct memory_plan *memory, const struct export_io *io,
+                       struct profile_export **ret)
 {
     uint64_t time_step_ns;
     if (!config->otlp_profiles_endpoint[0] || !config_samples(config)) {
@@ -205,8 +205,8 @@ int profile_export_new(const struct config *config, const struct export_io *io, 
     struct sampled_type types[SAMPLED_TYPES_MAX];
     const size_t count = sampled_types(config, types);
     e->types_max = count > TYPES_MIN ? count : TYPES_MIN;
-    e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE / e->types_max;
-    int r = open_sender(e, config, io);
+    e->filling_max_bytes = memory->bytes[MEMORY_EXPORT_PROFILES] / e->types_max;
+    int r = open_sender(e, config, memory, io);
     if (r < 0)
         return r;
     for (size_t i = 0; i < count; i++) /* the first profile of any other type begins with its first sample */

@@ -6,14 +6,17 @@
 #include "agent/config.h"
 #include "agent/export_io.h"
 #include "base/cleanup.h"
+#include "model/memory_plan.h"
 #include "model/metric.h"
 #include "model/sample.h"
 
 struct profile_export;
 
-/* `*ret` is NULL if no receiver is configured, or no samples are. `io` NULL: libcurl and the system clock. `config` is
- * copied as far as needed; the caller frees `*ret`. -errno: the receiver's settings are unusable (logged); -ENOMEM. */
-int profile_export_new(const struct config *config, const struct export_io *io, struct profile_export **ret);
+/* `*ret` is NULL if no receiver is configured, or no samples are. `io` NULL: libcurl and the system clock. `config` and
+ * `memory` are copied as far as needed; the caller frees `*ret`. -errno: the receiver's settings are unusable (logged);
+ * -ENOMEM. */
+int profile_export_new(const struct config *config, const struct memory_plan *memory, const struct export_io *io,
+                       struct profile_export **ret);
 /* Starts the sender thread, once. Forks must happen before. -errno: there is no thread, and nothing is sent. */
 int profile_export_start(struct profile_export *e);
 /* Sends what is queued, without waiting for more. For tests, which start no thread. */

@@ -19,11 +19,8 @@ int observe_requests(uint64_t duration_ns, struct requests *requests)
     config_enable_signals(&config, false);
     config_put_bool(&config, "requests.enabled", true);
     config_put_bool(&config, "recorder.enabled", true);
-    struct pipeline_options options = {.config = &config,
-                                       .sample_hz = CONFIG_RATE_HZ,
-                                       .ring_bytes = 8 << 20,
-                                       .table_bytes = 16 << 20,
-                                       .memory_bytes = OBSERVE_MEMORY_BYTES};
+    struct pipeline_options options = {
+        .config = &config, .sample_hz = CONFIG_RATE_HZ, .memory_bytes = OBSERVE_MEMORY_BYTES};
     struct pipeline_sink sink = {.context = requests, .request = take_request};
     struct attach_report report = {0};
     _cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;

@@ -1,6 +1,7 @@
 /* `sonde record`: records one profile of the node, of processes, of containers or of a command into a file. The suffix
  * of the file's name selects the format. */
 #include "agent/loop.h"
+#include "agent/memory.h"
 #include "agent/pipeline.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -28,6 +29,7 @@
 #include <sys/sysinfo.h>
 
 #define PROFILE_MAX_BYTES (256 << 20)
+#define UNWIND_BYTES      (64 << 20)
 #define MEMORY_BYTES      (128 << 20) /* resolvers and rings; more than the agent's, as a recording is short-lived */
 #define RING_MIN_BYTES    ((size_t)4 << 20)
 #define RING_MAX_BYTES    ((size_t)16 << 20)
@@ -289,13 +291,15 @@ static int open_pipeline(const struct record_args *args, const char *record_even
     const int child_pid = rec->child.pid;
     struct config config;
     make_config(args, &config);
+    struct memory_plan memory;
+    memory_plan_make(&config, MEMORY_BYTES, get_nprocs_conf(), false, &memory);
+    memory.bytes[MEMORY_SAMPLE_RING] = memory.bytes[MEMORY_WAIT_RING] = ring_bytes(args);
+    memory.bytes[MEMORY_UNWIND_TABLES] = UNWIND_BYTES;
     struct pipeline_options options = {
         .config = &config,
         .sample_hz = (uint32_t)args->rate_hz,
         .filter.skip_self = true,
-        .ring_bytes = ring_bytes(args),
-        .table_bytes = 64 << 20,
-        .memory_bytes = MEMORY_BYTES,
+        .memory = &memory,
         .lines = args->lines,
         .record_events = record_events,
         .replay = args->replay,

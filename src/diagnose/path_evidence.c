@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RUNNERS_MAX 4096 /* of a path */
+#define RUNNERS_MAX   4096 /* of a path */
+#define RUNNERS_FIRST 16
 
 void path_evidence_clear(struct path_evidence *e)
 {
@@ -68,6 +69,18 @@ const struct path_file_wait *path_evidence_files(const struct path_evidence *e, 
 
 /* ---- run queue ---- */
 
+/* Few paths have runners, and those of many requests are held at a time: room is made as it is needed. Without memory a
+ * runner is left out. */
+static bool make_room(struct path_evidence *e)
+{
+    const size_t count = e->runner_count;
+    if (count & (count - 1) || (count && count < RUNNERS_FIRST)) /* no power of two: there is room */
+        return true;
+    struct path_runner *grown = reallocarray(e->runners, count ? 2 * count : RUNNERS_FIRST, sizeof(*grown));
+    e->runners = grown ?: e->runners;
+    return grown;
+}
+
 static void add_runner(struct path_evidence *e, size_t first, const struct path_runner *added)
 {
     for (size_t i = first; i < e->runner_count; i++)
@@ -75,7 +88,7 @@ static void add_runner(struct path_evidence *e, size_t first, const struct path_
             e->runners[i].ns += added->ns;
             return;
         }
-    if (e->runner_count < RUNNERS_MAX)
+    if (e->runner_count < RUNNERS_MAX && make_room(e))
         e->runners[e->runner_count++] = *added;
 }
 
@@ -108,8 +121,8 @@ static void find_runners(const struct flight_index *index, const struct path_seg
 
 int path_evidence_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *ret)
 {
-    struct path_evidence e = {.runners = calloc(RUNNERS_MAX, sizeof(*e.runners))};
-    if (!e.runners || find_files(flight_index_window(index), path, &e) < 0 ||
+    struct path_evidence e = {0};
+    if (find_files(flight_index_window(index), path, &e) < 0 ||
         path_disk_find(index, path, &e.disks, &e.disk_count) < 0) {
         path_evidence_clear(&e);
         return -ENOMEM;

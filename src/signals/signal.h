@@ -9,6 +9,7 @@
 #pragma once
 
 #include "model/loss.h"
+#include "model/memory_plan.h"
 #include "model/metric.h"
 #include "model/node_event.h"
 #include "model/request.h"
@@ -40,7 +41,7 @@ struct signal_services {
     struct interpreters *interpreters; /* the code registry */
     struct losses *losses;
     const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
-    uint64_t memory_bytes;                /* bound of the whole pipeline's memory */
+    uint64_t memory_bytes;                /* of the part memory.kept of the signal; valid during `create` */
     double agent_cpus;                    /* how many CPUs the whole agent may use; 0: the least */
     struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
     struct recent_stacks *recent_stacks;  /* where threads ran; NULL: requests are not wanted */
@@ -66,6 +67,14 @@ struct mapped_processes {
     bool is_incomplete; /* there may be more: all processes should be scanned */
 };
 
+/* The memory that a signal needs, as parts of the agent's (memory_plan.h), and beside them. */
+struct signal_memory {
+    enum memory_part ring;   /* source_services.ring_bytes */
+    enum memory_part tables; /* source_services.table_bytes */
+    enum memory_part kept;   /* signal_services.memory_bytes */
+    uint32_t fixed_bytes;    /* tables of a fixed size, in the kernel and beside it */
+};
+
 #define SIGNAL_SETTINGS_MAX_BYTES 64
 
 /* Every signal's settings begin with whether it is enabled. */
@@ -87,6 +96,8 @@ struct signal {
 
     /* It is opened only where all of these are enabled; ends with NULL. NULL: always. */
     const struct signal *const *serves;
+
+    struct signal_memory memory;
 
     const struct sample_type *sample_type; /* of the samples that it provides; NULL: it provides none */
 

@@ -24,6 +24,7 @@ struct source_services {
     struct shared_tables *tables;       /* NULL: for sources that use none */
     const struct task_filter *filter;   /* acts in the kernel, before any unwinding */
     size_t ring_bytes;                  /* memory for records in flight, all CPUs together */
+    size_t table_bytes;                 /* limit for tables that can be smaller; 0: none */
     uint32_t sample_hz;                 /* CPU samples per second and CPU */
     const struct sampling_rules *rules; /* for CPU samples and for waits sampled at random; NULL: one rate for all,
                                            always NULL with `event` */

@@ -165,8 +165,6 @@ static void test_unselected_processes_cost_nothing(void **state)
         .config = &config,
         .filter.skip_self = true,
         .sample_hz = 199,
-        .ring_bytes = 4U << 20,
-        .table_bytes = 32U << 20,
         .memory_bytes = 64U << 20,
     };
     struct attach_report report = {0};

@@ -71,7 +71,8 @@ class Mounts:
 
 @pytest.fixture
 def watching(agent):
-    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
+    """With memory for tables and series of full size."""
+    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")
 
 
 def lost(started):

@@ -48,6 +48,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_cpu = {
     .name = "cpu",
+    .memory = {.ring = MEMORY_SAMPLE_RING, .fixed_bytes = 256u << 10},
     .source = &source_cpu,
     .flags = SIGNAL_UNWINDS,
     .sample_type = &sample_type_cpu,

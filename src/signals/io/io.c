@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define SERIES_MAX     50000
+#define SERIES_BYTES   1024                /* of one, with its share of the job and the mount */
 #define TEXT_MAX_BYTES ((size_t)128 << 20) /* of a page: half of what the server sends at most */
 #define REFRESH_NS     10000000000ull      /* without a scrape */
 #define IDLE_NS        60000000000ull
@@ -57,7 +58,9 @@ static int create_io(const struct signal_services *services, const void *setting
     if (!s)
         return -ENOMEM;
     s->source = s->names.source = source;
-    int r = io_series_new(SERIES_MAX, TEXT_MAX_BYTES, &s->series) ?: io_devices_new(source, &s->devices);
+    const size_t fit = services->memory_bytes / SERIES_BYTES;
+    int r = io_series_new(fit < SERIES_MAX ? fit : SERIES_MAX, TEXT_MAX_BYTES, &s->series)
+                ?: io_devices_new(source, fit / 4, &s->devices);
     if (r == 0 && options->slow_ns)
         r = io_slow_events_new(services, &s->names, options->hung_ns, &s->slow);
     if (r < 0) {
@@ -84,8 +87,8 @@ static bool is_final(void *context, const struct io_key *key, const struct io_co
     const struct io_named *cgroup = key->cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&s->names, key->cgroup_id);
     if (!cgroup)
         return false;
-    return cgroup->is_gone ||
-           (s->counted > IO_MAX_COUNTERS / 2 && counters->last_ns + IDLE_NS < s->refreshed_ns && counters->last_ns);
+    return cgroup->is_gone || (s->counted > io_source_counters_max(s->source) / 2 &&
+                               counters->last_ns + IDLE_NS < s->refreshed_ns && counters->last_ns);
 }
 
 static void add_key(struct io_signal *s, const struct io_key *key, int error, const struct io_counters *counters,
@@ -209,6 +212,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_io = {
     .name = "io",
+    .memory = {.tables = MEMORY_IO_TABLES, .kept = MEMORY_IO_SERIES, .fixed_bytes = 1024u << 10},
     .source = &source_io,
     .records = records,
     .settings_bytes = sizeof(struct io_options),

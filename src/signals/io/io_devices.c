@@ -28,13 +28,13 @@ struct io_devices {
     size_t seen, counted; /* keys in this round and the last one */
 };
 
-int io_devices_new(void *source, struct io_devices **ret)
+int io_devices_new(void *source, size_t max_series, struct io_devices **ret)
 {
     struct io_devices *d = calloc(1, sizeof(*d));
     if (!d)
         return -ENOMEM;
     d->source = d->names.source = source;
-    const int r = io_series_new(SERIES_MAX, TEXT_MAX_BYTES, &d->series);
+    const int r = io_series_new(max_series < SERIES_MAX ? max_series : SERIES_MAX, TEXT_MAX_BYTES, &d->series);
     if (r < 0)
         free(d);
     else
@@ -74,8 +74,8 @@ static bool is_final(void *context, const struct io_device_key *key, const struc
     const struct io_named *cgroup = find_cgroup(d, key);
     if (!cgroup) /* it was gone before the request ended */
         return key->cgroup_id & IO_BLOCK_CGROUP && counters->last_ns && counters->last_ns + IDLE_NS < d->now_ns;
-    return cgroup->is_gone ||
-           (d->counted > IO_MAX_DEVICE_COUNTERS / 2 && counters->last_ns && counters->last_ns + IDLE_NS < d->now_ns);
+    return cgroup->is_gone || (d->counted > io_source_device_counters_max(d->source) / 2 && counters->last_ns &&
+                               counters->last_ns + IDLE_NS < d->now_ns);
 }
 
 static void take_counters(void *context, const struct io_device_key *key, const struct io_device_counters *counters,

@@ -25,7 +25,7 @@ struct io_device_point {
 };
 
 /* `source`: of the signal (sources/io/io.h), borrowed. -ENOMEM. */
-int io_devices_new(void *source, struct io_devices **ret);
+int io_devices_new(void *source, size_t max_series, struct io_devices **ret);
 void io_devices_free(struct io_devices *d);
 DEFINE_FREEP(io_devices)
 

@@ -48,6 +48,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_link = {
     .name = "link",
+    .memory = {.fixed_bytes = 1024u << 10},
     .source = &source_link,
     .flags = SIGNAL_AUXILIARY | SIGNAL_LINKS,
     .settings_bytes = sizeof(struct signal_settings),

@@ -42,7 +42,7 @@ static int create_off_cpu(const struct signal_services *services, const void *se
     if (!o)
         return -ENOMEM;
     *o = (struct off_cpu_signal){.services = services, .source = source};
-    int r = wait_samples_new(services->resolver, services->memory_bytes / 8, services->losses, emit_wait, o, &o->waits);
+    int r = wait_samples_new(services->resolver, services->memory_bytes, services->losses, emit_wait, o, &o->waits);
     if (r < 0)
         free(o);
     else
@@ -136,6 +136,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_offcpu = {
     .name = "offcpu",
+    .memory = {.ring = MEMORY_WAIT_RING, .kept = MEMORY_WAIT_STACKS, .fixed_bytes = 2688u << 10},
     .source = &source_off_cpu,
     .flags = SIGNAL_UNWINDS,
     .sample_type = &sample_type_off_cpu,

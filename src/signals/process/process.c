@@ -61,6 +61,7 @@ static const struct record_type records[] = {
 
 const struct signal signal_process = {
     .name = "process",
+    .memory = {.ring = MEMORY_SIDEBAND_RINGS},
     .source = &source_process,
     .flags = SIGNAL_ALWAYS,
     .records = records,

@@ -22,6 +22,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_recorder = {
     .name = "recorder",
+    .memory = {.fixed_bytes = 2240u << 10},
     .source = &source_recorder,
     .flags = SIGNAL_AUXILIARY,
     .settings_bytes = sizeof(struct recorder_options),

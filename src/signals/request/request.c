@@ -177,6 +177,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_request = {
     .name = "request",
+    .memory = {.fixed_bytes = 4800u << 10},
     .source = &source_request,
     .records = records,
     .settings_bytes = sizeof(struct signal_settings),

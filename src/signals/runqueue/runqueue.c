@@ -103,6 +103,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_runqueue = {
     .name = "runqueue",
+    .memory = {.fixed_bytes = 1920u << 10},
     .source = &source_runqueue,
     .records = records,
     .settings_bytes = sizeof(struct runqueue_options),

@@ -115,6 +115,7 @@ extern const struct signal signal_recorder, signal_request;
 
 const struct signal signal_waits = {
     .name = "waits",
+    .memory = {.fixed_bytes = 1536u << 10},
     .source = &source_waits,
     .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS,
     .serves = (const struct signal *const[]){&signal_request, &signal_recorder, NULL},

@@ -1,6 +1,7 @@
 /* Loads and attaches the I/O programs; see io_attach.h. */
 #include "sources/io/io_attach.h"
 
+#include "sources/attach/map_sizes.h"
 #include "sources/attach/preempt_count.h"
 #include "sources/attach/preemption.h"
 #include "sources/attach/trace_parameters.h"
@@ -16,6 +17,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -90,6 +92,26 @@ static const struct variant {
     {IO_METHOD_TRACEPOINTS, true, false, TRACEPOINTS ", no loops", TAX "; Linux AIO is not seen"},
     {IO_METHOD_TRACEPOINTS, false, false, TRACEPOINTS ", no storage", TAX "; Linux AIO is not seen"},
 };
+
+/* Halves the tables that take most of the memory until they fit; what then does not fit a table is counted as a loss,
+ * or for IO_OTHER. `limit_bytes` 0: no limit. */
+static int limit_tables(struct io_bpf *bpf, size_t limit_bytes, int cpus)
+{
+    struct bpf_map *const tables[] = {bpf->maps.counters,        bpf->maps.cgroup_names,    bpf->maps.mount_names,
+                                      bpf->maps.device_counters, bpf->maps.device_requests, bpf->maps.requests,
+                                      bpf->maps.aio_requests,    bpf->maps.readers};
+    int r = 0;
+    for (size_t bytes = SIZE_MAX; r == 0 && limit_bytes;) {
+        bytes = 0;
+        for (size_t i = 0; i < array_size(tables); i++)
+            bytes += bpf_map__autocreate(tables[i]) ? map_sizes_bytes(tables[i], cpus) : 0;
+        if (bytes <= limit_bytes || bpf_map__max_entries(bpf->maps.counters) <= IO_MIN_COUNTERS)
+            break;
+        for (size_t i = 0; r == 0 && i < array_size(tables); i++)
+            r = bpf_map__set_max_entries(tables[i], bpf_map__max_entries(tables[i]) / 2);
+    }
+    return r;
+}
 
 static int open_programs(const struct io_options *options, const struct variant *variant, struct io_bpf **ret)
 {
@@ -173,7 +195,8 @@ static int try_variant(const struct source_services *services, const struct io_o
         (struct seen){choose_uring(bpf, kernel), choose_pages(bpf, kernel),
                       choose_cache(bpf, kernel, !options->by_access), io_block_choose(bpf, kernel, options->devices)};
     choose_programs(bpf, variant);
-    r = use_filter(services, options, bpf) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
+    r = use_filter(services, options, bpf)
+            ?: limit_tables(bpf, services->table_bytes, libbpf_num_possible_cpus()) ?: io_bpf__load(bpf) ?: fill_other(bpf) ?: io_bpf__attach(bpf);
     if (r == 0 && variant->method == IO_METHOD_FUNCTIONS)
         r = io_functions_attach(bpf);
     if (r < 0)

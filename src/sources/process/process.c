@@ -46,7 +46,7 @@ static void process_free(void *self)
 static size_t ring_bytes_per_cpu(const struct source_services *services)
 {
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
-    size_t share = services->ring_bytes / 4 / (size_t)(cpus > 0 ? cpus : 1);
+    size_t share = services->ring_bytes / (size_t)(cpus > 0 ? cpus : 1);
 
     return share < RING_MIN_BYTES ? RING_MIN_BYTES : share > RING_MAX_BYTES ? RING_MAX_BYTES : share;
 }

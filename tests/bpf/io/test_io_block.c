@@ -464,6 +464,26 @@ static void test_cgroup_of_write_back(void **state)
     remove_cgroup(&c);
 }
 
+/* Where there is little memory the tables hold less, and count all the same. */
+static void test_tables_follow_the_memory(void **state)
+{
+    const struct io_options options = {.enabled = true, .devices = true};
+    struct attach_report report = {0};
+    void *small, *smallest;
+    (void)state;
+    assert_int_equal(io_source_counters_max(source), IO_MAX_COUNTERS);
+    assert_int_equal(
+        source_io.open(&(const struct source_services){.table_bytes = 6u << 20}, &options, &report, &small), 0);
+    assert_int_equal(source_io.open(&(const struct source_services){.table_bytes = 1}, &options, &report, &smallest),
+                     0);
+    assert_in_range(io_source_counters_max(small), IO_MIN_COUNTERS * 2, IO_MAX_COUNTERS / 2);
+    assert_in_range(source_io.memory_bytes(small), 1u << 20, 8u << 20);
+    assert_int_equal(io_source_counters_max(smallest), IO_MIN_COUNTERS);
+    assert_true(io_source_device_counters_max(smallest) < io_source_device_counters_max(small));
+    source_io.free(small);
+    source_io.free(smallest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +498,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cgroup_of_requests, begin, end),
         cmocka_unit_test_setup_teardown(test_counters_that_are_taken_out, begin, end),
         cmocka_unit_test_setup_teardown(test_cgroup_of_write_back, begin, end),
+        cmocka_unit_test(test_tables_follow_the_memory),
     };
     return cmocka_run_group_tests(tests, open_source, close_source);
 }

@@ -14,7 +14,10 @@
 #include "../lib/otlp/simulation.h"
 #include "export_metrics.h"
 
-#define MEMORY_BYTES ((uint64_t)4 << 20)
+#define QUEUE_BYTES ((uint64_t)4 << 16)
+
+static const struct memory_plan memory = {
+    .bytes = {[MEMORY_EXPORT_QUEUE] = QUEUE_BYTES, [MEMORY_EXPORT_PROFILES] = QUEUE_BYTES}};
 
 struct fixture {
     struct simulation s; /* first member: callbacks cast to the fixture */
@@ -54,11 +57,10 @@ static void begin_with(struct fixture *f, const char *timestamp_resolution, int6
         .s = {.now_ns = 1000 * SECOND, .attempts_end_early = true, .script = script, .script_count = count}};
     f->io = (struct export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
     config_defaults(&config);
-    config.budget_memory_bytes = MEMORY_BYTES;
     config.otlp_interval_s = interval_s;
     snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s", timestamp_resolution);
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p", (void *)&f->s);
-    assert_int_equal(profile_export_new(&config, &f->io, &f->export), 0);
+    assert_int_equal(profile_export_new(&config, &memory, &f->io, &f->export), 0);
     assert_non_null(f->export);
 }
 
@@ -347,7 +349,7 @@ static void test_dead_receiver_drops_the_oldest_samples(void **state)
     pass_seconds(&f, 1);
     profile_export_send_queued(f.export); /* until the receiver has recovered and the queue is empty */
     assert_in_range(f.s.now_ns, f.recovers_ns, f.recovers_ns + 11 * SECOND);
-    assert_true(f.queue_bytes_max > MEMORY_BYTES / 32 && f.queue_bytes_max <= MEMORY_BYTES / 16);
+    assert_true(f.queue_bytes_max > QUEUE_BYTES / 2 && f.queue_bytes_max <= QUEUE_BYTES);
     assert_true(dropped(&f, "unreachable") == 2 * 100); /* one packet per 300 s */
     assert_true(dropped(&f, "queue_full") > 0);
     assert_true(metric(&f, "dropped_samples") == dropped(&f, "unreachable") + dropped(&f, "queue_full"));
@@ -451,9 +453,8 @@ static void test_sender_thread_sends_and_exits(void **state)
     struct config config;
     f = (struct fixture){.s = {.now_ns = 1000 * SECOND}};
     config_defaults(&config);
-    config.budget_memory_bytes = MEMORY_BYTES;
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p", (void *)&f.s);
-    assert_int_equal(profile_export_new(&config, &io, &f.export), 0);
+    assert_int_equal(profile_export_new(&config, &memory, &io, &f.export), 0);
     assert_int_equal(profile_export_start(f.export), 0);
     add_samples(&f, 20);
     profile_export_end(f.export);
@@ -469,7 +470,7 @@ static void test_nothing_is_sent_without_an_endpoint(void **state)
     struct profile_export *e = (void *)&config;
     config_defaults(&config);
     config.otlp_profiles_endpoint[0] = '\0';
-    assert_int_equal(profile_export_new(&config, NULL, &e), 0);
+    assert_int_equal(profile_export_new(&config, &memory, NULL, &e), 0);
     assert_null(e);
     profile_export_end(NULL);
     profile_export_free(NULL);
