@@ -70,11 +70,11 @@ int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choic
 }
 
 /* Names the cause by its example, if that is kept. */
-static void set_route_cause(struct agent *a, struct request_route *route)
+static void set_route_cause(struct agent *a, uint64_t since_ns, struct request_route *route)
 {
     char sentence[REQUEST_SENTENCE_BYTES];
     _cleanup_(request_freep) struct request *example = NULL;
-    if (route->cause_count && requests_find(a->requests, route->causes[0].example_id, &example) == 0)
+    if (route->cause_count && requests_example(a->requests, since_ns, route, 0, &example) == 0)
         snprintf(route->cause, sizeof(route->cause), "%.*s", (int)sizeof(route->cause) - 1,
                  request_cause_sentence(example, sentence));
 }
@@ -82,10 +82,11 @@ static void set_route_cause(struct agent *a, struct request_route *route)
 int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count)
 {
     struct agent *a = agent;
-    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    int r = requests_routes(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, ret, ret_count);
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull,
+                   since_ns = now_ns > span_ns ? now_ns - span_ns : 0;
+    int r = requests_routes(a->requests, since_ns, now_ns, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
-        set_route_cause(a, &(*ret)[i]);
+        set_route_cause(a, since_ns, &(*ret)[i]);
     return r;
 }
 

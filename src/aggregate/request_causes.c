@@ -48,7 +48,8 @@ static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], s
         return &sums[*count - 1];
     }
     sums[*count] = (struct cause_sum){
-        .key = e->cause, .cause = {.kind = e->kind, .status = e->status, .is_failed = is_failed, .example_id = e->id}};
+        .key = e->cause,
+        .cause = {.kind = e->kind, .status = e->status, .is_failed = is_failed, .example_id = e->id, .key = e->cause}};
     return &sums[(*count)++];
 }
 

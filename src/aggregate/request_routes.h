@@ -1,6 +1,6 @@
-/* Usual durations of requests by service, method and route, and the durations of slow requests: the latest of them, from
- * the last REQUESTS_KEPT_SECONDS. Only requests of the random sample (request.weight) make the baseline; the others have
- * a record because they are slow or failed. Bounded. Not thread-safe: struct requests has the lock. */
+/* Usual durations of requests by service, method and route, and the durations of slow requests: the latest of them,
+ * from the last REQUESTS_KEPT_SECONDS. Only requests of the random sample (request.weight) make the baseline; the
+ * others have a record because they are slow or failed. Bounded. Not thread-safe: struct requests has the lock. */
 #pragma once
 
 #include "aggregate/observed_spans.h"

@@ -7,6 +7,7 @@
 #include "aggregate/requests.h"
 
 #include "aggregate/request_routes.h"
+#include "model/request_cause.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -341,24 +342,57 @@ int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abn
     return result;
 }
 
-static struct request *find_kept(struct requests *r, uint64_t id)
+/* How well a kept request of the route serves as an example of the cause: 0 is not at all. */
+static int fitness(struct requests *r, struct request *request, const struct request_cause *cause)
 {
-    for (size_t s = 0; id && s < SLOTS; s++)
-        for (size_t i = 0; i < r->slots[s].count; i++)
-            if (r->slots[s].requests[i].request->id == id)
-                return r->slots[s].requests[i].request;
-    return NULL;
+    if (request->id && request->id == cause->example_id)
+        return 4;
+    uint64_t kind_ns[REQUEST_PART_COUNT];
+    request->usual = request_routes_usual(r->routes, request);
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        kind_ns[kind] = request_kind_ns(request, (enum request_part_kind)kind);
+    const enum request_part_kind kind = request_top_kind(kind_ns, request->duration_ns, &request->usual);
+    const bool is_slow = request_is_slow(request->duration_ns, &request->usual);
+    if (request_is_failed(request->status) != cause->is_failed)
+        return 0;
+    if (request_cause_key(request, kind, is_slow) == cause->key)
+        return 3;
+    return kind == cause->kind ? 2 : cause->key ? 0 : 1;
 }
 
-int requests_find(struct requests *r, uint64_t id, struct request **ret)
+/* The example of the cause, or another kept request of the period with that cause, or else with that kind; the slowest
+ * of several. NULL: none is kept. */
+static struct request *find_example(struct requests *r, uint64_t since_ns, const struct request_route *route,
+                                    const struct request_cause *cause)
+{
+    const struct request name = {
+        .service = route->service, .method = route->method, .route = route->route, .port = route->port};
+    const uint64_t hash = route_of(&name);
+    struct request *best = NULL;
+    int best_fitness = 0;
+    for (size_t s = 0; s < SLOTS; s++)
+        for (size_t i = 0; i < r->slots[s].count; i++) {
+            const struct kept *kept = &r->slots[s].requests[i];
+            if (kept->route != hash || end_of(kept->request) < since_ns)
+                continue;
+            const int fits = fitness(r, kept->request, cause);
+            if (fits > best_fitness ||
+                (fits && fits == best_fitness && kept->request->duration_ns > best->duration_ns)) {
+                best = kept->request;
+                best_fitness = fits;
+            }
+        }
+    if (best)
+        best->usual = request_routes_usual(r->routes, best);
+    return best;
+}
+
+int requests_example(struct requests *r, uint64_t since_ns, const struct request_route *route, size_t cause,
+                     struct request **ret)
 {
     pthread_mutex_lock(&r->lock);
-    struct request *request = find_kept(r, id);
-    int result = -ENOENT;
-    if (request) {
-        request->usual = request_routes_usual(r->routes, request);
-        result = request_copy(request, ret);
-    }
+    const struct request *example = find_example(r, since_ns, route, &route->causes[cause]);
+    int result = example ? request_copy(example, ret) : -ENOENT;
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -395,15 +429,12 @@ static int most_lost_first(const void *a, const void *b)
 }
 
 /* Appends copies of the examples of sorted groups, at most `max`. */
-static int copy_examples(struct requests *r, const struct group *groups, size_t count, size_t max, bool abnormal,
-                         struct request **list, size_t *ret_count)
+static int copy_examples(struct requests *r, uint64_t since_ns, const struct group *groups, size_t count, size_t max,
+                         bool abnormal, struct request **list, size_t *ret_count)
 {
     for (size_t i = 0; i < count && *ret_count < max; i++) {
-        struct request *request = find_kept(r, groups[i].cause->example_id);
-        if (!request)
-            continue;
-        request->usual = request_routes_usual(r->routes, request);
-        if (abnormal && !request_is_abnormal(request))
+        struct request *request = find_example(r, since_ns, groups[i].route, groups[i].cause);
+        if (!request || (abnormal && !request_is_abnormal(request)))
             continue;
         if (request_copy(request, &list[*ret_count]) < 0)
             return -ENOMEM;
@@ -412,8 +443,8 @@ static int copy_examples(struct requests *r, const struct group *groups, size_t 
     return 0;
 }
 
-static int groups_locked(struct requests *r, const struct request_route *routes, size_t route_count, size_t max,
-                         bool abnormal, struct request ***ret, size_t *ret_count)
+static int groups_locked(struct requests *r, uint64_t since_ns, const struct request_route *routes, size_t route_count,
+                         size_t max, bool abnormal, struct request ***ret, size_t *ret_count)
 {
     _cleanup_free_ struct group *groups = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*groups));
     struct request **list = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*list));
@@ -423,7 +454,7 @@ static int groups_locked(struct requests *r, const struct request_route *routes,
             groups[group_count++] = (struct group){&routes[i], &routes[i].causes[k]};
     if (groups)
         qsort(groups, group_count, sizeof(*groups), most_lost_first);
-    if (!groups || !list || copy_examples(r, groups, group_count, max, abnormal, list, &count) < 0) {
+    if (!groups || !list || copy_examples(r, since_ns, groups, group_count, max, abnormal, list, &count) < 0) {
         while (count-- > 0)
             request_free(list[count]);
         free(list);
@@ -443,7 +474,7 @@ int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size
     const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
     int result = request_routes_list(r->routes, &period, &routes, &count);
     if (result == 0)
-        result = groups_locked(r, routes, count, max, abnormal, ret, ret_count);
+        result = groups_locked(r, since_ns, routes, count, max, abnormal, ret, ret_count);
     pthread_mutex_unlock(&r->lock);
     return result;
 }

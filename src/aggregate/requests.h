@@ -29,9 +29,10 @@ int requests_add(struct requests *r, struct request *request);
 int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
                      size_t *ret_count);
 
-/* Returns a copy of the kept request with that id, with what is usual for it. The caller frees it. -ENOENT: it is not
- * kept; -ENOMEM. */
-int requests_find(struct requests *r, uint64_t id, struct request **ret);
+/* Returns a copy of the example of a route's cause; if that is not kept, of another request of the cause, or of its
+ * kind, that ended at `since_ns` or later. The caller frees it. -ENOENT: none is kept; -ENOMEM. */
+int requests_example(struct requests *r, uint64_t since_ns, const struct request_route *route, size_t cause,
+                     struct request **ret);
 
 /* Returns, for each cause of each route of [since, now) (request_route.h), a copy of its example, with `group` set:
  * most time lost first, then the routes that took most time. Causes whose example is not kept are left out. At most

@@ -61,8 +61,11 @@ static void find_evidence(const struct request *r, enum request_part_kind kind, 
             (!longest || r->segments[i].duration_ns > longest->duration_ns))
             longest = &r->segments[i];
     const char *at = longest ? longest->notes : "";
-    if (!place[0] && request_next_frame(&at, line))
-        snprintf(place, REQUEST_PLACE_BYTES, "%s", line);
+    if (place[0] || !request_next_frame(&at, line))
+        return;
+    if (kind == REQUEST_PART_RUN_QUEUE && strchr(line, '%')) /* the program that ran longest is enough */
+        strchr(line, '%')[1] = '\0';
+    snprintf(place, REQUEST_PLACE_BYTES, "%s", line);
 }
 
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])

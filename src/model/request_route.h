@@ -18,6 +18,7 @@ struct request_cause {
     uint16_t status;             /* of those that failed; valid if is_failed */
     bool is_failed;
     uint64_t example_id; /* the slowest of them */
+    uint32_t key;        /* request_cause_key; 0 for a route without an abnormal request */
 };
 
 struct request_route {

@@ -233,7 +233,7 @@ export function Requests({ requests, empty, error, opened = false, choose }: { r
             <header class="bar">
                 <h2 id="requests-title">{grouped ? 'Requests by cause' : 'Slowest requests'}</h2>
                 {choose}
-                {requests.length > 0 && <p class="sum dim">{grouped ? `${format.count(requests.length, 'cause')}, most time lost first` : `${format.count(requests.length, 'request')}, slowest first`}; a bar is {grouped ? 'the slowest request’s' : 'one request’s'} whole time</p>}
+                {requests.length > 0 && <p class="sum dim">{grouped ? 'Most time lost first' : `${format.count(requests.length, 'request')}, slowest first`}; a bar is {grouped ? 'the slowest request’s' : 'one request’s'} whole time</p>}
                 <ul class="legend" aria-label="Parts">
                     {PART_KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, name, help]) => (
                         <li key={kind} title={help}>

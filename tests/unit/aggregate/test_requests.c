@@ -153,7 +153,8 @@ static void test_old_requests_expire(void **state)
     assert_int_equal(d[0], 40);
 }
 
-/* The clock steps by hours and by milliseconds, forwards and back: the kept, found and replaced requests stay the same. */
+/* The clock steps by hours and by milliseconds, forwards and back: the kept, found and replaced requests stay the same.
+ */
 static void test_wall_clock_step_changes_nothing(void **state)
 {
     (void)state;
@@ -260,10 +261,26 @@ static void test_groups_have_examples(void **state)
     for (size_t i = 0; i < count; i++)
         request_free(list[i]);
     free(list);
-    assert_int_equal(requests_find(r, 101, &found), 0);
-    assert_int_equal(found->group.requests == 0, 1);
-    request_free(found);
-    assert_int_equal(requests_find(r, 999, &found), -ENOENT);
+    struct request_route *routes;
+    assert_int_equal(requests_routes(r, NOW, NOW + SECOND, &routes, &count), 0);
+    assert_int_equal(count, 1);
+    const struct {
+        uint64_t example_id;
+        uint32_t wrong_key;
+        uint64_t expected;
+    } cases[] = {
+        {101, 0, 101}, {7777, 0, 101}, {7777, 1, 101}}; /* the example; of its cause; of its kind: the slowest */
+    for (size_t i = 0; i < 3; i++) {
+        routes[0].causes[0].example_id = cases[i].example_id;
+        routes[0].causes[0].key += cases[i].wrong_key;
+        assert_int_equal(requests_example(r, NOW, &routes[0], 0, &found), 0);
+        assert_int_equal(found->id, cases[i].expected);
+        assert_int_equal(found->usual.p50_ns, 10000000);
+        request_free(found);
+    }
+    routes[0].causes[0].kind = REQUEST_PART_STEAL;
+    assert_int_equal(requests_example(r, NOW, &routes[0], 0, &found), -ENOENT);
+    free(routes);
     assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_ALL, 1, &list, &count), 0);
     assert_int_equal(count, 1);
     assert_int_equal(list[0]->id, 101);

@@ -146,6 +146,15 @@ static void test_cause_of_a_group(void **state)
     expect_cause(&r, "status 503");
     r.status = 0;
     expect_cause(&r, "no reply");
+    r = make_request();
+    r.parts[0].kind = REQUEST_PART_RUN_QUEUE;
+    r.segments = &(struct request_segment){.kind = REQUEST_PART_RUN_QUEUE,
+                                           .duration_ns = 1,
+                                           .thread = "",
+                                           .detail = "",
+                                           .notes = "on that CPU ran cc1 (process 7) 52 %, sh (process 8) 9 %"};
+    r.segment_count = 1;
+    expect_cause(&r, "waiting for a CPU, on that CPU ran cc1 (process 7) 52 %");
     const struct request lock = {.status = 200,
                                  .duration_ns = 9,
                                  .part_count = 1,
