@@ -8,6 +8,7 @@
 #include "agent/sampled_types.h"
 #include "agent/unwind_publisher.h"
 #include "aggregate/node_events.h"
+#include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
@@ -53,6 +54,12 @@ static int take_event(void *context, const struct node_event *event)
 {
     struct agent *a = context;
     return node_events_add(a->events, event);
+}
+
+static void take_opaque(void *context, const struct opaque_traffic *traffic)
+{
+    struct agent *a = context;
+    opaque_ports_add(a->opaque_ports, traffic);
 }
 
 /* ---- once a second ---- */
@@ -249,6 +256,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
         .sample = take_sample,
         .request = take_request,
         .event = take_event,
+        .opaque = take_opaque,
     };
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
@@ -311,7 +319,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(config->budget_memory_bytes / 24, &a->requests);
     if (r < 0)
         return r;
-    r = node_events_new(&a->events);
+    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports);
     if (r < 0)
         return r;
     r = attach(config, a, &a->report, &a->pipeline);
@@ -347,6 +355,7 @@ void agent_free(struct agent *a)
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     node_events_free(a->events);
+    opaque_ports_free(a->opaque_ports);
     windows_free(a->windows);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);

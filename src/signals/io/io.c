@@ -210,6 +210,7 @@ static const struct setting settings[] = {
 const struct signal signal_io = {
     .name = "io",
     .source = &source_io,
+    .flags = SIGNAL_EVENTS,
     .records = records,
     .settings_bytes = sizeof(struct io_options),
     .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS, .devices = true},

@@ -104,6 +104,7 @@ static const struct setting settings[] = {
 const struct signal signal_runqueue = {
     .name = "runqueue",
     .source = &source_runqueue,
+    .flags = SIGNAL_EVENTS,
     .records = records,
     .settings_bytes = sizeof(struct runqueue_options),
     .defaults = &(const struct runqueue_options){.threshold_ns = THRESHOLD_NS},
