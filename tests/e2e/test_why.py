@@ -157,4 +157,4 @@ def test_text_output_has_a_real_servers_stack(sonde, agent, run, tmp_path):
         frames = [frame.strip() for frame in frames[1:]]
         assert frames[0].endswith("_[k]") and frames.index("nap_long") == frames.index("sleep_ms") + 1, block
     just_now = run_why(sonde, "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
-    assert "the agent has been running for" in just_now.stderr
+    assert "The agent has been running for" in just_now.stderr
