@@ -32,7 +32,10 @@ _Static_assert(sizeof(struct request_peer) == 32, "two a line of cache");
 #define REQUEST_CLAIM_CONNECTION (1ULL << 63 | 1ULL << 32)
 #define REQUEST_CLAIM_PROCESS    (1ULL << 63 | 2ULL << 32)
 #define REQUEST_CLAIM_PUBLISH    (1ULL << 63 | 3ULL << 32) /* a connection: by the program that publishes it */
-/* And with a process's name; names of sockets are claimed as they are. */
+#define REQUEST_CLAIM_OPAQUE     (1ULL << 63 | 4ULL << 32)
+/* With the name of an entry of opaque traffic (61 bits), */
+#define REQUEST_CLAIM_OPAQUE_NAME (1ULL << 63 | 1ULL << 61)
+/* and with a process's name; names of sockets are claimed as they are. */
 #define REQUEST_CLAIM_NAME (1ULL << 63 | 1ULL << 62)
 
 /* The name of a process: its PID, and when it began (since boot, in steps of 1024 ns), by which the next process of
@@ -112,6 +115,24 @@ struct request_process {
     char comm[16];
     __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
 };
+
+/* What the processes of one name exchanged on one listening port, in one network namespace, without requests that could
+ * be read: on connections that they accepted. Counts never decrease, and may wrap. */
+#define REQUEST_OPAQUE_MAX 256
+
+struct request_opaque {
+    __u64 received, sent; /* bytes */
+    __u32 connections;    /* whose first bytes were read */
+    __u32 reads;
+    __u32 tls_reads;   /* of the reads, those that begin as a TLS record does, */
+    __u32 http2_reads; /* and those that begin with HTTP/2's preface */
+    __u32 pid;         /* of the process that read last */
+    __u16 port;
+    __u16 reserved;
+    char comm[16]; /* of the process */
+    __u64 reserved2;
+};
+_Static_assert(sizeof(struct request_opaque) == 64, "a line of cache");
 
 /* Which programs are timed together. */
 enum {

@@ -306,12 +306,25 @@ struct refcount_struct {
     atomic_t refs;
 };
 
+struct ns_common {
+    unsigned int inum;
+};
+
+struct net {
+    struct ns_common ns;
+};
+
+typedef struct {
+    struct net *net; /* CONFIG_NET_NS */
+} possible_net_t;
+
 struct sock_common {
     unsigned short skc_family;
     volatile unsigned char skc_state;
     __be32 skc_daddr;
     __be16 skc_dport;
-    unsigned short skc_num;
+    unsigned short skc_num; /* local port */
+    possible_net_t skc_net;
     struct in6_addr skc_v6_daddr;
     atomic64_t skc_cookie;
 };
@@ -322,6 +335,7 @@ struct sock {
     __s32 sk_sndbuf;
     __u16 sk_protocol;
     __u16 sk_type;
+    __u32 sk_max_ack_backlog;
 };
 
 struct inet_connection_sock {
@@ -332,6 +346,7 @@ struct tcp_sock {
     __u32 write_seq;
     __u32 copied_seq;
     __u32 rcv_nxt;
+    __u64 bytes_received;
 };
 
 struct socket {

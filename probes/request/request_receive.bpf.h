@@ -3,6 +3,7 @@
 
 #include "probes/request/request_flush.bpf.h"
 #include "probes/request/request_http.bpf.h"
+#include "probes/request/request_opaque.bpf.h"
 
 /* `start`: its first byte arrived; `now`: it was read. */
 static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, __s32 fd, __u64 start, __u64 now)
@@ -57,12 +58,15 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     return match;
 }
 
-/* What the first bytes look like on a socket on which no request was seen yet: most do not belong to a server. */
-static __always_inline int match_buffer(const void *buffer, __u32 size)
+/* Whether the bytes that were read can begin a request, on a socket on which none was seen yet. Most are not HTTP/1. */
+static __always_inline bool can_begin(struct sock *sk, const void *buffer, __u32 size, __u32 bytes, __u32 pid)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);
-    return known ? match_method(head, known) : METHOD_NONE;
+    if (known && match_method(head, known) != METHOD_NONE)
+        return true;
+    opaque_received(sk, head, known, bytes, pid);
+    return false;
 }
 
 /* `found`: the socket's connection; NULL: none. `arrival_ns`: of the first of these bytes; 0: not known. `now`: 0: not
@@ -79,7 +83,7 @@ static __always_inline void received(struct sock *sk, struct request_connection 
     const void *buffer = syscall_buffer(call, &size);
     if (bytes < size)
         size = bytes;
-    if (!found && (match_buffer(buffer, size) == METHOD_NONE || !is_wanted(pid_tgid >> 32)))
+    if (!found && (!can_begin(sk, buffer, size, bytes, pid_tgid >> 32) || !is_wanted(pid_tgid >> 32)))
         return;
     struct request_connection *c = found ?: connection_make(sk, pid_tgid);
     if (!c)

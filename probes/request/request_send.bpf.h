@@ -100,7 +100,11 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
                                  const struct request_syscall *known, __u64 now)
 {
     struct request_syscall call_made;
-    if (asleep || bytes <= 0 || (!c && !unfinished_until_ns))
+    if (asleep || bytes <= 0)
+        return;
+    if (!c && sk)
+        opaque_sent(sk, bytes);
+    if (!c && !unfinished_until_ns)
         return;
     const struct request_syscall *call = syscall_known(known, &call_made);
     if (!c)

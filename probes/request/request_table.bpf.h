@@ -17,7 +17,8 @@
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC);
-    __uint(max_entries, 2 * (REQUEST_CONNECTIONS_MAX + REQUEST_PROCESSES_MAX) + REQUEST_CONNECTIONS_MAX);
+    __uint(max_entries,
+           2 * (REQUEST_CONNECTIONS_MAX + REQUEST_PROCESSES_MAX + REQUEST_OPAQUE_MAX) + REQUEST_CONNECTIONS_MAX);
     __type(key, __u64);
     __type(value, __u8);
 } claims SEC(".maps");

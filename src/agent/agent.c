@@ -9,6 +9,7 @@
 #include "agent/sampled_types.h"
 #include "agent/unwind_publisher.h"
 #include "aggregate/node_events.h"
+#include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
@@ -57,6 +58,12 @@ static int take_event(void *context, const struct node_event *event)
 {
     struct agent *a = context;
     return node_events_add(a->events, event);
+}
+
+static void take_opaque(void *context, const struct opaque_traffic *traffic)
+{
+    struct agent *a = context;
+    opaque_ports_add(a->opaque_ports, traffic);
 }
 
 /* ---- once a second ---- */
@@ -254,6 +261,7 @@ static int attach(const struct config *config, const struct memory_plan *memory,
         .sample = take_sample,
         .request = take_request,
         .event = take_event,
+        .opaque = take_opaque,
     };
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
@@ -323,7 +331,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(a->memory.bytes[MEMORY_REQUESTS], &a->requests);
     if (r < 0)
         return r;
-    r = node_events_new(&a->events);
+    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports);
     if (r < 0)
         return r;
     r = attach(config, &a->memory, a, &a->report, &a->pipeline);
@@ -359,6 +367,7 @@ void agent_free(struct agent *a)
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     node_events_free(a->events);
+    opaque_ports_free(a->opaque_ports);
     windows_free(a->windows);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "model/attach.h"
+#include "model/coverage.h"
 #include "model/heatmap.h"
 #include "model/hotspots.h"
 #include "model/metric.h"
@@ -49,5 +50,6 @@ int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choic
                    size_t *ret_count);
 int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count);
 int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out);
+void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
 int agent_metrics(void *agent, struct metric_set *set);
 int agent_status(void *agent, char **ret_json);

@@ -31,6 +31,7 @@ struct agent {
     struct wait_seconds *wait_seconds;
     struct requests *requests;
     struct node_events *events;
+    struct opaque_ports *opaque_ports;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct metrics_export *metrics_export; /* likewise */
     struct attach_report report;

@@ -4,6 +4,7 @@
 #include "agent/metrics_export.h"
 #include "agent/profile_export.h"
 #include "aggregate/node_events.h"
+#include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
@@ -225,6 +226,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     if (a->metrics_export)
         metrics_export_metrics(a->metrics_export, set);
     requests_metrics(a->requests, set);
+    opaque_ports_metrics(a->opaque_ports, set);
     return metric_set_error(set);
 }
 
@@ -296,6 +298,8 @@ int agent_status(void *agent, char **ret_json)
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
                (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,
                current_sample_hz(a, b.detail));
+    buf_printf(&out, "\"stacks\":%llu,\"incomplete_stacks\":%llu,", (unsigned long long)stats.losses.stacks,
+               (unsigned long long)stats.losses.incomplete_stacks);
     if (sampling_rule_count(a))
         put_sampling_rules(a, &stats, b.detail, &out);
     buf_puts(&out, "\"losses\":{");

@@ -113,6 +113,12 @@ static void emit_event(void *pipeline, const struct node_event *event)
         p->losses.count[LOSS_NOT_KEPT]++;
 }
 
+static void emit_opaque(void *pipeline, const struct opaque_traffic *traffic)
+{
+    struct pipeline *p = pipeline;
+    p->sink.opaque(p->sink.context, traffic);
+}
+
 static void note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)
 {
     struct pipeline *p = pipeline;
@@ -306,6 +312,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .emit_sample = emit_sample,
         .emit_request = p->sink.request ? emit_request : NULL,
         .emit_event = emit_event,
+        .emit_opaque = p->sink.opaque ? emit_opaque : NULL,
         .note_stack = note_stack,
         .note_process_event = note_process_event,
         .note_sample_event = note_sample_event,

@@ -8,6 +8,7 @@
 #include "model/loss.h"
 #include "model/metric.h"
 #include "model/node_event.h"
+#include "model/opaque_port.h"
 #include "model/request.h"
 #include "model/sample.h"
 #include "model/task_filter.h"
@@ -31,6 +32,7 @@ struct pipeline_sink {
     int (*sample)(void *context, const struct sample *sample);   /* borrows; returns like profile_add; NULL: none */
     int (*request)(void *context, struct request *request);      /* takes ownership; NULL: none */
     int (*event)(void *context, const struct node_event *event); /* borrows; -errno: not kept; NULL: none */
+    void (*opaque)(void *context, const struct opaque_traffic *traffic); /* borrows; NULL: none */
 };
 
 struct pipeline_options {

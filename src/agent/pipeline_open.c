@@ -33,7 +33,10 @@ static int open_source(struct pipeline *p, const struct signal *signal, const st
                        const struct config *config, struct attach_report *report)
 {
     void *source = NULL;
+    const size_t before = report->count;
     int r = signal->source ? signal->source->open(services, config_signal(config, signal), report, &source) : 0;
+    for (size_t i = before; i < report->count; i++)
+        report->entries[i].signal = signal->name;
     if (r == 0)
         p->opened[p->opened_count++] = (struct opened_signal){.signal = signal, .source = source};
     return r;

@@ -99,3 +99,11 @@ void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
     }
     pthread_mutex_unlock(&e->lock);
 }
+
+uint64_t node_events_kept_since(struct node_events *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const uint64_t since_ns = e->added > NODE_EVENTS_MAX ? e->ring[e->added % NODE_EVENTS_MAX]->event.time_ns : 0;
+    pthread_mutex_unlock(&e->lock);
+    return since_ns;
+}

@@ -20,6 +20,10 @@ DEFINE_FREEP(node_events)
  * NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
 int node_events_add(struct node_events *e, const struct node_event *event);
 
+/* Since when all events are kept (CLOCK_MONOTONIC): the time of the oldest one where others had to go for newer ones;
+ * 0: none had to. */
+uint64_t node_events_kept_since(struct node_events *e);
+
 /* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`. What
  * it gets is valid until it returns; it must not call other functions of this file. */
 void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-static bool is_observed_now(const struct observed_spans *o)
+bool observed_spans_now(const struct observed_spans *o)
 {
     return o->count && o->spans[(o->count - 1) % OBSERVED_SPANS_MAX].to_ns == UINT64_MAX;
 }
@@ -11,7 +11,7 @@ static bool is_observed_now(const struct observed_spans *o)
 void observed_spans_set(struct observed_spans *o, bool is_observed, uint64_t now_ns)
 {
     struct observed_span *last = &o->spans[(o->count - 1) % OBSERVED_SPANS_MAX];
-    const bool was_observed = is_observed_now(o);
+    const bool was_observed = observed_spans_now(o);
     assert(!o->count || now_ns >= (was_observed ? last->from_ns : last->to_ns));
     if (!o->since_ns)
         o->since_ns = now_ns;
@@ -37,5 +37,5 @@ uint64_t observed_spans_within(const struct observed_spans *o, uint64_t from_ns,
 uint64_t observed_spans_sum(const struct observed_spans *o, uint64_t now_ns)
 {
     const struct observed_span *last = &o->spans[(o->count - 1) % OBSERVED_SPANS_MAX];
-    return o->ended_ns + (is_observed_now(o) && now_ns > last->from_ns ? now_ns - last->from_ns : 0);
+    return o->ended_ns + (observed_spans_now(o) && now_ns > last->from_ns ? now_ns - last->from_ns : 0);
 }

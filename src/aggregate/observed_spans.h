@@ -23,6 +23,9 @@ struct observed_spans {
  * the present state has no effect. */
 void observed_spans_set(struct observed_spans *o, bool is_observed, uint64_t now_ns);
 
+/* Whether it is enabled since the last observed_spans_set. */
+bool observed_spans_now(const struct observed_spans *o);
+
 /* How much of [from_ns, to_ns) was monitored. */
 uint64_t observed_spans_within(const struct observed_spans *o, uint64_t from_ns, uint64_t to_ns);
 

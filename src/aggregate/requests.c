@@ -404,6 +404,17 @@ void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns)
     pthread_mutex_unlock(&r->lock);
 }
 
+uint64_t requests_observed(struct requests *r, uint64_t since_ns, uint64_t now_ns, uint64_t *ret_first_ns,
+                           bool *ret_is_observed)
+{
+    pthread_mutex_lock(&r->lock);
+    const uint64_t ns = observed_spans_within(&r->observed, since_ns, now_ns);
+    *ret_first_ns = r->observed.since_ns;
+    *ret_is_observed = observed_spans_now(&r->observed);
+    pthread_mutex_unlock(&r->lock);
+    return ns;
+}
+
 int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,
                     size_t *ret_count)
 {

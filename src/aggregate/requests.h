@@ -7,6 +7,7 @@
 #include "model/request.h"
 #include "model/request_route.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,12 @@ int requests_choose(struct requests *r, uint64_t since_ns, uint64_t now_ns, enum
 /* Requests are recorded, or not, from `now_ns` on (CLOCK_MONOTONIC, must not decrease from call to call). Without any
  * call they always are. */
 void requests_observe(struct requests *r, bool is_observed, uint64_t now_ns);
+
+/* How much of [since, now) requests were recorded: `*ret_first_ns`: since when requests_observe has been called (0:
+ * never);
+ * `*ret_is_observed`: whether they are recorded now. */
+uint64_t requests_observed(struct requests *r, uint64_t since_ns, uint64_t now_ns, uint64_t *ret_first_ns,
+                           bool *ret_is_observed);
 
 /* The routes with requests that ended in [since, now): see request_routes_list. */
 int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,

@@ -54,7 +54,7 @@ static int http_get(const char *url, struct buf *ret_body)
 }
 
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
-                          struct request ***ret, size_t *ret_count)
+                          struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
 {
     char url[512];
     if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu&which=%s", address,
@@ -62,10 +62,11 @@ int agent_client_requests(const char *address, uint64_t seconds, size_t max, enu
         return -EINVAL;
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
     int r = http_get(url, &body);
-    return r < 0 ? r : agent_reply_requests(&body, ret, ret_count);
+    return r < 0 ? r : agent_reply_requests(&body, ret_coverage, ret, ret_count);
 }
 
-int agent_client_routes(const char *address, uint64_t seconds, struct request_route **ret, size_t *ret_count)
+int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
+                        struct request_route **ret, size_t *ret_count)
 {
     char url[512];
     if (snprintf(url, sizeof(url), "http://%s/api/v1/routes?seconds=%llu", address, (unsigned long long)seconds) >=
@@ -73,7 +74,7 @@ int agent_client_routes(const char *address, uint64_t seconds, struct request_ro
         return -EINVAL;
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
     int r = http_get(url, &body);
-    return r < 0 ? r : agent_reply_routes(&body, ret, ret_count);
+    return r < 0 ? r : agent_reply_routes(&body, ret_coverage, ret, ret_count);
 }
 
 /* The texts of a JSON array, separated by "; "; cut at `size`. */

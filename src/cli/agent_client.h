@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
 
@@ -15,10 +16,11 @@
 /* Fetches at most `max` of the chosen requests of the last `seconds`. The caller frees each element with request_free
  * and the array with free. */
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
-                          struct request ***ret, size_t *ret_count);
+                          struct coverage *ret_coverage, struct request ***ret, size_t *ret_count);
 
 /* Fetches the routes with requests in the last `seconds`. The caller frees the array. */
-int agent_client_routes(const char *address, uint64_t seconds, struct request_route **ret, size_t *ret_count);
+int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
+                        struct request_route **ret, size_t *ret_count);
 
 struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */

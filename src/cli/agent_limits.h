@@ -1,7 +1,5 @@
-/* What an agent's list of requests lacks. */
+/* The level of detail of an agent. */
 #pragma once
 
-#include <stdint.h>
-
-/* Logs it where the agent at `address` is over its budget, or has run for less than `last_ns`. */
-void agent_limits_report(const char *address, uint64_t last_ns);
+/* Logs a warning if the agent at `address` records less than everything, to keep to its CPU limit. */
+void agent_limits_report(const char *address);

@@ -177,14 +177,66 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     return result == 0 ? copy : NULL;
 }
 
-int agent_reply_requests(const struct buf *body, struct request ***ret, size_t *ret_count)
+static void copy_text(char *out, size_t size, const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+static uint64_t json_seconds_ns(const json_t *object, const char *key)
+{
+    const double seconds = json_number_value(json_object_get(object, key));
+    return seconds > 0 && seconds < 1e9 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+static enum opaque_protocol find_protocol(const char *name)
+{
+    for (int i = 0; name && i < OPAQUE_PROTOCOLS; i++)
+        if (strcmp(name, opaque_protocol_name(i)) == 0)
+            return i;
+    return OPAQUE_UNKNOWN;
+}
+
+static void decode_coverage(const json_t *object, struct coverage *ret)
+{
+    size_t i;
+    json_t *item;
+    *ret = (struct coverage){.asked_ns = json_seconds_ns(object, "asked_seconds"),
+                             .observed_ns = json_seconds_ns(object, "observed_seconds"),
+                             .ports_omitted = json_number(object, "opaque_ports_omitted")};
+    json_array_foreach(json_object_get(object, "gaps"), i, item)
+    {
+        const char *reason = json_string_value(json_object_get(item, "reason")),
+                   *text = json_string_value(json_object_get(item, "text"));
+        coverage_add_gap(ret, coverage_reason_find(reason ? reason : ""), json_seconds_ns(item, "seconds"), "%s",
+                         text ? text : "");
+    }
+    json_array_foreach(json_object_get(object, "opaque_ports"), i, item)
+    {
+        if (ret->port_count == COVERAGE_PORTS_MAX)
+            break;
+        struct opaque_port *port = &ret->ports[ret->port_count++];
+        *port = (struct opaque_port){
+            .port = (uint16_t)json_number(item, "port"),
+            .protocol = find_protocol(json_string_value(json_object_get(item, "protocol"))),
+            .bytes_per_second = json_number_value(json_object_get(item, "bytes_per_second")),
+            .connections = json_number(item, "connections"),
+        };
+        copy_text(port->process, sizeof(port->process), item, "service");
+    }
+}
+
+int agent_reply_requests(const struct buf *body, struct coverage *ret_coverage, struct request ***ret,
+                         size_t *ret_count)
 {
     json_error_t error;
-    json_t *array = json_loadb(body->data ? body->data : "", body->size, 0, &error);
+    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error);
+    const json_t *array = json_object_get(root, "requests");
     if (!json_is_array(array)) {
-        json_decref(array);
+        json_decref(root);
         return -EBADMSG;
     }
+    decode_coverage(json_object_get(root, "coverage"), ret_coverage);
     size_t size = json_array_size(array), count = 0, i;
     struct request **requests = calloc(size ? size : 1, sizeof(struct request *));
     json_t *object;
@@ -195,18 +247,12 @@ int agent_reply_requests(const struct buf *body, struct request ***ret, size_t *
         if (request)
             requests[count++] = request;
     }
-    json_decref(array);
+    json_decref(root);
     if (!requests)
         return -ENOMEM;
     *ret = requests;
     *ret_count = count;
     return 0;
-}
-
-static void copy_text(char *out, size_t size, const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    snprintf(out, size, "%s", text ? text : "");
 }
 
 static void decode_causes(const json_t *array, struct request_route *ret)
@@ -252,16 +298,20 @@ static void decode_route(const json_t *object, struct request_route *ret)
     copy_text(ret->route, sizeof(ret->route), object, "route");
 }
 
-int agent_reply_routes(const struct buf *body, struct request_route **ret, size_t *ret_count)
+int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, struct request_route **ret,
+                       size_t *ret_count)
 {
     json_error_t error;
-    json_t *array = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
+    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
+    const json_t *array = json_object_get(root, "routes");
     size_t size = json_array_size(array), i;
     struct request_route *routes = calloc(size + 1, sizeof(*routes));
     int r = !json_is_array(array) ? -EBADMSG : routes ? 0 : -ENOMEM;
     if (r == 0)
         json_array_foreach(array, i, object) decode_route(object, &routes[i]);
-    json_decref(array);
+    if (r == 0)
+        decode_coverage(json_object_get(root, "coverage"), ret_coverage);
+    json_decref(root);
     if (r < 0) {
         free(routes);
         return r;

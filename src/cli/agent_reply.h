@@ -1,14 +1,17 @@
-/* What an agent replies about requests and routes, decoded from the JSON of export/requests_json.h and
- * export/request_routes_json.h. Members that are missing or of another type are empty. */
+/* What an agent replies about requests and routes, decoded from the JSON of export/requests_json.h,
+ * export/request_routes_json.h and export/coverage_json.h. Members that are missing or of another type are empty. */
 #pragma once
 
 #include "base/buf.h"
+#include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
 
 #include <stddef.h>
 
 /* The caller frees each element with request_free, and the array. -EBADMSG, -ENOMEM. */
-int agent_reply_requests(const struct buf *body, struct request ***ret, size_t *ret_count);
+int agent_reply_requests(const struct buf *body, struct coverage *ret_coverage, struct request ***ret,
+                         size_t *ret_count);
 /* The caller frees the array. -EBADMSG, -ENOMEM. */
-int agent_reply_routes(const struct buf *body, struct request_route **ret, size_t *ret_count);
+int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, struct request_route **ret,
+                       size_t *ret_count);

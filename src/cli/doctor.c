@@ -1,11 +1,16 @@
-/* `sonde doctor`: reports what this kernel allows, how each probe is attached, and what is missing with its effect. It
- * runs the agent's own attach code (agent_try) and opens the source of `sonde record --off-cpu`, then detaches. */
+/* `sonde doctor`: reports what this kernel allows, how each probe is attached, what is missing with its effect, and the
+ * ports whose traffic cannot be read. It runs the agent's own attach code (agent_try) and opens the source of `sonde
+ * record --off-cpu`, then detaches. Traffic is that of a running agent, or of two seconds. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/agent_client.h"
+#include "cli/coverage_text.h"
+#include "cli/observe.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "export/coverage_json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,6 +173,44 @@ static size_t collect_facts(struct fact *facts, size_t max)
     return n;
 }
 
+/* ---- traffic that cannot be read ---- */
+
+#define AGENT_SECONDS 60
+#define OBSERVE_NS    2000000000ull
+
+static bool are_requests_seen(const struct attach_report *report)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->entries[i].attached && strcmp(report->entries[i].probe, "requests") == 0)
+            return true;
+    return false;
+}
+
+/* `ret->asked_ns` remains 0 where no agent runs and requests cannot be observed either. */
+static void find_traffic(const char *address, const struct attach_report *report, struct coverage *ret)
+{
+    _cleanup_free_ struct request_route *routes = NULL;
+    _cleanup_(requests_freep) struct requests *requests = NULL;
+    size_t count = 0;
+    *ret = (struct coverage){0};
+    if (agent_client_routes(address, AGENT_SECONDS, ret, &routes, &count) == 0 || !are_requests_seen(report))
+        return;
+    if (requests_new(OBSERVE_MEMORY_BYTES / 8, &requests) < 0 || observe_requests(OBSERVE_NS, requests, ret) < 0)
+        *ret = (struct coverage){0};
+}
+
+static void print_traffic(const struct coverage *coverage)
+{
+    _cleanup_buf_ struct buf out = {0};
+    char observed[32];
+    if (!coverage->asked_ns)
+        return;
+    printf("\nServers whose traffic cannot be read, as it is not HTTP/1 without TLS (observed for %s)\n",
+           units_format_duration(coverage->observed_ns, observed, sizeof(observed)));
+    coverage_text_put_ports(coverage, "  ", &out);
+    printf("%s", out.size ? out.data : "  none\n");
+}
+
 static void print_text(const struct utsname *uts, const struct fact *facts, size_t fact_count,
                        const struct attach_report *report)
 {
@@ -186,7 +229,7 @@ static void print_text(const struct utsname *uts, const struct fact *facts, size
 }
 
 static int print_json(const struct utsname *uts, const struct fact *facts, size_t fact_count,
-                      const struct attach_report *report)
+                      const struct attach_report *report, const struct coverage *coverage)
 {
     _cleanup_buf_ struct buf out = {0};
     buf_puts(&out, "{\"kernel\":");
@@ -204,6 +247,8 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
     }
     buf_puts(&out, "],\"probes\":");
     attach_report_put_json(report, &out);
+    buf_puts(&out, ",\"coverage\":");
+    coverage_json_put(coverage, COVERAGE_ROUTES, &out);
     buf_puts(&out, "}\n");
     if (buf_error(&out) == 0)
         fwrite(out.data, 1, out.size, stdout);
@@ -225,8 +270,10 @@ static void set_sampling_rules(struct config *config)
 static int run_doctor(int argc, char **argv)
 {
     bool json = false;
+    const char *address = "127.0.0.1:7070";
     const struct option_spec specs[] = {
         {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_doctor, specs, argc, argv, NULL);
@@ -245,15 +292,18 @@ static int run_doctor(int argc, char **argv)
     r = agent_try(&config, &report);
     if (r < 0 && report.count == 0) /* failed before anything was attached */
         return log_errno(r, "doctor: cannot try to attach anything");
+    struct coverage coverage;
+    find_traffic(address, &report, &coverage);
     if (json)
-        return print_json(&uts, facts, fact_count, &report);
+        return print_json(&uts, facts, fact_count, &report, &coverage);
     print_text(&uts, facts, fact_count, &report);
+    print_traffic(&coverage);
     return 0;
 }
 
 const struct subcommand subcommand_doctor = {
     .name = "doctor",
-    .synopsis = "[--json]",
+    .synopsis = "[--json] [--agent ADDRESS:PORT]",
     .summary = "Check what this kernel allows, what attaches, and what is missing",
     .run = run_doctor,
 };

@@ -3,16 +3,28 @@
 
 #include "agent/loop.h"
 #include "agent/pipeline.h"
+#include "aggregate/opaque_ports.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/privileges.h"
 
+struct observation {
+    struct requests *requests;
+    struct opaque_ports *opaque_ports;
+};
+
 static int take_request(void *context, struct request *request)
 {
-    return requests_add(context, request);
+    return requests_add(((struct observation *)context)->requests, request);
 }
 
-int observe_requests(uint64_t duration_ns, struct requests *requests)
+static void take_opaque(void *context, const struct opaque_traffic *traffic)
+{
+    opaque_ports_add(((struct observation *)context)->opaque_ports, traffic);
+}
+
+int observe_requests(uint64_t duration_ns, struct requests *requests, struct coverage *ret_coverage)
 {
     struct config config;
     config_defaults(&config);
@@ -21,10 +33,15 @@ int observe_requests(uint64_t duration_ns, struct requests *requests)
     config_put_bool(&config, "recorder.enabled", true);
     struct pipeline_options options = {
         .config = &config, .sample_hz = CONFIG_RATE_HZ, .memory_bytes = OBSERVE_MEMORY_BYTES};
-    struct pipeline_sink sink = {.context = requests, .request = take_request};
+    _cleanup_(opaque_ports_freep) struct opaque_ports *opaque_ports = NULL;
+    int r = opaque_ports_new(&opaque_ports);
+    if (r < 0)
+        return r;
+    struct observation observation = {requests, opaque_ports};
+    struct pipeline_sink sink = {.context = &observation, .request = take_request, .opaque = take_opaque};
     struct attach_report report = {0};
     _cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
-    int r = pipeline_new(&options, &sink, &report, &pipeline);
+    r = pipeline_new(&options, &sink, &report, &pipeline);
     if (r < 0) {
         for (size_t i = 0; i < report.count; i++)
             if (!report.entries[i].attached)
@@ -32,6 +49,7 @@ int observe_requests(uint64_t duration_ns, struct requests *requests)
         privileges_explain();
         return r;
     }
+    const uint64_t start_ns = clock_monotonic_ns();
     r = pipeline_start(pipeline);
     if (r < 0)
         return r;
@@ -43,5 +61,10 @@ int observe_requests(uint64_t duration_ns, struct requests *requests)
     log_info("no agent is running: observing requests for %s (Ctrl-C stops earlier)",
              units_format_duration(duration_ns, duration, sizeof(duration)));
     struct loop_end end;
-    return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
+    r = loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
+    const uint64_t now_ns = clock_monotonic_ns();
+    *ret_coverage = (struct coverage){.asked_ns = now_ns - start_ns, .observed_ns = now_ns - start_ns};
+    ret_coverage->port_count = opaque_ports_list(opaque_ports, start_ns, now_ns, ret_coverage->ports,
+                                                 COVERAGE_PORTS_MAX, &ret_coverage->ports_omitted);
+    return r;
 }

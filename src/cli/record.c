@@ -201,6 +201,23 @@ static bool notify_ready(void *context)
     return true;
 }
 
+/* "; 12 % of the stacks are incomplete (101 unnamed, 9 interpreted)", if `are_stacks`; else "; 3 ring_full". */
+static void put_losses(const struct losses *losses, bool are_stacks)
+{
+    const char *separator = "; ";
+    if (are_stacks && losses->incomplete_stacks) {
+        fprintf(stderr, "; %u %% of the stacks are incomplete", losses_incomplete_percent(losses));
+        separator = " (";
+    }
+    for (int i = 0; i < LOSS_COUNT; i++) {
+        if (!losses->count[i] || loss_is_of_stack(i) != are_stacks)
+            continue;
+        fprintf(stderr, "%s%llu %s", separator, (unsigned long long)losses->count[i], loss_name(i));
+        separator = are_stacks ? ", " : "; ";
+    }
+    fprintf(stderr, "%s", are_stacks && losses->incomplete_stacks ? ")" : "");
+}
+
 static void report_end(const struct recording *rec, const char *path)
 {
     if (rec->show_progress)
@@ -213,9 +230,8 @@ static void report_end(const struct recording *rec, const char *path)
     _cleanup_buf_ struct buf summary = {0};
     pipeline_summarize(rec->pipeline, &summary);
     fprintf(stderr, "%s", summary.data ? summary.data : "");
-    for (int i = 0; i < LOSS_COUNT; i++)
-        if (losses.count[i])
-            fprintf(stderr, "; %llu %s", (unsigned long long)losses.count[i], loss_name(i));
+    put_losses(&losses, true);
+    put_losses(&losses, false);
     if (rec->profile->dropped)
         fprintf(stderr, "; %llu dropped (memory)", (unsigned long long)rec->profile->dropped);
     record_lines_report(&rec->lines);

@@ -5,9 +5,11 @@
 #include "base/log.h"
 #include "cli/agent_client.h"
 #include "cli/agent_limits.h"
+#include "cli/coverage_text.h"
 #include "cli/end_signals.h"
 #include "cli/requests_text.h"
 #include "cli/subcommands.h"
+#include "export/coverage_json.h"
 #include "export/request_routes_json.h"
 #include "export/requests_json.h"
 
@@ -49,24 +51,40 @@ static int write_output(const struct buf *out)
     return fwrite(out->data, 1, out->size, stdout) == out->size && fflush(stdout) == 0 ? 0 : -errno;
 }
 
+static void put_json_head(const struct coverage *coverage, enum coverage_subject subject, const char *name,
+                          struct buf *out)
+{
+    buf_puts(out, "{\"coverage\":");
+    coverage_json_put(coverage, subject, out);
+    buf_printf(out, ",\"%s\":", name);
+}
+
 /* ---- routes ---- */
 
 static int put_routes(const struct requests_args *args, struct buf *out)
 {
     _cleanup_free_ struct request_route *routes = NULL;
     size_t count = 0, kept = 0;
-    int r = agent_client_routes(args->address, args->last_ns / 1000000000u, &routes, &count);
+    struct coverage coverage;
+    int r = agent_client_routes(args->address, args->last_ns / 1000000000u, &coverage, &routes, &count);
     if (r < 0)
         return report_failure(args, r);
     for (size_t i = 0; i < count; i++)
         if (is_service(args, routes[i].service, routes[i].unit, routes[i].port))
             routes[kept++] = routes[i];
-    if (!args->json) {
-        requests_text_put_routes(routes, kept, args->last_ns, out);
-        return 0;
+    coverage.filtered_out = kept ? 0 : count;
+    if (args->json) {
+        put_json_head(&coverage, COVERAGE_ROUTES, "routes", out);
+        request_routes_json_write(routes, kept, out);
+        return buf_puts(out, "}\n");
     }
-    request_routes_json_write(routes, kept, out);
-    return buf_putc(out, '\n');
+    if (kept) {
+        requests_text_put_routes(routes, kept, out);
+        coverage_text_put_rest(&coverage, out);
+    } else {
+        coverage_text_put_nothing(&coverage, COVERAGE_ROUTES, out);
+    }
+    return 0;
 }
 
 static int print_routes(const struct requests_args *args)
@@ -106,9 +124,10 @@ static int print_abnormal(const struct requests_args *args)
     _cleanup_buf_ struct buf out = {0};
     struct request **requests = NULL;
     size_t count = 0, kept = 0;
-    int r =
-        agent_client_requests(args->address, args->last_ns / 1000000000u, REQUESTS_MAX,
-                              args->each ? REQUEST_CHOICE_ABNORMAL : REQUEST_CHOICE_ABNORMAL_GROUPS, &requests, &count);
+    struct coverage coverage;
+    int r = agent_client_requests(args->address, args->last_ns / 1000000000u, REQUESTS_MAX,
+                                  args->each ? REQUEST_CHOICE_ABNORMAL : REQUEST_CHOICE_ABNORMAL_GROUPS, &coverage,
+                                  &requests, &count);
     if (r < 0)
         return report_failure(args, r);
     for (size_t i = 0; i < count; i++)
@@ -116,15 +135,21 @@ static int print_abnormal(const struct requests_args *args)
             requests[kept++] = requests[i];
         else
             request_free(requests[i]);
+    coverage.filtered_out = kept ? 0 : count;
     if (args->each)
         qsort(requests, kept, sizeof(requests[0]), earliest_first);
     if (args->json) {
+        put_json_head(&coverage, COVERAGE_ABNORMAL, "requests", &out);
         requests_json_write(requests, kept, &out);
-        buf_putc(&out, '\n');
-    } else if (!args->each) {
-        requests_text_put_groups(requests, kept, args->last_ns, &out);
+        buf_puts(&out, "}\n");
+    } else if (kept) {
+        if (args->each)
+            requests_text_put_abnormal(requests, kept, &out);
+        else
+            requests_text_put_groups(requests, kept, &out);
+        coverage_text_put_rest(&coverage, &out);
     } else {
-        requests_text_put_abnormal(requests, kept, args->last_ns, &out);
+        coverage_text_put_nothing(&coverage, COVERAGE_ABNORMAL, &out);
     }
     for (size_t i = 0; i < kept; i++)
         request_free(requests[i]);
@@ -144,7 +169,7 @@ static int run_requests(int argc, char **argv)
         {0, "abnormal", OPTION_FLAG, &args.abnormal, NULL, "the requests that failed or were slow, by route and cause",
          0, 0},
         {0, "each", OPTION_FLAG, &args.each, NULL, "with --abnormal: one line for each of these requests", 0, 0},
-        {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON array (docs/why.md)", 0, 0},
+        {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &args.address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
@@ -162,7 +187,7 @@ static int run_requests(int argc, char **argv)
     else
         r = show_routes(&args);
     if (r == 0)
-        agent_limits_report(args.address, args.last_ns);
+        agent_limits_report(args.address);
     return r == -EINVAL ? -EIO : r;
 }
 

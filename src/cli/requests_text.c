@@ -91,15 +91,8 @@ static void put_dashes(const struct request_route *routes, size_t count, struct 
         buf_puts(out, "RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded\n");
 }
 
-void requests_text_put_routes(const struct request_route *routes, size_t count, uint64_t last_ns, struct buf *out)
+void requests_text_put_routes(const struct request_route *routes, size_t count, struct buf *out)
 {
-    char last[32];
-    units_format_duration(last_ns, last, sizeof(last));
-    if (!count) {
-        buf_printf(out, "No request in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
-                   last);
-        return;
-    }
     buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "RATE/S", "P50", "P99",
                "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
@@ -142,14 +135,8 @@ static void put_abnormal(const struct request *r, struct buf *out)
     buf_putc(out, '\n');
 }
 
-void requests_text_put_abnormal(struct request *const *requests, size_t count, uint64_t last_ns, struct buf *out)
+void requests_text_put_abnormal(struct request *const *requests, size_t count, struct buf *out)
 {
-    char last[32];
-    units_format_duration(last_ns, last, sizeof(last));
-    if (!count) {
-        buf_printf(out, "No abnormal request was recorded in the last %s.\n", last);
-        return;
-    }
     buf_printf(out, "%-12s  %-21s  %-21s  %-32s %10s %10s %8s  %-22s  %s\n", "TIME", "REMOTE", "UPSTREAM", "REQUEST",
                "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS");
     for (size_t i = 0; i < count; i++)
@@ -174,12 +161,8 @@ static void put_group(const struct request *r, struct buf *out)
     buf_putc(out, '\n');
 }
 
-void requests_text_put_groups(struct request *const *examples, size_t count, uint64_t last_ns, struct buf *out)
+void requests_text_put_groups(struct request *const *examples, size_t count, struct buf *out)
 {
-    if (!count) {
-        requests_text_put_abnormal(examples, count, last_ns, out);
-        return;
-    }
     buf_printf(out, "%-20s %-32s %10s %9s %10s  %s\n", "SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE");
     for (size_t i = 0; i < count; i++)
         put_group(examples[i], out);

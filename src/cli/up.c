@@ -169,6 +169,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         .requests = agent_requests,
         .routes = agent_routes,
         .events = agent_events,
+        .coverage = agent_coverage,
         .metrics = agent_metrics,
         .status = agent_status,
     };

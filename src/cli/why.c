@@ -5,11 +5,13 @@
 #include "base/units.h"
 #include "cli/agent_client.h"
 #include "cli/agent_limits.h"
+#include "cli/coverage_text.h"
 #include "cli/observe.h"
 #include "cli/output.h"
 #include "cli/subcommands.h"
 #include "cli/why_text.h"
 #include "diagnose/request_sentence.h"
+#include "export/coverage_json.h"
 #include "export/requests_html.h"
 #include "export/requests_json.h"
 
@@ -62,11 +64,11 @@ static size_t keep_wanted(struct request **requests, size_t count, const struct 
 /* ---- the subcommand ---- */
 
 static int query_or_observe(const char *address, bool address_given, uint64_t last_ns, enum request_choice which,
-                            size_t max, struct request ***ret, size_t *ret_count)
+                            size_t max, struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
 {
-    int r = agent_client_requests(address, last_ns / 1000000000u, max, which, ret, ret_count);
+    int r = agent_client_requests(address, last_ns / 1000000000u, max, which, ret_coverage, ret, ret_count);
     if (r == 0)
-        agent_limits_report(address, last_ns);
+        agent_limits_report(address);
     if (r == -ENOPKG && address_given)
         return r; /* already logged */
     if (r != -ECONNREFUSED && r != -ENOPKG)
@@ -74,7 +76,7 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
     if (address_given)
         return log_errno(r, "why: no agent at %s", address);
     _cleanup_(requests_freep) struct requests *requests = NULL;
-    r = requests_new(OBSERVE_MEMORY_BYTES / 8, &requests) ?: observe_requests(last_ns, requests);
+    r = requests_new(OBSERVE_MEMORY_BYTES / 8, &requests) ?: observe_requests(last_ns, requests, ret_coverage);
     if (r == 0)
         r = requests_choose(requests, 0, clock_monotonic_ns(), which, max, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
@@ -89,10 +91,11 @@ struct why_format {
     const char *html; /* file; NULL: none */
 };
 
-static int write_html(const struct output *output, struct request *const *requests, size_t count)
+static int write_html(const struct output *output, struct request *const *requests, size_t count,
+                      const struct coverage *coverage)
 {
     _cleanup_buf_ struct buf out = {0};
-    int r = requests_html_write(requests, count, &out);
+    int r = requests_html_write(requests, count, coverage, &out);
     return r < 0 ? r : output_write(output, ".html", out.data, out.size);
 }
 
@@ -103,17 +106,24 @@ static int write_standard_output(const struct buf *out)
     return fwrite(out->data, 1, out->size, stdout) == out->size ? 0 : -errno;
 }
 
-static int print_requests(struct request *const *requests, size_t count, const struct why_format *format,
-                          uint64_t last_ns)
+static int print_requests(struct request *const *requests, size_t count, const struct coverage *coverage,
+                          const struct why_format *format, uint64_t last_ns)
 {
     _cleanup_buf_ struct buf out = {0};
     if (format->json) {
+        buf_puts(&out, "{\"coverage\":");
+        coverage_json_put(coverage, COVERAGE_REQUESTS, &out);
+        buf_puts(&out, ",\"requests\":");
         requests_json_write(requests, count, &out);
-        buf_putc(&out, '\n');
-    } else if (format->grouped) {
+        buf_puts(&out, "}\n");
+    } else if (count && format->grouped) {
         why_text_put_groups(requests, count, format->stacks, last_ns, &out);
-    } else {
+        coverage_text_put_rest(coverage, &out);
+    } else if (count) {
         why_text_put(requests, count, format->stacks, last_ns, &out);
+        coverage_text_put_rest(coverage, &out);
+    } else {
+        coverage_text_put_nothing(coverage, COVERAGE_REQUESTS, &out);
     }
     return write_standard_output(&out);
 }
@@ -140,7 +150,7 @@ static int run_why(int argc, char **argv)
         {0, "service", OPTION_TEXT, &wanted.service, "NAME", "only requests of this service", 0, 0},
         {0, "route", OPTION_TEXT, &wanted.route, "ROUTE", "only requests of this route (\"/users/{id}\")", 0, 0},
         {0, "stacks", OPTION_FLAG, &format.stacks, NULL, "also print the stack of every wait", 0, 0},
-        {0, "json", OPTION_FLAG, &format.json, NULL, "as a JSON array (docs/why.md)", 0, 0},
+        {0, "json", OPTION_FLAG, &format.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
         {0, "html", OPTION_TEXT, &format.html, "FILE",
          "write one self-contained HTML file instead (-: standard output)", 0, 0},
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
@@ -163,15 +173,19 @@ static int run_why(int argc, char **argv)
         return r == -EINVAL ? -EIO : r;
     struct request **requests = NULL;
     size_t count = 0;
+    struct coverage coverage = {0};
     format.grouped = !slowest && !wanted.trace_id;
     const size_t max = slowest ? (size_t)slowest : format.grouped ? REQUESTS_MAX : TRACE_REQUESTS_MAX;
     r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns,
                          format.grouped ? REQUEST_CHOICE_GROUPS : REQUEST_CHOICE_ALL,
-                         is_any_wanted(&wanted) ? max : REQUESTS_MAX, &requests, &count);
+                         is_any_wanted(&wanted) ? max : REQUESTS_MAX, &coverage, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
+    const size_t all = count;
     count = keep_wanted(requests, count, &wanted, max);
-    r = format.html ? write_html(&output, requests, count) : print_requests(requests, count, &format, last_ns);
+    coverage.filtered_out = count ? 0 : all;
+    r = format.html ? write_html(&output, requests, count, &coverage)
+                    : print_requests(requests, count, &coverage, &format, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
     free(requests);

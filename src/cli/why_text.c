@@ -109,14 +109,6 @@ static void put_body(const struct request *r, bool stacks, struct buf *out)
     buf_putc(out, '\n');
 }
 
-static void put_nothing(uint64_t last_ns, struct buf *out)
-{
-    char last[32];
-    buf_printf(
-        out, "No request was broken down in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
-        units_format_duration(last_ns, last, sizeof(last)));
-}
-
 /* ---- groups ---- */
 
 /* "lost 12.3 s in ~83 slow requests", "14 requests failed", "none slow: ~180 requests, usually 122 ms". */
@@ -159,10 +151,6 @@ static void put_group(size_t number, const struct request *r, bool stacks, struc
 void why_text_put_groups(struct request *const *examples, size_t count, bool stacks, uint64_t last_ns, struct buf *out)
 {
     char last[32];
-    if (count == 0) {
-        put_nothing(last_ns, out);
-        return;
-    }
     buf_printf(out, "Requests of the last %s by route and cause, most time lost first:\n\n",
                units_format_duration(last_ns, last, sizeof(last)));
     for (size_t i = 0; i < count && i < WHY_GROUPS_MAX; i++)
@@ -183,9 +171,7 @@ void why_text_put(struct request *const *requests, size_t count, bool stacks, ui
 {
     char last[32];
     units_format_duration(last_ns, last, sizeof(last));
-    if (count == 0)
-        put_nothing(last_ns, out);
-    else if (count == 1)
+    if (count == 1)
         buf_printf(out, "The slowest request of the last %s:\n\n", last);
     else
         buf_printf(out, "The %zu slowest requests of the last %s:\n\n", count, last);

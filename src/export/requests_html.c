@@ -2,6 +2,7 @@
 #include "export/requests_html.h"
 
 #include "base/units.h"
+#include "export/coverage_json.h"
 #include "export/html.h"
 #include "export/requests_json.h"
 #include "web_assets.h"
@@ -20,11 +21,16 @@ static int put_head(struct request *const *requests, size_t count, struct buf *o
     return buf_error(&title) ? buf_error(&title) : html_put_head(&requests_page, title.data, out);
 }
 
-int requests_html_write(struct request *const *requests, size_t count, struct buf *out)
+int requests_html_write(struct request *const *requests, size_t count, const struct coverage *coverage, struct buf *out)
 {
     int r = put_head(requests, count, out);
-    if (r == 0)
-        r = requests_json_write(requests, count, out);
+    if (r == 0) {
+        buf_puts(out, "{\"coverage\":");
+        coverage_json_put(coverage, COVERAGE_REQUESTS, out);
+        buf_puts(out, ",\"requests\":");
+        requests_json_write(requests, count, out);
+        r = buf_putc(out, '}');
+    }
     if (r == 0)
         r = html_put_tail(&requests_page, out);
     return r < 0 ? r : buf_error(out);

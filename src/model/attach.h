@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 struct attach_entry {
-    char probe[48];  /* the monitored signal: "CPU samples", "requests" */
-    char method[48]; /* the attach method in use: "perf event, cpu-clock"; "" when none works */
+    const char *signal; /* that opened it, a constant; NULL: it is of none, or of several */
+    char probe[48];     /* the monitored signal: "CPU samples", "requests" */
+    char method[48];    /* the attach method in use: "perf event, cpu-clock"; "" when none works */
     bool attached;
     char fallback_reason[512]; /* why better methods failed: "fentry: Operation not permitted" */
     char limitation[256];      /* what this method cannot see or measures less exactly; "" when nothing */

@@ -2,6 +2,7 @@
  * exported as sonde_self_losses_total{reason="..."}. A new kind of loss is a new line here. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LOSS_REASONS(X)                                                                                                \
@@ -35,7 +36,15 @@ enum loss_reason {
 
 struct losses {
     uint64_t count[LOSS_COUNT];
+    uint64_t stacks, incomplete_stacks; /* stacks resolved; those of them with at least one loss_is_of_stack */
 };
+
+/* Whether a sample of which this is counted is there, with a stack that lacks frames or names. */
+bool loss_is_of_stack(enum loss_reason reason);
+/* The sum of these. */
+uint64_t losses_of_stacks(const struct losses *losses);
+/* Percentage of incomplete stacks, rounded up: 0 only if there are none. */
+unsigned losses_incomplete_percent(const struct losses *losses);
 
 /* "ring_full", and its meaning in a sentence. */
 const char *loss_name(enum loss_reason reason);

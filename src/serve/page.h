@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "model/coverage.h"
 #include "model/heatmap.h"
 #include "model/hotspots.h"
 #include "model/metric.h"
@@ -37,10 +38,12 @@ struct page_data {
     /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */
     int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);
+    /* What was observed of the last `seconds`. */
+    void (*coverage)(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
     int (*metrics)(void *context, struct metric_set *set);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is
-     * recorded),"now_ms","uptime_seconds", "samples","sample_hz","sampling_rules" (if there are
-     * any):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:
+     * recorded),"now_ms","uptime_seconds", "samples","sample_hz","stacks","incomplete_stacks","sampling_rules" (if
+     * there are any):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:
      * count},"budget":{"detail","one_cpu_share","one_cpu_share_allowed","memory_bytes","memory_bytes_allowed",
      * "reduced":["CPU samples at half the rate"],"complete":["off-CPU
      * time"]},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller frees it. */

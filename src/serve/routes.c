@@ -4,6 +4,7 @@
 #include "serve/routes.h"
 
 #include "base/clock.h"
+#include "export/coverage_json.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
 #include "export/export.h"
@@ -182,6 +183,17 @@ static void requests_clear(struct request **requests, size_t count)
     free(requests);
 }
 
+/* {"coverage": {...}, "`name`": and then the list. */
+static void put_coverage(const struct call *call, enum coverage_subject subject, const char *name, struct buf *body)
+{
+    const struct page_data *data = call->routes->data;
+    struct coverage coverage;
+    data->coverage(data->context, subject, call->query.seconds, &coverage);
+    buf_puts(body, "{\"coverage\":");
+    coverage_json_put(&coverage, subject, body);
+    buf_printf(body, ",\"%s\":", name);
+}
+
 static enum MHD_Result answer_requests(struct call *call)
 {
     const struct page_data *data = call->routes->data;
@@ -191,8 +203,12 @@ static enum MHD_Result answer_requests(struct call *call)
     int r = data->requests(data->context, call->query.seconds, call->query.max, call->query.which, &requests, &count);
     if (r < 0)
         return reply_failed(call, "no requests", r);
-    r = requests_json_write(requests, count, &body);
+    const enum request_choice which = call->query.which;
+    const bool abnormal = which == REQUEST_CHOICE_ABNORMAL || which == REQUEST_CHOICE_ABNORMAL_GROUPS;
+    put_coverage(call, abnormal ? COVERAGE_ABNORMAL : COVERAGE_REQUESTS, "requests", &body);
+    requests_json_write(requests, count, &body);
     requests_clear(requests, count);
+    r = buf_puts(&body, "}\n");
     if (r < 0)
         return reply_failed(call, "no requests", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
@@ -206,8 +222,11 @@ static enum MHD_Result answer_routes(struct call *call)
     _cleanup_free_ struct request_route *list = NULL;
     size_t count = 0;
     int r = data->routes(data->context, call->query.seconds, &list, &count);
-    if (r == 0)
-        r = request_routes_json_write(list, count, &body);
+    if (r == 0) {
+        put_coverage(call, COVERAGE_ROUTES, "routes", &body);
+        request_routes_json_write(list, count, &body);
+        r = buf_puts(&body, "}\n");
+    }
     if (r < 0)
         return reply_failed(call, "no routes", r);
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
@@ -218,9 +237,10 @@ static enum MHD_Result answer_events(struct call *call)
 {
     const struct page_data *data = call->routes->data;
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    put_coverage(call, COVERAGE_EVENTS, "events", &body);
     buf_putc(&body, '[');
     int r = data->events(data->context, call->query.seconds, call->query.max, &body);
-    buf_puts(&body, "]\n");
+    buf_puts(&body, "]}\n");
     if (r == 0)
         r = buf_error(&body);
     if (r < 0)

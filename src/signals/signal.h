@@ -12,6 +12,7 @@
 #include "model/memory_plan.h"
 #include "model/metric.h"
 #include "model/node_event.h"
+#include "model/opaque_port.h"
 #include "model/request.h"
 #include "model/sample.h"
 #include "model/setting.h"
@@ -48,11 +49,12 @@ struct signal_services {
     struct recent_waits *recent_waits;    /* where they waited; likewise */
 
     void *pipeline; /* the context of: */
-    /* Delivers a finished sample, request or node event. emit_sample and emit_event borrow; emit_request takes
-     * ownership, and is NULL if requests are not wanted. */
+    /* Delivers a finished sample, request, node event or traffic that cannot be read. emit_request takes ownership,
+     * the others borrow. emit_request and emit_opaque are NULL where their data is not wanted. */
     void (*emit_sample)(void *pipeline, const struct sample *sample);
     void (*emit_request)(void *pipeline, struct request *request);
     void (*emit_event)(void *pipeline, const struct node_event *event);
+    void (*emit_opaque)(void *pipeline, const struct opaque_traffic *traffic);
     /* A stack of this process was recorded at `time_ns`: what the kernel lacks to unwind its next stacks is published.
      * Cheap if nothing is lacking. */
     void (*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);
@@ -87,6 +89,7 @@ enum signal_flags {
     SIGNAL_AUXILIARY = 2, /* provides nothing alone, and the others work without it */
     SIGNAL_UNWINDS = 4,   /* its programs use the unwind tables and contexts */
     SIGNAL_LINKS = 8,     /* it fills the table of linked threads, which is created for it */
+    SIGNAL_EVENTS = 16,   /* it emits node events */
 };
 
 struct signal {

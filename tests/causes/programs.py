@@ -64,7 +64,7 @@ class Agent:
                               capture_output=True, text=True, timeout=60)
         if done.returncode:
             raise RuntimeError(f"sonde why: {done.stderr}")
-        return json.loads(done.stdout)
+        return json.loads(done.stdout)["requests"]
 
     def stop(self):
         stop(self.process)

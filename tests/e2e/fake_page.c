@@ -534,6 +534,42 @@ static int fake_routes(void *context, uint64_t seconds, struct request_route **r
     return 0;
 }
 
+static int fake_events(void *context, uint64_t seconds, size_t max, struct buf *out)
+{
+    (void)context;
+    (void)seconds;
+    (void)max;
+    return buf_error(out);
+}
+
+/* The whole of the interval in mode "normal", a part in "large", nothing in "empty". */
+static void fake_coverage(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret)
+{
+    const struct fake *fake = context;
+    (void)subject;
+    *ret = (struct coverage){.asked_ns = seconds * 1000 * MS, .observed_ns = seconds * 1000 * MS};
+    if (strcmp(fake->mode, "normal") == 0)
+        return;
+    ret->ports[ret->port_count++] = (struct opaque_port){
+        .port = 8443, .protocol = OPAQUE_TLS, .process = "envoy", .bytes_per_second = 3 << 20, .connections = 12};
+    ret->ports[ret->port_count++] =
+        (struct opaque_port){.port = 5432, .process = "postgres", .bytes_per_second = 1 << 20};
+    ret->ports_omitted = 2;
+    if (strcmp(fake->mode, "large") == 0) {
+        ret->observed_ns /= 2;
+        coverage_add_gap(ret, COVERAGE_BUDGET, ret->observed_ns, "For a half of it budget.one_cpu was too small.");
+    }
+    if (strcmp(fake->mode, "empty") == 0) {
+        ret->observed_ns = 0;
+        coverage_add_gap(ret, COVERAGE_NOT_ATTACHED, ret->asked_ns,
+                         "Requests cannot be observed: fentry: Operation not permitted. See sonde doctor.");
+    }
+    if (strcmp(fake->mode, "hostile") == 0) {
+        snprintf(ret->ports[0].process, sizeof(ret->ports[0].process), "\033[2J<script>owned</script>\xff");
+        coverage_add_gap(ret, COVERAGE_BUDGET, MS, "</td><img src=x onerror=\"document.title='owned'\">\xff");
+    }
+}
+
 static int fake_metrics(void *context, struct metric_set *set)
 {
     const struct fake *fake = context;
@@ -557,7 +593,7 @@ static int fake_status(void *context, char **ret_json)
     buf_puts(&out, over ? "9.5" : "19");
     if (strcmp(fake->mode, "normal") == 0)
         buf_puts(&out, ",\"waits\":5");
-    buf_puts(&out, ",\"losses\":{");
+    buf_puts(&out, ",\"stacks\":10008,\"incomplete_stacks\":1251,\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
                    i == LOSS_NO_UNWIND_TABLE ? 1234U
@@ -588,6 +624,8 @@ int main(int argc, char **argv)
                                    .hotspots = fake_hotspots,
                                    .requests = fake_requests,
                                    .routes = fake_routes,
+                                   .events = fake_events,
+                                   .coverage = fake_coverage,
                                    .metrics = fake_metrics,
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",

@@ -99,7 +99,7 @@ def start_nginx(run, folder, locations, http="", before=(), name="nginx", **opti
 
 def requests_of(text):
     """The requests of `sonde why --json`; asserts that each one's components sum to its duration."""
-    requests = json.loads(text)
+    requests = json.loads(text)["requests"]
     for request in requests:
         assert sum(part["ns"] for part in request["parts"]) == request["duration_ns"], request
     return requests

@@ -71,7 +71,7 @@ def clocked_agent(agent, run, tmp_path):
 
 
 def requests_of(agent, server, seconds=60):
-    found = json.loads(agent.text(f"/api/v1/requests?max=1000&seconds={seconds}"))
+    found = json.loads(agent.text(f"/api/v1/requests?max=1000&seconds={seconds}"))["requests"]
     return [r for r in found if r["pid"] in server.pids and r["status"] == 200]
 
 

@@ -90,7 +90,7 @@ def test_api_routes_answer(server):
     status, headers, body = server.ask("/api/v1/profile?format=pprof&container=0123456789ab")
     assert status == 200 and headers["content-disposition"].endswith('"sonde-profile-0123456789ab.pb.gz"') and b"postgres" in gzip.decompress(body)
     assert json.loads(server.ask("/api/v1/profile?service=none")[2])["profiles"] == []
-    requests = json.loads(server.ask("/api/v1/requests?max=2")[2])
+    requests = json.loads(server.ask("/api/v1/requests?max=2")[2])["requests"]
     assert len(requests) == 2 and all(sum(part["ns"] for part in r["parts"]) == r["duration_ns"] for r in requests)
     assert json.loads(server.ask("/api/v1/status")[2])["host"] == "node-7"
     assert server.ask("/healthz")[::2] == (200, b"ok\n")

@@ -38,7 +38,7 @@ def server(run, tmp_path):
 
 
 def events(started, name, pid):
-    found = json.loads(started.text("/api/v1/events?seconds=300"))
+    found = json.loads(started.text("/api/v1/events?seconds=300"))["events"]
     return [event for event in found if event["name"] == name and event["attributes"]["process.pid"] == str(pid)]
 
 

@@ -287,7 +287,7 @@ def test_requests_carry_their_trace(linked_agent, workload, sonde):
         connection.close()
         for route in routes:
             get(port, route)
-        for r in json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100")):
+        for r in json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100"))["requests"]:
             if r["pid"] == linked.pid:
                 found.setdefault(r["route"], set()).add((r.get("trace_id"), r.get("span_id")))
         return set(found) == {f"/{route}" for route in routes}
@@ -321,7 +321,7 @@ def test_no_request_carries_another_requests_trace(linked_agent, workload):
         with concurrent.futures.ThreadPoolExecutor(2) as both:
             for kind in kinds:
                 list(both.map(lambda name: get(port, f"{kind}-{name}"), pair))
-        answer = json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100"))
+        answer = json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100"))["requests"]
         found.update({r["route"]: r.get("trace_id") for r in answer if r["pid"] == linked.pid})
         return all(sum(route.startswith(f"/{kind}") for route in found) >= 3 for kind in kinds) and any(found[route] for route in found if route.startswith("/fork"))
     wait_for(seen, 120, "some requests of each kind", found)

@@ -76,7 +76,7 @@ def test_page_shows_an_opened_slow_request(agent, see, run):
     get(server.port, "/sleep?0.3")
 
     def known():
-        return [r for r in json.loads(started.text("/api/v1/requests")) if r["route"] == "/sleep"]
+        return [r for r in json.loads(started.text("/api/v1/requests"))["requests"] if r["route"] == "/sleep"]
     recorded = wait_for(known, what="the request")[0]
     on_node, on_server, elsewhere = see(started, {"hash": "requests=each", "open": "/sleep"}, {"hash": f"pid={server.pids[0]}", "open": "/sleep"}, {"hash": "pid=1"})
     for seen in (on_node, on_server):

@@ -15,6 +15,10 @@ def run_requests(sonde, *arguments):
     return subprocess.run([str(sonde), "requests", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
+def ask_json(sonde, arguments, address):
+    return subprocess.run([str(sonde), *arguments, "--json", "--agent", address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
+
+
 @pytest.mark.sanitized
 def test_table_of_routes(sonde, synthetic_agent):
     done = run_requests(sonde, "--agent", synthetic_agent("normal"))
@@ -29,7 +33,30 @@ def test_table_of_routes(sonde, synthetic_agent):
                     ["RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded"]]
     one = run_requests(sonde, "--service", "shop :8100", "--agent", synthetic_agent("normal"))
     assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout
-    assert run_requests(sonde, "--last", "2m", "--agent", synthetic_agent("empty")).stdout.startswith("No request in the last 120 s.")
+    unknown = run_requests(sonde, "--service", "unknown", "--agent", synthetic_agent("normal"))
+    assert unknown.stdout == "None of the 3 routes recorded in the last 60.0 s matches.\n", unknown
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("arguments", [["requests"], ["requests", "--abnormal"], ["why"]])
+def test_empty_answer_says_why(sonde, synthetic_agent, arguments):
+    """Nothing could be observed, a half was, or all of it: three different answers. The traffic that cannot be read is listed."""
+    def ask(mode):
+        done = subprocess.run([str(sonde), *arguments, "--agent", synthetic_agent(mode)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stdout.splitlines()
+    what = "abnormal request" if "--abnormal" in arguments else "HTTP/1 request"
+    refused, half = ask("empty"), ask("large")
+    assert refused[0] == f"Nothing was observed in the last 60.0 s: whether there was an {what} is not known."
+    assert refused[1] == "Requests cannot be observed: fentry: Operation not permitted. See sonde doctor."
+    assert half[:2] == [f"No {what} was seen in the last 60.0 s, of which 30.0 s were observed.", "For a half of it budget.one_cpu was too small."]
+    assert [line.split() for line in half[-4:]] == [["PORT", "SERVICE", "PROTOCOL", "BYTES/S", "NEW", "CONN."], ["8443", "envoy", "TLS", "3.00", "MiB", "12"],
+                                                    ["5432", "postgres", "unknown", "protocol", "1.00", "MiB", "0"], ["and", "2", "more"]]
+    as_json = json.loads(ask_json(sonde, arguments, synthetic_agent("empty")))["coverage"]
+    assert as_json["nothing"] == refused[0] and as_json["observed_seconds"] == 0 and as_json["asked_seconds"] == 60
+    assert as_json["gaps"] == [{"reason": "not_attached", "seconds": 60, "text": refused[1]}]
+    assert as_json["opaque_ports"][0] == {"port": 8443, "service": "envoy", "protocol": "TLS", "bytes_per_second": 3 << 20, "connections": 12}
+
 
 
 @pytest.mark.sanitized
@@ -38,8 +65,8 @@ def test_json_of_routes_is_the_agents(sonde):
     server = Server("normal")
     try:
         done = run_requests(sonde, "--json", "--agent", f"127.0.0.1:{server.port}")
-        routes = json.loads(done.stdout)
-        assert routes == json.loads(server.ask("/api/v1/routes")[2])
+        routes = json.loads(done.stdout)["routes"]
+        assert json.loads(done.stdout) == json.loads(server.ask("/api/v1/routes")[2])
     finally:
         server.stop()
     assert routes[0]["usual"]["parts"] == [{"kind": "cpu", "p50_ns": 10**7, "p99_ns": 2 * 10**7}, {"kind": "lock", "p50_ns": 10**6, "p99_ns": 7 * 10**7}]
@@ -55,7 +82,7 @@ def test_abnormal_requests_are_grouped(sonde, synthetic_agent):
     heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
     assert heading == ["SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE"]
     assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503: waiting for a lock held by another thread"]]
-    as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)
+    as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)["requests"]
     assert [(r["route"], r["group"]["requests"]) for r in as_json] == [("/cart", 9)]
 
 
@@ -72,9 +99,8 @@ def test_abnormal_requests_one_line_each(sonde, synthetic_agent):
     assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS"]
     assert len(rows) == 1 and rows[0][1:] == ["-", "127.0.0.1:5432", "POST /cart", "430 ms", "20.0 ms", "503", "status 503, 36 times the median",
                                               "93 % waiting for a lock at pthread_mutex_lock < checkout"]
-    as_json = json.loads(run_requests(sonde, "--abnormal", "--each", "--json", "--agent", address).stdout)
+    as_json = json.loads(run_requests(sonde, "--abnormal", "--each", "--json", "--agent", address).stdout)["requests"]
     assert [(r["route"], r["upstream"], r["upstream_ns"], r["usual"]["p50_ns"]) for r in as_json] == [("/cart", "127.0.0.1:5432", 20 * 10**6, 12 * 10**6)]
-    assert run_requests(sonde, "--abnormal", "--agent", synthetic_agent("empty")).stdout == "No abnormal request was recorded in the last 60.0 s.\n"
 
 
 @pytest.mark.sanitized
@@ -106,7 +132,7 @@ def test_slow_request_is_compared_with_its_route(sonde, agent, run, tmp_path):
     address = f"127.0.0.1:{started.port}"
 
     def route():
-        for row in json.loads(run_requests(sonde, "--json", "--last", "5m", "--agent", address).stdout):
+        for row in json.loads(run_requests(sonde, "--json", "--last", "5m", "--agent", address).stdout)["routes"]:
             if row["route"] == "/sleep" and row["sampled"]:
                 return row
 

@@ -35,7 +35,7 @@ os.wait()
 def test_a_delayed_thread_is_an_event(agent):
     started = agent("--set", "runqueue.enabled=true", "--set", "runqueue.threshold=300ms", "--set", "budget.one_cpu=1000%")
     subprocess.run([sys.executable, "-c", DELAY], check=True)
-    events = wait_for(lambda: [e for e in json.loads(started.text("/api/v1/events?seconds=60&max=1000"))
+    events = wait_for(lambda: [e for e in json.loads(started.text("/api/v1/events?seconds=60&max=1000"))["events"]
             if e["name"] == "runqueue.delayed" and e["attributes"]["thread.name"] == "kept-waiting" and e["attributes"]["previous.thread.name"] == "keeps-cpu"],
         what="the event")
     for event in events:

@@ -84,7 +84,7 @@ def evaluate(text):
         at = text.find("@@@ causes begin")
         return [("FAIL", "causes", "did not come to their end: " + " ".join(text[at:].split())[-400:])]
     try:
-        requests = json.loads(block[2])
+        requests = json.loads(block[2])["requests"]
     except ValueError:
         return [("FAIL", "causes", "no JSON: " + " ".join((block[1] + block[2]).split())[-400:])]
     results = []

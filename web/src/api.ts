@@ -4,6 +4,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
 import { decodeProfile, type Profile, type Scope, type Time } from './profile';
+import { covered, type Covered } from './coverage';
 import { decodeRequests, type Request } from './requests';
 import { decodeRoutes, type Route } from './routes';
 import { decodeStatus, type Status } from './health';
@@ -19,8 +20,8 @@ export interface Part<T> {
 
 export interface Live {
     profile: Part<Profile>;
-    requests: Part<Request[]>;
-    routes: Part<Route[]>;
+    requests: Part<Covered<Request>>;
+    routes: Part<Covered<Route>>;
     heatmap: Part<Heatmap>;
     status: Part<Status>;
     at: number; // time of the last successful reply, milliseconds since 1970; 0: none yet
@@ -74,8 +75,8 @@ export function useAnswer<T>(path: string | null, again: unknown, decode: (json:
 export function useLive(seconds: number, heatSeconds: number, scope: Scope, time: Time, grouped: boolean): Live {
     const heatPath = heatmapPath(heatSeconds, scope);
     const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
-    const [requests, setRequests] = useState<Part<Request[]>>({ value: null, error: '' });
-    const [routes, setRoutes] = useState<Part<Route[]>>({ value: null, error: '' });
+    const [requests, setRequests] = useState<Part<Covered<Request>>>({ value: null, error: '' });
+    const [routes, setRoutes] = useState<Part<Covered<Route>>>({ value: null, error: '' });
     const [heatmap, setHeatmap] = useState<Part<Heatmap>>({ value: null, error: '' });
     const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
     const [at, setAt] = useState(0);
@@ -92,8 +93,8 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
             const one = <T>(path: string, decode: (json: unknown) => T, set: Set<T>) => take(path, decode, set, wanted);
             const came = await Promise.all([
                 one(`/api/v1/profile?seconds=${seconds}${timeQuery(time)}`, decodeProfile, setProfile),
-                one(`/api/v1/requests?seconds=${seconds}${grouped ? '&which=groups' : ''}`, decodeRequests, setRequests),
-                one(`/api/v1/routes?seconds=${seconds}`, decodeRoutes, setRoutes),
+                one(`/api/v1/requests?seconds=${seconds}${grouped ? '&which=groups' : ''}`, covered('requests', decodeRequests), setRequests),
+                one(`/api/v1/routes?seconds=${seconds}`, covered('routes', decodeRoutes), setRoutes),
                 takeHeatmap(wanted),
                 one('/api/v1/status', decodeStatus, setStatus),
             ]);

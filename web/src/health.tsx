@@ -22,6 +22,8 @@ export interface Status {
     samples: number;
     sampleHz: number;
     losses: [string, number][];
+    stacks: number; // that were resolved
+    incompleteStacks: number; // of these
     detail: string;
     reduced: string[]; // what is monitored at this level of detail, in words: less than configured, and all of it
     complete: string[];
@@ -50,6 +52,8 @@ export function decodeStatus(value: unknown): Status {
         samples: number(s.samples),
         sampleHz: number(s.sample_hz),
         losses: Object.entries(object(s.losses)).map(([reason, n]) => [reason, number(n)]),
+        stacks: number(s.stacks),
+        incompleteStacks: number(s.incomplete_stacks),
         detail: text(budget.detail),
         reduced: texts(budget.reduced),
         complete: texts(budget.complete),
@@ -104,22 +108,28 @@ function Meter({ label, value, allowed, show, unit = '' }: { label: string; valu
 // Allows line breaks at underscores only ("no_unwind_table").
 const breakable = (name: string) => name.split('_').map((word, i) => (i ? [<wbr key={i} />, `_${word}`] : word));
 
+// Counted for samples that are there, with a stack that lacks frames or names: the same as loss_is_of_stack in src/model/loss.c.
+export const STACK_LOSSES = ['no_unwind_table', 'truncated', 'unnamed', 'interpreted', 'file_unanswered'];
+
 // Losses of the last minute are the difference between now and the oldest reading of at most a minute ago, which is kept here.
 function useRecent(status: Status): Map<string, number> | null {
     const kept = useRef<{ uptime: number; losses: Map<string, number> }[]>([]);
-    const now = { uptime: status.uptime, losses: new Map(status.losses) };
+    const all: [string, number][] = [...status.losses, ['stacks', status.stacks], ['incomplete', status.incompleteStacks]];
+    const now = { uptime: status.uptime, losses: new Map(all) };
     const last = kept.current.at(-1);
     if (last && last.uptime > now.uptime) kept.current = []; // the agent has restarted
     if (!last || last.uptime !== now.uptime) kept.current.push(now);
     while (kept.current.length > 1 && kept.current[0]!.uptime < now.uptime - 61) kept.current.shift();
     if (kept.current.length < 2) return null;
     const then = kept.current[0]!.losses;
-    return new Map(status.losses.map(([reason, n]) => [reason, n - (then.get(reason) ?? 0)]));
+    return new Map(all.map(([reason, n]) => [reason, n - (then.get(reason) ?? 0)]));
 }
 
 export function Health({ status, samples, time, dropped }: { status: Status; samples: number; time: Time; dropped: number }) {
     const recent = useRecent(status);
     const lost = status.losses.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+    const others = lost.filter(([reason]) => !STACK_LOSSES.includes(reason));
+    const [stacks, incomplete] = recent?.get('stacks') ? [recent.get('stacks')!, recent.get('incomplete') ?? 0] : [status.stacks, status.incompleteStacks];
     const missing = status.probes.filter((p) => !p.attached);
     return (
         <details class="health" data-testid="health">
@@ -128,18 +138,24 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                     <b>{format.integer(samples)}</b> {{ cpu: 'samples', off_cpu: 'waits', wall: 'samples and waits', events: 'events' }[time]}{time === 'cpu' && status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
                 </span>
                 <span class="item losses" data-testid="losses">
-                    {lost.length === 0 ? (
-                        'nothing lost'
+                    {incomplete > 0 && (
+                        <span title={lost.filter(([reason]) => STACK_LOSSES.includes(reason)).map(([reason, n]) => `${LOSS_HELP[reason]}: ${format.integer(n)}`).join('; ')}>
+                            <b>{format.percent(incomplete / Math.max(stacks, 1))}</b> of the stacks are incomplete
+                        </span>
+                    )}
+                    {others.length === 0 ? (
+                        incomplete === 0 && 'nothing lost'
                     ) : (
                         <>
-                            not whole:{' '}
-                            {lost.slice(0, 3).map(([reason, n], i) => (
+                            {incomplete > 0 && ', '}
+                            lost:{' '}
+                            {others.slice(0, 3).map(([reason, n], i) => (
                                 <span key={reason} title={LOSS_HELP[reason] ?? ''}>
                                     {i > 0 && ', '}
                                     {reason.replaceAll('_', ' ')} <b>{format.integer(n)}</b>
                                 </span>
                             ))}
-                            {lost.length > 3 && `, ${lost.length - 3} more`}
+                            {others.length > 3 && `, ${others.length - 3} more`}
                         </>
                     )}
                 </span>

@@ -10,6 +10,7 @@ import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './he
 import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
 import { HotspotsPanel } from './hotspots-panel';
 import { NotObserved, isUnmonitored } from './observed';
+import { Gaps, Nothing, OpaquePorts, type Coverage } from './coverage';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Routes } from './routes';
@@ -185,26 +186,15 @@ function usePicked({ region, baseline, scope, time }: View, live: Live): ReturnT
     return useAnswer(path, settled, decodeProfile);
 }
 
-function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
-    const failed = live.status.value?.probes.find((p) => !p.attached && /request/i.test(p.probe));
-    if (failed)
+function NoRequests({ coverage, scope, others }: { coverage: Coverage; scope: Scope; others: number }) {
+    if (others > 0 && scope.kind !== 'node')
         return (
             <>
-                <b>Requests cannot be monitored.</b>
-                <p>{failed.fallbackReason}</p>
-                <p>
-                    <code>sonde doctor</code> reports what is missing.
-                </p>
+                <b>No HTTP request of this scope ended in this interval.</b>
+                <p>Other processes have {format.count(others, 'recorded request')}: select the whole node.</p>
             </>
         );
-    return (
-        <>
-            <b>{scope.kind === 'node' ? 'No HTTP request ended in this interval.' : 'No HTTP request of this scope ended in this interval.'}</b>
-            <p>
-                HTTP/1.1 requests without TLS are observed on every server of this node, without changes to the server. To try it: <code>python3 -m http.server 8000</code>, then <code>curl http://127.0.0.1:8000/</code>.
-            </p>
-        </>
-    );
+    return <Nothing coverage={coverage} />;
 }
 
 function ChooseRequests({ each, setEach }: { each: boolean; setEach: (each: boolean) => void }) {
@@ -238,7 +228,8 @@ function Page() {
     const picked = usePicked(view, live);
     const [words, setWords] = useState(''); // search expression for frames
     const status = live.status.value;
-    const requests = useMemo(() => requestsIn(live.requests.value ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
+    const coverage = live.requests.value?.coverage ?? null;
+    const requests = useMemo(() => requestsIn(live.requests.value?.list ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
     // The URL may have only the first digits of a container ID, as in the API.
     useEffect(() => {
         const wanted = view.scope.kind === 'container' ? view.scope.id : '';
@@ -298,16 +289,18 @@ function Page() {
             {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
             <main id="main" tabIndex={-1} class="node">
             <div class="front">
-                {view.scope.kind === 'node' && <Routes routes={live.routes.value ?? []} seconds={view.seconds} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
+                {view.scope.kind === 'node' && <Routes routes={live.routes.value?.list ?? []} seconds={view.seconds} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
+                {coverage && requests.length > 0 && <Gaps coverage={coverage} />}
                 {(live.requests.value || live.requests.error) && (
                     <Requests
                         key={grouped ? 'groups' : 'each'}
                         requests={requests}
                         error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)}
-                        empty={<NoRequests live={live} scope={view.scope} />}
+                        empty={coverage && <NoRequests coverage={coverage} scope={view.scope} others={live.requests.value?.list.length ?? 0} />}
                         choose={view.scope.kind === 'node' && <ChooseRequests each={view.each} setEach={(each) => setView({ each })} />}
                     />
                 )}
+                {coverage && <OpaquePorts coverage={coverage} />}
             </div>
             <div class="columns">
                 {profile && <Scopes profile={(view.region && !view.baseline && picked.value) || profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}

@@ -1,5 +1,6 @@
 // The self-contained file of `sonde why --html`: slow requests with their critical paths, for mails and issues.
 
+import { covered, Nothing, OpaquePorts, type Covered } from './coverage';
 import { renderFile } from './file-page';
 import { decodeRequests, Requests, type Request } from './requests';
 import { ThemeButton, useTheme } from './theme';
@@ -8,7 +9,7 @@ import './style.css';
 
 const OPENED = 3; // more are closed at first
 
-function RequestsPage({ requests }: { requests: Request[] }) {
+function RequestsPage({ answer: { coverage, list: requests } }: { answer: Covered<Request> }) {
     const theme = useTheme();
     return (
         <>
@@ -18,10 +19,11 @@ function RequestsPage({ requests }: { requests: Request[] }) {
                 <ThemeButton choice={theme.choice} next={theme.next} />
             </header>
             <main id="main" tabIndex={-1}>
-                <Requests requests={requests} error="" opened={requests.length <= OPENED} empty={<b>No request was recorded.</b>} />
+                <Requests requests={requests} error="" opened={requests.length <= OPENED} empty={<Nothing coverage={coverage} />} />
+                <OpaquePorts coverage={coverage} />
             </main>
         </>
     );
 }
 
-renderFile('requests', 'The requests', (json) => <RequestsPage requests={decodeRequests(json)} />);
+renderFile('requests', 'The requests', (json) => <RequestsPage answer={covered('requests', decodeRequests)(json)} />);

@@ -482,7 +482,7 @@ page('the table has the same data as the graph', {}, async (p) => {
 page('losses, cost and missing probes are visible', { mode: 'large' }, async (p) => {
     const health = p.getByTestId('health');
     const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
-    for (const part of ['200 samples at 9.5 Hz', 'not whole: no unwind table 1 234, unnamed 17', 'agent 6.30 % of 5 % of one CPU', 'memory 42.0 MiB of 64 MiB', 'To keep to its CPU limit: CPU samples at half the rate. To record everything, raise budget.one_cpu']) assert.ok(line.includes(part), `${part} in ${line}`);
+    for (const part of ['200 samples at 9.5 Hz', '12.5 % of the stacks are incomplete', 'agent 6.30 % of 5 % of one CPU', 'memory 42.0 MiB of 64 MiB', 'To keep to its CPU limit: CPU samples at half the rate. To record everything, raise budget.one_cpu']) assert.ok(line.includes(part), `${part} in ${line}`);
     await health.locator('summary').click();
     assert.ok(await health.getByText('stacks cut because unwind tables or mappings were not known yet').isVisible());
     assert.ok(await health.getByText(/None of: ring_full/).isVisible());
@@ -545,9 +545,22 @@ page('names with markup are escaped', { mode: 'hostile' }, async (p) => {
 
 page('an empty page explains what to do', { mode: 'empty' }, async (p) => {
     assert.ok(await p.getByText('No samples yet.').isVisible());
-    assert.ok(await p.getByText('Requests cannot be monitored.').isVisible());
-    assert.ok(await p.getByText('fentry: Operation not permitted', { exact: true }).isVisible());
+    assert.ok(await p.getByText('Nothing was observed in the last 60.0 s: whether there was an HTTP/1 request is not known.').isVisible());
+    assert.ok(await p.getByText('Requests cannot be observed: fentry: Operation not permitted. See sonde doctor.').isVisible());
     assert.ok(await p.getByText('not attached: requests').isVisible());
+});
+
+page('an empty list of requests says what was not observed, and which ports cannot be read', { mode: 'large' }, async (p) => {
+    await p.getByText('No HTTP/1 request was seen in the last 60.0 s, of which 30.0 s were observed.').waitFor();
+    assert.ok(await p.getByText('For a half of it budget.one_cpu was too small.').isVisible());
+    const ports = p.getByTestId('opaque-ports');
+    assert.equal((await ports.locator('summary').innerText()).trim(), '4 ports cannot be read: TLS, unknown protocol, 4.00 MiB/s');
+    await ports.locator('summary').click();
+    assert.deepEqual(await ports.locator('tbody tr').allInnerTexts().then((rows) => rows.map((r) => r.split('\t').map((c) => c.trim()))), [
+        ['8443', 'envoy', 'TLS', '3.00 MiB'],
+        ['5432', 'postgres', 'unknown protocol', '1.00 MiB'],
+    ]);
+    assert.ok(await ports.getByText('and 2 more').isVisible());
 });
 
 page('errors of the agent are shown', { mode: 'failing', errors: true }, async (p) => {

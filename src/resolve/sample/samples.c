@@ -513,6 +513,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
         *ret = s;
         return -EBADMSG;
     }
+    const uint64_t lost_before = losses_of_stacks(losses);
     s.value = record->h.kind == RECORD_CPU_SAMPLE ? record->sample.value : 0;
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
@@ -542,6 +543,8 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
         unnamed += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
     losses->count[LOSS_UNNAMED] += unnamed > r->unanswered; /* each frame counted in unanswered has no name */
     losses->count[LOSS_FILE_UNANSWERED] += r->unanswered > 0;
+    losses->stacks++;
+    losses->incomplete_stacks += losses_of_stacks(losses) != lost_before;
     *ret = s;
     return process ? 0 : -ENOENT;
 }

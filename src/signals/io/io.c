@@ -214,6 +214,7 @@ const struct signal signal_io = {
     .name = "io",
     .memory = {.tables = MEMORY_IO_TABLES, .kept = MEMORY_IO_SERIES, .fixed_bytes = 1024u << 10},
     .source = &source_io,
+    .flags = SIGNAL_EVENTS,
     .records = records,
     .settings_bytes = sizeof(struct io_options),
     .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS, .devices = true},

@@ -7,6 +7,7 @@
 #include "signals/recent_waits.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
+#include "signals/request/request_opaque.h"
 #include "signals/request/request_paths.h"
 #include "signals/signal.h"
 #include "sources/request/request.h"
@@ -23,6 +24,7 @@ struct request_signal {
     const struct signal_services *services;
     struct request_paths *paths;
     struct request_metrics *metrics;          /* NULL: a replay */
+    struct request_opaque_counts *opaque;     /* likewise, or they are not wanted */
     void *source;                             /* NULL: a replay */
     struct request_path pending[PENDING_MAX]; /* their records are the batch's, valid until the turn ends */
     size_t pending_count;
@@ -32,6 +34,7 @@ static void destroy_request(void *self)
 {
     struct request_signal *q = self;
     request_metrics_free(q->metrics);
+    request_opaque_counts_free(q->opaque);
     request_paths_free(q->paths);
     free(q);
 }
@@ -47,6 +50,8 @@ static int create_request(const struct signal_services *services, const void *se
     int r = request_paths_new(services->recorder, services->agent_cpus, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
+    if (r == 0 && source && services->emit_opaque)
+        r = request_opaque_counts_new(services, source, &q->opaque);
     if (r < 0)
         destroy_request(q);
     else
@@ -137,6 +142,8 @@ static void end_turn(void *self, const struct mapped_processes *mapped)
     diagnose_pending(q);
     if (q->metrics)
         request_metrics_sweep(q->metrics, clock_monotonic_ns());
+    if (q->opaque)
+        request_opaque_counts_sweep(q->opaque, clock_monotonic_ns());
 }
 
 static void put_metrics(void *self, struct metric_set *set)

@@ -105,6 +105,7 @@ const struct signal signal_runqueue = {
     .name = "runqueue",
     .memory = {.fixed_bytes = 1920u << 10},
     .source = &source_runqueue,
+    .flags = SIGNAL_EVENTS,
     .records = records,
     .settings_bytes = sizeof(struct runqueue_options),
     .defaults = &(const struct runqueue_options){.threshold_ns = THRESHOLD_NS},

@@ -191,6 +191,25 @@ void request_source_forget_process(void *request_source, uint32_t place)
     request_attach_forget_process(((struct request_source *)request_source)->bpf, place);
 }
 
+bool request_source_read_opaque(void *request_source, uint32_t place, uint64_t *ret_name, struct request_opaque *ret)
+{
+    const struct request_source *s = request_source;
+    *ret_name = ((const volatile uint64_t *)s->bpf->bss->opaque_names)[place];
+    if (*ret_name)
+        *ret = s->bpf->bss->opaque_traffic[place];
+    return *ret_name != 0;
+}
+
+void request_source_forget_opaque(void *request_source, uint32_t place)
+{
+    request_attach_forget_opaque(((struct request_source *)request_source)->bpf, place);
+}
+
+uint64_t request_source_opaque_overflow(void *request_source)
+{
+    return ((const struct request_source *)request_source)->bpf->bss->opaque_overflow_bytes;
+}
+
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)
 {
     const struct request_source *s = request_source;

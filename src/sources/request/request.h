@@ -7,11 +7,19 @@ extern const struct source source_request;
 
 struct request_process;
 struct request_peer;
+struct request_opaque;
 
 /* The counters of the process at this place (below REQUEST_PROCESSES_MAX; probes/request.h): `*ret_name` is its
  * REQUEST_NAME_*, another one for each process. False: no process is counted there. */
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret);
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_source_forget_process(void *request_source, uint32_t place);
+/* The traffic counted at this place (below REQUEST_OPAQUE_MAX), and its name, which another port or program does not
+ * have. False: the place is free. */
+bool request_source_read_opaque(void *request_source, uint32_t place, uint64_t *ret_name, struct request_opaque *ret);
+/* Resets the counts at this place and frees it. */
+void request_source_forget_opaque(void *request_source, uint32_t place);
+/* Bytes since the source was opened that found no place. */
+uint64_t request_source_opaque_overflow(void *request_source);
 /* The other end of the socket with this cookie. False: not known. */
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret);

@@ -100,6 +100,8 @@ static void set_options(struct request_bpf *bpf, const struct method *method, co
     bpf->rodata->wanted_pids = (uint32_t)services->filter->pid_count;
     bpf->rodata->wanted_cgroups = (uint32_t)services->filter->cgroup_count;
     bpf->rodata->wanted_commands = (uint32_t)services->filter->command_count;
+    const struct task_filter *filter = services->filter;
+    bpf->rodata->counts_opaque = !filter->pid_count && !filter->cgroup_count && !filter->command_count;
     uint32_t ring_bytes = 256 * 1024;
     while (services->ring_bytes && ring_bytes > 65536 && ring_bytes > services->ring_bytes)
         ring_bytes /= 2;
@@ -139,6 +141,15 @@ void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
     (void)bpf_map_update_elem(bpf_map__fd(bpf->maps.processes), &place, &blank, BPF_ANY);
     release(bpf, REQUEST_CLAIM_PROCESS | place);
     release(bpf, REQUEST_CLAIM_NAME | name);
+}
+
+void request_attach_forget_opaque(struct request_bpf *bpf, uint32_t place)
+{
+    uint64_t *names = (uint64_t *)bpf->bss->opaque_names, name = names[place];
+    names[place] = 0;
+    bpf->bss->opaque_traffic[place] = (struct request_opaque){0};
+    release(bpf, REQUEST_CLAIM_OPAQUE_NAME | name);
+    release(bpf, REQUEST_CLAIM_OPAQUE | place);
 }
 
 /* Loads and attaches. On success requests are traced from now on. `opened`: consumed; NULL: opens its own. */

@@ -16,6 +16,9 @@ int request_attach_best(const struct source_services *services, struct attach_re
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 
+/* Resets the counts of opaque traffic at this place, and frees it. */
+void request_attach_forget_opaque(struct request_bpf *bpf, uint32_t place);
+
 /* As source_request.open, with this method. */
 int request_source_open_on(const struct source_services *services, struct attach_report *report, int method,
                            void **ret_self);

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -27,7 +28,8 @@ static void test_page_holds_the_json(void **state)
     _cleanup_buf_ struct buf html = {0}, json = {0};
     struct request r = {.service = "s", .container_id = "", .method = "GET", .route = "/x", .peer = "", .cause = "c"};
     struct request *list[] = {&r};
-    assert_int_equal(requests_html_write(list, 1, &html), 0);
+    const struct coverage coverage = {.asked_ns = 1, .observed_ns = 1};
+    assert_int_equal(requests_html_write(list, 1, &coverage, &html), 0);
     assert_int_equal(requests_json_write(list, 1, &json), 0);
     assert_int_equal(occurrences(html.data, json.data), 1);
     assert_int_equal(occurrences(html.data, "<title>Sonde: GET /x took 0 ns</title>"), 1);
@@ -52,8 +54,11 @@ static void test_hostile_names_stay_inside(void **state)
                         .part_count = 1,
                         .parts = {{REQUEST_PART_CPU, 1, hostile, hostile}}};
     struct request *list[] = {&r};
-    assert_int_equal(requests_html_write(list, 0, &plain), 0);
-    assert_int_equal(requests_html_write(list, 1, &html), 0);
+    struct coverage coverage = {.port_count = 1};
+    assert_int_equal(requests_html_write(list, 0, &coverage, &plain), 0);
+    coverage_add_gap(&coverage, COVERAGE_BUDGET, 1, "%s", hostile);
+    snprintf(coverage.ports[0].process, sizeof(coverage.ports[0].process), "%s", hostile);
+    assert_int_equal(requests_html_write(list, 1, &coverage, &html), 0);
     static const char *const marks[] = {"<script", "</script", "<!--", "<img", "</title"};
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
         assert_int_equal(occurrences(html.data, marks[i]), occurrences(plain.data, marks[i]));
