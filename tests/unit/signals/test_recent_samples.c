@@ -17,8 +17,8 @@ static void add(struct recent_samples *s, uint32_t tid, uint64_t time_ns, const 
         {.kind = FRAME_NATIVE, .function = function, .mapping = "/srv/server", .file = ""},
     };
     recent_samples_add(
-        s, &(struct sample){
-               .type = &sample_type_cpu, .tid = tid, .time_ns = time_ns, .frames = frames, .frame_count = 1});
+        s,
+        &(struct sample){.type = &sample_type_cpu, .tid = tid, .time_ns = time_ns, .frames = frames, .frame_count = 1});
 }
 
 /* The number of samples in [from, to). */
