@@ -1,10 +1,13 @@
-/* BPF side of the waits of servers' threads (waits.h): where the threads of a few processes wait, so that a wait on the
- * critical path of a request has a stack. All other threads pay for one access to memory.
+/* BPF side of the stacks of servers' threads (waits.h): where the threads of a few processes wait and run, so that a
+ * segment on the critical path of a request has a stack. All other threads pay for one access to memory.
  *
  * Kernels that have a tracepoint where a thread comes back from the scheduler (sched_exit_tp, 6.16 and later) let the
  * stack be walked there: how long the wait was is known, and short ones pay nothing. The scheduler's accounts of the
  * thread give the length, so that nothing need be noted when it leaves. On older kernels the stack is walked when the
  * thread leaves the CPU, however long the wait will be. Walks have a share of each CPU's time.
+ *
+ * While processes are watched, a clock event samples what they run, and what their child processes run. These samples
+ * are evidence for requests only: profiles have their own samples, at their own rate.
  *
  * Losses: struct waits_stats. */
 #include "probes/common/vmlinux.h"
@@ -25,7 +28,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define WALK_SAVED_NS   8000000 /* what may be saved up */
 #define WALK_MAX_NS     50000   /* more was spent elsewhere: the CPU is a virtual one, or there was an interrupt */
 #define WINDOW_SHIFT    27      /* 134 ms */
-#define WAITS_A_WINDOW  128     /* of the node: 1,000 a second */
+#define WAITS_A_WINDOW  128     /* of the node: 1,000 a second; likewise samples */
 #define COPIES_A_WINDOW 8
 #define STACKS_KNOWN    1024
 #define STACK_RESEND_NS 5000000000ULL /* user space may have dropped it by then */
@@ -90,7 +93,7 @@ static __always_inline struct wait_thread *thread_of(const struct task_struct *t
 /* Of the node: a lost update lets a few more pass. */
 struct {
     __u64 number;
-    __u32 waits, copies;
+    __u32 waits, samples, copies;
 } window;
 
 static __always_inline void window_begin(__u64 now)
@@ -98,7 +101,7 @@ static __always_inline void window_begin(__u64 now)
     if (window.number == now >> WINDOW_SHIFT)
         return;
     window.number = now >> WINDOW_SHIFT;
-    window.waits = window.copies = 0;
+    window.waits = window.samples = window.copies = 0;
 }
 
 static __always_inline bool window_takes_wait(__u64 now)
@@ -107,6 +110,15 @@ static __always_inline bool window_takes_wait(__u64 now)
     if (window.waits >= WAITS_A_WINDOW)
         return false;
     __sync_fetch_and_add(&window.waits, 1);
+    return true;
+}
+
+static __always_inline bool window_takes_sample(__u64 now)
+{
+    window_begin(now);
+    if (window.samples >= WAITS_A_WINDOW)
+        return false;
+    __sync_fetch_and_add(&window.samples, 1);
     return true;
 }
 
@@ -168,16 +180,15 @@ static __always_inline void stack_begin(struct stack_record *s, struct task_stru
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = RECORD_WAIT_STACK;
     s->h.time_ns = now;
-    s->h.pid = task->tgid;
-    s->h.tid = task->pid;
-    s->flags = STACK_RECORD_LEAF_IN_KERNEL;
+    s->h.pid = BPF_CORE_READ(task, tgid);
+    s->h.tid = BPF_CORE_READ(task, pid);
     s->cpu = bpf_get_smp_processor_id();
     s->cgroup_id = cgroup_id(cgroup_of(task));
     BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
 }
 
-/* Walks the stack of the current thread and sends it unless it is known. Returns its name; 0: it is lost. */
-static __always_inline __u64 take_stack(void *ctx, struct task_struct *task, struct waits_stats *stat, __u64 now)
+static __always_inline __u64 walk_stack(void *ctx, struct task_struct *task, bool in_kernel, struct waits_stats *stat,
+                                        __u64 now)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     if (!scratch)
@@ -185,7 +196,10 @@ static __always_inline __u64 take_stack(void *ctx, struct task_struct *task, str
     struct stack_record *s = stack_record_of(scratch);
     unwind_walk_clear(&scratch->walk);
     stack_begin(s, task, now);
-    sample_kernel(ctx, scratch);
+    if (in_kernel) {
+        s->flags |= STACK_RECORD_LEAF_IN_KERNEL;
+        sample_kernel(ctx, scratch);
+    }
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
     window_begin(now);
@@ -204,6 +218,21 @@ static __always_inline __u64 take_stack(void *ctx, struct task_struct *task, str
     __u32 at = name & (STACKS_KNOWN - 1);
     stacks_known[at].name = name;
     stacks_known[at].sent_ns = now;
+    return name;
+}
+
+/* Walks the stack of the current thread and sends it unless it is known. Returns its name; 0: it is lost. A tick of the
+ * clock can interrupt another walk on its CPU, whose scratch memory it must leave alone. */
+static __always_inline __u64 take_stack(void *ctx, struct task_struct *task, bool in_kernel, struct waits_stats *stat,
+                                        __u64 now)
+{
+    if (stat->at_work) {
+        stat->interrupted++;
+        return 0;
+    }
+    stat->at_work = 1;
+    __u64 name = walk_stack(ctx, task, in_kernel, stat, now);
+    stat->at_work = 0;
     return name;
 }
 
@@ -265,7 +294,7 @@ static __always_inline void came_back(void *ctx, struct task_struct *task, __u64
         stat->over_rate++;
         return;
     }
-    __u64 stack = take_stack(ctx, task, stat, now);
+    __u64 stack = take_stack(ctx, task, true, stat, now);
     if (stack)
         emit_wait(task, stat, start_ns, end_ns, stack);
     walk_share_pay(share, now);
@@ -301,7 +330,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
     struct waits_walk_share *share = walk_share_of(now);
     if (share->left_ns <= (t->was_long ? 0 : WALK_SAVED_NS / 2))
         return;
-    t->stack = take_stack(ctx, task, stat, now);
+    t->stack = take_stack(ctx, task, true, stat, now);
     walk_share_pay(share, now);
 }
 
@@ -338,5 +367,56 @@ int BPF_PROG(waits_switch, bool preempted, struct task_struct *before, struct ta
     if (arrives)
         arrive(after, now);
     timer_stop(WAITS_TIMER_SWITCH, start_ns);
+    return 0;
+}
+
+/* ---- a tick of the clock ---- */
+
+static __always_inline void emit_sample(const struct task_struct *task, struct waits_stats *stat, __u64 now,
+                                        __u64 stack)
+{
+    struct run_record r = {
+        .h = {.size_bytes = sizeof(r),
+              .kind = RECORD_RUN,
+              .time_ns = now,
+              .pid = BPF_CORE_READ(task, tgid),
+              .tid = BPF_CORE_READ(task, pid)},
+        .stack = stack,
+    };
+    if (bpf_ringbuf_output(&records, &r, sizeof(r), BPF_RB_NO_WAKEUP))
+        stat->lost++;
+    else
+        stat->samples++;
+}
+
+static __always_inline void take_sample(void *ctx, struct task_struct *task, bool in_kernel, __u64 now)
+{
+    struct waits_stats *stat = stats_get();
+    if (!stat)
+        return;
+    struct waits_walk_share *share = walk_share_of(now);
+    if (!share->left_ns) {
+        stat->samples_shed++;
+        return;
+    }
+    if (!window_takes_sample(now)) {
+        stat->samples_over_rate++;
+        return;
+    }
+    __u64 stack = take_stack(ctx, task, in_kernel, stat, now);
+    if (stack)
+        emit_sample(task, stat, now, stack);
+    walk_share_pay(share, now);
+}
+
+SEC("perf_event")
+int waits_run(struct perf_sample_context *ctx)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    if (!is_watched(BPF_CORE_READ(task, tgid)) && !is_watched(BPF_CORE_READ(task, real_parent, tgid)))
+        return 0;
+    __u64 start_ns = timer_start(WAITS_TIMER_RUN);
+    take_sample(ctx, task, !user_mode(&ctx->regs), bpf_ktime_get_ns());
+    timer_stop(WAITS_TIMER_RUN, start_ns);
     return 0;
 }

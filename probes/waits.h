@@ -1,13 +1,17 @@
-/* Where threads of servers wait: evidence for the critical paths of requests. A wait (struct wait_record) refers to its
- * stack by a name; the stack itself (RECORD_WAIT_STACK, a struct stack_record) is sent when it was not sent for a
- * while, whichever thread of the process waits there. Only threads of processes that user space watches are recorded.
- * Written by waits.bpf.c. */
+/* Where threads of servers wait and run: evidence for the critical paths of requests. A wait (struct wait_record) and a
+ * sample of a running thread (struct run_record) refer to their stack by a name; the stack itself (RECORD_WAIT_STACK, a
+ * struct stack_record) is sent when it was not sent for a while, whichever thread of the process is there. Only threads
+ * of processes that user space watches are recorded; when they run, also those of their child processes. Written by
+ * waits.bpf.c. */
 #pragma once
 
 #include "probes/common/record.h"
 #include "probes/common/run_timer.h"
 
-enum { RECORD_WAIT = 49 }; /* struct wait_record */
+enum {
+    RECORD_WAIT = 49, /* struct wait_record */
+    RECORD_RUN = 50,  /* struct run_record */
+};
 
 struct wait_record {
     struct record_header h; /* time_ns: when the thread was woken, or ran again where that is not known */
@@ -16,13 +20,21 @@ struct wait_record {
 };
 _Static_assert(sizeof(struct wait_record) == 40, "record format");
 
+struct run_record {
+    struct record_header h; /* time_ns: when the thread was found running */
+    __u64 stack;            /* name of its stack; never 0 */
+};
+_Static_assert(sizeof(struct run_record) == 32, "record format");
+
+#define WAITS_RUN_HZ 99 /* samples of a CPU in a second, while processes are watched */
+
 #define WAITS_MIN_NS 1000000 /* shorter waits are not recorded */
 
 /* The watched processes: a process is at any place of the line that the low bits of its ID give. 0: free. */
 #define WAITS_LINES 256
 #define WAITS_WAYS  4
 
-enum { WAITS_TIMER_SWITCH, WAITS_TIMERS };
+enum { WAITS_TIMER_SWITCH, WAITS_TIMER_RUN, WAITS_TIMERS };
 
 /* What is left of a CPU's time for walking stacks. */
 struct waits_walk_share {
@@ -31,11 +43,16 @@ struct waits_walk_share {
 
 /* Counters of the BPF programs, per CPU. */
 struct waits_stats {
-    __u64 waits;            /* recorded */
-    __u64 stacks;           /* sent */
-    __u64 over_rate;        /* waits not recorded: too many a second */
-    __u64 shed;             /* waits not recorded: the CPU time for walks was used up */
-    __u64 lost;             /* waits and stacks not recorded: ring full */
-    __u64 copies_refused;   /* stacks not copied for unwinding in user space */
-    __u64 interpreted_lost; /* stacks too large to contain their interpreter's frames */
+    __u64 waits;             /* recorded */
+    __u64 stacks;            /* sent */
+    __u64 over_rate;         /* waits not recorded: too many a second */
+    __u64 shed;              /* waits not recorded: the CPU time for walks was used up */
+    __u64 samples;           /* of running threads, recorded */
+    __u64 samples_over_rate; /* not recorded: too many a second */
+    __u64 samples_shed;      /* not recorded: the CPU time for walks was used up */
+    __u64 interrupted;       /* samples not recorded: the tick interrupted another walk */
+    __u64 at_work;           /* no counter: a walk is in progress on this CPU */
+    __u64 lost;              /* waits, samples and stacks not recorded: ring full */
+    __u64 copies_refused;    /* stacks not copied for unwinding in user space */
+    __u64 interpreted_lost;  /* stacks too large to contain their interpreter's frames */
 };

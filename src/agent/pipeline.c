@@ -15,7 +15,6 @@
 #include "agent/thread_contexts.h"
 #include "agent/unwind_publisher.h"
 #include "agent/watched_processes.h"
-#include "aggregate/recent_stacks.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "model/profile.h"
@@ -24,6 +23,7 @@
 #include "resolve/lines/line_objects.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
+#include "signals/recent_samples.h"
 #include "signals/recent_waits.h"
 #include "sources/attach/sample_event.h"
 #include "sources/events/batch.h"
@@ -85,8 +85,8 @@ static int drain_sources(struct pipeline *p)
 static void emit_sample(void *pipeline, const struct sample *sample)
 {
     struct pipeline *p = pipeline;
-    if (p->recent_stacks)
-        recent_stacks_add(p->recent_stacks, sample);
+    if (p->recent_samples)
+        recent_samples_add(p->recent_samples, sample);
     if (!p->sink.sample)
         return;
     int r = p->sink.sample(p->sink.context, sample);
@@ -306,7 +306,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .event_type = &p->event_type,
         .agent_cpus = options->config ? options->config->budget_one_cpu_share : 0,
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
-        .recent_stacks = p->recent_stacks,
+        .recent_samples = p->recent_samples,
         .recent_waits = p->recent_waits,
         .pipeline = p,
         .emit_sample = emit_sample,
@@ -391,7 +391,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         set_event_type(p, options->event);
     int r = make_sample_stages(p, options);
     if (r == 0 && p->sink.request)
-        r = recent_stacks_new(&p->recent_stacks) ?: recent_waits_new(resolve_wait, p, &p->recent_waits);
+        r = recent_samples_new(&p->recent_samples) ?: recent_waits_new(resolve_wait, p, &p->recent_waits);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
@@ -424,7 +424,7 @@ void pipeline_free(struct pipeline *p)
         if (p->opened[i].source)
             p->opened[i].signal->source->free(p->opened[i].source);
     }
-    recent_stacks_free(p->recent_stacks);
+    recent_samples_free(p->recent_samples);
     recent_waits_free(p->recent_waits);
     shared_tables_free(p->tables);
     sample_resolver_free(p->resolver);

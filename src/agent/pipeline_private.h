@@ -24,8 +24,8 @@ struct pipeline {
     struct opened_signal opened[SIGNALS_MAX];
     size_t opened_count;
     struct batch *batch;
-    struct recent_stacks *recent_stacks; /* NULL: no requests are wanted */
-    struct recent_waits *recent_waits;   /* likewise */
+    struct recent_samples *recent_samples; /* NULL: no requests are wanted */
+    struct recent_waits *recent_waits;     /* likewise */
     struct record_writer *record_events;
     int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;

@@ -12,7 +12,6 @@
 #define PAGE_BYTES  ((uint64_t)4096)
 #define SHOWN_MAX   4   /* files, or processes, of a segment */
 #define SHORT_SHARE 100 /* who ran for less than this part of the wait is not named */
-#define SAMPLES_MAX 1024
 
 static void begin_line(struct buf *out)
 {
@@ -206,27 +205,6 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
 
 /* ---- CPU samples ---- */
 
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* How often the most frequent text occurs, which is put in front. `texts` are sorted. */
-static size_t take_most_frequent(const char **texts, size_t count)
-{
-    size_t most = 0, first = 0;
-    for (size_t i = 0, end; i < count; i = end) {
-        for (end = i; end < count && strcmp(texts[end], texts[i]) == 0;)
-            end++;
-        if (end - i > most) {
-            most = end - i;
-            first = i;
-        }
-    }
-    texts[0] = count ? texts[first] : NULL;
-    return most;
-}
-
 /* The request was ready, and its thread at other work. */
 static bool is_ready(enum request_part_kind kind)
 {
@@ -236,14 +214,17 @@ static bool is_ready(enum request_part_kind kind)
 /* Of the thread that the segments are shown with: it ran, for the request or for others, or as the holder of a lock. */
 static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
 {
-    const char *texts[SAMPLES_MAX];
-    const size_t count = names->samples ? names->samples(names->context, tid, from_ns, to_ns, texts, SAMPLES_MAX) : 0;
-    if (!count)
+    struct code_tally tally;
+    struct code_place place;
+    char text[CODE_TEXT_BYTES];
+    code_tally_begin(&tally);
+    if (names->samples)
+        names->samples(names->context, tid, from_ns, to_ns, &tally);
+    const size_t most = code_tally_most(&tally, &place);
+    if (!most)
         return;
-    qsort(texts, count, sizeof(texts[0]), compare_texts);
-    const size_t most = take_most_frequent(texts, count);
     begin_line(out);
-    buf_printf(out, "%zu of %zu CPU samples in %s", most, count, texts[0]);
+    buf_printf(out, "%zu of %zu CPU samples in %s", most, tally.samples, code_place_text(&place, text));
 }
 
 /* ---- waits ---- */

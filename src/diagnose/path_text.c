@@ -369,17 +369,50 @@ static bool find_wait(const struct path_text *text, const struct component *c, s
            text->names.wait(text->names.context, s->tid, s->start_ns, s->end_ns, ret) && ret->ns >= length_of(s) / 2;
 }
 
-/* Adds how often the component waited, and where. */
-static void put_waits(struct path_text *text, struct component *c)
+/* Where the threads of the component's segments ran, most of the time. */
+static bool find_code(const struct path_text *text, const struct component *c, struct code_place *ret)
+{
+    struct code_tally tally;
+    const enum request_part_kind kind = c->part.kind;
+    const bool is_run = kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || kind == REQUEST_PART_UNREAD ||
+                        kind == REQUEST_PART_LOOP_BUSY || kind == REQUEST_PART_QUEUE_BEHIND;
+    if (!is_run || !text->names.samples)
+        return false;
+    code_tally_begin(&tally);
+    for (size_t i = 0; i < text->count; i++) {
+        const struct path_segment *s = &text->items[i].segment;
+        if (s->kind == kind && s->tid && strcmp(text->items[i].detail, c->part.detail) == 0)
+            text->names.samples(text->names.context, s->tid, s->start_ns, s->end_ns, &tally);
+    }
+    return code_tally_most(&tally, ret) > 0;
+}
+
+static void put_code(struct buf *out, enum request_part_kind kind, const struct code_place *code)
+{
+    char words[CODE_TEXT_BYTES];
+    const char *text = code_place_text(code, words);
+    if (kind == REQUEST_PART_CPU)
+        buf_printf(out, "%sin %s", out->size ? ", " : "", text);
+    else
+        buf_printf(out, "%swhich ran %s", out->size ? ", " : "thread ", text);
+}
+
+/* Adds how often the component waited, and where it did, or what ran. */
+static void put_places(struct path_text *text, struct component *c)
 {
     struct path_wait wait;
-    const bool is_known = find_wait(text, c, &wait);
-    if (text->part_count >= REQUEST_PARTS_MAX || (!is_known && c->waits < 2))
+    struct code_place code;
+    if (text->part_count >= REQUEST_PARTS_MAX)
+        return;
+    const bool is_known = find_wait(text, c, &wait), is_code = find_code(text, c, &code);
+    if (!is_known && !is_code && c->waits < 2)
         return;
     struct part_text *words = &text->parts[text->part_count++];
     buf_puts(&words->detail, c->part.detail);
     if (c->waits > 1)
         buf_printf(&words->detail, ", %u times", c->waits);
+    if (is_code)
+        put_code(&words->detail, c->part.kind, &code);
     if (is_known) {
         const char *place = place_of_call(wait.where, c->part.detail);
         buf_printf(&words->detail, "%s%s%s", place[0] ? " in " : "", place, wait.kernel);
@@ -415,7 +448,7 @@ int path_text_parts(struct path_text *text, size_t max, struct request_part *ret
         add_up_parts(all, &count);
     }
     for (size_t i = 0; i < count; i++) {
-        put_waits(text, &all[i]);
+        put_places(text, &all[i]);
         ret[i] = all[i].part;
     }
     *ret_count = count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "diagnose/code_tally.h"
 #include "diagnose/path_segments.h"
 #include "model/request.h"
 
@@ -20,7 +21,7 @@ struct path_file_name {
 /* Where a thread waited, and how long of the interval that was asked for. */
 struct path_wait {
     uint64_t ns;
-    const char *where;  /* stack_text_append_user: " in nanosleep < sleep_ms < handle"; "": not known */
+    const char *where;  /* stack_text_append_user: " in handle() app.py:12, calling nanosleep"; "": not known */
     const char *kernel; /* stack_text_append_kernel: ": do_nanosleep < hrtimer_nanosleep"; "": likewise */
     const char *stack;  /* as of struct request_part */
 };
@@ -34,9 +35,8 @@ struct path_names {
     /* A block device, by its number in RECORDER_DISK ("nvme0n1"). Leaves `out` as it is if it is not known. NULL: never
      * known. */
     void (*device)(void *context, uint32_t device, char *out, size_t size);
-    /* Where CPU samples found the thread in [from, to): "leaf < caller < its caller", at most `max`. Strings are valid
-     * until the next sample. Returns their number. NULL: never known. */
-    size_t (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max);
+    /* Adds the places where CPU samples found the thread in [from, to) to `tally`. NULL: never known. */
+    void (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
     /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
      * NULL: never known. */
     bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);

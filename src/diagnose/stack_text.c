@@ -2,6 +2,7 @@
 #include "diagnose/stack_text.h"
 
 #include "base/utf8.h"
+#include "diagnose/code_place.h"
 #include "model/request.h"
 
 #include <stdio.h>
@@ -23,8 +24,7 @@ static void append(char *out, size_t size, const char *text)
     snprintf(out + used, size - used, "%s", text);
 }
 
-/* Copies `text` with unprintable bytes replaced; truncated ones end in "...". */
-static const char *make_printable(const char *text, char *out, size_t size)
+const char *stack_text_printable(const char *text, char *out, size_t size)
 {
     size_t used = 0;
     while (*text) {
@@ -46,10 +46,10 @@ static const char *make_printable(const char *text, char *out, size_t size)
     return out;
 }
 
-static const char *printable_frame_name(const struct frame *f, char *out, size_t size)
+const char *stack_text_frame(const struct frame *f, char *out, size_t size)
 {
     char text[FRAME_TEXT_BYTES];
-    return make_printable(frame_text(f->kind, f->function, f->mapping, f->address, text), out, size);
+    return stack_text_printable(frame_text(f->kind, f->function, f->mapping, f->address, text), out, size);
 }
 
 /* Frames that say nothing about the program: the C library and the vDSO. */
@@ -103,18 +103,34 @@ static bool has_runtime(const struct frame *frames, size_t count)
     return false;
 }
 
+/* The user's own function and its line; what it called follows. */
+static size_t append_own(const struct frame *frames, size_t own, size_t shown, char *out, size_t size)
+{
+    struct code_place place;
+    char text[CODE_TEXT_BYTES];
+    code_place_of(&frames[own], 1, &place);
+    append(out, size, " in ");
+    append(out, size, code_place_text(&place, text));
+    if (shown < own)
+        append(out, size, ", calling ");
+    return own;
+}
+
 void stack_text_append_user(const struct frame *frames, size_t count, char *out, size_t size)
 {
     char text[SHOWN_BYTES];
+    const size_t own = code_place_own_frame(frames, count), first = first_shown(frames, count);
+    const bool has_place = own < count && own >= first && (frames[own].line || own >= first + SHOWN_MAX);
+    const size_t end = has_place ? append_own(frames, own, first, out, size) : count;
     const bool is_run = has_runtime(frames, count);
     int shown = 0;
-    for (size_t i = first_shown(frames, count); i < count && shown < SHOWN_MAX; i++) {
+    for (size_t i = first; i < end && shown < SHOWN_MAX; i++) {
         if (frames[i].kind == FRAME_TRUNCATED)
             break;
         if (is_run && shown && !frame_kind_has_lines(frames[i].kind))
             continue;
-        append(out, size, shown++ ? " < " : " in ");
-        append(out, size, printable_frame_name(&frames[i], text, sizeof(text)));
+        append(out, size, shown++ ? " < " : has_place ? "" : " in ");
+        append(out, size, stack_text_frame(&frames[i], text, sizeof(text)));
     }
 }
 
@@ -138,7 +154,7 @@ void stack_text_put(struct buf *out, const struct frame *frames, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct frame *f = &frames[i];
         const char *mark = f->kind == FRAME_KERNEL || f->kind == FRAME_BPF ? REQUEST_KERNEL_FRAME : "";
-        printable_frame_name(f, text, sizeof(text) - strlen(mark));
+        stack_text_frame(f, text, sizeof(text) - strlen(mark));
         if (out->size + strlen(text) + strlen(mark) + sizeof(STACK_TOO_LONG) + 1 > STACK_MAX) {
             buf_puts(out, "\n" STACK_TOO_LONG);
             return;

@@ -1,4 +1,4 @@
-/* A ring of waits, and a table of stacks by name; see recent_waits.h. */
+/* Rings of waits and of samples, and a table of stacks by name; see recent_waits.h. */
 #include "signals/recent_waits.h"
 
 #include "diagnose/stack_text.h"
@@ -13,8 +13,9 @@
 #include <string.h>
 
 #define WAITS       8192
-#define STACKS      1024
-#define ORDER_NS    1000000000 /* how much earlier than one before it a wait may end */
+#define RUNS        8192
+#define STACKS      4096
+#define ORDER_NS    1000000000 /* how much earlier than one before it a wait or a sample may be */
 #define WANTED_NS   (60 * 1000000000ull)
 #define WHERE_BYTES 400
 
@@ -24,12 +25,19 @@ struct wait {
     uint32_t tid;
 };
 
-/* At its name modulo STACKS. The texts: once they were asked for. */
+struct run {
+    uint64_t time_ns;
+    uint64_t stack;
+    uint32_t tid;
+};
+
+/* At its name modulo STACKS. The texts, or the place where a thread ran: once they were asked for. */
 struct kept_stack {
     uint64_t name; /* 0: free */
     struct stack_record *record;
     char *where, *kernel; /* one allocation */
     struct buf stack;
+    struct code_place *place;
     size_t bytes;
 };
 
@@ -48,6 +56,8 @@ struct recent_waits {
     size_t hand;            /* where the next stack is dropped */
     struct wait all[WAITS]; /* number n is at n % WAITS */
     uint64_t count;
+    struct run runs[RUNS]; /* likewise */
+    uint64_t run_count;
 };
 
 int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret),
@@ -66,6 +76,7 @@ static void drop_stack(struct recent_waits *w, struct kept_stack *s)
 {
     free(s->record);
     free(s->where);
+    free(s->place);
     buf_clear(&s->stack);
     w->bytes -= s->bytes;
     *s = (struct kept_stack){0};
@@ -219,4 +230,43 @@ bool recent_waits_find(struct recent_waits *w, uint32_t tid, uint64_t from_ns, u
         return false;
     *ret = (struct path_wait){ns, s->where, s->kernel, s->stack.size ? s->stack.data : ""};
     return true;
+}
+
+/* ---- samples ---- */
+
+void recent_waits_put_run(struct recent_waits *w, uint32_t tid, uint64_t time_ns, uint64_t stack)
+{
+    w->runs[w->run_count++ % RUNS] = (struct run){time_ns, stack, tid};
+}
+
+/* NULL: its stack cannot be resolved, or there is no memory. */
+static const struct code_place *place_of(struct recent_waits *w, struct kept_stack *s)
+{
+    struct sample sample;
+    if (s->place)
+        return s->place;
+    if (!w->resolve(w->context, s->record, &sample))
+        return NULL;
+    s->place = malloc(sizeof(*s->place));
+    if (!s->place)
+        return NULL;
+    code_place_of(sample.frames, sample.frame_count, s->place);
+    add_bytes(w, s, sizeof(*s->place));
+    return s->place;
+}
+
+void recent_waits_find_runs(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
+                            struct code_tally *tally)
+{
+    for (uint64_t n = w->run_count; n-- > 0 && w->run_count - n <= RUNS;) {
+        const struct run *run = &w->runs[n % RUNS];
+        if (run->time_ns + ORDER_NS < from_ns)
+            break;
+        if (run->tid != tid || run->time_ns < from_ns || run->time_ns >= to_ns)
+            continue;
+        struct kept_stack *s = &w->stacks[run->stack % STACKS];
+        const struct code_place *place = s->name == run->stack ? place_of(w, s) : NULL;
+        if (place)
+            code_tally_add(tally, place);
+    }
 }

@@ -1,7 +1,7 @@
-/* Where threads of servers waited in the last seconds, as evidence for the critical paths of requests, and which
- * processes these are: those of recent paths. Stacks are kept as they were recorded, and get names when a path asks for
- * them: of thousands of waits, few are on one. Memory is bounded: the newest overwrite the oldest. Pipeline thread
- * only. */
+/* Where threads of servers waited and ran in the last seconds, as evidence for the critical paths of requests, and
+ * which processes these are: those of recent paths. Stacks are kept as they were recorded, and get names when a path
+ * asks for them: of thousands of waits and samples, few are on one. Memory is bounded: the newest overwrite the oldest.
+ * Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -16,7 +16,7 @@ struct sample;
 struct stack_record;
 
 #define RECENT_WAITS_PROCESSES 256
-#define RECENT_WAITS_BYTES     (1 << 20) /* of stacks and their texts */
+#define RECENT_WAITS_BYTES     (2 << 20) /* of stacks and their texts */
 
 /* `resolve` fills `ret`, valid until its next call; false: malformed record. The caller frees `*ret`. -ENOMEM. */
 int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret),
@@ -34,6 +34,12 @@ size_t recent_waits_wanted(struct recent_waits *w, uint64_t now_ns, uint32_t ret
 void recent_waits_put_stack(struct recent_waits *w, uint64_t name, const struct stack_record *record);
 /* Thread `tid` waited in [start, end) at this stack. */
 void recent_waits_put(struct recent_waits *w, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t stack);
+
+/* Thread `tid` was found running at this stack. */
+void recent_waits_put_run(struct recent_waits *w, uint32_t tid, uint64_t time_ns, uint64_t stack);
+/* Adds the code places where thread `tid` was found running in [from, to) to `tally`. */
+void recent_waits_find_runs(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
+                            struct code_tally *tally);
 
 /* Of the waits of thread `tid`, the one with the most time in [from, to). False: there is none, or its stack is not
  * known. Texts are valid until the next call of this module. */

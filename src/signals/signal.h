@@ -30,7 +30,7 @@ struct flight_recorder;
 struct interpreters;
 struct process;
 struct processes;
-struct recent_stacks;
+struct recent_samples;
 struct recent_waits;
 struct sample_resolver;
 
@@ -41,12 +41,12 @@ struct signal_services {
     struct sample_resolver *resolver;
     struct interpreters *interpreters; /* the code registry */
     struct losses *losses;
-    const struct sample_type *event_type; /* what is sampled instead of CPU time; its name is NULL: nothing */
-    uint64_t memory_bytes;                /* of the part memory.kept of the signal; valid during `create` */
-    double agent_cpus;                    /* how many CPUs the whole agent may use; 0: the least */
-    struct flight_recorder *recorder;     /* NULL: disabled, refused by the kernel, or a replay */
-    struct recent_stacks *recent_stacks;  /* where threads ran; NULL: requests are not wanted */
-    struct recent_waits *recent_waits;    /* where they waited; likewise */
+    const struct sample_type *event_type;  /* what is sampled instead of CPU time; its name is NULL: nothing */
+    uint64_t memory_bytes;                 /* of the part memory.kept of the signal; valid during `create` */
+    double agent_cpus;                     /* how many CPUs the whole agent may use; 0: the least */
+    struct flight_recorder *recorder;      /* NULL: disabled, refused by the kernel, or a replay */
+    struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */
+    struct recent_waits *recent_waits;     /* where they waited; likewise */
 
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request, node event or traffic that cannot be read. emit_request takes ownership,

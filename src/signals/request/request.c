@@ -93,7 +93,7 @@ static void want_waits(const struct request_signal *q, const struct request_reco
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {q->services->recorder, q->services->recent_stacks, q->services->recent_waits,
+    struct request_namer namer = {q->services->recorder, q->services->recent_samples, q->services->recent_waits,
                                   q->services->processes, q->source};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);

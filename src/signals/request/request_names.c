@@ -1,8 +1,8 @@
 /* Names through the pipeline's resolvers; see request_names.h. */
 #include "signals/request/request_names.h"
 
-#include "aggregate/recent_stacks.h"
 #include "diagnose/peer.h"
+#include "signals/recent_samples.h"
 #include "signals/recent_waits.h"
 #include "sources/request/request.h"
 #include "sources/tables/flight_recorder.h"
@@ -73,10 +73,13 @@ static void read_device(void *context, uint32_t device, char *out, size_t size)
         snprintf(out, size, "%s", last + 1);
 }
 
-static size_t find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const char **ret, size_t max)
+static void find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
 {
     const struct request_namer *n = context;
-    return n->recent_stacks ? recent_stacks_find(n->recent_stacks, tid, from_ns, to_ns, ret, max) : 0;
+    if (n->recent_samples)
+        recent_samples_find(n->recent_samples, tid, from_ns, to_ns, tally);
+    if (n->recent_waits)
+        recent_waits_find_runs(n->recent_waits, tid, from_ns, to_ns, tally);
 }
 
 static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret)

@@ -7,7 +7,7 @@
 /* All members are borrowed. */
 struct request_namer {
     const struct flight_recorder *recorder; /* NULL: there is none */
-    const struct recent_stacks *recent_stacks;
+    const struct recent_samples *recent_samples;
     struct recent_waits *recent_waits;
     struct processes *processes; /* NULL: their resources are not known */
     void *source;                /* of requests; NULL: a replay */

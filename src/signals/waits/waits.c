@@ -1,4 +1,4 @@
-/* Signal "waits": where threads of servers wait, as evidence for the critical paths of requests. */
+/* Signal "waits": where threads of servers wait and run, as evidence for the critical paths of requests. */
 #include "sources/waits/waits.h"
 
 #include "base/cleanup.h"
@@ -90,6 +90,18 @@ static void take_wait(void *self, const struct record_header *header)
     recent_waits_put(w->services->recent_waits, header->tid, r->start_ns, header->time_ns, r->stack);
 }
 
+static bool check_run(const struct record_header *header)
+{
+    return header->size_bytes == sizeof(struct run_record);
+}
+
+static void take_run(void *self, const struct record_header *header)
+{
+    struct waits_signal *w = self;
+    const struct run_record *r = (const struct run_record *)header;
+    recent_waits_put_run(w->services->recent_waits, header->tid, header->time_ns, r->stack);
+}
+
 static void watch_wanted(void *self, const struct mapped_processes *mapped)
 {
     struct waits_signal *w = self;
@@ -108,6 +120,7 @@ static bool is_node_wide(const void *settings)
 static const struct record_type records[] = {
     {RECORD_WAIT_STACK, stack_record_check, take_stack},
     {RECORD_WAIT, check_wait, take_wait},
+    {RECORD_RUN, check_run, take_run},
     {0},
 };
 

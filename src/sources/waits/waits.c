@@ -3,8 +3,10 @@
 #include "sources/waits/waits.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
+#include "sources/attach/perf_events.h"
 #include "sources/events/record_ring.h"
 #include "sources/run_timers.h"
 #include "sources/sampling/task_filters.h"
@@ -20,15 +22,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RING_BYTES (256 * 1024)
+#define RING_BYTES (512 * 1024)
 
 struct waits_source {
     struct waits_bpf *bpf;
     struct record_ring ring;
+    struct perf_events *clock; /* NULL: the kernel refuses it */
     const struct shared_tables *tables;
     struct waits_stats *stats; /* per possible CPU */
     int cpu_count;
     bool is_shed;
+    bool is_watching; /* some processes */
+    bool is_ticking;
 };
 
 static void waits_free(void *self)
@@ -36,6 +41,7 @@ static void waits_free(void *self)
     struct waits_source *s = self;
     if (!s)
         return;
+    perf_events_free(s->clock);
     record_ring_close(&s->ring);
     waits_bpf__destroy(s->bpf);
     free(s->stats);
@@ -101,6 +107,27 @@ static int open_programs(struct waits_source *s, const struct source_services *s
     return r;
 }
 
+/* A clock of its own: the rate of profiles is their own setting, and shed apart. */
+static void open_clock(struct waits_source *s, struct attach_report *report)
+{
+    struct attach_entry *entry = attach_report_add(report, "stacks of running servers");
+    const struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .sample_period = 1000000000ULL / WAITS_RUN_HZ,
+        .exclude_idle = 1,
+    };
+    const int r = perf_events_open(&attr, bpf_program__fd(s->bpf->progs.waits_run), 0, &s->clock);
+    if (r < 0) {
+        attach_entry_refused(entry, "perf event, cpu-clock", r);
+        snprintf(entry->limitation, sizeof(entry->limitation),
+                 "functions of requests come from the profile's samples only");
+        return;
+    }
+    entry->attached = true;
+    snprintf(entry->method, sizeof(entry->method), "perf event, cpu-clock");
+}
+
 int waits_source_open_by(const struct source_services *services, struct attach_report *report, enum waits_method method,
                          void **ret_self)
 {
@@ -118,6 +145,7 @@ int waits_source_open_by(const struct source_services *services, struct attach_r
     int r = open_programs(s, services, method, entry) ?: record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
     if (r < 0)
         return r;
+    open_clock(s, report);
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -137,6 +165,15 @@ static int waits_start(void *self)
     return 0;
 }
 
+/* The clock runs only while it has something to sample: each tick costs, on idle CPUs as well. */
+static void set_clock(struct waits_source *s)
+{
+    const bool ticks = s->clock && s->is_watching && !s->is_shed;
+    if (ticks == s->is_ticking)
+        return;
+    s->is_ticking = (ticks ? perf_events_enable(s->clock) : perf_events_disable(s->clock)) == 0 && ticks;
+}
+
 /* A process that stays keeps its place: its threads are recorded all the time. */
 void waits_source_watch(void *waits_source, const uint32_t *pids, size_t count)
 {
@@ -153,6 +190,8 @@ void waits_source_watch(void *waits_source, const uint32_t *pids, size_t count)
     for (size_t line = 0; line < WAITS_LINES; line++)
         for (size_t way = 0; way < WAITS_WAYS; way++)
             s->bpf->bss->watched[line][way] = lines[line][way];
+    s->is_watching = count > 0;
+    set_clock(s);
 }
 
 static size_t waits_poll_fds(void *self, int *ret_fds, size_t max)
@@ -167,12 +206,14 @@ static size_t waits_poll_fds(void *self, int *ret_fds, size_t max)
 static int waits_drain(void *self, struct batch *batch)
 {
     struct waits_source *s = self;
+    if (s->clock)
+        (void)perf_events_follow(s->clock, clock_monotonic_ns());
     return record_ring_drain(&s->ring, batch);
 }
 
 static const struct source_level levels[] = {
-    {SOURCE_DETAIL_FULL, "stacks of the waits of servers"},
-    {SOURCE_DETAIL_NO_WAIT_STACKS, "no stacks of the waits of servers"},
+    {SOURCE_DETAIL_FULL, "stacks of servers where they wait and run"},
+    {SOURCE_DETAIL_NO_WAIT_STACKS, "no stacks of servers where they wait and run"},
     {0},
 };
 
@@ -183,6 +224,7 @@ static int waits_shed(void *self, enum source_detail detail)
     if (is_shed == s->is_shed)
         return 0;
     s->is_shed = is_shed;
+    set_clock(s);
     if (!is_shed)
         return waits_bpf__attach(s->bpf);
     waits_bpf__detach(s->bpf);
@@ -203,7 +245,7 @@ static void waits_losses(void *self, struct losses *losses)
     struct waits_source *s = self;
     const struct waits_stats sum = read_stats(s);
     losses->count[LOSS_RING_FULL] += sum.lost;
-    losses->count[LOSS_SHED] += sum.shed;
+    losses->count[LOSS_SHED] += sum.shed + sum.samples_shed;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     record_ring_losses(&s->ring, losses);
@@ -211,21 +253,35 @@ static void waits_losses(void *self, struct losses *losses)
 
 static void waits_metrics(void *self, struct metric_set *set)
 {
-    static const char *const names[WAITS_TIMERS] = {"waits"};
+    static const char *const names[WAITS_TIMERS] = {"waits", "server_samples"};
     struct waits_source *s = self;
     const struct waits_stats sum = read_stats(s);
     const struct {
         const char *result;
         uint64_t count;
     } rows[] = {{"recorded", sum.waits}, {"over_rate", sum.over_rate}, {"shed", sum.shed}, {"lost", sum.lost}};
+    const struct {
+        const char *result;
+        uint64_t count;
+    } sample_rows[] = {{"recorded", sum.samples},
+                       {"over_rate", sum.samples_over_rate},
+                       {"shed", sum.samples_shed},
+                       {"interrupted", sum.interrupted}};
     for (size_t i = 0; i < array_size(rows); i++)
         metric_add(set, "sonde_self_server_waits", METRIC_COUNTER, "",
                    "Waits of at least 1 ms of the threads of servers, by result: recorded with their stack; over_rate: "
                    "more than 1,000 a second; shed: the CPU time for stacks was used up; lost.",
                    (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
+    for (size_t i = 0; i < array_size(sample_rows); i++)
+        metric_add(
+            set, "sonde_self_server_samples", METRIC_COUNTER, "",
+            "CPU samples of servers as evidence for requests, by result: recorded with their stack; over_rate: "
+            "more than 1,000 a second; shed: the CPU time for stacks was used up; interrupted: another stack was "
+            "just being walked on that CPU.",
+            (double)sample_rows[i].count, METRIC_LABELS({"result", sample_rows[i].result}));
     metric_add(set, "sonde_self_server_wait_stacks", METRIC_COUNTER, "",
-               "Stacks sent for them: the same stack of a process once in 5 seconds.", (double)sum.stacks,
-               METRIC_NO_LABELS);
+               "Stacks sent for waits and samples of servers: the same stack of a process once in 5 seconds.",
+               (double)sum.stacks, METRIC_NO_LABELS);
     run_timers_put(s->bpf->bss->run_timers, names, WAITS_TIMERS, set);
 }
 
@@ -243,7 +299,7 @@ static size_t waits_memory_bytes(void *self)
 
 const struct source source_waits = {
     .name = "waits",
-    .help = "where threads of servers wait, to explain requests",
+    .help = "where threads of servers wait and run, to explain requests",
     .open = waits_open,
     .start = waits_start,
     .poll_fds = waits_poll_fds,

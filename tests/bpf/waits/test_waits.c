@@ -1,5 +1,5 @@
 /* Waits of the threads of watched processes, by both methods: each is recorded once, with a stack that is sent once and
- * is complete; other processes leave no trace. */
+ * is complete; other processes leave no trace. Likewise samples of threads that run. */
 #include "../rows.h"
 #include "../workload.h"
 
@@ -169,11 +169,66 @@ static void test_first_wait_of_a_thread(void **state)
     watch_end(&w);
 }
 
-#define CASES(name, method)                                                                                            \
-    {"waits_of_a_watched_process_" name, test_waits_of_a_watched_process, NULL, NULL, (void *)(uintptr_t)(method)},    \
-    {                                                                                                                  \
-        "first_wait_of_a_thread_" name, test_first_wait_of_a_thread, NULL, NULL, (void *)(uintptr_t)(method)           \
+/* Runs for `count` ticks of the clock and more. */
+static void spin(unsigned count)
+{
+    const uint64_t end_ns = clock_monotonic_ns() + (uint64_t)count * 1000000000 / WAITS_RUN_HZ;
+    while (clock_monotonic_ns() < end_ns)
+        ;
+}
+
+static size_t drain_runs(struct watch *w, uint32_t pid)
+{
+    size_t count = 0;
+    batch_begin(w->batch, UINT64_MAX);
+    assert_int_equal(source_waits.drain(w->self, w->batch), 0);
+    batch_end(w->batch, UINT64_MAX);
+    for (size_t i = 0; i < batch_count(w->batch); i++) {
+        const struct record_header *header = batch_get(w->batch, i);
+        if (header->kind != RECORD_RUN)
+            continue;
+        assert_int_equal(header->pid, pid);
+        assert_true(((const struct run_record *)header)->stack != 0);
+        count++;
     }
+    batch_clear(w->batch);
+    return count;
+}
+
+/* Samples come while the process is watched, and not while such detail is shed. */
+static void test_samples_of_a_watched_process(void **state)
+{
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL), other = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    size_t runs = 0;
+    assert_true(unwind_load_process(shared_tables_unwind(w.tables), child.pid) > 0);
+    workload_run(&child, spin, 20);
+    assert_int_equal(drain_runs(&w, pid), 0);
+    waits_source_watch(w.self, &pid, 1);
+    for (int i = 0; i < 100 && runs < 3; i++) { /* until the CPU was its own for some ticks */
+        workload_run(&other, spin, 5);
+        workload_run(&child, spin, 20);
+        runs += drain_runs(&w, pid);
+    }
+    assert_true(runs >= 3);
+    assert_int_equal(source_waits.shed(w.self, SOURCE_DETAIL_NO_WAIT_STACKS), 0);
+    drain_runs(&w, pid);
+    workload_run(&child, spin, 20);
+    assert_int_equal(drain_runs(&w, pid), 0);
+    workload_end(&child);
+    workload_end(&other);
+    watch_end(&w);
+}
+
+#define CASE(name, test, method)                                                                                       \
+    {                                                                                                                  \
+        name, test, NULL, NULL, (void *)(uintptr_t)(method)                                                            \
+    }
+#define CASES(name, method)                                                                                            \
+    CASE("waits_of_a_watched_process_" name, test_waits_of_a_watched_process, method),                                 \
+        CASE("first_wait_of_a_thread_" name, test_first_wait_of_a_thread, method),                                     \
+        CASE("samples_of_a_watched_process_" name, test_samples_of_a_watched_process, method)
 
 int main(void)
 {

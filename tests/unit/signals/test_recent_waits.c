@@ -148,6 +148,26 @@ static void test_stacks_are_bounded_by_their_bytes(void **state)
     assert_true(recent_waits_find(w, 1000, 0, 10, &wait));
 }
 
+static void test_samples_in_the_interval(void **state)
+{
+    _cleanup_(recent_waits_freep) struct recent_waits *w = make();
+    struct code_tally tally;
+    struct code_place place;
+    (void)state;
+    put_stack(w, 1, "burn", 0);
+    put_stack(w, 2, "malformed", 0);
+    for (uint64_t i = 0; i < 20; i++)
+        recent_waits_put_run(w, i % 2 ? 7 : 8, 100 * i, 1);
+    recent_waits_put_run(w, 7, 1000, 2);
+    recent_waits_put_run(w, 7, 1000, 3); /* its stack was lost */
+    code_tally_begin(&tally);
+    recent_waits_find_runs(w, 7, 300, 1300, &tally);
+    assert_int_equal(tally.samples, 5);
+    assert_int_equal(code_tally_most(&tally, &place), 5);
+    assert_non_null(strstr(place.runs, "< burn") ?: strstr(place.runs, "futex_wait"));
+    assert_int_equal(resolved, 2); /* the malformed one again, when it is asked for again */
+}
+
 static void test_processes_are_wanted_for_a_minute(void **state)
 {
     _cleanup_(recent_waits_freep) struct recent_waits *w = make();
@@ -186,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_unknown_stack_is_no_evidence),
         cmocka_unit_test(test_oldest_waits_are_overwritten),
         cmocka_unit_test(test_stacks_are_bounded_by_their_bytes),
+        cmocka_unit_test(test_samples_in_the_interval),
         cmocka_unit_test(test_processes_are_wanted_for_a_minute),
         cmocka_unit_test(test_process_named_longest_ago_gives_way),
     };
