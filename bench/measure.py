@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields
 from statistics import median
 from pathlib import Path
 
+os.environ.pop("SUDO_UID", None)  # observed commands use root's temporary files
 TICKS = os.sysconf("SC_CLK_TCK")
 AGENT_LOCK = Path("/run/sonde.lock")
 

@@ -9,4 +9,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 os.environ.pop("DEBUGINFOD_URLS", None)  # no test contacts a server outside this machine
 
+os.environ.pop("SUDO_UID", None)  # commands of `sonde record` would run as this user, who cannot use root's temporary files
+
 pytest_plugins = [f"harness.{part}" for part in ("results", "machine", "processes", "recording", "agents", "workloads")]

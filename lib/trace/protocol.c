@@ -44,14 +44,6 @@ enum trace_field trace_field_named(const char *name, struct trace_reason *reason
     return 0;
 }
 
-const char *trace_field_name(enum trace_field field)
-{
-    size_t i = 0;
-    while (fields[i].field != field)
-        i++;
-    return fields[i].name;
-}
-
 int trace_update_level(struct trace_update *u, const char *value, size_t count, struct trace_reason *reason)
 {
     unsigned level;

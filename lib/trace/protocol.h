@@ -20,7 +20,6 @@ int trace_update_number(struct trace_update *u, enum trace_field field, const ch
 
 /* The field of that name; 0 with *reason filled: cannot be updated. */
 enum trace_field trace_field_named(const char *name, struct trace_reason *reason);
-const char *trace_field_name(enum trace_field field);
 
 /* Calls trace_manager_update and describes its errors in *reason; `u` NULL only reads. */
 int trace_apply(struct sonde_trace_manager *m, const char *model, const struct trace_update *u,

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/sudo_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void run_child(char **command, int release_fd, int error_fd)
+static void run_child(char **command, const struct sudo_user *user, int release_fd, int error_fd)
 {
     char byte;
     ssize_t n;
@@ -20,8 +21,11 @@ static void run_child(char **command, int release_fd, int error_fd)
     if (n != 1)
         _exit(127); /* the recording failed to start */
     signal(SIGPIPE, SIG_DFL);
-    execvp(command[0], command);
-    int error = errno;
+    int error = -sudo_user_become(user);
+    if (error == 0) {
+        execvp(command[0], command);
+        error = errno;
+    }
     n = write(error_fd, &error, sizeof(error));
     _exit(n == sizeof(error) ? 127 : 126);
 }
@@ -29,6 +33,10 @@ static void run_child(char **command, int release_fd, int error_fd)
 int child_prepare(struct child *c, const char *subcommand, char **command)
 {
     int release[2], error[2];
+    struct sudo_user user;
+    if (sudo_user_find(&user) < 0)
+        return log_errno(-EINVAL, "%s: %s cannot be run as the user of sudo: SUDO_UID and SUDO_GID", subcommand,
+                         command[0]);
     if (pipe2(release, O_CLOEXEC) < 0)
         return -errno;
     if (pipe2(error, O_CLOEXEC) < 0) {
@@ -40,7 +48,7 @@ int child_prepare(struct child *c, const char *subcommand, char **command)
     pid_t pid = fork();
     if (pid == 0) {
         close(release[1]);
-        run_child(command, release[0], error[1]);
+        run_child(command, &user, release[0], error[1]);
     }
     int r = pid < 0 ? -errno : 0;
     close(release[0]);

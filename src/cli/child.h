@@ -16,7 +16,8 @@ struct child {
         .release_fd = -1, .error_fd = -1                                                                               \
     }
 
-/* Forks the child. `command` ends with NULL and is looked up in PATH. Returns 0, or -errno after logging. */
+/* Forks the child. `command` ends with NULL and is looked up in PATH. It runs as the user of sudo, if there is one
+ * (sudo_user.h). Returns 0, or -errno after logging. */
 int child_prepare(struct child *c, const char *subcommand, char **command);
 /* Lets the child execute its command. Returns 0 once exec succeeded, or -errno (an exec failure is logged). */
 int child_release(struct child *c);

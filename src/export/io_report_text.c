@@ -11,6 +11,7 @@
 
 #define COLUMNS       100
 #define FILES         20 /* of the table: those with the most time */
+#define FAILING_FILES 5  /* those with the most failed operations */
 #define STRIPS        8  /* processes with a strip of their own: those with the most bytes */
 #define STRIP_WIDTH   72
 #define BAR_WIDTH     12
@@ -154,9 +155,42 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
     if (all->maps)
         put_total(out, "mapped", all->maps, all->mapped_bytes, 0, all_ns);
     buf_puts(out, "  Times are sums over all threads, shares those of I/O time; the bandwidth is that of the calls.\n");
-    if (all->errors) {
-        char errors[NUMBER_BYTES];
-        buf_printf(out, "  %s operations failed.\n", units_format_count(all->errors, errors, sizeof(errors)));
+}
+
+/* ---- failed operations ---- */
+
+/* The file with the most failed operations among those that come after `last` in that order, which is by number, then
+ * by place in `files`; NULL: none. */
+static const struct io_merged_file *next_failing(const struct io_merged_file *files, size_t count,
+                                                 const struct io_merged_file *last)
+{
+    const struct io_merged_file *found = NULL;
+    for (const struct io_merged_file *f = files; f < files + count; f++) {
+        const bool is_after =
+            !last || f->sum.errors < last->sum.errors || (f->sum.errors == last->sum.errors && f > last);
+        if (f->sum.errors && is_after && (!found || f->sum.errors > found->sum.errors))
+            found = f;
+    }
+    return found;
+}
+
+static void put_failures(struct buf *out, const struct io_merged_file *files, size_t count, uint64_t failures)
+{
+    char number[NUMBER_BYTES];
+    if (!failures)
+        return;
+    buf_printf(out, "\n  %s operations failed, by file:\n", units_format_count(failures, number, sizeof(number)));
+    const struct io_merged_file *file = NULL;
+    for (size_t i = 0; i < FAILING_FILES && (file = next_failing(files, count, file)); i++) {
+        put_count(out, file->sum.errors, 12);
+        buf_puts(out, "  ");
+        put_file_name(out, file->sum.path, COLUMNS - 14);
+        buf_putc(out, '\n');
+        failures -= file->sum.errors < failures ? file->sum.errors : failures;
+    }
+    if (failures) {
+        put_count(out, failures, 12);
+        buf_puts(out, "  (other files)\n");
     }
 }
 
@@ -420,6 +454,7 @@ int io_report_text_put(const struct io_report *report, const struct io_finding *
     for (size_t i = 0; i < count; i++)
         io_merge_add(&all, &files[i].sum);
     put_head(out, report, &all, count);
+    put_failures(out, files, count, all.errors);
     put_findings(out, report, findings, finding_count);
     put_files(out, files, count, io_file_time_ns(&all));
     put_sizes(out, &all);

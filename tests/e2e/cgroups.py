@@ -80,5 +80,5 @@ def inside(run, cgroup):
     """inside(version, path) starts a program that is in the cgroup before its exec. It fires at SIGUSR1 (harness/fired.py)."""
     def start(version, path, stay=False):
         enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in cgroup(version, path))
-        return Workload(run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 600", env=fires(stay=stay)))
+        return Workload(run("sh", "-c", f"{enter} && exec '{workload_path('deep')}' 10 600", env=fires(stay=stay)))
     return start

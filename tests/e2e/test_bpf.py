@@ -21,7 +21,7 @@ def spin(run, tmp_path, root):
     need_command("clang-16")
     place.mkdir()
     (tmp_path / "packet").write_bytes(bytes(64))
-    held = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf {place} && {bpftool} prog load {workload_path('spin.bpf.o')} {place}/spin && echo ready && exec sleep 600")
+    held = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf {place} && {bpftool} prog load '{workload_path('spin.bpf.o')}' {place}/spin && echo ready && exec sleep 600")
     wait_for(lambda: "ready" in held.out or not held.alive, 30, "the program to be loaded")
     if not held.alive and "unshare:" in held.error:
         skip("unshare -m: " + held.error.strip())

@@ -47,7 +47,7 @@ def test_page_shows_node_process_and_container(agent, see, run, cgroup):  # noqa
     version = "v1" if cgroup_roots("v1") else "unified"  # the version that container managers use on a hybrid machine
     folders = cgroup(version, f"docker/{CONTAINER}" if version == "v1" else f"system.slice/docker-{CONTAINER}.scope")
     enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in folders)
-    inside = run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 200", name="inside")
+    inside = run("sh", "-c", f"{enter} && exec '{workload_path('deep')}' 10 200", name="inside")
     outside = run(workload_path("noreturn"), 200, name="outside")
     started = agent("--rate", 99)
 

@@ -3,6 +3,7 @@ program fires a known number of times (harness/fired.py); the sampled ones are s
 any instruction."""
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -362,6 +363,29 @@ def test_output_formats(sonde, record, tmp_path):
     assert {"main", "call_kernel"} <= {frame["name"] for frame in json.loads(contents["a.json"])["shared"]["frames"]}
     assert b";main;call_kernel" in contents["a.folded"] and b"call_kernel" in contents["a.html"]
     assert b"http://" not in contents["a.html"].replace(b"http://www.w3.org/", b"") and b"src=" not in contents["a.html"], "not self-contained"
+
+
+def test_command_runs_as_the_user_of_sudo(sonde, tmp_path, root):
+    """With that user's groups, home directory and name; the output file is written as root."""
+    user = pwd.getpwnam("nobody")
+    environment = dict(os.environ, SUDO_UID=str(user.pw_uid), SUDO_GID=str(user.pw_gid), HOME="/root", USER="root", LOGNAME="root")
+    show = 'id -u; id -g; id -G; grep ^Uid: /proc/self/status; echo "$HOME $USER $LOGNAME"'
+    done = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "sh", "-c", show], env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    uid, gid, groups, status, names = done.stdout.splitlines()
+    assert (int(uid), int(gid)) == (user.pw_uid, user.pw_gid)
+    assert {int(group) for group in groups.split()} == set(os.getgrouplist(user.pw_name, user.pw_gid))
+    assert status.split()[1:] == [uid] * 4, "real, effective, saved and file system user: root cannot be regained"
+    assert names == f"{user.pw_dir} nobody nobody"
+    assert (tmp_path / "x.folded").stat().st_uid == 0
+
+
+@pytest.mark.parametrize("user", [{"SUDO_UID": "-1", "SUDO_GID": "1"}, {"SUDO_UID": "4294967295", "SUDO_GID": "1"}, {"SUDO_UID": "1000"}])
+def test_invalid_user_of_sudo_is_an_error(sonde, tmp_path, root, user):
+    done = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "touch", tmp_path / "touched"], env=dict(os.environ, **user),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "SUDO_UID" in done.stderr and not (tmp_path / "touched").exists()
 
 
 def test_command_status_and_output_pass_through(sonde, tmp_path, root):

@@ -11,6 +11,8 @@ from harness.paths import WORKLOADS, TOP
 from harness.processes import wait_for
 from packages import exclusive
 
+SOURCES = TOP / "tests/workloads"
+
 
 def workload_path(name):
     """Builds a program of tests/workloads if necessary; skips when its compiler is missing."""
@@ -18,7 +20,7 @@ def workload_path(name):
     if compiler:
         need_command(compiler)
     with exclusive(WORKLOADS):
-        done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/workloads"), f"OUT={WORKLOADS}", name], stdin=subprocess.DEVNULL,
+        done = subprocess.run(["make", "-s", "-C", SOURCES, f"OUT={os.path.relpath(WORKLOADS, SOURCES)}", name], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
     return WORKLOADS / name

@@ -1,6 +1,7 @@
 """The machine that tests/kernels/run boots a kernel on, by architecture: the emulator, and the origin of the programs that run there. Those for
 x86-64 are this system's own; those for arm64 are cross-compiled, and their libraries and busybox come from Debian's sysroot of
 tests/arm64/build: there only libsonde's probes and their consumers are tested."""
+import os
 import re
 import shutil
 import subprocess
@@ -32,7 +33,7 @@ class Amd64:
         """The reason why there is nothing to run, or None."""
         if not (self.build / "sonde").exists():
             return f"{self.build} has not been built"
-        done = subprocess.run(["make", "-s", "-C", TOP / "tests/workloads", f"OUT={self.build}/workloads", "deep", "server"], stdin=subprocess.DEVNULL,
+        done = subprocess.run(["make", "-s", "-C", TOP / "tests/workloads", f"OUT={os.path.relpath(self.build / 'workloads', TOP / 'tests/workloads')}", "deep", "server"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, errors="replace")
         return "the workloads do not build: " + done.stderr.strip()[-300:] if done.returncode else None
 

@@ -424,12 +424,6 @@ int triton_json_object(struct triton_json *p, struct triton_record *ret)
     return 0;
 }
 
-int triton_json_skip(struct triton_json *p)
-{
-    p->incomplete = false;
-    return result(p, skip_value(p));
-}
-
 /* ---- backslashes ---- */
 
 static int hex_digits(const char *at, const char *end)

@@ -29,9 +29,6 @@ struct triton_json {
  * triton_json_unescape. */
 int triton_json_object(struct triton_json *p, struct triton_record *ret);
 
-/* Skips any value at `p->at`; errors as above. */
-int triton_json_skip(struct triton_json *p);
-
 /* Unescapes all strings of a record in place, modifying the buffer. */
 void triton_json_unescape(struct triton_json *p, struct triton_record *record);
 

@@ -109,7 +109,7 @@ static void test_text_of_a_report(void **state)
         "  read           3,000,000    11.4 GiB    12.0 s 100.0 %     977 MiB/s\n",
         "  write                 10      1000 B   10.0 us   0.0 %    95.4 MiB/s\n",
         "  metadata               8           -   7.00 us   0.0 %           -\n",
-        "  2 operations failed.\n",
+        "\n  2 operations failed, by file:\n           2  /out/log\n",
         "  high    20.0 %  small_accesses (read)\n"
         "                  Read in larger pieces: 3,000,000 reads of at most 100 KiB took 12.0 s (4.00 us\n"
         "                  each); in pieces of 1 MiB they would be about 11,719.\n"
