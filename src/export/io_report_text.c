@@ -15,11 +15,11 @@
 #define STRIP_WIDTH   72
 #define BAR_WIDTH     12
 #define NUMBER_BYTES  32
-#define UNKNOWN_SHARE 20 /* of the waits, what is not known is worth a line from one part in this many on */
+#define UNKNOWN_SHARE 20 /* unknown waits get a line if they are at least one part in this many of all waits */
 
 /* ---- parts of lines ---- */
 
-/* Appends `text` without control characters, those of C1 included, in at most `columns` characters: of a longer one
+/* Appends `text` without control characters, those of C1 included, in at most `columns` characters: of a longer text
  * the end, as the end of a path says most. */
 static void put_name(struct buf *out, const char *text, size_t columns)
 {
@@ -153,7 +153,9 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
     put_total(out, "metadata", io_file_metadata_operations(all), 0, all->metadata.ns, all_ns);
     if (all->maps)
         put_total(out, "mapped", all->maps, all->mapped_bytes, 0, all_ns);
-    buf_puts(out, "  Times are sums over all threads, shares those of I/O time; the bandwidth is that of the calls.\n");
+    buf_puts(
+        out,
+        "  Times are sums over all threads, shares refer to I/O time; the bandwidth refers to the time in calls.\n");
     if (all->errors) {
         char errors[NUMBER_BYTES];
         buf_printf(out, "  %s operations failed.\n", units_format_count(all->errors, errors, sizeof(errors)));
