@@ -1,7 +1,7 @@
 /* Frames of HotSpot (Java) in samples: what the BPF side needs to know of a process's JVM, and the records it writes.
  *
  * HotSpot's JIT code has no frame pointer and no .eh_frame. The JVM unwinds it by its metadata per piece of code
- * (CodeBlob): the frame size, and the first instruction at which the frame is complete. libjvm.so publishes the layout
+ * (CodeBlob): the frame size, and the first instruction with a complete frame. libjvm.so publishes the layout
  * of that metadata for debuggers (gHotSpotVMStructs and related symbols), so no table of versions is needed:
  * src/resolve/interpreter/hotspot_layout.c reads it once per process, and hotspot.bpf.h unwinds with it.
  *

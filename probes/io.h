@@ -214,7 +214,7 @@ enum io_device_operation {
     IO_DEVICE_OPERATIONS,
 };
 
-/* Cgroups of block I/O are those of the controller io or blkio, whose hierarchy may differ from the hierarchy of jobs:
+/* Cgroups of block I/O belong to the controller io or blkio, whose hierarchy may differ from the hierarchy of jobs:
  * their IDs have this bit, so that they are no other's. */
 #define IO_BLOCK_CGROUP (1ull << 63)
 #define IO_KERNEL       1 /* as a cgroup of block I/O: of none */

@@ -19,7 +19,7 @@
 
 /* ---- parts of lines ---- */
 
-/* Appends `text` without control characters, those of C1 included, in at most `columns` characters: of a longer text
+/* Appends `text` without control characters, also of C1, in at most `columns` characters: of a longer text
  * the end, as the end of a path says most. */
 static void put_name(struct buf *out, const char *text, size_t columns)
 {

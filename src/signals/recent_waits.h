@@ -1,5 +1,5 @@
-/* Where threads of servers waited in the last seconds, as evidence for the critical paths of requests, and which
- * processes these are: those of recent paths. Stacks are kept as they were recorded, and get names when a path asks for
+/* Where threads of servers waited in the last seconds, as evidence for the critical paths of requests, and the
+ * processes of recent paths. Stacks are kept as they were recorded, and get names when a path asks for
  * them: of thousands of waits, few are on one. Memory is bounded: the newest overwrite the oldest. Pipeline thread
  * only. */
 #pragma once
@@ -35,6 +35,6 @@ void recent_waits_put_stack(struct recent_waits *w, uint64_t name, const struct 
 /* Thread `tid` waited in [start, end) at this stack. */
 void recent_waits_put(struct recent_waits *w, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t stack);
 
-/* Of the waits of thread `tid`, the one with the most time in [from, to). False: there is none, or its stack is not
+/* Of the waits of thread `tid`, the one with the most time in [from, to). False: no such wait, or its stack is not
  * known. Texts are valid until the next call of this module. */
 bool recent_waits_find(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);

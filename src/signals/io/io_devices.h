@@ -1,5 +1,5 @@
 /* Requests of jobs to block devices: series like the series of mounts (io_series.h), from the kernel's counters by
- * cgroup and device. The cgroups are those of the controller io or blkio: a job's path is the same there, or it has
+ * cgroup and device. The cgroups belong to the controller io or blkio: a job's path is the same there, or it has
  * none. Pipeline thread only. */
 #pragma once
 
