@@ -153,9 +153,7 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
     put_total(out, "metadata", io_file_metadata_operations(all), 0, all->metadata.ns, all_ns);
     if (all->maps)
         put_total(out, "mapped", all->maps, all->mapped_bytes, 0, all_ns);
-    buf_puts(
-        out,
-        "  Times are sums over all threads, shares refer to I/O time; the bandwidth refers to the time in calls.\n");
+    buf_puts(out, "  Times are sums over all threads, shares refer to I/O time, the bandwidth to the time in calls.\n");
     if (all->errors) {
         char errors[NUMBER_BYTES];
         buf_printf(out, "  %s operations failed.\n", units_format_count(all->errors, errors, sizeof(errors)));
