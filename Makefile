@@ -42,7 +42,7 @@ causes: all             ## does `sonde why` name the true cause of a request's l
 	@tools/install-packages build test causes
 	@tools/as-root tests/causes/run $(ARGUMENTS)
 
-kernels:                ## the BPF tests in QEMU on Debian's kernels 5.10, 6.1 and 6.12; those of libsonde's probes on arm64
+kernels:                ## the BPF tests in QEMU on Debian's kernels 5.10, 6.1 and 6.12; the tests of libsonde's probes on arm64
 	@tools/install-packages build test cross kernels
 	@tools/run-tests kernels
 

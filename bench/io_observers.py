@@ -61,7 +61,7 @@ def libbpf_tool(name, *options):
 
 
 def candidates(sonde, folder):
-    """(name, what it counts, a function that returns its start)."""
+    """(name, the counted operations, a function that returns its start)."""
     yield "nothing", "", lambda: lambda: nullcontext({})
     yield "sonde io", "everything, by job and mount", lambda: lambda: attached(sonde, "io", "--json", "-i", "1s", "-d", "1h")
     yield "bpftrace", "bytes and calls of read, write, open and close, by cgroup", lambda: lambda: attached(measure.which("bpftrace"), "-e", BPFTRACE)

@@ -4,8 +4,8 @@
     bench/mlserver_cost.py ENVIRONMENT PACKAGE [--starts N] [--seconds N] [--requests N] [--control]
 
 ENVIRONMENT: a virtual environment with MLServer (tests/e2e/test_mlserver.py creates build/mlserver); PACKAGE: a directory with our wheel unpacked.
-Two servers with the same settings differ by more than the effect, because of memory layout. So there is one server with one worker, in which the
-provider is removed and restored (mlserver_switch.py), in the order in - out - out - in and then reversed, a few requests each time: other load on the
+Two servers with the same settings differ by more than the effect, because of memory layout. So there is one server with one worker: the provider is
+removed and restored in it (mlserver_switch.py), in the order in - out - out - in and then reversed, a few requests each time: other load on the
 machine affects both. The request medians of four such rounds give one data point, the logarithm of their ratio in hundredths; the server is restarted
 several times for different memory layouts. Reported are the mean of the data points without the highest and the lowest tenth, which excludes
 disturbances, and its bootstrap interval. --control: instead of leaving the provider out, removes and restores it, so that no effect is

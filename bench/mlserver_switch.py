@@ -1,5 +1,5 @@
 """Inside MLServer's processes, for mlserver_cost.py: serves with the provider of `sonde.mlserver`, which SIGUSR2 removes and restores: every wrapper
-is replaced by what it wraps, so that only MLServer's own code runs. Each switch writes a byte to the file named by MLSERVER_SWITCH: 1 when the
+is replaced by the wrapped function, so that only MLServer's own code runs. Each switch writes a byte to the file named by MLSERVER_SWITCH: 1 when the
 provider is in, 0 when it is out."""
 import gc
 import inspect

@@ -3,7 +3,7 @@
  * sys/sdt.h: a semaphore at an address known to the linker. The same empty BPF program is attached to both, through
  * the same perf events, in the same run. Rounds alternate; the median and the best of each row are printed, including
  * the loop's own time, which has a row of its own: `probe_cost [ROUNDS]`. Unattached probes are timed in slices of some
- * 50 us, of which a round keeps the fastest: competing processes and a busy sibling hyperthread are not the probe's
+ * 50 us; a round keeps the fastest slice: competing processes and a busy sibling hyperthread are not the probe's
  * cost. Attaching needs root. */
 #include "bench.h"
 
@@ -102,8 +102,8 @@ static int attach(const struct place *place)
     return fd;
 }
 
-/* The object of our probes is our only memfd; its sections give the places of the probes, in the order in which they
- * were added. */
+/* The object of our probes is our only memfd; its sections give the places of the probes, in the order of their
+ * addition. */
 static struct place place_of_probe(unsigned index)
 {
     struct place place = {0};

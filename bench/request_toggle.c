@@ -6,9 +6,9 @@
  *
  * Measures only the BPF side, with the attach method of kernels 6.16 and later: this program reads the ring buffer, no
  * unwind tables are loaded, and the agent's own CPU time is not included. `request_toggle PID[,PID]... SLICE_MS
- * ROUNDS`: the server's processes. Requests are counted by the TCP segments that this network namespace sends, of which
- * each request has as many. Prints for each case by how many percent requests per second and the server's CPU per
- * request change: median, quartiles. */
+ * ROUNDS`: the server's processes. Requests are counted by the TCP segments that this network namespace sends:
+ * every request has the same number. Prints for each case by how many percent requests per second and the server's CPU
+ * per request change: median, quartiles. */
 #include <linux/types.h>
 
 #include "bench.h"

@@ -1,6 +1,6 @@
 """Stack quality: the share of samples that reach the thread's entry and have a name in every frame, for Sonde and its peers.
 
-A stack reaches the entry when its root is one of the functions in which threads begin, or lies at its file's entry point: stripped programs have no
+A stack reaches the entry when its root is a start function of threads, or lies at its file's entry point: stripped programs have no
 name for it."""
 import functools
 import re

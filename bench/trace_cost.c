@@ -1,6 +1,6 @@
 /* The cost of tracing for the thread that serves a request: `trace-cost` prints nanoseconds, the median of rounds,
  * after the cost of a clock read alone. The queue never fills: it is flushed between rounds, outside of the
- * measurement; the last line is the CPU time of the writer thread. The targets are those of docs/traces.md. With a
+ * measurement; the last line is the CPU time of the writer thread. docs/traces.md lists the targets. With a
  * receiver's URL it also measures mode opentelemetry: `trace-cost http://...`. */
 #include "bench.h"
 

@@ -1,8 +1,8 @@
 /* Frames of HotSpot (Java) in samples: what the BPF side needs to know of a process's JVM, and the records it writes.
  *
  * HotSpot's JIT code has no frame pointer and no .eh_frame. The JVM unwinds it by its metadata per piece of code
- * (CodeBlob): the frame size, and the instruction from which the frame is complete. libjvm.so publishes the layout of
- * that metadata for debuggers (gHotSpotVMStructs and related symbols), so no table of versions is needed:
+ * (CodeBlob): the frame size, and the first instruction with a complete frame. libjvm.so publishes the layout
+ * of that metadata for debuggers (gHotSpotVMStructs and related symbols), so no table of versions is needed:
  * src/resolve/interpreter/hotspot_layout.c reads it once per process, and hotspot.bpf.h unwinds with it.
  *
  * A frame of HotSpot's JIT code is an entry after the sample (interpreter/interpreter.h): the address of its Method, or
@@ -28,7 +28,7 @@ struct hotspot_layout {
     __u16 block_used; /* HeapBlock, which precedes each blob */
     __u16 block_bytes;
     __u16 blob_bytes;    /* CodeBlob */
-    __u16 blob_complete; /* offset in its code from which the frame is complete; -1: unknown */
+    __u16 blob_complete; /* offset in its code of the first instruction with a complete frame; -1: unknown */
     __u16 blob_frame;    /* frame size in words */
     __u16 blob_code;     /* where its code begins */
     __u16 blob_name;

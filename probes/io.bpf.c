@@ -66,8 +66,8 @@ static __always_inline int syscall_exits(struct pt_regs *registers, long result,
 #define RESULT_OF(registers) ((const struct user_registers *)(registers))->regs[0]
 #endif
 
-/* The frequent calls, which may also wait for long, have programs of their own. Those of one do the work for all: each
- * program that the kernel must check takes it a while. */
+/* The frequent calls, which may also wait for long, have programs of their own. The programs of one call do the work
+ * for all: each program that the kernel must check takes it a while. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
     __uint(max_entries, 1);
@@ -111,7 +111,7 @@ FREQUENT_CALL(close)
 FREQUENT_CALL(newfstat)
 FREQUENT_CALL(newfstatat)
 
-/* All others, and those of 32-bit programs. */
+/* All other calls, and all calls of 32-bit programs. */
 SEC("kprobe.multi")
 int io_function_enter(struct pt_regs *context)
 {

@@ -1,4 +1,4 @@
-/* What is asked of file systems, by cgroup, mount and kind of operation, and of block devices (io.bpf.c): the tables
+/* I/O operations on file systems, by cgroup, mount and kind of operation, and on block devices (io.bpf.c): the tables
  * and their keys. Shared by the BPF program and src/sources/io. */
 #pragma once
 
@@ -35,8 +35,8 @@ enum io_flags {
     IO_IS_UNCONFIRMED = 4, /* the kernel does not report the result: bytes are those asked for */
 };
 
-#define IO_NO_MOUNT 0 /* the call names a path, and on which mount that is was not seen */
-#define IO_OTHER    0 /* as a cgroup: of all that did not fit the table */
+#define IO_NO_MOUNT 0 /* the call names a path, on an unknown mount */
+#define IO_OTHER    0 /* as a cgroup: of all operations that did not fit the table */
 
 struct io_key {
     __u64 cgroup_id;
@@ -125,7 +125,7 @@ struct io_access_direction {
     struct io_access_time time;
     __u64 operations, bytes;
     __u64 located;  /* whose offset is known */
-    __u64 followed; /* those with one before them in this record: what follows is about them */
+    __u64 followed; /* operations with one before them in this record: the fields below count among them */
     __u64 sequential, consecutive;
     __u64 unaligned;   /* of the located ones */
     __u64 next_offset; /* behind the last one */
@@ -214,8 +214,8 @@ enum io_device_operation {
     IO_DEVICE_OPERATIONS,
 };
 
-/* Cgroups of block I/O are those of the controller io or blkio, whose hierarchy need not be that of jobs: their IDs
- * have this bit, so that they are no other's. */
+/* Cgroups of block I/O belong to the controller io or blkio, whose hierarchy may differ from the hierarchy of jobs:
+ * their IDs have this bit, so that they are no other's. */
 #define IO_BLOCK_CGROUP (1ull << 63)
 #define IO_KERNEL       1 /* as a cgroup of block I/O: of none */
 
@@ -227,8 +227,8 @@ struct io_device_key {
 };
 _Static_assert(sizeof(struct io_device_key) == 16, "a key has no padding");
 
-/* Every request that has ended is in one bucket of `served`, as those of struct io_counters. `queued` lacks requests of
- * devices whose statistics are off (/sys/block/NAME/queue/iostats). */
+/* Every request that has ended is in one bucket of `served`, with the buckets of struct io_counters. `queued` lacks
+ * requests of devices whose statistics are off (/sys/block/NAME/queue/iostats). */
 struct io_device_counters {
     __u64 last_ns; /* when the last request ended */
     __u64 bytes;   /* that succeeded */
@@ -287,7 +287,7 @@ struct aio_request {
 struct io_syscall {
     __u8 operation; /* of the first file; IO_NONE: no I/O */
     __u8 file;      /* enum io_argument */
-    __u8 second;    /* operation of the second file; IO_NONE: there is none */
+    __u8 second;    /* operation of the second file; IO_NONE: no second file */
     __u8 second_file;
     __u8 offset; /* enum io_offset: of the first file */
 };
@@ -323,7 +323,7 @@ enum { IO_TIMER_BEGIN, IO_TIMER_END, IO_TIMER_URING, IO_TIMER_DEVICE, IO_TIMERS 
 
 /* Counters of the BPF programs, per CPU. */
 struct io_stats {
-    __u64 counters_full; /* operations that count as those of IO_OTHER */
+    __u64 counters_full; /* operations that count for IO_OTHER */
     __u64 names_full;    /* mounts and cgroups without a name */
     __u64 errors_full;
     __u64 daemons_full;

@@ -30,7 +30,7 @@ struct off_cpu_wait {
     __u64 start_ns;  /* when the thread left its CPU, or when the recording began */
     __u64 weight_ns; /* off-CPU time of this wait, or the sampling threshold if it was sampled at random */
     __u64 queued_ns; /* final part of weight_ns that was spent runnable, waiting for a CPU */
-    __u64 stack_ns;  /* time_ns of this thread's stack records that apply, of which the last one counts; 0: no stack */
+    __u64 stack_ns;  /* time_ns of this thread's stack records that apply (the last one counts); 0: no stack */
     __u32 count;     /* number of waits it is weighted for */
     __s32 syscall;   /* system call number; -1: none, a page fault or an interrupt */
     __u8 object;     /* enum off_cpu_object */

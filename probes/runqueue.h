@@ -20,7 +20,7 @@ struct runqueue_delay {
 _Static_assert(sizeof(struct runqueue_delay) == 88, "record format");
 
 #define RUNQUEUE_MAX_THREADS 16384
-#define RUNQUEUE_MAX_CGROUPS 1024 /* the waits of further ones count as those of RUNQUEUE_OTHER */
+#define RUNQUEUE_MAX_CGROUPS 1024 /* the waits of further ones count for RUNQUEUE_OTHER */
 #define RUNQUEUE_OTHER       0    /* in place of a cgroup's ID */
 
 /* Bucket i counts the waits below 2^i microseconds that the buckets before it do not; the last one counts the rest. */

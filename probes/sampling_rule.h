@@ -1,4 +1,4 @@
-/* Sampling rules on the BPF side: the keys by which a task's rule is found, and the counters per rule. Shared by
+/* Sampling rules on the BPF side: the keys that find a task's rule, and the counters per rule. Shared by
  * common/sampling_rule.bpf.h and src/sources/sampling/sampling_rule_table.c. */
 #pragma once
 

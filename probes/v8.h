@@ -2,7 +2,7 @@
  *
  * JavaScript runs on the native stack: its frames have a frame pointer, whether its code is interpreted or compiled.
  * At each frame that the native walk leaves by its frame pointer, the BPF program checks whether it is a JavaScript
- * frame of V8, and of which function: the function lies below the frame pointer. Each one is an entry
+ * frame of V8, and finds its function: the function lies below the frame pointer. Each one is an entry
  * (interpreter/interpreter.h) with the number of its native frame (INTERPRETER_TAIL_PLACED).
  *
  * A function's name and position are emitted once, in a record of its own (struct v8_code) before the first sample

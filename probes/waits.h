@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct run_record) == 32, "record format");
 
 enum { WAITS_TIMER_SWITCH, WAITS_TIMER_RUN, WAITS_TIMERS };
 
-/* What is left of a CPU's time for walking stacks. */
+/* The remaining share of a CPU's time for walking stacks. */
 struct waits_walk_share {
     __u64 filled_ns, left_ns;
 };

@@ -3,8 +3,8 @@
 #
 # Attached to a process, it prints the "frames" of each thread. With $rounds, it runs its program itself: in each round it lets the program run for a
 # moment (in the first one for $first seconds, if not 0) and then single-steps it; each stop is printed as "stop", and the mappings as "maps".
-# With $places too, it runs the program up to the first instruction of each of these functions and steps through the function: the stack printed for
-# each step is that of the function's first instruction, with the current instruction, the functions' names, and whether the stack pointer is on
+# With $places too, it runs the program up to the first instruction of each function in $places and steps through the function. The stack printed for
+# each step is the stack at the function's first instruction, with the current instruction, the functions' names, and whether the stack pointer is on
 # another stack.
 import json
 import random

@@ -23,7 +23,7 @@ def exclusive(place):
 
 
 def environment(name, needed, interpreters, fit="True"):
-    """The bin directory of an environment with the packages `needed`, using the first interpreter for which the expression `fit` is true."""
+    """The bin directory of an environment with the packages `needed`, using the first interpreter where the expression `fit` is true."""
     place = BUILD / name
     with exclusive(place):
         return create_environment(place, needed, interpreters, fit)
@@ -36,7 +36,7 @@ def create_environment(place, needed, interpreters, fit):
     check = f"import sys, ensurepip; sys.exit(not ({fit}))"
     interpreter = next((path for path in interpreters if subprocess.run([path, "-c", check], capture_output=True).returncode == 0), None)
     if not interpreter:
-        raise Missing(f"there is no Python with venv of which {fit}")
+        raise Missing(f"there is no Python with venv where {fit}")
     shutil.rmtree(place, ignore_errors=True)
     for command in ([interpreter, "-m", "venv", place], [place / "bin/pip", "install", "-q", "--disable-pip-version-check", *needed]):
         try:

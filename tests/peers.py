@@ -1,7 +1,7 @@
 """Stacks of a running process as gdb and perf print them, in a form that can be compared with Sonde's frame by frame.
 
-Only the peers' addresses are used: they differ in which of several names of a function they print. Names come from binutils: every symbol that `nm`
-lists at the function's start, as spelled by `c++filt`. A frame of Sonde equals a peer's if it is in the same file, has one of these names
+Only the peers' addresses are used: a function may have several names, and each peer prints another one. Names come from binutils: every symbol that `nm`
+lists at the function's start, as spelled by `c++filt`. A frame of Sonde equals a peer's if it is in the same file, has one of the symbols
 (or, without a name, the file and the address) and the same address."""
 import bisect
 import functools
@@ -190,7 +190,7 @@ def with_evaluators(sample):
 
 
 def functions(places):
-    """The key by which stacks are compared: function names, or the place of the call where a function has no name."""
+    """The key for comparing stacks: function names, or the place of the call where a function has no name."""
     return tuple((place.file, str(place) if place.names or i < len(places) - 1 else "") for i, place in enumerate(places))
 
 

@@ -145,7 +145,7 @@ static void model_dealloc(PyObject *self)
 static PyMethodDef model_methods[] = {
     {"start", FAST(model_start),
      "start(request_id=None, traceparent=None, tracestate=None) -> Trace, which is falsy if the request is "
-     "not traced. The headers are those of W3C Trace Context."},
+     "not traced. The headers belong to W3C Trace Context."},
     {"generation", FAST(generation_begin),
      "generation(trace=None, operation='text_completion') -> Generation: begins a token generation. It is counted "
      "for every request, traced or not."},
@@ -487,7 +487,7 @@ static PyMethodDef trace_methods[] = {
 };
 
 static PyGetSetDef trace_members[] = {
-    {"level", trace_get_level, NULL, "TIMESTAMPS | TENSORS: what is recorded; 0: not recorded.", NULL},
+    {"level", trace_get_level, NULL, "TIMESTAMPS | TENSORS: the recorded data; 0: not recorded.", NULL},
     {"id", trace_get_id, NULL, "From 1; 0: not traced.", NULL},
     {"active", trace_get_active, NULL, "Whether it must be ended: it is recorded, or a tracer is attached.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -23,7 +23,7 @@ class Batcher:
         self.items, self.timer, self.inside = [], None, 0
 
     async def run(self, inputs, rows, request):
-        """Returns ({output's name: array} of these rows, and the timestamps of Pool.run)."""
+        """Returns ({output's name: array} for `rows`, and the timestamps of Pool.run)."""
         if self.inside >= WAITING_MAX:
             raise Refused.busy(f"{self.model}: {WAITING_MAX} requests are waiting")
         if sum(item.rows for item in self.items) + rows > self.rows_max:

@@ -114,7 +114,7 @@ class Pool:
             self.probes.worker_stop.fire(child.process.pid, child.process.exitcode or 0)
 
     async def run(self, model, inputs, cause):
-        """Returns ({output's name: array}, and the times at which the worker received it, had concatenated the inputs, had predicted)."""
+        """Returns ({output's name: array}, and the times when the worker received it, had concatenated the inputs, had predicted)."""
         call = Call(next_id(), model, inputs, cause, asyncio.get_running_loop().create_future())
         self.waiting.append(call)
         self._dispatch()

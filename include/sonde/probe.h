@@ -74,7 +74,7 @@ void sonde_provider_on_warning(struct sonde_provider *provider, void (*warn)(voi
  * then kept in memory, and the warning of sonde_provider_load gives the reason. -ENAMETOOLONG; -ENOMEM. */
 int sonde_provider_set_directory(struct sonde_provider *provider, const char *directory);
 
-/* Adds a probe. `arguments` declares its arguments in the order in which they are fired, "TYPE NAME, TYPE NAME", or is
+/* Adds a probe. `arguments` declares its arguments in the order of sonde_probe_fire, "TYPE NAME, TYPE NAME", or is
  * "" or NULL. A TYPE is one of
  *
  *     i8 u8 i16 u16 i32 u32 i64 u64    an integer of that many bits, signed or unsigned

@@ -49,9 +49,9 @@
     ".popsection\n"                                                                                                    \
     ".endif\n" SONDE_ADDRESS_(symbol)
 
-/* The note that all tracers read (type 3 of "stapsdt"): address of the site, of a base by which prelinking could be
- * noticed, and of the semaphore; then three strings. The section flag "?" puts the note into the section group of the
- * surrounding function. */
+/* The note that all tracers read (type 3 of "stapsdt"): address of the site, of a base that could reveal
+ * prelinking, and of the semaphore; then three strings. The section flag "?" puts the note into the section group of
+ * the surrounding function. */
 #define SONDE_SITE_(provider, name, operands)                                                                          \
     "771: " SONDE_NOP_ "\n"                                                                                            \
     ".pushsection .note.stapsdt, \"?\", %%note\n"                                                                      \

@@ -11,7 +11,7 @@
  * Threads: every function may be called on any thread at any time; a config and a generation belong to one thread at a
  * time. A trace may be stamped by several threads at once, but by none after sonde_trace_end.
  * No function on the request path waits for a disk, a network or another thread's I/O: finished traces go to a bounded
- * queue, a thread of the library writes them, and what does not fit is dropped and counted.
+ * queue, a thread of the library writes them, and traces that do not fit are dropped and counted.
  *
  * Fork: the parent is not affected. In the child, traces that were started before the fork belong to the parent:
  * calls with them do nothing. The child writes its own traces to its own file, FILE.p<PID>, with its own thread, which
@@ -47,7 +47,7 @@ void sonde_trace_config_free(struct sonde_trace_config *config);
 
 /* Applies one command line option: `--trace-config` with `[<mode>,]<setting>=<value>`, or one of the deprecated
  * --trace-file, --trace-rate, --trace-level, --trace-count, --trace-log-frequency with its value. Copies both. 0;
- * -ENOENT: not one of these options; -EINVAL with the reason in `why`, which names the option: Bad option: "--trace-
+ * -ENOENT: an unknown option; -EINVAL with the reason in `why`, which names the option: Bad option: "--trace-
  * config rate". Invalid option value. Got x */
 int sonde_trace_config_set(struct sonde_trace_config *config, const char *option, const char *value, char *why,
                            size_t why_size);
@@ -105,7 +105,7 @@ struct sonde_trace_stats {
     uint64_t spans_rejected;    /* by a receiver that accepted the rest of their packet; the requests count as
                                    written */
     uint64_t generations;       /* generations that ended and are in the metrics */
-    uint64_t generations_overflowed; /* of these, counted without names: more than 1024 combinations of model,
+    uint64_t generations_overflowed; /* generations counted without names: more than 1024 combinations of model,
                                       * operation, finish reason and error type */
     uint64_t metrics_sent;           /* metrics packets that a receiver accepted */
     uint64_t metrics_lost;           /* metrics packets that it did not; later packets, if any, include their values */
@@ -235,7 +235,7 @@ int sonde_trace_context(const struct sonde_trace *trace, char *ret_traceparent, 
 int sonde_trace_parent_is_valid(const char *traceparent);
 int sonde_trace_state_is_valid(const char *tracestate);
 
-/* SONDE_TRACE_TIMESTAMPS | SONDE_TRACE_TENSORS: what is recorded; 0 for NULL. Check it before gathering tensors. */
+/* SONDE_TRACE_TIMESTAMPS | SONDE_TRACE_TENSORS: the recorded data; 0 for NULL. Check it before gathering tensors. */
 unsigned sonde_trace_level(const struct sonde_trace *trace);
 
 uint64_t sonde_trace_now_ns(void);
@@ -320,7 +320,7 @@ int sonde_trace_metrics(struct sonde_trace_manager *manager, char **ret_text);
 
 /* --- probes and thread contexts -------------------------------------------------------------- */
 
-/* A process with a manager has the USDT provider `sonde_trace` (sonde/probe.h), to which any tracer can attach:
+/* A process with a manager has the USDT provider `sonde_trace` (sonde/probe.h). Any tracer can attach to it:
  *
  *     request_start   u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id, str model, str request_id
  *     request_end     u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id, i32 status, str request_id

@@ -30,7 +30,7 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
 /* The same for plain HTTP. */
 void otlp_http_judge(unsigned status, struct otlp_answer *answer);
 
-/* Returns the message of a body: a pointer into it, or, if compressed, its decompressed copy in `room`. NULL: there
- * is none, or it is invalid. `encoding` is supported besides gzip; NULL: only gzip. */
+/* Returns the message of a body: a pointer into it, or, if compressed, its decompressed copy in `room`. NULL: no
+ * message, or an invalid one. `encoding` is supported besides gzip; NULL: only gzip. */
 const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding,
                               const char *body, size_t size, char *room, size_t room_size, size_t *ret_size);

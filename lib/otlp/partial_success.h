@@ -6,7 +6,7 @@
 
 #define OTLP_PARTIAL_WHY_SIZE 200
 
-/* Parses the untrusted body of a response (ExportTraceServiceResponse and those of metrics and profiles, as
+/* Parses the untrusted body of a response (ExportTraceServiceResponse, and the responses for metrics and profiles, as
  * protobuf). Returns the number of rejected spans, points or profiles, 0 if the body is invalid; `ret_why` is the
  * receiver's message, or "". */
 uint64_t otlp_partial_success(const char *body, size_t size, char ret_why[OTLP_PARTIAL_WHY_SIZE]);

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-/* Target size of packets: receivers limit it, those of gRPC to 4 MiB by default. */
+/* Target size of packets: receivers limit it, gRPC receivers to 4 MiB by default. */
 #define OTLP_PACKET_BYTES ((size_t)3 << 20)
 
 struct otlp_sender_options {

@@ -1,4 +1,5 @@
-/* Reads OTEL_EXPORTER_OTLP_... for the export of a signal: variables of the signal override those of all signals. */
+/* Reads OTEL_EXPORTER_OTLP_... for the export of a signal: variables of the signal override the variables of all
+ * signals. */
 #pragma once
 
 #include <stdbool.h>

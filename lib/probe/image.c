@@ -5,8 +5,8 @@
  *                                                 attached tracers in it
  *     notes, symbols, names, section headers      read from the file only; bcc finds no notes in front of the stubs
  *
- * The stapsdt note of type 3 is what every tracer reads: address, semaphore, names, operands. A second note of type
- * 0x50, owner "sonde", holds the names of the arguments, for which stapsdt has no field:
+ * Every tracer reads the stapsdt note of type 3: address, semaphore, names, operands. A second note of type
+ * 0x50, owner "sonde", holds the names of the arguments (stapsdt has no field for them):
  * "provider\0probe\0declaration\0". */
 #include "image.h"
 

@@ -1,4 +1,4 @@
-/* See attributes.h. The encoded bytes are compared with those of a real Triton (tests/e2e/test_traces_otel.py) and
+/* See attributes.h. The encoded bytes are compared with the bytes of a real Triton (tests/e2e/test_traces_otel.py) and
  * checked with the official protobuf messages. */
 #include "attributes.h"
 
@@ -80,7 +80,7 @@ void trace_attributes_of_series(struct trace_attributes *ret, const struct trace
                                 const char *token_type)
 {
     ret->count = 0;
-    add_text(ret, "gen_ai.token.type", token_type); /* also for the overflow series, of which there is one per type */
+    add_text(ret, "gen_ai.token.type", token_type); /* also for the overflow series: one per type */
     if (f->overflow) {
         add_attribute(ret, (struct trace_attribute){.key = "otel.metric.overflow", .kind = TRACE_ATTRIBUTE_TRUE});
         return;

@@ -9,7 +9,7 @@
 
 enum trace_mode { TRACE_MODE_TRITON, TRACE_MODE_OPENTELEMETRY };
 
-/* The settings that the trace protocol can change. Levels are those of sonde/trace.h; 0 is OFF. */
+/* The settings that the trace protocol can change. Levels: see sonde/trace.h; 0 is OFF. */
 struct trace_values {
     unsigned level;
     uint32_t rate;

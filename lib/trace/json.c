@@ -1,4 +1,4 @@
-/* The strict JSON parser. It works on a copy of the text in which strings are unescaped in place, because the result
+/* The strict JSON parser. It works on a copy of the text and unescapes strings in place, because the result
  * is never longer. Recursion is bounded by the depth limit. */
 #include "json.h"
 

@@ -1,5 +1,5 @@
 /* Series and their histograms. A series is found by a hash of its labels in a table that only grows. A histogram has
- * two halves, one of which is active. A reader activates the other half, waits for threads still counting in the
+ * two halves; one is active. A reader activates the other half, waits for threads still counting in the
  * first, and adds the first to the second. So a reader never sees a partly counted generation, and counting threads
  * never wait, except for each other when they create a series. */
 #include "metrics.h"

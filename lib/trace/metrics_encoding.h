@@ -26,7 +26,7 @@ struct trace_point {
     size_t next; /* iterator state; initially 0 */
 };
 
-/* Iterates over the points of the metrics that share a name, of which `metric` is the first; points with a count of 0
+/* Iterates over the points of the metrics that share a name (`metric` is the first); points with a count of 0
  * are skipped. False: no more. */
 bool trace_metrics_next_point(const struct trace_metrics_snapshot *s, unsigned metric, const char *provider,
                               struct trace_point *p);

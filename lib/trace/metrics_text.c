@@ -1,4 +1,4 @@
-/* Generation metrics as Prometheus text, for a server's own /metrics. Names and labels are those of OpenTelemetry's
+/* Generation metrics as Prometheus text, for a server's own /metrics. Names and labels follow OpenTelemetry's
  * Prometheus mapping, except for finish reasons: `stop`, where a collector writes `["stop"]` for OTLP's list. */
 #include "../export.h"
 #include "attributes.h"

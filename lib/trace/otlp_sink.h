@@ -16,7 +16,7 @@ struct trace_writer;
 #define TRACE_OTLP_PAUSE_MAX_MS 4000
 
 const char *trace_otlp_url(const struct sonde_trace_config *config);
-/* gRPC only if requested and the URL has no path: a URL with a path is that of an HTTP receiver, and the
+/* gRPC only if requested and the URL has no path: a URL with a path names an HTTP receiver, and the
  * environment's setting is meant for others. */
 enum otlp_protocol trace_otlp_protocol(const struct sonde_trace_config *config);
 

@@ -14,6 +14,6 @@ void trace_protobuf_bytes(struct trace_text *out, unsigned field, const void *da
 /* Writes a string. Invalid UTF-8 is replaced, because receivers reject a packet for it. */
 void trace_protobuf_text(struct trace_text *out, unsigned field, const char *text, size_t size);
 
-/* Encloses what is written between the two calls in a field: a message, or packed values. */
+/* Encloses the bytes written between the two calls in a field: a message, or packed values. */
 size_t trace_protobuf_open(struct trace_text *out, unsigned field);
 void trace_protobuf_close(struct trace_text *out, size_t begin);

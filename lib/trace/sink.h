@@ -17,7 +17,7 @@ struct trace_sink_kind {
     uint32_t (*weight)(const struct trace_tree *tree);
     /* Adds a request; `tree` is freed afterwards. Writes when enough is gathered. */
     void (*take)(struct trace_sink *sink, struct trace_writer *w, const struct trace_tree *tree);
-    /* The queue is empty: writes what is gathered. */
+    /* The queue is empty: writes the gathered data. */
     void (*finish)(struct trace_sink *sink, struct trace_writer *w);
     /* In a child: abandons open files and connections, which belong to the parent. */
     void (*reset_in_child)(struct trace_sink *sink);

@@ -74,7 +74,7 @@ static inline void trace_writer_count(atomic_uint_least64_t *counter, uint64_t n
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Reports the result of `traces`: written, or lost (r < 0), in which case the first failure of a series is reported.
+/* Reports the result of `traces`: written, or lost (r < 0): then the first failure of a series is reported.
  * `detail` NULL: the errno's text. */
 void trace_writer_wrote(struct trace_writer *w, int r, uint64_t traces, const char *where, const char *what,
                         const char *detail);

@@ -1,4 +1,4 @@
-/* Determines the context in which a tracepoint program runs: the current thread's own code, or an interrupt on top of
+/* Determines the context of a tracepoint program: the current thread's own code, or an interrupt on top of
  * it. */
 #pragma once
 

@@ -3,8 +3,8 @@
 
 #include "probes/common/record.h"
 
-/* The cgroup hierarchy that identifies jobs: that of the first controller in this order that is mounted as cgroup v1,
- * else cgroup v2. */
+/* The cgroup hierarchy that identifies jobs: the hierarchy of the first controller in this order that is mounted as
+ * cgroup v1, else cgroup v2. */
 enum cgroup_hierarchy {
     CGROUP_HIERARCHY_V2,
     CGROUP_HIERARCHY_MEMORY,

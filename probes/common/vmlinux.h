@@ -488,7 +488,7 @@ struct request {
     struct request_queue *q;
     unsigned int cmd_flags;
     unsigned int rq_flags;
-    unsigned int __data_len; /* of what has not ended yet */
+    unsigned int __data_len; /* bytes that have not ended yet */
     struct bio *bio;
     __u64 start_time_ns;
 };

@@ -1,5 +1,5 @@
-/* Reads the labels of the goroutine that the current thread runs (go_labels.h), like Go's own profiler: those of the
- * thread's current goroutine, even while the runtime works for it on the thread's own stack. The sample stops the
+/* Reads the labels of the goroutine that the current thread runs (go_labels.h), like Go's own profiler: the labels of
+ * the thread's current goroutine, even while the runtime works for it on the thread's own stack. The sample stops the
  * thread, and Go never modifies a set of labels, so the data is consistent. Reads with bpf_probe_read_user only;
  * memory is not trusted: a goroutine's m must be the one that leads to it. x86-64. */
 #pragma once

@@ -40,7 +40,7 @@ struct link_seen {
     bool begun, meanwhile;
 };
 
-/* Reads each field of an entry once and computes the check of what was read. A mismatch with the stored check reveals
+/* Reads each field of an entry once and computes the check of the values read. A mismatch with the stored check reveals
  * a torn read: of an entry being written, or whose writes reach this CPU in another order, because programs on old
  * kernels have no barriers. Fields are evaluated as they are read, because a copy of the entry does not fit on the BPF
  * stack. */

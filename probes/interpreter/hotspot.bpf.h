@@ -85,7 +85,7 @@ enum hotspot_stage {
 
 #define HOTSPOT_IS(b, at, x, y, z) ((b)[at] == (x) && (b)[(at) + 1] == (y) && (b)[(at) + 2] == (z))
 
-/* Evaluates the function's prologue, of which h->bytes contains the last HOTSPOT_CODE_BYTES before the frame is
+/* Evaluates the function's prologue: h->bytes contains its last HOTSPOT_CODE_BYTES before the frame is
  * complete. There are two forms:
  *     push %rbp; [mov %rsp,%rbp;] sub $frame - 16,%rsp    and
  *     sub $frame - 8,%rsp; mov %rbp,frame - 16(%rsp) */

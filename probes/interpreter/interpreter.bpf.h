@@ -1,6 +1,6 @@
-/* What the walks of all interpreters share (interpreter.h): the entries of the current sample, the table of code whose
- * record was emitted, the memory in which these records are built, and the entries' place in the stack record. A sample
- * contains the frames of one interpreter. */
+/* The common part of the walks of all interpreters (interpreter.h): the entries of the current sample, the table of
+ * code with an emitted record, the memory that builds these records, and the entries' place in the stack record. A
+ * sample contains the frames of one interpreter. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -99,7 +99,7 @@ static __always_inline void interpreter_begin_codes(struct interpreter_scratch *
     header->time_ns = time_ns - EMITTED_CODES_AHEAD_NS;
 }
 
-/* The slot in which to note `*ret_hash` once this code's record is emitted; NULL: already emitted, or not to be emitted
+/* The slot for `*ret_hash`, to be set once this code's record is emitted; NULL: already emitted, or not to be emitted
  * now. Names are emitted again with later samples, sampled data is not, so names leave the last quarter of the ring
  * free. Stack copies, which may fill half of the ring while unwind tables are missing, do not block them. */
 static __always_inline __u64 *emitted_code_slot(struct interpreter_scratch *p, __u32 pid, __u64 code, __u32 check,

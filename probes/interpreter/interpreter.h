@@ -4,8 +4,8 @@
  * A frame is an entry, leaf first: the address of its code (a code object, a function, a method). Entries join the
  * native frames of the thread in one of three ways:
  *   - One native function, the evaluator, executes a run of consecutive frames. Each run ends with a mark: an address
- * on the stack of that function, by which the native unwinder knows the native frame. So the two stacks are joined by
- *     addresses, not by counting function names.
+ * on the stack of that function, which identifies the native frame for the native unwinder. So the two stacks are
+ * joined by addresses, not by counting function names.
  *   - INTERPRETER_TAIL_COUNTED: each frame has an evaluator of its own, but nothing on the stack identifies it.
  *   - INTERPRETER_TAIL_PLACED: each frame is a native frame, whose number the entry contains.
  *
@@ -61,7 +61,7 @@ _Static_assert(sizeof(struct interpreter_tail) == 8, "record format");
  * if any, are meaningless. */
 #define INTERPRETER_TAIL_COUNTED 1
 /* The process has several interpreters. Runs are in order only within each interpreter, and may belong to other
- * threads: those of this thread are the runs whose marks were reached. */
+ * threads: the runs of this thread are the runs whose marks were reached. */
 #define INTERPRETER_TAIL_SEVERAL 2
 /* Each entry belongs to one native frame, whose number it contains; there are no marks. */
 #define INTERPRETER_TAIL_PLACED 4

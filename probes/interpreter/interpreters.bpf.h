@@ -1,5 +1,5 @@
 /* The interpreters of the current task, in relation to the walk of its native stack: Python's frames are walked before
- * it; those of V8 and HotSpot are native frames that it passes. A sample contains the frames of one interpreter. */
+ * it; frames of V8 and HotSpot are native frames that it passes. A sample contains the frames of one interpreter. */
 #pragma once
 
 #include "probes/interpreter/hotspot.bpf.h"

@@ -3,7 +3,7 @@
  *
  * The thread is identified by its thread pointer: pthread_self(), which the interpreter stores for each of its
  * threads, lies at most a struct pthread below it in every C library (on x86-64 exactly at it). So PID namespaces do
- * not matter. The result is remembered, also that there is none, until the interpreter has created another thread or
+ * not matter. The result is remembered, even if no state was found, until the interpreter has created another thread or
  * the thread is seen in the interpreter's code.
  *
  * In a process with several interpreters a thread may have a state in each of them, and frames in several: all states
@@ -50,7 +50,7 @@ static __always_inline int python_first_thread(struct interpreter_scratch *p)
     return 0;
 }
 
-/* Goes to the next thread: 1 found (p->thread), 0 continue, -1 there is none. A global function without arguments,
+/* Goes to the next thread: 1 found (p->thread), 0 continue, -1 no further thread. A global function without arguments,
  * like those below: the verifier checks it once. */
 __noinline int python_next_thread(void)
 {
@@ -96,7 +96,7 @@ static __always_inline int python_next_interpreter(struct interpreter_scratch *p
 }
 
 /* Collects p->thread if it is a state of this thread, and goes to the next one of all interpreters: 0 continue, -1
- * there is none. */
+ * no further state. */
 __noinline int python_next_state(void)
 {
     struct interpreter_scratch *p = interpreter_scratch_get();

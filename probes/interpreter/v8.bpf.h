@@ -1,10 +1,10 @@
-/* BPF side of V8's frames (v8.h): which native frames are JavaScript's, and of which function.
+/* BPF side of V8's frames (v8.h): recognizes native frames of JavaScript, and their functions.
  *
  * The function lies below the frame pointer, and a context above the function; V8's own frames (stubs, exits to C++,
  * WebAssembly, regular expressions) have a small integer in place of the context. Objects are recognized by their
  * types: context, SharedFunctionInfo, ScopeInfo. Garbage collection moves them, so another function may come to lie at
- * the same address; it has another check, computed from what a function keeps (start and end, script ID, hash of its
- * name).
+ * the same address; it has another check, computed from the constant fields of a function (start and end, script ID,
+ * hash of its name).
  *
  * Only for the leaf it is uncertain whether the frame pointer is its own: before its frame is set up and after it is
  * left, it is the caller's. The function found is then still on the stack, just below a native frame
@@ -117,7 +117,7 @@ static __always_inline struct v8_text v8_put_text(struct v8_scratch *v, __u8 *to
     return text;
 }
 
-/* A function without a name may have one that V8 inferred from what it is assigned to. */
+/* A function without a name may have one that V8 inferred from its assignment to a variable. */
 static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v8_code *code)
 {
     struct v8_text none = {}, empty = {.width = 1};
@@ -228,7 +228,8 @@ __noinline int v8_emit_queued(void)
 #define V8_LEAVE_2      0x5dec8948U
 #define V8_LEAVE_JUMP   0x006d8b48U /* mov rbp, [rbp]: a tail call */
 
-/* Whether the frame pointer may not be that of the code at `ip`, because the frame is not yet set up or already left.
+/* Whether the frame pointer may belong to another function than the code at `ip`: the frame is not yet set up or
+ * already left.
  */
 __noinline int v8_is_outside_frame(__u64 ip)
 {
@@ -269,7 +270,7 @@ __noinline int v8_place(void)
     if (!scratch || !p || !v)
         return 0;
     at = scratch->walk.r.fp + v->layout.frame_function;
-    /* For the leaf, what is not pushed yet is of an earlier function. */
+    /* For the leaf, words that are not pushed yet belong to an earlier function. */
     if ((scratch->walk.interrupted && scratch->walk.r.sp > at) || interpreter_read(v->words, 16, at))
         return 0;
     function = v->words[0];

@@ -11,7 +11,7 @@
 #define V8_PIECES       8    /* pending, behind those before them */
 #define V8_STEPS        24
 #define V8_CHUNK_BYTES  4096
-#define V8_SOURCE_BYTES 262144 /* source bytes in which lines are counted, for all functions of a sample */
+#define V8_SOURCE_BYTES 262144 /* limit of source bytes searched for line ends, for all functions of a sample */
 
 struct v8_scratch {
     struct v8_layout layout;
@@ -30,7 +30,7 @@ struct v8_scratch {
     __u64 left, counted; /* of the source: bytes left to count in; words of the chunk already counted */
     __u32 queued_count;
     __u16 queued[EMITTED_CODES_PER_SAMPLE]; /* entries whose functions' records are to be emitted */
-    __u32 source_bytes;                     /* of this sample, in which lines were counted */
+    __u32 source_bytes;                     /* searched for line ends in this sample */
     __u32 newlines, returns, separators;
     __u8 text[2 * V8_TEXT_BYTES];
     __u64 chunk[V8_CHUNK_BYTES / 8];

@@ -1,9 +1,9 @@
 /* Linux AIO: from io_submit to the event. Part of io.bpf.c.
  *
  * Events lie in a ring that the kernel shares with the program, and reach it by io_getevents, or without a system call.
- * Those of io_getevents are read from its result. The ring is read before that, and when the program submits more: it
+ * Events of io_getevents are read from its result. The ring is read before that, and when the program submits more: it
  * has room for all requests in flight, so whatever the program took from it meanwhile is still there. A part of it that
- * cannot be read has not been touched by the program: what is in it will come by io_getevents. */
+ * cannot be read has not been touched by the program: its events will come by io_getevents. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -114,7 +114,7 @@ static long aio_ring_step(__u32 i, struct aio_reading *reading)
     return 0;
 }
 
-/* False: it cannot be read, or is none. */
+/* False: `ring` cannot be read, or is no ring. */
 static __noinline bool aio_ring_open(__u64 ring, struct aio_reading *ret)
 {
     struct aio_ring_head head;
@@ -129,7 +129,7 @@ static __noinline bool aio_ring_open(__u64 ring, struct aio_reading *ret)
     return true;
 }
 
-/* Counts what has ended since the last look, as far as it can be read. */
+/* Counts the events since the last reading, as far as they can be read. */
 static __noinline int aio_read_ring(__u64 ring)
 {
     struct aio_key key = {current_process(), ring};

@@ -162,7 +162,7 @@ static __always_inline void device_request_ended(const void *request, bool is_fa
     r->is_failed |= is_failed;
     if (c && !is_failed)
         __sync_fetch_and_add(&c->bytes, bytes);
-    if (bytes < DIRECT_READ(struct request, request, __data_len)) /* what is left, with these */
+    if (bytes < DIRECT_READ(struct request, request, __data_len)) /* the remaining bytes, including `bytes` */
         return;
     struct io_stats *stat = stats_get();
     if (c)

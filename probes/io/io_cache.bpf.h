@@ -1,7 +1,8 @@
-/* What reads bring into the page cache because it is not there. Part of io.bpf.c.
+/* Counts the pages that reads bring into the page cache because they are not there. Part of io.bpf.c.
  *
- * The thread that reads adds the pages, with those of the read-ahead, before it waits for them. Pages of metadata and
- * of what is written are added the same way: the former belong to the device, the latter come in calls that write. */
+ * The thread that reads adds the pages, with the pages of the read-ahead, before it waits for them. Pages of metadata
+ * and of written data are added the same way: metadata belongs to the device, written pages come in calls that write.
+ */
 #pragma once
 
 #include "probes/common/vmlinux.h"

@@ -49,12 +49,12 @@ __weak int name_counters(__u64 mount, __u64 mount_id, __u64 cgroup, __u64 cgroup
     return full;
 }
 
-/* For the first operation of its kind. Those of cgroups that do not fit count as one cgroup's. `cgroup`, `mount`: NULL,
- * they may be gone, and are not named. */
+/* Adds counters for the first operation of its kind. Cgroups that do not fit count as one cgroup. `cgroup`, `mount`:
+ * NULL, they may be gone, and are not named. */
 static __noinline struct io_counters *counters_add(struct io_key *key, struct cgroup *cgroup, const struct mount *mount)
 {
     struct io_stats *stat = stats_get();
-    /* The names come first: counters without one are taken for those of others. */
+    /* The names come first: counters without a name are taken for counters of IO_OTHER. */
     int full = name_counters(address_of(mount), key->mount, address_of(cgroup), key->cgroup_id);
     if (stat)
         stat->names_full += full;
@@ -124,7 +124,7 @@ static __always_inline void count_bytes(struct io_counters *c, __u8 operation, _
     __sync_fetch_and_add(&c->bytes, bytes);
 }
 
-/* One operation of which only the beginning was seen. `cgroup`: NULL, that and the mount of the file may be gone. */
+/* Counts an operation without a known end. `cgroup`: NULL if it and the mount of the file may be gone. */
 static __always_inline void count_untimed(__u64 cgroup_id, const void *cgroup, const struct io_file *file,
                                           __u8 operation, __u64 bytes)
 {

@@ -1,4 +1,4 @@
-/* From an open file to its mount, and whether what is done with it is I/O of a file system. Part of io.bpf.c. */
+/* From an open file to its mount, and whether operations on it are I/O of a file system. Part of io.bpf.c. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -62,7 +62,7 @@ static __always_inline __u64 mount_id(const void *mount, const void *sb)
     return (__u64)DIRECT_READ(struct super_block, sb, s_dev) << 32 | (__u32)DIRECT_READ(struct mount, mount, mnt_id);
 }
 
-/* Set before loading: what is counted apart. */
+/* Set before loading: whether processes and files have counters of their own. */
 const volatile bool by_process = false, by_file = false;
 
 /* Another one gets the same inode number when this one is deleted. */
@@ -136,7 +136,7 @@ static __always_inline void note_reader(const void *file)
     has_fuse_daemons = true;
 }
 
-/* What is done with the file is done by this process. */
+/* Sets the process that uses the file. */
 static __always_inline void file_set_process(struct io_file *file, __u32 process)
 {
     file->process = by_process ? process : 0;

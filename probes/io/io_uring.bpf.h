@@ -45,7 +45,7 @@ static __always_inline __u8 operation_of_opcode(__u8 opcode)
     case 2:  /* WRITEV */
     case 5:  /* WRITE_FIXED */
     case 23: /* WRITE */
-    case 30: /* SPLICE, of which only the output is seen */
+    case 30: /* SPLICE: only the output is seen */
     case 61: /* WRITEV_FIXED */
         return IO_WRITE;
     case 3: /* FSYNC */

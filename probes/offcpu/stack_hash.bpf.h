@@ -1,4 +1,4 @@
-/* Hashes a waiting thread's stack: everything its record contains about where the thread is and what it works for. A
+/* Hashes a waiting thread's stack: everything in its record about the thread's location and its request. A
  * thread that waits in the same place again is recorded without a stack. Operates on the record in the CPU's scratch
  * memory; see offcpu.bpf.c. */
 #pragma once

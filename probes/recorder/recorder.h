@@ -2,7 +2,7 @@
  * programs write them to rings that overwrite their oldest records; user space reads them only when a slow request is
  * to be explained.
  *
- * Each CPU has two rings, so that one kind of traffic does not evict the other: the scheduler's records, and those of
+ * Each CPU has two rings, so that one kind of traffic does not evict the other: the scheduler's records, and records of
  * objects (sockets, ends of threads). A ring is written by its own CPU alone. */
 #pragma once
 
@@ -33,9 +33,9 @@ enum recorder_kind {
     RECORDER_RETRANSMIT, /* TCP sends a segment again. tid: none */
 
     RECORDER_TAKEN = 7, /* in the scheduler ring. While thread `tid` was the current one, until its switch of the same
-                           time, its CPU did something else for `value` ns (low half), of which the hypervisor took so
-                           many (high half); the rest were interrupts. By the scheduler's accounts */
-    RECORDER_FILE = 8,  /* what thread `tid`, whose switch has the same time, sleeps for. object: key of the file
+                           time, its CPU did something else for `value` ns (low half), including the time that the
+                           hypervisor took (high half); the rest were interrupts. By the scheduler's accounts */
+    RECORDER_FILE = 8,  /* thread `tid`, whose switch has the same time, sleeps for this. object: key of the file
                            (struct recorder_file); syscall: its system call; value: recorder_pages */
 
     /* In the object ring. */
@@ -60,7 +60,7 @@ enum recorder_task_state {
     RECORDER_TASK_WAITS_LOCK,
     RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
     RECORDER_TASK_WAITS_GC,   /* for the garbage collector */
-    RECORDER_TASK_FINISHED,   /* the thread, which does not run it, has finished what it waits for */
+    RECORDER_TASK_FINISHED,   /* the thread, which does not run the task, has finished the awaited work */
 };
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */
@@ -71,7 +71,7 @@ enum recorder_task_state {
 #define RECORDER_STOPPED         16 /* by a signal, a debugger or a freezer */
 #define RECORDER_THROTTLED       32 /* its cgroup has used up its CPU quota */
 
-/* Flags of RECORDER_WAKING and RECORDER_READY: in what context. None: the current thread did it. */
+/* Flags of RECORDER_WAKING and RECORDER_READY: the context. None: the current thread did it. */
 #define RECORDER_IN_SOFTIRQ    1
 #define RECORDER_IN_HARDIRQ    2
 #define RECORDER_KERNEL_THREAD 4 /* the current thread is one */

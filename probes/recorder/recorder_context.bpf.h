@@ -1,4 +1,4 @@
-/* In what context a record is made: the current thread's own, or an interrupt's. */
+/* The context of a record: the current thread's own, or an interrupt's. */
 #pragma once
 
 #include "probes/common/context.bpf.h"

@@ -17,7 +17,7 @@ struct disk_request {
     __u32 bytes;
 };
 
-/* By the request's address. What is left by lost ones gives way. */
+/* By the request's address. Entries of lost requests are evicted. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 4096);

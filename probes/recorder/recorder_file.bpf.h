@@ -141,7 +141,7 @@ static __always_inline bool is_for_file(const struct recorder_record *left)
 }
 
 /* `task` leaves the CPU to sleep, as its record `left` says, for a file: except that a read may be of a pipe. A
- * function, so that what it needs of the stack is not there while tasks are read. */
+ * function, so that its stack is free again while tasks are read. */
 static __noinline int record_files(const struct recorder_place *place, const struct recorder_record *left,
                                    struct task_struct *task)
 {

@@ -1,9 +1,9 @@
-/* Records which goroutine a thread of a Go program runs (RECORDER_TASK), and what it waits for once it no longer runs.
- * Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is called
- * anyway: at the thread's sends and receives, where it wakes others, and where it leaves its CPU. The goroutine that a
- * thread ran last is remembered; when the thread is seen with another one, or none, and that one waits, its reason is
- * recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same as
- * before. x86-64.
+/* Records which goroutine a thread of a Go program runs (RECORDER_TASK), and the goroutine's wait once it no longer
+ * runs. Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is
+ * called anyway: at the thread's sends and receives, where it wakes others, and where it leaves its CPU. The goroutine
+ * that a thread ran last is remembered; when the thread is seen with another one, or none, and that one waits, its
+ * reason is recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same
+ * as before. x86-64.
  *
  * Only for processes in `go_labels`, which user space fills. */
 #pragma once
@@ -34,8 +34,8 @@ static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
     return bpf_probe_read_user(to, size, (const void *)address) == 0;
 }
 
-/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_g`: of what the
- * thread itself runs, its scheduler where there is none. */
+/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_g`: the goroutine
+ * that the thread itself runs; its scheduler's if it runs none. */
 static __always_inline bool goroutine_of_current(const struct go_labels_layout *l, __u64 *ret_g, __u64 *ret)
 {
     __u64 m, its_m;

@@ -10,7 +10,7 @@ enum recorder_moment {
     RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
     RECORDER_AT_RELEASE,   /* it wakes another by a futex */
     RECORDER_AT_SOCKET,    /* it sends or receives */
-    RECORDER_AT_MESSAGE,   /* what it sends on a socket of AF_UNIX arrives */
+    RECORDER_AT_MESSAGE,   /* its message on a socket of AF_UNIX arrives */
 };
 
 static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)

@@ -1,13 +1,13 @@
-/* Records which task of asyncio a thread of a Python program runs (RECORDER_TASK), and for which one a thread of a pool
- * has finished something. Read from the interpreter's memory where the recorder is called anyway: at sends and
- * receives, and where a thread wakes another one by a futex, as a task does that gives a job to a thread of a pool. A
- * thread that releases the GIL gives no job.
+/* Records which task of asyncio a thread of a Python program runs (RECORDER_TASK), and the task that a thread of a pool
+ * has finished work for. Read from the interpreter's memory where the recorder is called anyway: at sends and
+ * receives, and where a thread wakes another one by a futex, as a task does when it gives a job to a thread of a pool.
+ * A thread that releases the GIL gives no job.
  *
- * A task runs in a context of its own (contextvars), to which the thread's state points: its address identifies the
- * task, as long as it lives. A thread that has finished what a task waits for calls the event loop's method
+ * A task runs in a context of its own (contextvars), and the thread's state points to it: its address identifies the
+ * task, as long as it lives. A thread that has finished the work that a task awaits calls the event loop's method
  * call_soon_threadsafe, as concurrent.futures and anyio do, with the task's future as the first argument; that calls
  * _write_to_self, which sends a byte to the event loop's socket. At this send, two frames up, the future is a local
- * variable, and the future has the context in which its callback will run: the task's. With concurrent.futures that is
+ * variable, and the future has the context of its callback: the task's. With concurrent.futures that is
  * its second callback, after asyncio's own. Other callbacks than a task's have other contexts, which no task runs in.
  * Memory is not trusted: addresses that were read are only compared.
  *
@@ -81,7 +81,7 @@ static __always_inline bool python_is_call_soon_threadsafe(const struct python_l
            (__u32)a[2] == (__u32)b[2];
 }
 
-/* The context of the task for which the thread has finished something; 0: none. */
+/* The context of the task that the thread has finished work for; 0: none. */
 static __noinline __u64 python_finished_context(const struct python_layout *l, __u64 state)
 {
     const __u64 frame = python_caller(l, state);
@@ -106,7 +106,7 @@ static __always_inline __u64 python_gil(const struct python_layout *l)
                                          : l->interpreters + l->gil;
 }
 
-/* The current thread goes to sleep at this futex word: who has the GIL, if that is what it waits for. */
+/* The current thread goes to sleep at futex `word`: records the holder of the GIL, if `word` belongs to the GIL. */
 static __always_inline void record_python_wait(const struct python_layout *l, __u64 now_ns, __u64 word)
 {
     const struct recorder_place place = recorder_place();

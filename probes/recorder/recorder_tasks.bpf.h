@@ -1,4 +1,4 @@
-/* The programs whose tasks and locks the recorder reads (recorder_program.h), and what it remembers of their threads
+/* The programs whose tasks and locks the recorder reads (recorder_program.h), and its state of their threads
  * (recorder_goroutine.bpf.h, recorder_python.bpf.h): tables.bpf.c creates the maps, user space fills the first
  * (src/sources/tables/unwind_tables.c), and the flight recorder's programs write the others. */
 #pragma once

@@ -1,5 +1,5 @@
 /* Finds the goroutine that the current thread works for and its saved registers, for walks that reach the end of the
- * stack on which the runtime does that work (UNWIND_CFA_GOROUTINE of unwind.h). The frame pointer saved there cannot
+ * runtime's own stack (UNWIND_CFA_GOROUTINE of unwind.h). The frame pointer saved there cannot
  * be used: the runtime may have moved the goroutine's stack since, and the old one may have been reused. Memory is not
  * trusted: a goroutine's m must be the one that leads to it. Included by unwind.bpf.h. x86-64. */
 #pragma once

@@ -49,7 +49,7 @@ struct stack_record {
             __u32 tid, pid; /* of the thread that was woken; the header names the waker */
         } woken;            /* RECORD_OFF_CPU_WAKER */
         struct {
-            __u64 name; /* by which the waits refer to it */
+            __u64 name; /* waits refer to it by this name */
         } wait;         /* RECORD_WAIT_STACK */
     };
     __u32 cpu;

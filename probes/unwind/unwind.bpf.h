@@ -82,7 +82,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
 #endif
 
-/* For what follows the stack. */
+/* For the words after the stack. */
 #ifndef UNWIND_TAIL_WORDS
 #define UNWIND_TAIL_WORDS 0
 #endif
@@ -345,7 +345,7 @@ __noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
     return 0;
 }
 
-/* The stack pointer at which a signal interrupted the thread, for an alternate stack whose end is copied up to
+/* The thread's stack pointer when a signal interrupted it, for an alternate stack whose end is copied up to
  * data[end]: from the kernel's signal frame, which describes that stack and lies at its top. Its distance from the end
  * depends on the CPU's registers. 0: not found. */
 static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u64 bytes)

@@ -113,4 +113,4 @@ struct unwind_goroutine {
     __u64 ip, sp, fp;
 };
 
-#define UNWIND_LEAF_REGISTERS 16 /* x86-64: those of the interrupted thread, by DWARF number */
+#define UNWIND_LEAF_REGISTERS 16 /* x86-64: registers of the interrupted thread, by DWARF number */

@@ -42,7 +42,7 @@ struct unwind_process {
     struct interpreter_layouts interpreters;
 };
 
-_Static_assert(sizeof(struct unwind_process) <= 448, "with what the kernel adds it is in the class of 512");
+_Static_assert(sizeof(struct unwind_process) <= 448, "with the kernel's header it is in the size class of 512");
 
 struct unwind_chunk_key {
     __u32 pid;

@@ -1,7 +1,7 @@
 /* Finds the mapping that contains an address, and the rule for a file offset of its object. Included by unwind.bpf.h.
  *
  * Searches are branchless: the verifier would follow both paths of each branch, and loading would take ten times as
- * long. For the same reason an index may point past a table's end, within the value that contains it; what is read
+ * long. For the same reason an index may point past a table's end, within the value that contains it; the value read
  * there is ignored. */
 #pragma once
 
@@ -16,7 +16,7 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
     return difference;
 }
 
-/* The last i < count with table[first + i] <= wanted; 0 if there is none. `mask` + 1: a power of two of elements of
+/* The last i < count with table[first + i] <= wanted; 0 if no element is. `mask` + 1: a power of two of elements of
  * `table` that lie within one value, to satisfy the verifier. `zero`: a 0 unknown to the verifier. */
 #define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                                         \
     ({                                                                                                                 \

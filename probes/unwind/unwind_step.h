@@ -119,9 +119,9 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND
     return UNWIND_STEP_RETURNED;
 }
 
-/* Reads a saved register into `*value`. At the end of functions, CFI may still refer to the slot from which the
- * register was popped, below the stack pointer: if that is unreadable (a copy begins above it), the register itself is
- * valid. */
+/* Reads a saved register into `*value`. At the end of functions, CFI may still refer to the slot that the
+ * register was popped from, below the stack pointer: if that is unreadable (a copy begins above it), the register
+ * itself is valid. */
 UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void *context)
 {
     __u64 saved;
@@ -133,8 +133,8 @@ UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void 
 }
 
 #ifndef UNWIND_ARM64
-/* Steps from the stack on which Go's runtime works for a goroutine to the goroutine's own stack, which has requested
- * more stack space. */
+/* Steps from the stack of Go's runtime, which works for a goroutine, to the goroutine's own stack; the goroutine
+ * requested more stack space. */
 UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct unwind_goroutine *goroutine)
 {
     if (r->goroutine == UNWIND_GOROUTINE_LEFT || goroutine->state == UNWIND_GOROUTINE_NONE)

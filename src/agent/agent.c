@@ -27,7 +27,7 @@
 
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
-#define FLUSH_TICKS          5  /* seconds between flushes of what is in progress: the length of a slot */
+#define FLUSH_TICKS          5  /* seconds between flushes of records in progress: the length of a slot */
 #define MEMORY_TICKS         5  /* seconds between memory measurements while memory is ample; one takes 1 ms */
 #define FILE_PAGES_TICKS     60 /* seconds between releases of pages that only start-up or an export needed */
 #define FILE_PAGES_FIRST     3

@@ -36,8 +36,8 @@ int agent_try(const struct config *config, struct attach_report *report);
 int agent_run(struct agent *a, int ready_fd);
 
 /* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks
- * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the age of what is wanted. On
- * success the caller frees what `ret` points to; of requests each one and the array. agent_events appends,
+ * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the length of the period until
+ * now. On success the caller frees what `ret` points to; of requests each one and the array. agent_events appends,
  * agent_metrics adds. */
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
 int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,

@@ -66,7 +66,7 @@ int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choic
     const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
     int r = requests_choose(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, which, max, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
-        (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without what is usual remains */
+        (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without the baseline remains */
     return r;
 }
 

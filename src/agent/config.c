@@ -98,7 +98,7 @@ void config_defaults(struct config *c)
     }
 }
 
-/* The keys of signals, which may be hidden, then those of the core. False: past the end. */
+/* The keys of signals, which may be hidden, then the keys of the core. False: past the end. */
 static bool raw_key(size_t number, struct config_key *ret)
 {
     size_t first = 0;

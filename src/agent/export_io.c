@@ -11,7 +11,7 @@ void export_end_init(struct export_end *e)
 {
     pthread_condattr_t monotonic;
     e->begun_ns = 0;
-    pthread_mutex_init(&e->lock, NULL); /* none of these can fail on Linux */
+    pthread_mutex_init(&e->lock, NULL); /* these calls cannot fail on Linux */
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&e->changed, &monotonic);

@@ -16,7 +16,7 @@ struct export_io {
     void *argument;
 };
 
-/* The end of an export, for which threads can wait. The lock and the condition also serve its owner. */
+/* The end of an export; threads can wait for it. The lock and the condition also serve its owner. */
 struct export_end {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* waits by CLOCK_MONOTONIC */

@@ -33,7 +33,7 @@ void export_stats_metrics(const struct export_stats *s, struct metric_set *set)
 {
     add_counter(set, "sonde_self_export_packets", "", "Packets of profiles that the receiver accepted.",
                 &s->sent.packets);
-    add_counter(set, "sonde_self_export_bytes", "bytes", "Size of these packets as sent: compressed, without headers.",
+    add_counter(set, "sonde_self_export_bytes", "bytes", "Size of the packets as sent: compressed, without headers.",
                 &s->sent.bytes);
     add_counter(set, "sonde_self_export_samples", "", "Samples in these packets.", &s->samples);
     add_counter(set, "sonde_self_export_failures", "",
@@ -52,8 +52,8 @@ void metrics_export_stats_metrics(const struct metrics_export_stats *s, struct m
     add_counter(set, "sonde_self_metrics_export_packets", "", "Packets of metrics that the receiver accepted.",
                 &s->sent.packets);
     add_counter(set, "sonde_self_metrics_export_bytes", "bytes",
-                "Size of these packets as sent: compressed, without headers.", &s->sent.bytes);
-    add_counter(set, "sonde_self_metrics_export_points", "", "Points in these packets.", &s->points);
+                "Size of the packets as sent: compressed, without headers.", &s->sent.bytes);
+    add_counter(set, "sonde_self_metrics_export_points", "", "Points in the packets.", &s->points);
     add_counter(set, "sonde_self_metrics_export_failures", "",
                 "Attempts to deliver a packet that failed; most are tried again.", &s->sent.failures);
     add_counter(set, "sonde_self_metrics_export_rejected_points", "",

@@ -1,5 +1,5 @@
 /* Delivers packets of one signal to the agent's OTLP receiver (lib/otlp/sender.h), with the settings that all signals
- * share. Counts what it delivers, and logs failures, at most one every five minutes. Used by one thread. */
+ * share. Counts delivered packets, and logs failures, at most one every five minutes. Used by one thread. */
 #pragma once
 
 #include "agent/config.h"

@@ -287,7 +287,7 @@ static int make_sample_stages(struct pipeline *p, const struct pipeline_options 
     return r;
 }
 
-/* Long after the stack was recorded. What is missing in it is not counted: it is evidence, and no sample. */
+/* Long after the stack was recorded. Its missing frames are not counted: it is evidence, and no sample. */
 static bool resolve_wait(void *pipeline, const struct stack_record *record, struct sample *ret)
 {
     const struct pipeline *p = pipeline;

@@ -57,7 +57,8 @@ struct pipeline_options {
 
 /* Opens and attaches the sources. `report` is filled also on failure. Sources that cannot attach are skipped; the
  * call fails only if none of the wanted sources could attach (-EPERM, ...). Options and sink are copied; `event` must
- * outlive the pipeline and what it fills, because the type of its samples refers to it. The caller frees `*ret`. */
+ * outlive the pipeline and the profiles it fills, because the type of its samples refers to it. The caller frees
+ * `*ret`. */
 int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
                  struct pipeline **ret);
 void pipeline_free(struct pipeline *p);
@@ -66,9 +67,9 @@ DEFINE_FREEP(pipeline)
 /* Starts all sources, once: process lifecycle events first, so that no process of a sample is missed. -errno: a source
  * cannot start (logged); `p` can only be freed. */
 int pipeline_start(struct pipeline *p);
-/* Between turns: publishes the mappings of these processes as if each had been sampled. True when the next stack of
- * each process can be unwound completely in the kernel; false: call again after the next turn. True where nothing can
- * be prepared (a replay). */
+/* Between turns: publishes the mappings of the processes `pids` as if each had been sampled. True when the next stack
+ * of each process can be unwound completely in the kernel; false: call again after the next turn. True where nothing
+ * can be prepared (a replay). */
 bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count);
 /* Stops the sources. In-flight records are flushed; the next turns return them. Failures are logged. */
 void pipeline_stop(struct pipeline *p);
@@ -93,10 +94,10 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 
 /* Sets the level of detail of all sources; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
-/* The levels at which something that is monitored changes: a bit `1u << enum source_detail` for each. */
+/* The levels that change the output of an open signal: a bit `1u << enum source_detail` for each. */
 unsigned pipeline_detail_levels(const struct pipeline *p);
-/* Passes to `take`, in words for users, what is monitored at the level `detail`: what is reduced, or (`is_reduced`
- * false) what is complete. Any thread. */
+/* Passes to `take`, in words for users, the signals at the level `detail`: the reduced ones, or (`is_reduced`
+ * false) the complete ones. Any thread. */
 void pipeline_describe_detail(const struct pipeline *p, enum source_detail detail, bool is_reduced,
                               void (*take)(void *context, const char *what), void *context);
 
@@ -106,7 +107,7 @@ bool pipeline_monitors(const struct pipeline *p, const struct sample_type *type)
 /* How many samples of this type were recorded, without those that random sampling skips; 0: unknown. */
 uint64_t pipeline_recorded(const struct pipeline *p, const struct sample_type *type);
 
-/* Flushes what has lasted for a while: the next turns return the time so far, and a later one the rest. */
+/* Flushes records in progress: the next turns return the time so far, and a later one the rest. */
 void pipeline_flush(struct pipeline *p);
 
 /* All losses since the start, of sources and of later stages: sets `ret`. */
@@ -125,7 +126,7 @@ const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
 int pipeline_record_events_error(const struct pipeline *p);
 /* Samples passed to the sink since the start, including off-CPU samples. */
 uint64_t pipeline_samples(const struct pipeline *p);
-/* Of these, off-CPU samples: waits and run-queue times, each occurrence counted. */
+/* Off-CPU samples among pipeline_samples: waits and run-queue times, each occurrence counted. */
 uint64_t pipeline_waits_given(const struct pipeline *p);
 /* Appends what the signals say about what the samples lack: "; 12 without a known waker". */
 void pipeline_summarize(const struct pipeline *p, struct buf *text);

@@ -111,7 +111,7 @@ void pipeline_flush(struct pipeline *p)
         const struct opened_signal *o = &p->opened[i];
         int r = o->source && o->signal->source->flush ? o->signal->source->flush(o->source) : 0;
         if (r < 0)
-            log_errno(r, "source %s: what is in progress cannot be flushed; it is recorded when it ends",
+            log_errno(r, "source %s: records in progress cannot be flushed; they are recorded when they end",
                       o->signal->source->name);
     }
 }

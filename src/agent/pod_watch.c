@@ -129,7 +129,7 @@ int pod_watch_new(const char *socket, const char *label_keys, struct processes *
     w->socket = strdup(socket);
     w->label_keys = strdup(label_keys);
     w->asked = true;
-    pthread_mutex_init(&w->lock, NULL); /* none of these can fail on Linux */
+    pthread_mutex_init(&w->lock, NULL); /* these calls cannot fail on Linux */
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->changed, &monotonic);
@@ -215,6 +215,6 @@ void pod_watch_metrics(struct pod_watch *w, struct metric_set *set)
                left_out, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_pods_requests", METRIC_COUNTER, "", "Queries to the container runtime for pods.",
                (double)asks, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_request_failures", METRIC_COUNTER, "", "Of these, queries without a valid reply.",
+    metric_add(set, "sonde_self_pods_request_failures", METRIC_COUNTER, "", "Queries without a valid reply.",
                (double)failures, METRIC_NO_LABELS);
 }

@@ -1,4 +1,4 @@
-/* Applies process lifecycle records to the table of processes and to what is kept by process, and finds out which
+/* Applies process lifecycle records to the table of processes and to per-process data, and finds out which
  * processes mapped code in a turn. Part of the pipeline (pipeline_private.h). */
 #pragma once
 

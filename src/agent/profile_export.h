@@ -19,7 +19,7 @@ int profile_export_new(const struct config *config, const struct memory_plan *me
                        struct profile_export **ret);
 /* Starts the sender thread, once. Forks must happen before. -errno: there is no thread, and nothing is sent. */
 int profile_export_start(struct profile_export *e);
-/* Sends what is queued, without waiting for more. For tests, which start no thread. */
+/* Sends the queued profiles, without waiting for more. For tests, which start no thread. */
 void profile_export_send_queued(struct profile_export *e);
 /* Ends the export: queues the current profiles and lets the sender thread deliver for a few seconds at most. Does not
  * wait. Pipeline thread; accepts NULL. A second call changes nothing. */
@@ -28,7 +28,7 @@ void profile_export_end(struct profile_export *e);
 void profile_export_free(struct profile_export *e);
 DEFINE_FREEP(profile_export)
 
-/* Called on the pipeline thread; none of them blocks. What they cannot keep is counted as dropped. */
+/* Called on the pipeline thread; they never block. Samples that they cannot keep are counted as dropped. */
 void profile_export_add(struct profile_export *e, const struct sample *s);
 void profile_export_tick(struct profile_export *e); /* once a second */
 /* Memory is short: drops and counts the older half of the queue. */

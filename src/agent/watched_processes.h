@@ -1,7 +1,7 @@
 /* Selects the processes whose records matter when sampling is restricted to process ids: those selected, their
  * descendants as followed by the BPF programs (probes/common/task_filter.bpf.h), and the ancestors of those selected,
- * from which resource attributes are inherited even after they exit (resolve/process/processes.h). Other processes are
- * ignored: none of their files is opened, none of their /proc entries read. Pipeline thread only. */
+ * because resource attributes are inherited from them even after they exit (resolve/process/processes.h). Other
+ * processes are ignored: none of their files is opened, none of their /proc entries read. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,7 +14,7 @@ struct record_header;
 struct processes;
 struct watched_processes;
 
-/* `followed_fd`: the map of monitored processes, borrowed; negative: there is none. Sets *ret to NULL if all processes
+/* `followed_fd`: the map of monitored processes, borrowed; negative: no map. Sets *ret to NULL if all processes
  * matter: none are selected by id. `filter` is copied as far as needed; the caller frees `*ret`. -ENOMEM. All functions
  * below accept NULL. */
 int watched_processes_new(const struct task_filter *filter, int followed_fd, struct watched_processes **ret);

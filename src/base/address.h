@@ -11,5 +11,5 @@ union address {
 };
 
 /* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. No names are resolved. 0, or
- * -EINVAL: none of these. */
+ * -EINVAL: any other text. */
 int address_parse(const char *text, union address *ret, socklen_t *ret_size);

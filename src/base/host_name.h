@@ -14,7 +14,7 @@ struct host_name {
     uint16_t port;                  /* 0: none given */
 };
 
-/* "name", "name:port", "1.2.3.4:port", "[::1]:port". 0, or -EINVAL: none of these. */
+/* "name", "name:port", "1.2.3.4:port", "[::1]:port". 0, or -EINVAL: any other text. */
 int host_name_parse(const char *text, struct host_name *ret);
 
 /* The next entry of "name, name:port, ...": 1, 0 at the end, -EINVAL for an invalid entry. Advances `list` past the

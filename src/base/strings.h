@@ -21,7 +21,7 @@ uint32_t strings_add_n(struct strings *s, const char *text, size_t size);
 /* Borrowed until strings_free; "" for an index that does not exist. */
 const char *strings_get(const struct strings *s, uint32_t index);
 
-/* Limits memory to `max_bytes` (0: no limit); strings past it are dropped like those for which memory runs out. */
+/* Limits memory to `max_bytes` (0: no limit); strings past it are dropped as if memory ran out. */
 void strings_set_max_bytes(struct strings *s, size_t max_bytes);
 
 size_t strings_size(const struct strings *s, uint32_t index); /* length of the string, which may contain NULs */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length in bytes of the valid sequence at `text` (NUL-terminated), or 0 when there is none. The NUL itself counts
+/* Length in bytes of the valid sequence at `text` (NUL-terminated), or 0 if it is invalid. The NUL itself counts
  * as one. */
 size_t utf8_length(const char *text);
 

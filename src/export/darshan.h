@@ -1,5 +1,5 @@
 /* A report of I/O as a log of Darshan, for its readers: PyDarshan (`python -m darshan summary`), darshan-parser,
- * drishti. docs/signals/io.md, "Darshan logs", lists what it contains.
+ * drishti. docs/signals/io.md, "Darshan logs", lists its contents.
  *
  * A rank is a process, by its index. A file that all processes used (more than one) is one record of rank -1; files are
  * the same if path and inode are. Names and the command line are valid UTF-8, as PyDarshan requires: other bytes become

@@ -15,7 +15,7 @@
 #define DARSHAN_HEATMAP_VERSION   1
 #define DARSHAN_SHARED_RANK       INT64_C(-1) /* of a record that was reduced over all ranks */
 #define DARSHAN_NOT_AVAILABLE     INT64_C(-1) /* the value of a counter that was not observed */
-#define DARSHAN_JOB_REGION_MAX    4096        /* readers ignore what is longer */
+#define DARSHAN_JOB_REGION_MAX    4096        /* readers ignore longer job regions */
 #define DARSHAN_JOB_METADATA_SIZE 1024
 #define DARSHAN_NAME_MAX          4095 /* darshan-convert copies a name into PATH_MAX bytes */
 
@@ -31,7 +31,7 @@ struct darshan_header {
     char version[8];
     int64_t magic;
     uint8_t compression;
-    uint64_t partial_flags; /* bit of each module of which records are missing */
+    uint64_t partial_flags; /* a bit for each module with missing records */
     struct darshan_region names;
     struct darshan_region modules[DARSHAN_MODULES];
     uint32_t module_versions[DARSHAN_MODULES];

@@ -62,7 +62,7 @@ static void set_counters(const struct io_report_file *file, int64_t *counters)
         counters[not_observed[i]] = DARSHAN_NOT_AVAILABLE;
     counters[POSIX_OPENS] = file->opens + file->creates;
     counters[POSIX_STATS] = file->stats;
-    counters[POSIX_FSYNCS] = file->syncs; /* those of fdatasync(2) are among them: POSIX_FDSYNCS is 0 */
+    counters[POSIX_FSYNCS] = file->syncs; /* includes fdatasync(2): POSIX_FDSYNCS is 0 */
     set_accesses(file, counters);
     set_common(file->strides, &counters[POSIX_STRIDE1_STRIDE], &counters[POSIX_STRIDE1_COUNT]);
     set_common(file->sizes, &counters[POSIX_ACCESS1_ACCESS], &counters[POSIX_ACCESS1_COUNT]);
@@ -206,7 +206,7 @@ static void merge_fastest_and_slowest_rank(struct darshan_posix_record *to, cons
     }
 }
 
-/* Welford's algorithm: the variance of values of which each is seen once. */
+/* Welford's algorithm: the variance of values in one pass. */
 struct variance {
     double n, mean, squares;
 };

@@ -1,6 +1,6 @@
 /* Formats numbers as the shortest decimal that parses back to the same value, in Python's form ("0.5", "12.0", "1e-05",
- * "1e+16"), and computes quotients of integers with one rounding, so output equals that of a Python script digit by
- * digit. */
+ * "1e+16"), and computes quotients of integers with one rounding, so output equals the output of a Python script digit
+ * by digit. */
 #pragma once
 
 #include "base/buf.h"

@@ -5,6 +5,6 @@
 #include "base/buf.h"
 #include "model/io_finding.h"
 
-/* 0, or -errno; that of the buffer, if it has one. */
+/* 0, or -errno; the error of the buffer, if it has one. */
 int io_report_html_put(const struct io_report *report, const struct io_finding *findings, size_t finding_count,
                        struct buf *out);

@@ -16,11 +16,11 @@
 #define STRIP_WIDTH   72
 #define BAR_WIDTH     12
 #define NUMBER_BYTES  32
-#define UNKNOWN_SHARE 20 /* of the waits, what is not known is worth a line from one part in this many on */
+#define UNKNOWN_SHARE 20 /* unknown waits get a line if they are at least one part in this many of all waits */
 
 /* ---- parts of lines ---- */
 
-/* Appends `text` without control characters, those of C1 included, in at most `columns` characters: of a longer one
+/* Appends `text` without control characters, also of C1, in at most `columns` characters: of a longer text
  * the end, as the end of a path says most. */
 static void put_name(struct buf *out, const char *text, size_t columns)
 {

@@ -5,7 +5,7 @@
  * deep, so one scratch buffer is enough. The tests decode the result with `go tool pprof` and with protoc.
  *
  * Locations are the frames of the profile. Inlined functions are further lines of the location that they were inlined
- * into. Functions and mappings are deduplicated. The string table is separate from that of the profile, as it has
+ * into. Functions and mappings are deduplicated. The string table is separate from the profile's, as it has
  * labels and generated names and omits unused texts. */
 #include "export/export.h"
 
@@ -232,7 +232,7 @@ static void write_functions(struct writer *w)
 #define PAGE_BYTES 4096
 
 /* Writes one mapping for the frames order[first .. end). Addresses are relative to the ELF file, so it starts at 0;
- * that of the kernel starts at its lowest frame. */
+ * the kernel's mapping starts at its lowest frame. */
 static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_t end)
 {
     const struct profile *p = w->p;

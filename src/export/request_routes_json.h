@@ -10,6 +10,6 @@ int request_routes_json_write(const struct request_route *routes, size_t count, 
 /* Appends {"requests","lost_ns","estimated"}. */
 void request_group_json_put(const struct request_group *group, struct buf *out);
 
-/* Appends {"requests","p50_ns","p99_ns","explained","parts":[{"kind","p50_ns","p99_ns"}]}; what is not known is left
+/* Appends {"requests","p50_ns","p99_ns","explained","parts":[{"kind","p50_ns","p99_ns"}]}; unknown members are left
  * out. */
 void request_usual_json_put(const struct request_usual *usual, struct buf *out);

@@ -79,7 +79,7 @@ static int add_row(struct table *t, struct cursor message)
     if (message.size > ROW_MAX_BYTES)
         return -EBADMSG;
     for (struct protobuf_field f; protobuf_next_field(&c, &f);)
-        if (f.number == LOCATION_ID) /* field number 1 in all of these messages */
+        if (f.number == LOCATION_ID) /* field number 1 in all three messages */
             row.id = f.value;
     int r = grow((void **)&t->rows, &t->capacity, t->count, sizeof(*t->rows));
     if (r == 0)

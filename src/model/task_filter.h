@@ -10,7 +10,7 @@
 /* A task must satisfy each kind of filter that has an entry. */
 struct task_filter {
     uint32_t pids[TASK_FILTER_MAX];
-    size_t pid_count; /* descendants of these processes are monitored, too */
+    size_t pid_count; /* their descendants are monitored, too */
     uint64_t cgroup_ids[TASK_FILTER_MAX];
     size_t cgroup_count;
     char commands[TASK_FILTER_MAX][16];

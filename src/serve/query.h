@@ -1,5 +1,5 @@
 /* Parses and validates the parameters of an API call. Unknown, duplicate, malformed and out-of-range parameters are
- * rejected with a sentence that states what is allowed. Pure; keys and values are untrusted. */
+ * rejected with a sentence that states the allowed values. Pure; keys and values are untrusted. */
 #pragma once
 
 #include "model/profile.h"

@@ -87,7 +87,7 @@ static enum MHD_Result reply_region_error(struct call *call, const char *what, i
     if (error == -ENODATA)
         return http_reply_text(
             call->connection, MHD_HTTP_GONE,
-            "%s: samples of that time are no longer kept, are kept at a coarser resolution only, or the agent was not running; /api/v1/heatmap shows what is kept",
+            "%s: samples of that time are no longer kept, are kept at a coarser resolution only, or the agent was not running; /api/v1/heatmap shows the kept time",
             what);
     if (error == -EOPNOTSUPP)
         return http_reply_text(

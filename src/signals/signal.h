@@ -97,14 +97,14 @@ struct signal {
     const struct source *source;
     unsigned flags;
 
-    /* It is opened only where all of these are enabled; ends with NULL. NULL: always. */
+    /* It is opened only where all signals of this list are enabled; ends with NULL. NULL: always. */
     const struct signal *const *serves;
 
     struct signal_memory memory;
 
     const struct sample_type *sample_type; /* of the samples that it provides; NULL: it provides none */
 
-    /* What it writes to batches, and how that is consumed. Ends with an entry of kind 0. NULL: nothing. */
+    /* The records that it writes to batches, and their consumers. Ends with an entry of kind 0. NULL: nothing. */
     const struct record_type *records;
 
     /* Its section of the configuration: a struct that begins with struct signal_settings and is also what the source
@@ -130,23 +130,23 @@ struct signal {
 
     /* The rest may be NULL; called only with a `self`. */
     void (*start)(void *self); /* process lifecycle events are recorded from here on; samples will follow */
-    /* A process is about to execute another program: what waits for its mappings must be resolved now. */
+    /* A process is about to execute another program: samples that wait for its mappings must be resolved now. */
     void (*before_exec)(void *self, uint32_t pid);
     /* This thread has exited; tid 0: the whole process is gone and forgotten. */
     void (*exited)(void *self, uint32_t pid, uint32_t tid);
     void (*turn)(void *self, const struct mapped_processes *mapped); /* all records of a turn have been taken */
     void (*metrics)(void *self, struct metric_set *set);
-    /* As those of its source: what is shed where records are consumed. */
+    /* As its source's levels, for work shed where records are consumed. */
     const struct source_level *levels;
     void (*shed)(void *self, enum source_detail detail);
-    /* Appends to the summary of a recording what it lacks: "; 12 without a known waker". */
+    /* Appends the missing data to the summary of a recording: "; 12 without a known waker". */
     void (*summarize)(void *self, struct buf *text);
 };
 
 /* The `create` of a signal without a state of its own: its `self` is the `const struct signal_services`. */
 int signal_create_plain(const struct signal_services *services, const void *settings, void *source, void **ret_self);
 
-/* The setting with which every section begins: `key` is "<section>.enabled". */
+/* The first setting of every section: `key` is "<section>.enabled". */
 #define SIGNAL_ENABLED(key, help)                                                                                      \
     {                                                                                                                  \
         key, SETTING_BOOL, offsetof(struct signal_settings, enabled), sizeof(bool), 0, 0, "true or false", help        \

@@ -5,7 +5,7 @@
 
 #define SIGNALS_MAX 16
 
-/* NULL-terminated, in the order in which sources are opened and drained. */
+/* NULL-terminated, in the order of opening and draining their sources. */
 extern const struct signal *const all_signals[];
 
 /* How records of this kind are validated and consumed, and whose they are: `*ret_signal` is an index of all_signals.

@@ -33,8 +33,8 @@ struct source_services {
     bool no_runtimes;       /* no monitored process runs Node or Java: their frame walkers are not loaded */
 };
 
-/* Level of detail, in the order in which the budget sheds work (sonde-up(1)). A level keeps the reductions of those
- * before it. Requests are counted, and the slowest recorded, at all levels. Samples that are left out count as
+/* Level of detail, in the order of shedding by the budget (sonde-up(1)). A level keeps the reductions of the
+ * levels before it. Requests are counted, and the slowest recorded, at all levels. Samples that are left out count as
  * LOSS_SHED.
  */
 enum source_detail {
@@ -47,7 +47,7 @@ enum source_detail {
     SOURCE_DETAIL_LEAST,          /* request: no critical paths; recorder: detached; io: disabled */
 };
 
-/* What a source or signal delivers from a level of detail on, until its next entry: the levels at which it sheds work,
+/* The output of a source or signal from a level of detail on, until its next entry: its levels that shed work,
  * in words for users. The entry of SOURCE_DETAIL_FULL comes first; a list ends with `what` NULL. */
 struct source_level {
     enum source_detail from;
@@ -86,8 +86,8 @@ struct source {
 
     /* Adds the losses since open to `losses`. */
     void (*losses)(void *self, struct losses *losses);
-    /* Writes records of what has lasted for a while and goes on: the time so far. The next drains return them, and a
-     * later record has the rest. NULL: nothing of this source lasts. */
+    /* Writes records of waits and operations in progress: their time so far. The next drains return them, and a
+     * later record has the rest. NULL: this source has none in progress. */
     int (*flush)(void *self);
     /* Whether it records now: started, and not disabled by the budget. NULL: always. */
     bool (*is_enabled)(void *self);

@@ -11,7 +11,7 @@ class Cause:
     """`truth`: the cause whose ground truth the injection adds. `ms` and `baseline_ms`: what the route does with and without the injection. `around`:
     what injections.py sets up meanwhile. `before` and `after`: requests (route, ms) that are sent shortly before or after the scored one.
     `at_once`: how many scored requests are sent concurrently. `decoy`: kinds that no request may be attributed to, because they are off its path. `pair`:
-    two causes one after the other, both of which must be named."""
+    two causes one after the other; both must be named."""
     truth: str
     route: str
     ms: int = 0

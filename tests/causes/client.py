@@ -16,7 +16,7 @@ numbers = itertools.count(1)
 
 @dataclass
 class Sent:
-    """A scored request, on CLOCK_MONOTONIC. `port`: the client's, by which its record is found."""
+    """A scored request, on CLOCK_MONOTONIC. `port`: the client's; it identifies the record."""
     id: int
     port: int
     sent_ns: int
@@ -118,6 +118,6 @@ async def load(connect, cause, options, injected, parameters):
 
 
 def send(port, model, cause, options, injected, **parameters):
-    """Sends the requests of a cause, with or without its injection; returns them. `model`: "", or requests are inferences of it; `options`: those of the
+    """Sends the requests of a cause, with or without its injection; returns them. `model`: "", or requests are inferences of it; `options`: of the
     command line."""
     return asyncio.run(load(functools.partial(Connection, port, model), cause, options, injected, parameters))

@@ -1,4 +1,4 @@
-"""What is set up around the requests: a slow disk, a cgroup, CPU hogs, and decoys."""
+"""The environment of the requests: a slow disk, a cgroup, CPU hogs, and decoys."""
 import contextlib
 import os
 import signal
@@ -114,7 +114,7 @@ def processes(commands, cpu=None):
 
 
 def pin(pids, cpus):
-    """All threads of these processes; threads created later inherit it."""
+    """Pins all threads of the processes `pids`; threads created later inherit it."""
     for pid in pids:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(ProcessLookupError):

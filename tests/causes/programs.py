@@ -90,8 +90,8 @@ def command_of(name, options):
 
 
 class Server:
-    """A running server of catalogue.SERVERS. `folder`: the slow disk; `memory`: a directory for its log, which must not wait for a disk. `log()`: {id: line}
-    of what it has written so far."""
+    """A running server of catalogue.SERVERS. `folder`: the slow disk; `memory`: a directory for its log (not on a disk: logging must not wait). `log()`: {id: line}
+    of the lines written so far."""
 
     def __init__(self, name, folder, at, memory, cgroup, port, options):
         kind = catalogue.SERVERS[name]

@@ -18,7 +18,7 @@ MAIN_SHARE = 0.25  # of a pair of causes, both have at least this share of the g
 
 @dataclass
 class Owned:
-    """Time whose owner the ground truth knows: all of it, that of which an owner is claimed, and that of which the right one is."""
+    """Time whose owner the ground truth knows: in total, with a claimed owner, and with the right claimed owner."""
     known_ns: int = 0
     claimed_ns: int = 0
     right_ns: int = 0
@@ -139,7 +139,7 @@ def top(segments):
 
 
 def owner_of_segment(segment, items):
-    """(whether an owner is claimed, whether it is right), by the items that a segment coincides with: of these, any may be what it is."""
+    """(whether an owner is claimed, whether it is right), by the items that a segment coincides with: the segment may be any of them."""
     claimed = right = False
     for item in items:
         if item["cause"] == "lock":

@@ -1,4 +1,4 @@
-"""The scoring code on synthetic requests: what is right, what is wrong, and by how much."""
+"""The scoring code on synthetic requests: right answers, wrong answers, and the size of the error."""
 import sys
 from pathlib import Path
 

@@ -97,5 +97,5 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     use_a_file(file_system("ext4") / "file")
     unseen = unseen_metrics(sonde)
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
-    wait_for(lambda: all(f"{name}{{" in started.text("/metrics") for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
+    wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
     assert {**of_plain, **exported(started)} == documented

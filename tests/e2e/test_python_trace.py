@@ -38,7 +38,7 @@ def test_outcome_follows_the_end_of_the_block(write):
     """The way a block ends is the request's outcome; a trace that is never ended is an error."""
     traces, _, error = write("outcomes.py")
     ends = [(head(traces[id]).get("status"), head(traces[id]).get("error")) for id in sorted(traces)]
-    assert ends == [(None, None), ("error", "ValueError: what was wrong"), ("cancelled", "CancelledError"), ("cancelled", "CancelledError"),
+    assert ends == [(None, None), ("error", "ValueError: the reason"), ("cancelled", "CancelledError"), ("cancelled", "CancelledError"),
                     ("cancelled", "GeneratorExit"), ("error", "Bad"), ("cancelled", "by hand"), ("error", "bytes"),
                     ("error", "dropped without an end"), ("error", None), (None, None)]
     assert error.count("Exception ignored") == 2 and "'sideways' is not a status" in error and "at most 2 arguments" in error

@@ -178,7 +178,7 @@ def test_sampled_threads_with_frames_in_several_interpreters(record, run, way):
     spinners = {minor: spinner_of(program) for minor, program in programs.items()}
 
     def spun(profile, minor):
-        """Samples in which the interpreter is known and all C functions are present; without them, Python frames cannot be placed."""
+        """Samples with a known interpreter and all C functions; without them, Python frames cannot be placed."""
         known = profile.of(tid=spinners[minor])
         if minor < 10:
             return known.where(lambda s: "list_extend" in s.frames)

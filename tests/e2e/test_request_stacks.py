@@ -1,4 +1,4 @@
-"""The function in which a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers. The agent records a process's
+"""The function that a server waited in: `sonde why --json` on servers compiled as Debian compiles, without frame pointers. The agent records a process's
 waits from its first request with a critical path on, so the first requests have no stacks."""
 import time
 

@@ -74,7 +74,7 @@ def test_missing_parent_request_is_reported(show, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps([{"id": 5, "parent_id": 4, "model_name": "part", "model_version": 1}, stamp(5, "REQUEST_START", 1), stamp(5, "REQUEST_END", 2)]))
     done = show(5, path)
-    assert done.returncode == 0 and "Request 4, of which only parts are in the file" in done.stdout and "part (1) id 5" in done.stdout
+    assert done.returncode == 0 and "Request 4 (incomplete: only parts of it are in the file)" in done.stdout and "part (1) id 5" in done.stdout
 
 
 def test_invalid_arguments_are_explained(show):

@@ -159,7 +159,7 @@ def test_summary_has_time_to_first_and_next_token(trace, tmp_path):
     lines = trace("summary", path, warning=UNFINISHED).decode().splitlines()
     # of ids 1 and 6: 1200 - 1100, 3000 - 2600; and (1700 - 1200) // 6, (19000 - 3000) // 1999
     assert [line for line in lines if "oken" in line] == ["\tFirst token (avg): 0.25us", "\tPer token after it (avg): 0.0455us",
-                                                          "\tTokens: 25 in, 2007 out, in 3 generations, of which 1 failed"]
+                                                          "\tTokens: 25 in, 2007 out, in 3 generations (1 failed)"]
     model, = json.loads(trace("summary", "--json", "-p", "50", path, warning=UNFINISHED))[0]["models"]
     assert model["generations"] == {"count": 3, "failed": 1, "input_tokens": 25, "output_tokens": 2007}
     assert model["spans"]["first_token"]["count"] == 2 and model["spans"]["per_token"]["sum_ns"] == 83 + 8 and "p50_ns" in model["spans"]["per_token"]

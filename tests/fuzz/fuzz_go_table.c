@@ -1,6 +1,6 @@
 /* A Go program's function table and module record, in an ELF file generated around them, so that no input is spent on
- * the ELF file: the number of functions matches the header, names are within the file, and all functions have code,
- * for which rules are generated. The first two bytes give the offset of the record; their highest bit places the table
+ * the ELF file: the number of functions matches the header, names are within the file, all functions have code, and
+ * rules are generated for it. The first two bytes give the offset of the record; their highest bit places the table
  * within other data. */
 #include "resolve/symbols/go_table.h"
 #include "resolve/unwind/cfi.h"
@@ -18,23 +18,38 @@ static const char names[] = "\0.gopclntab\0.go.module\0.rela.dyn\0.shstrtab\0.da
 
 static void add_section(Elf64_Shdr *section, uint32_t name, uint32_t type, uint64_t offset, uint64_t size)
 {
-    *section = (Elf64_Shdr){.sh_name = name, .sh_type = type, .sh_flags = SHF_ALLOC, .sh_addr = VADDR + offset, .sh_offset = offset, .sh_size = size,
+    *section = (Elf64_Shdr){.sh_name = name,
+                            .sh_type = type,
+                            .sh_flags = SHF_ALLOC,
+                            .sh_addr = VADDR + offset,
+                            .sh_offset = offset,
+                            .sh_size = size,
                             .sh_entsize = type == SHT_RELA ? sizeof(Elf64_Rela) : 0};
 }
 
 /* Table, record and the rest as relocations, consecutively, then the names, then the section headers. */
 static uint8_t *make_elf(const uint8_t *data, size_t size, size_t head, size_t *ret_size)
 {
-    const uint64_t at = sizeof(Elf64_Ehdr), names_at = at + (size + 7) / 8 * 8, headers_at = names_at + (sizeof(names) + 7) / 8 * 8;
+    const uint64_t at = sizeof(Elf64_Ehdr), names_at = at + (size + 7) / 8 * 8,
+                   headers_at = names_at + (sizeof(names) + 7) / 8 * 8;
     const size_t table = (head & ~MERGED) % (size + 1);
     const size_t module = size - table < 256 ? size - table : 256;
     Elf64_Shdr sections[PARTS + 1] = {0};
     Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-                         .e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_ehsize = sizeof(header),
-                         .e_shoff = headers_at, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = PARTS + 1, .e_shstrndx = PARTS, .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1};
+                         .e_type = ET_EXEC,
+                         .e_machine = EM_X86_64,
+                         .e_version = EV_CURRENT,
+                         .e_ehsize = sizeof(header),
+                         .e_shoff = headers_at,
+                         .e_shentsize = sizeof(Elf64_Shdr),
+                         .e_shnum = PARTS + 1,
+                         .e_shstrndx = PARTS,
+                         .e_phentsize = sizeof(Elf64_Phdr),
+                         .e_phnum = 1};
     header.e_phoff = headers_at + sizeof(sections);
     *ret_size = header.e_phoff + sizeof(Elf64_Phdr);
-    const Elf64_Phdr code = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = VADDR, .p_filesz = *ret_size, .p_memsz = *ret_size};
+    const Elf64_Phdr code = {
+        .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = VADDR, .p_filesz = *ret_size, .p_memsz = *ret_size};
     uint8_t *file = calloc(1, *ret_size);
     if (!file)
         return NULL;

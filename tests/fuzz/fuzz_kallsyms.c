@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    /* what follows a NUL is /proc/modules */
+    /* the bytes after a NUL are /proc/modules */
     const uint8_t *end = memchr(data, '\0', size);
     size_t text = end ? (size_t)(end - data) : size, rest = end ? size - text - 1 : 0;
     char path[MEMORY_FILE_PATH_BYTES];
@@ -24,9 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint64_t address = 0;
         for (size_t i = 0; i < 64; i++) {
             struct kallsyms_symbol s;
-            address = i < sizeof(places) / sizeof(places[0])
-                          ? places[i]
-                          : address * 6364136223846793005u + 1442695040888963407u;
+            address = i < sizeof(places) / sizeof(places[0]) ? places[i]
+                                                             : address * 6364136223846793005u + 1442695040888963407u;
             if (!kallsyms_find(k, address, &s))
                 continue;
             if (s.start > address || strlen(s.name) >= sizeof(s.name) || !s.module)

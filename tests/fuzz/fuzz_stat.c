@@ -1,4 +1,4 @@
-/* /proc/PID/stat, in which the command may be any bytes: on failure the result is unchanged. */
+/* /proc/PID/stat, whose command may be any bytes: on failure the result is unchanged. */
 #include "resolve/proc/proc_files.h"
 
 #include <stdlib.h>
@@ -8,9 +8,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct proc_stat s = {.threads = 12345};
-    if (proc_stat_parse((const char *)data, size, &s) < 0
-            ? s.threads != 12345
-            : strnlen(s.command, sizeof(s.command)) == sizeof(s.command))
+    if (proc_stat_parse((const char *)data, size, &s) < 0 ? s.threads != 12345
+                                                          : strnlen(s.command, sizeof(s.command)) == sizeof(s.command))
         abort();
     return 0;
 }

@@ -304,7 +304,7 @@ DWARF_ANSWERS = texts(bytes([9, 1, 3, 0, 7, 1, 1, 5, 2, 4, 0, 1, 0]) + bytes(ran
 
 
 def pods():
-    """Answers to both calls of CRI: pods with labels, an exited one, containers of these pods and of none."""
+    """Answers to both calls of CRI: pods with labels, an exited one, containers in these pods and without a pod."""
     def sandbox(digit, uid, name, *labels, state=b""):
         return message(1, message(1, digit * 64) + message(2, message(1, name) + message(2, uid) + message(3, b"shop")) + state + b"".join(
             message(5, message(1, key) + message(2, value)) for key, value in labels) + message(6, message(1, b"note") + message(2, b"a\nb")))

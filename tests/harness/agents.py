@@ -62,7 +62,7 @@ class Agent:
         return found
 
     def metric(self, name, **labels):
-        """The sum over all series of a name with these labels; 0 when there is none."""
+        """The sum over all series of a name with these labels; 0 if no series matches."""
         total = 0
         for key, value in self.metrics().items():
             base, _, rest = key.partition("{")

@@ -23,7 +23,7 @@ class Gated:
         return running
 
     def record(self, pids, has_fired, *arguments, event=FIRED):
-        """Records the event of these processes from before the gate opens until has_fired(); the Profile."""
+        """Records the event in the processes `pids` from before the gate opens until has_fired(); the Profile."""
         return self.record_all(pids, has_fired, "--event", event, *arguments)
 
     def record_all(self, pids, has_fired, *arguments):

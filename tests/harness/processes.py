@@ -66,7 +66,7 @@ EPOLL_WAITS = {"232", "281"} if platform.machine() == "x86_64" else {"22"}
 
 
 def system_call(pid):
-    """The number of the system call in which the main thread sleeps, as text; "running"; empty if the process has exited."""
+    """The number of the system call that the main thread sleeps in, as text; "running"; empty if the process has exited."""
     try:
         return Path(f"/proc/{pid}/syscall").read_text().split()[0]
     except OSError:

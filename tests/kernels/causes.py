@@ -68,7 +68,7 @@ def error_in(request, kind, least_ns, detail):
     # How much CPU time a request takes in an emulator, and how long it waits for a CPU, depends on the emulator.
     counted = {part["kind"] for part in request["parts"]} - ({"cpu", "run_queue", "unattributed"} - {kind})
     if max(counted, key=lambda k: total(request, k), default=None) != kind:
-        return f"most of what it waited for is not {kind}"
+        return f"most of its waiting time is not {kind}"
     found = total(request, kind, detail) + (total(request, "run_queue") if kind != "run_queue" else 0)
     if found < least_ns - SLACK_NS:
         return f"{found / 1e6:.0f} ms found, {least_ns / 1e6:.0f} injected"

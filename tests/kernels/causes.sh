@@ -32,7 +32,7 @@ get "8001/disk?ms=400"
 get "8001/downstream?ms=0&port=8002"
 /t/tc qdisc del dev lo root
 
-# What goes to the service is lost for a while: its band is none that other packets are put into.
+# Packets to the service are lost for a while: its band gets no other packets.
 /t/tc qdisc add dev lo root handle 1: prio bands 4
 /t/tc qdisc add dev lo parent 1:4 netem loss 100%
 /t/tc filter add dev lo parent 1: protocol ip u32 match ip dport 8002 0xffff flowid 1:4

@@ -66,7 +66,7 @@ class Arm64:
         return self.sysroot / "bin/busybox"
 
     def libraries(self, path):
-        """Only direct dependencies: those of the libraries are resolved when the libraries are placed."""
+        """Only direct dependencies: the dependencies of the libraries are resolved when the libraries are placed."""
         said = output("readelf", "-ldW", path)
         found = {}
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]|interpreter: .*/(.*)\]", said):

@@ -2,7 +2,7 @@
 
 
 def without_kernel(lines):
-    """{stack: count} of the user part: kernel names are those of the present system, and BPF programs come and go. Includes what was lost."""
+    """{stack: count} of the user part: kernel names belong to the present system, and BPF programs come and go. Includes the losses."""
     stacks = {}
     for line in lines:
         stack, count = line.rsplit(" ", 1)

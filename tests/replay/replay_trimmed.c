@@ -1,9 +1,9 @@
 /* Replays a recording with small or emptied caches: `replay-trimmed WIRE MEMORY_BYTES EVERY [ENTRIES [PACKETS
  * NAME...]]`. The pipeline may hold MEMORY_BYTES (0: plenty), each of its caches ENTRIES (0: as many as that allows),
  * and after every EVERYth sample (0: never), in the middle of a turn, all caches are emptied. Writes folded stacks,
- * with losses as comments; and to the file PACKETS the export of the processes of these names, without kernel frames,
- * which have their present names. test_replay.py and test_caches.py compare: a cache saves work and does not change
- * output. */
+ * with losses as comments; and writes to the file PACKETS the exported samples, without kernel frames (their names are
+ * today's), of the processes with these names. test_replay.py and test_caches.py compare: a cache saves work and does
+ * not change output. */
 #include "agent/pipeline.h"
 #include "export/export.h"
 #include "export/otlp_profiles.h"
@@ -67,8 +67,8 @@ static int take_sample(void *context, const struct sample *sample)
 /* Prints the work of the caches to stderr, which shows whether they evicted anything. */
 static void print_cache_stats(const struct pipeline *p)
 {
-    static const char *const names[] = {"sonde_self_symbol_file_openings", "sonde_self_symbol_index_builds", "sonde_self_unwind_cache_builds",
-                                        "sonde_self_objects_open"};
+    static const char *const names[] = {"sonde_self_symbol_file_openings", "sonde_self_symbol_index_builds",
+                                        "sonde_self_unwind_cache_builds", "sonde_self_objects_open"};
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     if (metric_set_new(&set) < 0)
         return;
@@ -83,7 +83,8 @@ static int run(struct replay *r, const char *wire, uint64_t memory_bytes)
 {
     struct attach_report report = {0};
     struct losses losses;
-    struct pipeline_options options = {.memory_bytes = memory_bytes ? memory_bytes : 1ull << 30, .replay = wire, .cache_entries = r->entries};
+    struct pipeline_options options = {
+        .memory_bytes = memory_bytes ? memory_bytes : 1ull << 30, .replay = wire, .cache_entries = r->entries};
     struct pipeline_sink sink = {.context = r, .sample = take_sample};
     _cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
     _cleanup_buf_ struct buf out = {0};

@@ -1,8 +1,8 @@
-"""Every cache between a sample and a packet has so few entries that it evicts what it has just read, and the exported packets are identical, byte
+"""Every cache between a sample and a packet has so few entries that it evicts the entry it has just read, and the exported packets are identical, byte
 by byte. The replayed programs repeatedly use more files, functions and names than fit; the caches of kernel names, which have their present
 names, are tested in tests/unit/resolve/kernel/test_kernel.c. Emptied caches with several programs at once are tested in test_replay.py. Decoded
 Python lines are such a cache. Names are not: the BPF programs report each code object once, and a replay, which cannot request them again, must
-keep what was reported, whatever is trimmed. They have a memory bound of their own (tests/unit/resolve/interpreter/test_python.c)."""
+keep the reported names, whatever is trimmed. They have a memory bound of their own (tests/unit/resolve/interpreter/test_python.c)."""
 import os
 import shutil
 import signal

@@ -1,6 +1,6 @@
 /* Two threads that publish their request as in OTEP 4947 (contexts_library.c), and print it: "ids burn_outer-TID
  * TRACE_ID SPAN_ID". In burn_outer and nap_outer they work for it; in burn_torn and nap_torn the record is being
- * written; in burn_unlinked and nap_unlinked there is none. `contexts [LIBRARY]`, the latter if compiled to load it.
+ * written; in burn_unlinked and nap_unlinked no record is set. `contexts [LIBRARY]`, the latter if compiled to load it.
  * With WORKLOAD_FIRE=N they wait for SIGUSR1, then do N rounds with a getppid() in each of burn_*, and exit. */
 #include "workload.h"
 
@@ -21,23 +21,23 @@ static volatile uint64_t sink;
 static volatile sig_atomic_t is_fired;
 static long firings;
 
-#define BURNS(name, factor)                                                                                  \
-    __attribute__((noinline)) static void name(void)                                                         \
-    {                                                                                                        \
-        for (uint64_t i = 0; !firings && i < 2000000; i++)                                                   \
-            sink += i * (factor);                                                                            \
-        if (firings)                                                                                         \
-            WORKLOAD_SYSTEM_CALL();                                                                           \
-        sink += (factor);                                                                                    \
+#define BURNS(name, factor)                                                                                            \
+    __attribute__((noinline)) static void name(void)                                                                   \
+    {                                                                                                                  \
+        for (uint64_t i = 0; !firings && i < 2000000; i++)                                                             \
+            sink += i * (factor);                                                                                      \
+        if (firings)                                                                                                   \
+            WORKLOAD_SYSTEM_CALL();                                                                                    \
+        sink += (factor);                                                                                              \
     }
 BURNS(burn_outer, 3)
 BURNS(burn_torn, 5)
 BURNS(burn_unlinked, 7)
-#define NAPS(name, microseconds)                                                                             \
-    __attribute__((noinline)) static void name(void)                                                         \
-    {                                                                                                        \
-        usleep(microseconds);                                                                                \
-        sink++;                                                                                              \
+#define NAPS(name, microseconds)                                                                                       \
+    __attribute__((noinline)) static void name(void)                                                                   \
+    {                                                                                                                  \
+        usleep(microseconds);                                                                                          \
+        sink++;                                                                                                        \
     }
 NAPS(nap_outer, 201)
 NAPS(nap_torn, 202)
@@ -54,8 +54,7 @@ static void print_ids(const struct record *r)
     char text[256];
     int at = snprintf(text, sizeof(text), "ids burn_outer-%d ", gettid());
     for (int i = 0; i < 24; i++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, i == 16 ? " %02x" : "%02x",
-                       ((const uint8_t *)r)[i]);
+        at += snprintf(text + at, sizeof(text) - (size_t)at, i == 16 ? " %02x" : "%02x", ((const uint8_t *)r)[i]);
     puts(text);
     fflush(stdout);
 }

@@ -3,7 +3,7 @@
  * again, COUNT * ROUNDS times in total. A member's number is its name (crowd-42) and, digit by digit from the last,
  * the functions that it works in, so a sample identifies its process three times: by pid, name and stack. All exit
  * with the one that started them, even when it is killed: when the work is done, or with `stay` on SIGTERM. Printed in
- * addition to what every workload prints: `member NUMBER PID`, a line each; `short N WHY` where no more than N could
+ * addition to the lines of every workload: `member NUMBER PID`, a line each; `short N WHY` where no more than N could
  * be started; `worked`; at the end how many exited cleanly, how much CPU they used, how often they were preempted, and
  * how much CPU time starting them took here. */
 #include "workload.h"
@@ -38,14 +38,15 @@ __attribute__((always_inline)) static inline void go_on(unsigned rest, int left,
         crowd_leaf(until_ns);
 }
 
-#define DIGIT(N)                                                                                             \
-    KEEP static void digit_##N(unsigned rest, int left, uint64_t until_ns)                                   \
-    {                                                                                                        \
-        go_on(rest, left, until_ns);                                                                         \
-        STAY;                                                                                                \
+#define DIGIT(N)                                                                                                       \
+    KEEP static void digit_##N(unsigned rest, int left, uint64_t until_ns)                                             \
+    {                                                                                                                  \
+        go_on(rest, left, until_ns);                                                                                   \
+        STAY;                                                                                                          \
     }
-DIGIT(0) DIGIT(1) DIGIT(2) DIGIT(3) DIGIT(4) DIGIT(5) DIGIT(6) DIGIT(7) DIGIT(8) DIGIT(9)
-static digit *const digits[10] = {digit_0, digit_1, digit_2, digit_3, digit_4, digit_5, digit_6, digit_7, digit_8, digit_9};
+DIGIT(0)
+DIGIT(1) DIGIT(2) DIGIT(3) DIGIT(4) DIGIT(5) DIGIT(6) DIGIT(7) DIGIT(8) DIGIT(9) static digit *const digits[10] = {
+    digit_0, digit_1, digit_2, digit_3, digit_4, digit_5, digit_6, digit_7, digit_8, digit_9};
 
 KEEP static void crowd_work(unsigned number, double milliseconds)
 {
@@ -111,7 +112,8 @@ int main(int argc, char **argv)
         return 2;
     int count = atoi(argv[1]), started = 0, good = 0, status, turns[2], words[2], error = 0;
     sigset_t ended, before;
-    if (pipe2(turns, O_CLOEXEC) < 0 || pipe2(words, O_CLOEXEC) < 0 || dup2(turns[0], TURNS) < 0 || dup2(words[1], WORDS) < 0)
+    if (pipe2(turns, O_CLOEXEC) < 0 || pipe2(words, O_CLOEXEC) < 0 || dup2(turns[0], TURNS) < 0 ||
+        dup2(words[1], WORDS) < 0)
         return 1;
     workload_end_after(0);
     while (started < count && !workload_over && (error = start((unsigned)started, argv)) == 0)
@@ -134,7 +136,8 @@ int main(int argc, char **argv)
         good += wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     struct rusage used;
     getrusage(RUSAGE_CHILDREN, &used);
-    printf("processes %d\ncpu_ns %llu\nswitches %ld\nown_cpu_ns %llu\n", good, (unsigned long long)workload_cpu_ns(RUSAGE_CHILDREN),
-           used.ru_nvcsw + used.ru_nivcsw, (unsigned long long)workload_own_cpu_ns());
+    printf("processes %d\ncpu_ns %llu\nswitches %ld\nown_cpu_ns %llu\n", good,
+           (unsigned long long)workload_cpu_ns(RUSAGE_CHILDREN), used.ru_nvcsw + used.ru_nivcsw,
+           (unsigned long long)workload_own_cpu_ns());
     return good == started ? 0 : 1;
 }

@@ -1,13 +1,14 @@
-/* Makes a known number of system calls and faults, each kind in a function of its own, and prints what the kernel accounts for them. `eventful PAGES CALLS`.
+/* Makes a known number of system calls and faults, each kind in a function of its own, and prints what the kernel
+ * accounts for them. `eventful PAGES CALLS`.
  *
  *     faults N          of touch_pages, by getrusage()
  *     naps N            of take_naps that waited for their timer (on a busy machine it may be there first), likewise
- *     switches N        of take_naps, likewise: of that function alone
- *     all_switches N    ... with those of getrusage() before and after it
- *     mmap_bytes N      of map_memory; of map_in_vain none
+ *     switches N        of take_naps, likewise: only this function's
+ *     all_switches N    ... with the switches of getrusage() before and after it
+ *     mmap_bytes N      of map_memory; nothing of map_in_vain
  *     brk_bytes N       of grow_heap
  *     calls N           getppid() in call_kernel, and firings of workload:counted in fire_probe
- *     heard N           ... of these with a tracer attached */
+ *     heard N           ... firings with a tracer attached */
 #include <sonde/probe.h>
 
 #include <stdio.h>
@@ -97,7 +98,8 @@ KEEP static long fire_probe(long calls)
 int main(int argc, char **argv)
 {
     const long pages = argc > 1 ? atol(argv[1]) : 1000, calls = argc > 2 ? atol(argv[2]) : 1000;
-    volatile char *memory = mmap(NULL, (size_t)(pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    volatile char *memory =
+        mmap(NULL, (size_t)(pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise((void *)memory, (size_t)(pages + 1) * PAGE, MADV_NOHUGEPAGE);
     setvbuf(stdout, NULL, _IONBF, 0);
     sbrk(PAGE - (long)sbrk(0) % PAGE); /* whole pages from here on */
@@ -111,7 +113,8 @@ int main(int argc, char **argv)
     before = usage();
     take_naps(100, &first, &last);
     after = usage();
-    printf("naps %ld\nswitches %ld\nall_switches %ld\n", last.ru_nvcsw - first.ru_nvcsw, switches(&first, &last), switches(&before, &after));
+    printf("naps %ld\nswitches %ld\nall_switches %ld\n", last.ru_nvcsw - first.ru_nvcsw, switches(&first, &last),
+           switches(&before, &after));
     printf("mmap_bytes %ld\n", map_memory(calls));
     map_in_vain(calls);
     printf("brk_bytes %ld\n", grow_heap(calls));

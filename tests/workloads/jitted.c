@@ -1,7 +1,7 @@
 /* JIT code, published as runtimes do: `jitted SECONDS map|memfd|dump|none`. Its stack is
- * main;jit_outer;native_middle;jit_inner;inner's loop, where the two jit_ functions are generated at run time (with frame
- * pointers, like V8's and HotSpot's) and the one between is compiled (without). Outdated and invalid entries precede the
- * valid ones.
+ * main;jit_outer;native_middle;jit_inner;inner's loop, where the two jit_ functions are generated at run time (with
+ * frame pointers, like V8's and HotSpot's) and the one between is compiled (without). Outdated and invalid entries
+ * precede the valid ones.
  *
  *     map     /tmp/perf-PID.map, with names in V8's form
  *     memfd   the same, with the code in a memory file, as in .NET
@@ -21,20 +21,21 @@
 #define INNER_AT   512
 #define MOVED_AT   1024
 
-static const unsigned char outer_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};                   /* call the argument */
-/* Until the argument's first word is set; for each of its second, which it counts down to 0, it calls getppid(), and then sets the first. */
+static const unsigned char outer_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3}; /* call the argument */
+/* Until the argument's first word is set; for each of its second, which it counts down to 0, it calls getppid(), and
+ * then sets the first. */
 static const unsigned char inner_code[] = {
-    0x55, 0x48, 0x89, 0xe5,             /*     push %rbp; mov %rsp,%rbp */
-    0x83, 0x7f, 0x04, 0x00,             /* 4:  cmpl $0,4(%rdi) */
-    0x75, 0x08,                         /*     jne 18 */
-    0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf4, /* 10: mov (%rdi),%eax; test %eax,%eax; je 4 */
-    0x5d, 0xc3,                         /*     pop %rbp; ret */
-    0xb8, SYS_getppid, 0, 0, 0,         /* 18: mov $SYS_getppid,%eax */
-    0x0f, 0x05,                         /*     syscall */
-    0xff, 0x4f, 0x04,                   /*     decl 4(%rdi) */
-    0x75, 0xf4,                         /*     jne 18 */
-    0xc7, 0x07, 0x01, 0, 0, 0,          /*     movl $1,(%rdi) */
-    0xeb, 0xe4,                         /*     jmp 10 */
+    0x55, 0x48,        0x89, 0xe5,             /*     push %rbp; mov %rsp,%rbp */
+    0x83, 0x7f,        0x04, 0x00,             /* 4:  cmpl $0,4(%rdi) */
+    0x75, 0x08,                                /*     jne 18 */
+    0x8b, 0x07,        0x85, 0xc0, 0x74, 0xf4, /* 10: mov (%rdi),%eax; test %eax,%eax; je 4 */
+    0x5d, 0xc3,                                /*     pop %rbp; ret */
+    0xb8, SYS_getppid, 0,    0,    0,          /* 18: mov $SYS_getppid,%eax */
+    0x0f, 0x05,                                /*     syscall */
+    0xff, 0x4f,        0x04,                   /*     decl 4(%rdi) */
+    0x75, 0xf4,                                /*     jne 18 */
+    0xc7, 0x07,        0x01, 0,    0,    0,    /*     movl $1,(%rdi) */
+    0xeb, 0xe4,                                /*     jmp 10 */
 };
 static unsigned char *code;
 static struct {
@@ -118,7 +119,8 @@ static void put_record(uint32_t kind, const uint64_t *longs, size_t count, const
 
 static void put_load(size_t at, size_t size, const char *name)
 {
-    const uint64_t address = (uint64_t)(uintptr_t)(code + at), longs[] = {(uint64_t)getpid() << 32 | (uint64_t)getpid(), address, address, size, at};
+    const uint64_t address = (uint64_t)(uintptr_t)(code + at),
+                   longs[] = {(uint64_t)getpid() << 32 | (uint64_t)getpid(), address, address, size, at};
     char rest[256];
     const size_t name_bytes = strlen(name) + 1;
     memcpy(rest, name, name_bytes);
@@ -136,7 +138,8 @@ static void write_dump(void)
         exit(5);
     put(head, sizeof(head));
     put(began, sizeof(began));
-    if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) == MAP_FAILED) /* by which the file is found */
+    if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) ==
+        MAP_FAILED) /* this mapping makes the file known */
         exit(6);
     const uint64_t outer = (uint64_t)(uintptr_t)code, inner = outer + INNER_AT;
     char lines[64];
@@ -169,7 +172,9 @@ int main(int argc, char **argv)
         write_dump();
     else if (strcmp(how, "none") != 0)
         write_map();
-    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}}, NULL);
+    setitimer(ITIMER_REAL,
+              &(struct itimerval){{0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}},
+              NULL);
     printf("code %lx\n", (unsigned long)(uintptr_t)code);
     workload_ready("main;jit_outer;native_middle;jit_inner");
     ((void (*)(void (*)(void)))(uintptr_t)code)(native_middle);

@@ -1,7 +1,8 @@
-/* A program that looks like a Go program of VERSION, and gives its threads goroutines with labels, some of which are
+/* A program that looks like a Go program of VERSION, and gives its threads goroutines with labels; some of them are
  * corrupt. At SIGUSR1 it makes ROUNDS rounds: burn_true with the labels key=value, burn_lies with others, CALLS calls
  * of getppid() each. LIST: how labels are stored (Go 1.24 and later: a list; before: a map); LABELS and CURG: offsets
- * of the labels in a goroutine, and of the goroutine in a thread. Not optimized: nothing in it reads what it writes. */
+ * of the labels in a goroutine, and of the goroutine in a thread. Not optimized: the program never reads its own
+ * writes. */
 #include "workload.h"
 
 #include <string.h>
@@ -24,11 +25,11 @@ struct m {
 extern __thread struct g *tlsg __asm__("runtime.tlsg");
 __thread struct g *tlsg = 0;
 
-#define BURNS(name)                                                                                          \
-    KEEP static void name(void)                                                                              \
-    {                                                                                                        \
-        for (int i = 0; i < CALLS; i++)                                                                      \
-            WORKLOAD_SYSTEM_CALL();                                                                           \
+#define BURNS(name)                                                                                                    \
+    KEEP static void name(void)                                                                                        \
+    {                                                                                                                  \
+        for (int i = 0; i < CALLS; i++)                                                                                \
+            WORKLOAD_SYSTEM_CALL();                                                                                    \
     }
 BURNS(burn_true)
 BURNS(burn_lies)
@@ -85,8 +86,7 @@ static void go_round(void)
                nowhere = {.count = 1, .buckets = (void *)16}, torn = {.count = 8, .buckets = &holes};
     struct map *to_good = &good, *to_large = &large, *to_nowhere = &nowhere, *to_torn = &torn, *to_null = 0,
                *wild = (void *)~7ull;
-    const void *set = &to_good,
-               *sets[] = {&to_large, &to_nowhere, &to_torn, &to_null, &wild, (const void *)24};
+    const void *set = &to_good, *sets[] = {&to_large, &to_nowhere, &to_torn, &to_null, &wild, (const void *)24};
 #endif
     for (unsigned i = 0; i < sizeof(sets) / sizeof(*sets); i++)
         lie(&g, sets[i]);

@@ -4,7 +4,7 @@
  * Without PORT two threads wait for SIGUSR1, then handle requests until the next one. Each burns CPU in functions
  * that belong to one request: outer's, inner's within it, outer's again, and then none. With WORKLOAD_FIRE=N they
  * handle one request each, calling getppid() N times in each function, and the program exits. With PORT (0: any,
- * which is printed) it is a single-threaded server, whose routes select what it does. The ids are printed:
+ * which is printed) it is a single-threaded server; the route selects its work. The ids are printed:
  * "ids NAME TRACE_ID SPAN_ID". */
 #include "workload.h"
 
@@ -33,13 +33,13 @@ struct ids {
     uint64_t high, low, span;
 };
 
-#define BURNS(name, factor)                                                                                  \
-    __attribute__((noinline)) static void name(void)                                                         \
-    {                                                                                                        \
-        for (uint64_t i = 0; !firings && i < WORK; i++)                                                      \
-            sink += i * (factor);                                                                            \
-        for (long i = 0; i < firings; i++, sink += (factor))                                                 \
-            WORKLOAD_SYSTEM_CALL();                                                                           \
+#define BURNS(name, factor)                                                                                            \
+    __attribute__((noinline)) static void name(void)                                                                   \
+    {                                                                                                                  \
+        for (uint64_t i = 0; !firings && i < WORK; i++)                                                                \
+            sink += i * (factor);                                                                                      \
+        for (long i = 0; i < firings; i++, sink += (factor))                                                           \
+            WORKLOAD_SYSTEM_CALL();                                                                                    \
     }
 
 BURNS(burn_outer, 3) /* different, or the compiler merges them */
@@ -68,8 +68,7 @@ static void end(const struct ids *again)
 static void *work(void *argument)
 {
     const uint64_t number = (uint64_t)(uintptr_t)argument, high = 0xfedcba9876543200 + number;
-    const struct ids outer = {high, 1, 0xa000000000000001 + number},
-                     inner = {high, 2, 0xb000000000000001 + number};
+    const struct ids outer = {high, 1, 0xa000000000000001 + number}, inner = {high, 2, 0xb000000000000001 + number};
     const long tid = syscall(SYS_gettid);
     printf("ids burn_outer-%ld %016lx%016lx %016lx\n", tid, outer.high, outer.low, outer.span);
     printf("ids burn_inner-%ld %016lx%016lx %016lx\n", tid, inner.high, inner.low, inner.span);
@@ -95,8 +94,7 @@ static void *work(void *argument)
 /* Serves "/ROUTE", with ids from its first letters. */
 static void serve(const char *route)
 {
-    const struct ids a = {0x1111, (uint64_t)route[0] << 8 | (uint64_t)route[1], 0xc1},
-                     b = {0x2222, a.low, 0xc2};
+    const struct ids a = {0x1111, (uint64_t)route[0] << 8 | (uint64_t)route[1], 0xc1}, b = {0x2222, a.low, 0xc2};
     if (strncmp(route, "unlinked", 8) != 0)
         begin(&a);
     usleep(3000);
@@ -125,8 +123,7 @@ static void serve_connection(int fd)
 
 static int serve_on(uint16_t port)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(listening, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(listening, 64) < 0)

@@ -1,4 +1,4 @@
-/* Fires probes of libsonde: `prober [DIRECTORY [COUNT]]`, where an empty DIRECTORY is none. A dynamic provider has
+/* Fires probes of libsonde: `prober [DIRECTORY [COUNT]]`; an empty DIRECTORY means no directory. A dynamic provider has
  * `workload:all` with every type of argument and, added after loading, `workload:late`; a static one has
  * `workload:compiled`. Without COUNT a hundred times a second; with it COUNT times at each SIGUSR1, each firing
  * numbered, and prints "fired" after the last. */
@@ -28,10 +28,8 @@ int main(int argc, char **argv)
     if (sonde_provider_new("workload", &provider) < 0 ||
         sonde_provider_set_directory(provider, argc > 1 && *argv[1] ? argv[1] : NULL) < 0 ||
         sonde_probe_add(provider, "all",
-                        "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l",
-                        &all) < 0 ||
-        sonde_provider_load(provider) < 0 ||
-        sonde_probe_add(provider, "late", "str text, f64 x, i64 n", &late) < 0 ||
+                        "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l", &all) < 0 ||
+        sonde_provider_load(provider) < 0 || sonde_probe_add(provider, "late", "str text, f64 x, i64 n", &late) < 0 ||
         sonde_provider_load(provider) < 0)
         return 1;
     sigemptyset(&start);

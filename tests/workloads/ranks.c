@@ -1,7 +1,7 @@
-/* What IOR and mdtest do, with processes as ranks: `ranks WAY FOLDER RANKS TRANSFER_BYTES COUNT`.
- *   shared    each rank writes COUNT transfers of a segment of one file, then reads those of the next rank's segment
+/* The I/O of IOR and mdtest, with processes as ranks: `ranks WAY FOLDER RANKS TRANSFER_BYTES COUNT`.
+ *   shared    each rank writes COUNT transfers of a segment of one file, then reads the next rank's segment
  *   own       likewise, of a file of each rank
- *   strided   one file, in which transfers of all ranks alternate
+ *   strided   one file; transfers of all ranks alternate in it
  *   metadata  each rank makes COUNT files in a folder of its own, writes TRANSFER_BYTES to each, stats and removes them
  * All ranks begin each phase together. Prints a JSON object: operations, bytes, and the seconds of each phase from the
  * first open to the last close. */

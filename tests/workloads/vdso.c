@@ -1,5 +1,5 @@
 /* Reads the clock in a loop: the samples' leaves are in the vdso, which is in no file. `vdso [SECONDS]` With
- * WORKLOAD_FIRE it reads a clock for which the vdso makes a system call: clock_gettime(). */
+ * WORKLOAD_FIRE it reads a clock that the vdso reads by a system call: clock_gettime(). */
 #include "workload.h"
 
 #include <time.h>

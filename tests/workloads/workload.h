@@ -1,5 +1,5 @@
-/* Shared by the test workloads: they print their true stack, print that they are ready, burn CPU in a known leaf function
- * until their time is over, and print how much CPU they used.
+/* Shared by the test workloads: they print their true stack, print that they are ready, burn CPU in a known leaf
+ * function until their time is over, and print how much CPU they used.
  *
  * On standard output, one fact per line (tests/harness/workloads.py reads them):
  *     stack main;recurse;recurse;leaf     root first; "..." stands for up to eight frames of the C library
@@ -111,33 +111,33 @@ static inline int workload_end(void)
 
 /* getppid() without a call. */
 #if defined(__x86_64__)
-#define WORKLOAD_SYSTEM_CALL() \
-    do { \
-        long result_; \
-        __asm__ volatile("syscall" : "=a"(result_) : "a"((long)SYS_getppid) : "rcx", "r11", "memory"); \
+#define WORKLOAD_SYSTEM_CALL()                                                                                         \
+    do {                                                                                                               \
+        long result_;                                                                                                  \
+        __asm__ volatile("syscall" : "=a"(result_) : "a"((long)SYS_getppid) : "rcx", "r11", "memory");                 \
     } while (0)
 #else
-#define WORKLOAD_SYSTEM_CALL() \
-    do { \
-        register long number_ __asm__("x8") = SYS_getppid; \
-        register long result_ __asm__("x0"); \
-        __asm__ volatile("svc 0" : "=r"(result_) : "r"(number_) : "memory"); \
+#define WORKLOAD_SYSTEM_CALL()                                                                                         \
+    do {                                                                                                               \
+        register long number_ __asm__("x8") = SYS_getppid;                                                             \
+        register long result_ __asm__("x0");                                                                           \
+        __asm__ volatile("svc 0" : "=r"(result_) : "r"(number_) : "memory");                                           \
     } while (0)
 #endif
 
-/* The body of a leaf: busy in this very function, no calls. With WORKLOAD_FIRE=N in the environment, SIGUSR1 makes it call
- * getppid() N times, an event to record, and end. */
+/* The body of a leaf: busy in this very function, no calls. With WORKLOAD_FIRE=N in the environment, SIGUSR1 makes it
+ * call getppid() N times, an event to record, and end. */
 #define WORKLOAD_BURN() WORKLOAD_BURN_UNTIL(workload_over, workload_firings)
 
-/* The same in a library, which has variables of its own of these names. */
-#define WORKLOAD_BURN_UNTIL(over, firings) \
-    do { \
-        volatile uint64_t x_ = 88172645463325252u; \
-        while (!(over)) { \
-            x_ = x_ * 6364136223846793005u + 1; \
-            for (; (firings); (over) = --(firings) == 0) \
-                WORKLOAD_SYSTEM_CALL(); \
-        } \
+/* The same in a library, which has variables of its own with the same names. */
+#define WORKLOAD_BURN_UNTIL(over, firings)                                                                             \
+    do {                                                                                                               \
+        volatile uint64_t x_ = 88172645463325252u;                                                                     \
+        while (!(over)) {                                                                                              \
+            x_ = x_ * 6364136223846793005u + 1;                                                                        \
+            for (; (firings); (over) = --(firings) == 0)                                                               \
+                WORKLOAD_SYSTEM_CALL();                                                                                \
+        }                                                                                                              \
     } while (0)
 
 static inline double workload_seconds(int argc, char **argv, int index)

@@ -47,7 +47,7 @@ def model_of_path(scope):
 class TraceMiddleware:
     """`model`: a function of the scope that returns the model of a request (its name, name and version, or a
     Model), or None if it is not to be traced. `endpoints`: whether the trace protocol is served
-    (/v2/trace/setting and the like), which lets every client of the server change what is traced."""
+    (/v2/trace/setting and the like), which lets every client of the server change the trace settings."""
 
     def __init__(self, app, manager, model=model_of_path, endpoints=True):
         self.app, self.manager, self._model_of, self._endpoints = app, manager, model, endpoints

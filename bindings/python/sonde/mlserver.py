@@ -3,7 +3,7 @@
     "model_repository_implementation": "sonde.mlserver.repository"
 
 MLServer imports the named module in its main process and, with its settings, in every worker. The import wraps the
-two entry points of these; they install the wrappers of the families below, after checking that the functions to be
+two entry points of main process and workers; they install the wrappers of the families below, after checking that the functions to be
 replaced look as expected. A family that does not fit this MLServer is skipped and named in one warning. Wrappers read
 MLServer's objects in callables, which are called only while a tracer is attached and may fail: nothing here fails a
 server or a request. A wrapper on the request path first tests an Enabled of its probes; while no tracer is attached,
@@ -281,7 +281,7 @@ FAMILIES = {
 # --- installation ---------------------------------------------------------------------------------------------
 
 class _Different(Exception):
-    """This MLServer differs from what a wrapper expects."""
+    """This MLServer differs from the expectations of a wrapper."""
 
 
 def _kind(function):

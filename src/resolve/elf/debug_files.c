@@ -59,7 +59,7 @@ static void set_found_path(const struct debug_search *search, const char *path)
         snprintf(search->found_path, DEBUG_PATH_BYTES, "%s", path);
 }
 
-/* In which mount namespace a path is opened: ours, or that of the processes that run the file. */
+/* The mount namespace that opens a path: ours, or the namespace of the processes that run the file. */
 enum view { VIEW_OWN_ROOT, VIEW_PROCESS_ROOT };
 
 static int open_elf(const struct debug_search *search, enum view view, const char *path, struct elf_file **ret)

@@ -22,8 +22,8 @@ struct debug_search {
     const char *root;     /* "/usr/lib/debug" */
     bool wants_dwarf;     /* search for DWARF instead of symbols */
     char *found_path;     /* receives the path found, DEBUG_PATH_BYTES; NULL: not needed */
-    /* Open a path in our own mount namespace, and in that of the processes that run the file (a container, say).
-     * Return a descriptor for elf_open or -errno. NULL: not available. */
+    /* Open a path in our own mount namespace, and in the namespace of the processes that run the file (a container,
+     * say). Return a descriptor for elf_open or -errno. NULL: not available. */
     int (*open_in_own_root)(const void *context, const char *path);
     int (*open_in_process_root)(const void *context, const char *path);
     const void *context;
@@ -45,6 +45,6 @@ bool debug_files_has_dwarf(const struct elf_file *file);
 int debug_files_find_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
                                  bool *ret_named, struct elf_file **ret);
 
-/* Unpacks the small ELF file in .gnu_debugdata (xz). The caller frees `*ret`. -ENOENT: there is none; -EFBIG: past
+/* Unpacks the small ELF file in .gnu_debugdata (xz). The caller frees `*ret`. -ENOENT: no such section; -EFBIG: past
  * the size limit. */
 int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes);

@@ -40,7 +40,7 @@ struct elf_file {
     size_t segment_count;
     struct elf_segment eh_frame_header; /* PT_GNU_EH_FRAME; file_bytes 0: none */
     uint64_t tls_block_bytes;
-    int tls_block_error; /* -ENOENT: there is none */
+    int tls_block_error; /* -ENOENT: no TLS block */
     struct elf_section *sections;
     size_t section_count;
     char *names; /* .shstrtab, with an added NUL */

@@ -15,7 +15,7 @@ struct elf_symbols {
 };
 
 /* Reads the section `table` (".dynsym", ".symtab") and its names, at most `max_bytes` each. The caller frees `ret`'s
- * contents with elf_symbols_free. -ENOENT: there is none; errors of elf_section_data. */
+ * contents with elf_symbols_free. -ENOENT: no such section; errors of elf_section_data. */
 int elf_symbols_read(const struct elf_file *f, const char *table, size_t max_bytes, struct elf_symbols *ret);
 void elf_symbols_free(struct elf_symbols *s);
 

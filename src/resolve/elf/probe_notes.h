@@ -1,4 +1,4 @@
-/* Notes of USDT probes in an ELF file: .note.stapsdt, the standard format, and .note.sonde, in which libsonde adds
+/* Notes of USDT probes in an ELF file: .note.stapsdt, the standard format, and .note.sonde, where libsonde adds
  * names and types of arguments (lib/probe/image.c). A pure parser of an untrusted section. */
 #pragma once
 

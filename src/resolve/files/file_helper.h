@@ -38,8 +38,8 @@ struct file_request {
 /* The reply. It is preceded by the ID (pid_t) of the thread that accepted the request.
  *
  * A local file is returned as a descriptor for reading. A remote file is read over the socket of the reply. For
- * FILE_REQUEST_SIGHT a remote file is returned as an O_PATH descriptor instead, with which FILE_REQUEST_REOPEN requests
- * it later: holding or closing an O_PATH descriptor never blocks. */
+ * FILE_REQUEST_SIGHT a remote file is returned as an O_PATH descriptor instead; FILE_REQUEST_REOPEN requests it later
+ * by that: holding or closing an O_PATH descriptor never blocks. */
 struct file_reply {
     int error; /* 0 or -errno */
     struct object_identity identity;

@@ -66,7 +66,7 @@ static bool is_match(const struct object_sight *sight, const struct object_ident
         return false;
     if (sight->generation && id->generation && sight->generation != id->generation)
         return false;
-    /* overlayfs and btrfs report one device to stat() and another one (or that of a layer) to the memory manager;
+    /* overlayfs and btrfs report one device to stat() and another one (or a layer's device) to the memory manager;
      * theirs have no major number. */
     return sight->device == id->device || major((dev_t)id->device) == 0;
 }
@@ -95,7 +95,7 @@ static int open_map_file(uint32_t pid, const struct object_sight *sight)
     return reopen_regular(path_fd);
 }
 
-/* Resolves symbolic links relative to `root`: those of a container cannot lead out of it. */
+/* Resolves symbolic links relative to `root`: links of a container cannot lead out of it. */
 static int open_beneath(const char *root, const char *path)
 {
     _cleanup_close_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);

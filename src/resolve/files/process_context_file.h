@@ -15,6 +15,6 @@ struct process_context_place {
 };
 
 /* Appends a struct process_context_place and a consistent copy of the payload. `proc_fd` is from proc_open.
- * -EALREADY: unchanged since `known`; -ENOENT: there is none; -EAGAIN: it is being written; -EBADMSG: invalid sizes
+ * -EALREADY: unchanged since `known`; -ENOENT: no context; -EAGAIN: it is being written; -EBADMSG: invalid sizes
  * or addresses; other errors of /proc. */
 int process_context_copy(int proc_fd, const struct process_context_place *known, struct buf *to);

@@ -34,7 +34,7 @@ enum hotspot_symbol {
     HOTSPOT_SYMBOL_COUNT,
 };
 
-/* What is read from the file; virtual addresses of the file. */
+/* The data read from the file; virtual addresses of the file. */
 struct hotspot_file {
     uint64_t symbols[HOTSPOT_SYMBOL_COUNT];
     uint64_t data_vaddr, data_bytes; /* the writable segment, which holds the tables */

@@ -1,6 +1,6 @@
 /* Interface of an interpreter whose frames samples carry. The BPF side walks a thread's interpreter frames and writes
  * them as entries behind the sample (probes/interpreter/interpreter.h); the tail names the interpreter (enum
- * interpreter_kind), and this interface supplies what is specific to it. Each implementation has one source file, one
+ * interpreter_kind), and this interface supplies its specifics. Each implementation has one source file, one
  * line in the table in interpreters.c, and one test of the same name; see ARCHITECTURE.md.
  *
  * Call order: open; then in any order layout (a process is published), take (a record describes code), find (a sample
@@ -52,8 +52,8 @@ struct interpreter {
      * again once the process has exited. NULL: there is no such cache. */
     void (*limit_cache)(void *self, size_t entries);
 
-    /* Sets the function by which `layout` reads process memory. NULL: `layout` needs only files. An implementation that
-     * has this returns no layout until it was called. */
+    /* Sets the function that `layout` reads process memory with. NULL: `layout` needs only files. An implementation
+     * that has this returns no layout until it was called. */
     void (*read_by)(void *self, read_memory read, struct processes *processes);
 
     /* Fills the interpreter's member of `ret`: how the BPF side reads it in this process. -ENOENT: the process has no
@@ -82,7 +82,7 @@ struct interpreter {
      * With INTERPRETER_TAIL_PLACED that function is the next native frame. NULL: there are no helpers. */
     bool (*is_part)(const char *function);
 
-    /* Removes up to `max` keys of missing code, for which the BPF side must emit descriptions again; call until it
+    /* Removes up to `max` keys of missing code; the BPF side must emit its descriptions again. Call until it
      * returns 0. The list is bounded; the others are added when a sample refers to them. */
     size_t (*missing)(void *self, struct missing_code *ret, size_t max);
 

@@ -1,4 +1,4 @@
-/* Cache of executable files that hold an interpreter of one kind, and of what was read from them. Each file is read
+/* Cache of executable files that hold an interpreter of one kind, and of the data read from them. Each file is read
  * once: a process's program, and files whose names suggest an interpreter. Bounded: an ordinary process has an
  * executable and one library at most, but a hostile one may map thousands of files with such names. Pipeline thread
  * only. */
@@ -22,7 +22,7 @@ struct interpreter_files_look {
 };
 
 struct interpreter_files_of {
-    size_t bytes; /* size of what `read` fills in */
+    size_t bytes; /* size of the data that `read` fills in */
     /* Whether the file's name suggests an interpreter. */
     bool (*is_likely)(const char *path);
     /* Fills `ret` (`bytes` bytes). -ENOENT: the file holds no interpreter. -ENOTSUP: it holds one that cannot be read,

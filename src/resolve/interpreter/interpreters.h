@@ -17,7 +17,7 @@ DEFINE_FREEP(interpreters)
 /* See limit_cache of struct interpreter; applied to each interpreter. */
 void interpreters_limit_cache(struct interpreters *x, size_t entries);
 
-/* Sets the function by which `layout` reads process memory. `processes` is borrowed. */
+/* Sets the function that `layout` reads process memory with. `processes` is borrowed. */
 void interpreters_read_by(struct interpreters *x, read_memory read, struct processes *processes);
 
 /* Fills the members of the interpreters that the process holds; the others are zero. -EAGAIN: one is still starting;
@@ -43,7 +43,7 @@ int interpreters_evaluator(const struct interpreters *x, const char *function);
 /* See missing of struct interpreter. */
 size_t interpreters_missing(struct interpreters *x, struct missing_code *ret, size_t max);
 
-/* The name of the next interpreter, starting at index *from, of which unreadable instances were found; advances *from
+/* The name of the next interpreter with unreadable instances, starting at index *from; advances *from
  * past it. NULL: no more. */
 const char *interpreters_unsupported(const struct interpreters *x, size_t *from);
 

@@ -84,7 +84,7 @@ static const struct python_layout versions[] = {
      .frame_locals = 72,
      .gil = 384},
     {OFFSETS_OF_ITS_OWN, .thread_context = 208, .frame_locals = 72, .gil = 16},
-    {OFFSETS_OF_ITS_OWN}, /* 3.14: those of tasks and of the GIL have not been verified */
+    {OFFSETS_OF_ITS_OWN}, /* 3.14: offsets of tasks and of the GIL have not been verified */
 };
 
 /* _Py_DebugOffsets, at the start of the runtime: 8-byte words. */

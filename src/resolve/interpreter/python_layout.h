@@ -1,7 +1,7 @@
 /* Layouts of CPython's structures by version, and detection of the executable files that hold an interpreter. Offsets
- * are those of release builds for 64-bit machines, taken from the headers of each version (Include/internal). From 3.13
- * on the runtime publishes most of them (_Py_DebugOffsets), and these are used. Before 3.11 no symbol gives the
- * version; it is derived from the functions that the file exports. */
+ * hold for release builds for 64-bit machines; they come from the headers of each version (Include/internal). From 3.13
+ * on the runtime publishes most of them (_Py_DebugOffsets), and the published ones are used. Before 3.11 no symbol
+ * gives the version; it is derived from the functions that the file exports. */
 #pragma once
 
 #include <linux/types.h>
@@ -13,7 +13,7 @@
 
 struct elf_file;
 
-/* What was read from an executable file. */
+/* The data read from an executable file. */
 struct python_file {
     struct python_layout layout; /* without addresses: `interpreters` is an offset within the runtime */
     uint64_t runtime_vaddr;

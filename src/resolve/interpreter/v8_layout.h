@@ -1,6 +1,6 @@
 /* Layouts of V8's objects, and detection of the executable files that hold V8. V8 publishes offsets and object types
  * for post-mortem debuggers in variables (v8dbg_*: 32-bit integers, exported by node and libnode), so no table of
- * versions is needed. What is not published there is the same from V8 10 to 13 (Node 18 to 24); other versions are
+ * versions is needed. Unpublished offsets are the same from V8 10 to 13 (Node 18 to 24); other versions are
  * refused. */
 #pragma once
 

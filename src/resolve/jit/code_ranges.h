@@ -32,7 +32,7 @@ void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size);
  * `range` is not added. */
 int code_ranges_put(struct code_ranges *c, const struct code_range *range);
 
-/* Finds the range that contains `address`. False: there is none. */
+/* Finds the range that contains `address`. False: not found. */
 bool code_ranges_find(const struct code_ranges *c, uint64_t address, struct code_range *ret);
 
 /* Evicts the ranges that were written first, until at most `count` are left. May evict more than necessary. */

@@ -30,10 +30,10 @@ struct jit_file {
     uint64_t debug_address; /* jitdump_reading.debug_address between two reads */
     uint64_t next_ns;
     uint32_t debug_place;
-    bool is_whole; /* the file has been parsed completely, up to the time requested: what is absent from `ranges` has no
-                      name */
+    bool is_whole; /* the file has been parsed completely, up to the time requested: an address absent from `ranges` has
+                      no name */
     struct code_ranges ranges;
-    size_t cut_at;      /* the range limit at which ranges were evicted; 0: none were evicted */
+    size_t cut_at;      /* the range limit when ranges were evicted; 0: none were evicted */
     uint64_t forgotten; /* how often all ranges were dropped, to be read again; file offsets are not comparable across
                            such a drop */
     uint64_t bad;       /* malformed lines or records */
@@ -53,10 +53,10 @@ void jit_file_close(struct jit_file *f);
 /* Closes the file, and drops the ranges and the file's identity. */
 void jit_file_clear(struct jit_file *f);
 
-/* Parses what was appended since, at most `*budget` bytes, which is reduced by the bytes read; of a jitdump, records up
- * to `until_ns` (CLOCK_MONOTONIC). Keeps at most `ranges_max` ranges; when the limit is later at least twice as high,
- * evicted ranges are read again. -EBADMSG, -ENOTSUP, -EFBIG: the file is unusable; -ETIMEDOUT: it cannot be read at
- * present. */
+/* Parses the bytes appended since, at most `*budget` bytes, which is reduced by the bytes read; of a jitdump, records
+ * up to `until_ns` (CLOCK_MONOTONIC). Keeps at most `ranges_max` ranges; when the limit is later at least twice as
+ * high, evicted ranges are read again. -EBADMSG, -ENOTSUP, -EFBIG: the file is unusable; -ETIMEDOUT: it cannot be read
+ * at present. */
 int jit_file_read(struct jit_file *f, uint64_t until_ns, size_t ranges_max, uint64_t *budget);
 
 /* Whether the file was deleted or replaced by another one. Always false for a remote file, whose state is unknown. */

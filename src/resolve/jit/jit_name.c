@@ -27,7 +27,7 @@ bool jit_name_is_v8(const char *name)
     return skip_v8_prefix(name) != NULL;
 }
 
-/* Removes ":NUMBER" from the end of `text` and returns the number; UINT32_MAX: there is none. */
+/* Removes ":NUMBER" from the end of `text` and returns the number; UINT32_MAX: no number. */
 static uint32_t cut_number(char *text)
 {
     char *colon = strrchr(text, ':');

@@ -156,7 +156,7 @@ size_t jitdump_described_bytes(const void *data, size_t bytes)
     return p.kind == CODE_DEBUG_INFO && p.bytes <= LINES_MAX ? p.bytes + NAME_MAX : NAME_MAX;
 }
 
-/* Sets the line of `address`: that of the last entry at or before it. */
+/* Sets the line of `address`: the line of the last entry at or before it. */
 static void find_line(struct cursor c, uint64_t address, struct jitdump_code *ret)
 {
     const char *file = "", *found = "";

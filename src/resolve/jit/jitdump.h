@@ -1,4 +1,4 @@
-/* Parser of jitdumps, in which runtimes record their JIT code
+/* Parser of jitdumps: runtimes record their JIT code in them
  * (linux/tools/perf/Documentation/jitdump-specification.txt): a header, then timestamped records. Pure; the input is
  * untrusted. */
 #pragma once

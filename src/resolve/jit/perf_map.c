@@ -14,7 +14,7 @@ static int digit_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* Parses a hexadecimal number (HotSpot writes it with 0x) and the space after it; returns what follows. NULL:
+/* Parses a hexadecimal number (HotSpot writes it with 0x) and the space after it; returns the rest. NULL:
  * malformed. */
 static const char *parse_number(const char *at, const char *end, uint64_t *ret)
 {

@@ -1,4 +1,4 @@
-/* Parser of /tmp/perf-PID.map, in which runtimes list their JIT code
+/* Parser of /tmp/perf-PID.map: runtimes list their JIT code in it
  * (linux/tools/perf/Documentation/jit-interface.txt): lines of START SIZE NAME, both numbers hexadecimal. Pure; the
  * input is untrusted. */
 #pragma once

@@ -448,7 +448,7 @@ static struct detail *read_detail(uint32_t id)
     return r < 0 ? NULL : take_ptr(d);
 }
 
-/* The names and lines of a program, read on first use; evicts those of the least recently used program. */
+/* The names and lines of a program, read on first use; evicts the least recently used program's. */
 static struct detail *program_detail(struct bpf_programs *p, struct program *program)
 {
     if (!program->detail && !program->unloaded) {

@@ -18,7 +18,7 @@ void kallsyms_free(struct kallsyms *k)
     free(k);
 }
 
-/* The last block that begins at or before the address; NULL: there is none. */
+/* The last block that begins at or before the address; NULL: no such block. */
 static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_t address)
 {
     uint32_t low = 0, high = k->block_count;

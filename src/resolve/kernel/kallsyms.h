@@ -26,7 +26,7 @@ struct kallsyms_symbol {
     const char *module; /* "" for the kernel itself; owned by the table */
     char name[KALLSYMS_NAME_MAX + 8];
 };
-/* Finds the symbol that covers `address`. False: there is none; `ret` is untouched. */
+/* Finds the symbol that covers `address`. False: no such symbol; `ret` is untouched. */
 bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_symbol *ret);
 
 /* Whether `address` is in the kernel's own text, whose symbols never change. */

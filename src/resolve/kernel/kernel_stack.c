@@ -27,7 +27,7 @@ size_t kernel_stack_probe_frames(const struct frame *frames, size_t count)
     return n;
 }
 
-/* "__pi_" is the prefix of position-independent aliases. There are several kinds of thunks, by what they protect from.
+/* "__pi_" is the prefix of position-independent aliases. There are several kinds of thunks, for different attacks.
  */
 bool kernel_stack_is_retpoline(const struct frame *frame)
 {

@@ -1,7 +1,7 @@
 /* Converts addresses to source lines; see dwarf_lines.h.
  *
  * Iterates over all units once and searches those whose ranges contain any of the addresses. Does not use
- * .debug_aranges, which clang does not write. Where functions were inlined, the line table's line is that of the
+ * .debug_aranges, which clang does not write. Where functions were inlined, the line table has the line of the
  * innermost; each enclosing function is at the line of the call. */
 #include "resolve/lines/dwarf_lines.h"
 
@@ -19,10 +19,10 @@ struct line_search {
     dwarf_lines_send *send;
     void *context;
     struct dwarf_place *places; /* all */
-    struct dwarf_place *inside; /* those of the current unit */
+    struct dwarf_place *inside; /* places of the current unit */
     size_t inside_count;
     Dwarf_Die *unit; /* has the line table */
-    Dwarf_Die *tree; /* has the functions: the unit, or the split unit in a .dwo file for which it is the skeleton */
+    Dwarf_Die *tree; /* has the functions: the unit, or its split unit in a .dwo file */
     struct buf message;
     bool ended, damaged, misses_split;
 };
@@ -59,7 +59,7 @@ static uint32_t attribute_number(const struct line_search *t, Dwarf_Die *die, un
     return (uint32_t)value;
 }
 
-/* Adds the line at which an inlined function is called. */
+/* Adds the line of the call of an inlined function. */
 static void add_call(struct line_search *t, Dwarf_Die *inlined, const char *name)
 {
     Dwarf_Files *files;

@@ -44,7 +44,7 @@ void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64
     *ret_end = bounds[1] > bounds[0] ? bounds[1] : bounds[0];
 }
 
-/* Walks a function, an inlined one, or a block. Places that no child claims belong to the function. Those of a block
+/* Walks a function, an inlined one, or a block. Places that no child claims belong to the function. Places of a block
  * are left to the function around it, whose scope `scope` then is. */
 static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, bool is_function, size_t first,
                       size_t end, unsigned depth)

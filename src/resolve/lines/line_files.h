@@ -9,7 +9,7 @@
 struct debug_fetcher;
 
 struct line_files {
-    int fd, alt_fd;          /* closed by the caller; alt_fd -1: there is none */
+    int fd, alt_fd;          /* closed by the caller; alt_fd -1: no alternative file */
     bool misses_alternative; /* one is named, and was not found */
 };
 

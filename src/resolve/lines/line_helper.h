@@ -18,7 +18,7 @@ struct line_helper {
 int line_helper_check(void);
 
 /* The contents of `request` need to be valid only until this returns. Limits the process's CPU time, and its memory
- * beyond what it inherits. */
+ * beyond the inherited memory. */
 int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds, struct line_helper *ret);
 
 /* Kills the process. -ETIMEDOUT: it does not end. `ret_status` is that of waitpid. */

@@ -18,7 +18,7 @@ struct source_lines;
         each(DAMAGED, "of files whose debug information is damaged or incomplete")                                     \
             each(PACKAGED, "of split debug information in a package (.dwp), which this libdw does not read")           \
                 each(NO_FILE, "of files that cannot be opened or identified")                                          \
-                    each(CRASHED, "of files on which the DWARF reader crashed")                                        \
+                    each(CRASHED, "of files that crashed the DWARF reader")                                            \
                         each(TOO_LONG, "of files that exceeded the time limit")                                        \
                             each(TOO_MUCH, "past the memory limit")                                                    \
                                 each(ENDED, "skipped because the search was stopped")

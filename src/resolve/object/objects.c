@@ -172,7 +172,7 @@ static struct object_entry *new_entry(struct objects *o, const struct object_sig
     return e;
 }
 
-/* Finds an object by what the sight says, without opening the file. */
+/* Finds an object by the identity in its mapping, without opening the file. */
 static struct object_entry *find_by_sight(struct objects *o, const struct object_sight *sight)
 {
     if (object_key_is_build_id(sight->build_id, sight->build_id_bytes)) {

@@ -1,5 +1,5 @@
-/* The registry behind objects.h: every executable file that some process maps, found by what a mapping says about
- * it. Private to src/resolve: only processes.h fills it, other code holds objects. */
+/* The registry behind objects.h: every executable file that some process maps, found by the identity that a mapping
+ * shows of it. Private to src/resolve: only processes.h fills it, other code holds objects. */
 #pragma once
 
 #include "base/cleanup.h"

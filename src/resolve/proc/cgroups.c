@@ -2,7 +2,7 @@
  *
  * From an ID to a path: the kernel opens a cgroup by its ID (a kernfs file handle) with one system call. Without the
  * privilege to do so (CAP_DAC_READ_SEARCH) the hierarchy is walked, within bounds. An ID that cannot be opened is
- * that of a removed cgroup and is never reused. */
+ * the ID of a removed cgroup and is never reused. */
 #include "resolve/proc/cgroups.h"
 
 #include "base/buf.h"
@@ -55,7 +55,7 @@ struct cgroups {
     uint64_t walked_ns;
 };
 
-/* The hierarchy that cgroup IDs belong to: that of the first of these controllers mounted as v1, else v2. The BPF
+/* The hierarchy that cgroup IDs belong to: the hierarchy of the first listed controller mounted as v1, else v2. The BPF
  * side makes the same choice (enum cgroup_hierarchy), because IDs of different hierarchies are unrelated. */
 static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
 

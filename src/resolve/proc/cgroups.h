@@ -34,7 +34,7 @@ struct cgroup *cgroups_by_text(struct cgroups *c, const char *text, size_t size)
  * removed or cannot be found. */
 struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id);
 
-/* Mount point of the hierarchy that the IDs belong to; "" when there is none. */
+/* Mount point of the hierarchy that the IDs belong to; "" if unknown. */
 const char *cgroups_id_mount(const struct cgroups *c);
 
 /* True when no v1 hierarchy is mounted: the ID alone then identifies the cgroup. */
@@ -48,5 +48,5 @@ void cgroup_unref(struct cgroup *cgroup);
 size_t cgroups_bytes(const struct cgroups *c);
 
 /* The path of the most informative line: on v1 a process has one path per hierarchy, and container runtimes and
- * batch systems differ in which of them they set. Borrowed from `text`; NULL when there is none. */
+ * batch systems set different ones. Borrowed from `text`; NULL if no line has a path. */
 const char *cgroup_choose_path(const char *text, size_t size, size_t *ret_size);

@@ -205,7 +205,7 @@ void identity_from_cgroup(const char *path, struct identity *ret)
         if (parse_container(p, before, &id, &runtime)) {
             memcpy(i.container_id, id.text, id.size);
             i.container_runtime = runtime;
-            i.systemd_unit[0] = '\0'; /* that of the runtime, not the container's */
+            i.systemd_unit[0] = '\0'; /* it is the runtime's unit, not the container's */
         } else if (is_unit(p)) {
             parse_unit(p, i.systemd_unit, sizeof(i.systemd_unit));
         }

@@ -33,5 +33,5 @@ struct identity_service {
 };
 
 /* Parses /proc/PID/environ for OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, as OpenTelemetry's SDKs do. Sets all
- * fields; "" where there is none, or where it does not fit. */
+ * fields; "" if missing or too long. */
 void identity_from_environ(const char *environment, size_t size, struct identity_service *ret);

@@ -100,7 +100,7 @@ static bool parse_libvirt(char *component, char *ret)
     return true;
 }
 
-/* What identity_from_cgroup does not know. NULL: no job of these managers. */
+/* Finds jobs that identity_from_cgroup does not know. NULL: no known manager's job. */
 static const char *find_job(const char *path, char *ret)
 {
     char before[COMPONENT_BYTES] = "", component[COMPONENT_BYTES], copy[COMPONENT_BYTES];

@@ -13,6 +13,6 @@ struct job {
     char uid[12];          /* of the user, where the path has it: Slurm's uid_N, systemd's user-N.slice; else "" */
 };
 
-/* What is below a job (steps, tasks, containers of a pod) belongs to it. Of managers inside of one another, the one
+/* Cgroups below a job (steps, tasks, containers of a pod) belong to it. Of managers inside of one another, the one
  * that schedules jobs wins over the one that runs it. Cut to fit. */
 void job_from_cgroup(const char *path, struct job *ret);

@@ -116,7 +116,7 @@ int proc_read_executable(int proc_fd, char *ret, size_t size)
     return 0;
 }
 
-/* The text after "Key:\t" of a line; NULL: there is none. The command is the first line and has its line feeds
+/* The text after "Key:\t" of a line; NULL: no such key. The command is the first line and has its line feeds
  * escaped, so it cannot fake a key. */
 static const char *find_value(const char *text, const char *key)
 {

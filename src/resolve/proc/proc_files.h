@@ -19,7 +19,7 @@ struct proc_stat {
 
 #define PROC_START_TICK_NS 10000000ULL
 
-/* Parses the text of /proc/PID/stat. -EBADMSG: it is none; `ret` is unchanged. */
+/* Parses the text of /proc/PID/stat. -EBADMSG: malformed; `ret` is unchanged. */
 int proc_stat_parse(const char *text, size_t size, struct proc_stat *ret);
 
 /* A descriptor for the functions below, which the caller closes, or -errno (-ESRCH: no such process). Of a process that

@@ -36,5 +36,5 @@ void image_live(struct image *image, int change);
  * -ENOSPC, -ENOMEM or -EINVAL: the mapping was not added. */
 int image_map(struct image *image, const struct process_mapping *mapping);
 
-/* Memory that the image holds, without what it shares with others (objects, paths). */
+/* Memory that the image holds, without shared objects and paths. */
 size_t image_bytes(const struct image *image);

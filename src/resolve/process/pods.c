@@ -1,7 +1,8 @@
 /* See pods.h, and api.proto of kubernetes' cri-api, version v1.
  *
- * Names are restricted to what Kubernetes allows: letters, digits and "-._", in label keys also "/". Any other name
- * is left out. Therefore a line of attributes cannot be split in two, and no string needs escaping anywhere. */
+ * Names are restricted to the characters that Kubernetes allows: letters, digits and "-._", in label keys also "/". Any
+ * other name is left out. Therefore a line of attributes cannot be split in two, and no string needs escaping anywhere.
+ */
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
@@ -275,7 +276,7 @@ static int add_container_entry(struct pods *pods, const char *id, const struct p
     return 0;
 }
 
-/* A pod may have had several sandboxes, of which one is ready. */
+/* A pod may have had several sandboxes; one of them is ready. */
 static int add_sandbox(struct pods *pods, const struct sandbox *s, const struct label_keys *wanted)
 {
     struct pod_entry *pod = find_pod(pods, s->uid);

@@ -44,15 +44,15 @@ unsigned pods_left_out(
 /* Iterates from NULL on, in no particular order; NULL at the end. Borrowed. */
 const struct pod *pods_next(const struct pods *pods, const struct pod *before);
 
-/* The attributes of a container, including k8s.container.name; of an unknown container those of its pod, by pod UID.
- * NULL: neither is known. `ret_is_whole`: the container itself is known. Borrowed. */
+/* The attributes of a container, including k8s.container.name; of an unknown container the attributes of its pod, by
+ * pod UID. NULL: neither is known. `ret_is_whole`: the container itself is known. Borrowed. */
 const char *pods_find(const struct pods *pods, const char *container_id, const char *pod_uid, bool *ret_is_whole);
 
 /* True for a comma-separated list of label keys ("" for none): each valid in Kubernetes and shorter than
  * PODS_KEY_BYTES, at most PODS_LABELS_MAX of them. */
 bool pods_check_keys(const char *keys);
 
-/* How pods are selected: by "NAMESPACE/NAME", or by labels "KEY=VALUE,...", all of which must match (keys as above). */
+/* How pods are selected: by "NAMESPACE/NAME", or by labels "KEY=VALUE,..."; all must match (keys as above). */
 enum pod_choice_kind { POD_CHOICE_NAME, POD_CHOICE_LABELS };
 bool pod_choice_check(enum pod_choice_kind kind, const char *text);
 /* `pod` must have been read with the labels of the selection among its label_keys. */

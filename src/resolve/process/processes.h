@@ -77,13 +77,13 @@ bool processes_announce_mmap(struct processes *p, const struct record_header *re
 void processes_at(struct processes *p, uint64_t time_ns);
 
 /* The process, read from /proc if it is unknown; NULL when it has exited and left no record (the caller counts
- * LOSS_NO_PROCESS). `cgroup_id` is that of the sample (0: unknown), used when /proc can no longer be read. Borrowed
- * until the next processes_apply or processes_sweep. Its fields are those of now: a call that reads the process again
- * may replace its mappings, and then mapping_version is another. */
+ * LOSS_NO_PROCESS). `cgroup_id` is the sample's (0: unknown), used when /proc can no longer be read. Borrowed
+ * until the next processes_apply or processes_sweep. Its fields are current: a call that reads the process again
+ * may replace its mappings and changes mapping_version. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
 /* Sets the name of the main thread from a sample of `time_ns`, in case the record of its renaming was lost. A name of a
- * later time is kept, and that of a kernel thread. `comm` need not be terminated. */
+ * later time is kept, and a kernel thread's name. `comm` need not be terminated. */
 void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* The resource of the process as it is known now; reads its cgroup, environment and published context where that is
@@ -102,7 +102,7 @@ bool processes_misses_pods(struct processes *p);
 bool processes_read_mappings(struct processes *p, const struct process *process);
 
 /* Opens the process's /tmp/perf-PID.map if it belongs to its present program; may return a socket for remote_file.h.
- * -ENOENT: there is none; -ETIMEDOUT, -EAGAIN: not at present; any other error: the file is not acceptable
+ * -ENOENT: no such file; -ETIMEDOUT, -EAGAIN: not at present; any other error: the file is not acceptable
  * (perf_map_file.h). */
 int processes_open_perf_map(struct processes *p, const struct process *process);
 /* Appends `size` bytes of the process's memory, all or none of them; -ETIMEDOUT, -EAGAIN: not at present. */

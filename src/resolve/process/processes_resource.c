@@ -4,7 +4,7 @@
  * A context may be published at any time without notice. The process's mappings are therefore searched once its
  * program has run for a second, and again after intervals that double each time, as long as samples arrive. Once a
  * context is found, only its header is read again, and the payload when the header has changed. A child does not
- * inherit its parent's context, nor a program that of the previous program. */
+ * inherit its parent's context, nor a program the previous program's. */
 #include "resolve/process/processes_table.h"
 
 #include "resolve/files/file_opener.h"
@@ -73,7 +73,7 @@ static void refresh_context(struct processes *p, struct process_entry *e)
     unsigned pause_s = r == 0 || r == -EALREADY ? UNCHANGED_S : 1;
     if (r != 0 && r != -EALREADY && r != -EAGAIN && r != -ETIMEDOUT && r != -ENOMEM && r != -ESRCH) {
         pause_s = e->context_pause_s;
-        processes_drop_context(p, e); /* there is none, or none that can be read */
+        processes_drop_context(p, e); /* it is missing or unreadable */
         p->count.contexts_refused += r == -EBADMSG;
         pause_s = pause_s == 0 ? 1 : pause_s < SEARCH_MAX_S ? 2 * pause_s : SEARCH_MAX_S;
         e->context_pause_s = (uint16_t)pause_s;
@@ -205,7 +205,7 @@ static struct process_resource *make_resource(struct processes *p, const struct 
     return made;
 }
 
-/* Equal pointers are equal contents: the resource holds references, and what they refer to never changes. */
+/* Equal pointers are equal contents: the resource holds references to immutable objects. */
 static bool is_current(const struct processes *p, const struct process_entry *e)
 {
     const struct process_resource *r = e->resource;

@@ -26,7 +26,7 @@ enum process_knowledge {
     KNOWN_INHERITED,  /* exited before /proc was read: data of its parent */
 };
 
-/* A resource and what it was made of, of which it holds references: never changed, only replaced. */
+/* A resource with references to the objects that it was made of: never changed, only replaced. */
 struct process_resource {
     struct resource resource;
     struct process_resource *next; /* in table->retired */

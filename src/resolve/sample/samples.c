@@ -22,7 +22,7 @@
 /* All frames of a record, and truncation frames. */
 #define FRAMES_MAX (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES + INTERPRETER_MAX_ENTRIES + 3)
 
-/* Memory for the strings of one sample: those of `symbols` are valid only until its next lookup. */
+/* Memory for the strings of one sample: strings of `symbols` are valid only until its next lookup. */
 #define STRING_CHUNK_BYTES 16384
 #define STRINGS_MAX_BYTES  (4 << 20)
 
@@ -256,7 +256,7 @@ static size_t settle_user_stack(struct sample_resolver *r, const struct process 
     return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_unmapped(process, r->user[count - 1]));
 }
 
-/* During exec the registers are still those of the old program, but its stack has been freed with the rest of its
+/* During exec the registers still belong to the old program, but its stack has been freed with the rest of its
  * memory, shortly before its mappings are removed. There is no user part, so the stack is complete without one. */
 static bool is_in_exec(const struct stack_record *record, const struct process *process, const struct sample *s)
 {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One site in the code; a probe in inlined code has several. Addresses are those of the file. */
+/* One site in the code; a probe in inlined code has several. Addresses are addresses in the file. */
 struct usdt_site {
     const char *provider, *name;
     const char *operands;    /* "8@%rdi -4@%rsi" */

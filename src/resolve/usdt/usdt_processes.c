@@ -141,7 +141,7 @@ static const struct usdt_probes *probes_of_line(struct usdt_processes *w, const 
     return f ? f->probes : NULL;
 }
 
-/* The load bias of the line's file: what is added to its addresses. False when this mapping contains none of its
+/* The load bias of the line's file, to be added to its addresses. False when this mapping contains none of its
  * probes. */
 static bool find_load(const struct usdt_probes *p, const struct maps_line *line, uint64_t *ret)
 {

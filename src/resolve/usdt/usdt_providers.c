@@ -500,7 +500,7 @@ void usdt_providers_metrics(const struct usdt_providers *n, struct metric_set *s
     metric_add(set, "sonde_usdt_scans_waiting", METRIC_GAUGE, "", "Processes queued to be scanned for USDT probes.",
                (double)scans.waiting, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_scans_unread", METRIC_COUNTER, "",
-               "Scans of processes in which a file could not be read; retried a few times.", (double)scans.unread,
+               "Scans of processes with an unreadable file; retried a few times.", (double)scans.unread,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_scans_given_up", METRIC_COUNTER, "", "Processes given up after repeated failed scans.",
                (double)scans.given_up, METRIC_NO_LABELS);

@@ -34,7 +34,7 @@ void usdt_scan_turn_at(struct usdt_scan *l, uint64_t now_ns, uint64_t budget_ns)
 
 struct usdt_scan_stats {
     size_t waiting;    /* queued processes */
-    uint64_t unread;   /* scans in which something could not be read */
+    uint64_t unread;   /* scans with an unreadable file */
     uint64_t given_up; /* processes given up after the last retry */
     uint64_t walks;    /* completed walks */
 };

@@ -42,7 +42,7 @@ static const struct record_type records[] = {
 };
 
 static const struct setting settings[] = {
-    SIGNAL_ENABLED("profile.enabled", "sample what runs on the CPUs"),
+    SIGNAL_ENABLED("profile.enabled", "sample the programs on the CPUs"),
     {0},
 };
 

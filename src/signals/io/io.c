@@ -1,6 +1,6 @@
-/* Signal "io": what is read from, written to and asked of file systems, by job and mount, and what reaches block
- * devices of it (io_devices.c). The kernel counts by cgroup; what cgroups did that are gone is taken over here, and
- * their entries in its tables make room. */
+/* Signal "io": reads, writes and other operations on file systems, by job and mount, and the requests to block
+ * devices (io_devices.c). The kernel counts by cgroup; counters of removed cgroups are moved here, and their entries in
+ * the kernel's tables are deleted. */
 #include "sources/io/io.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 
 #define SERIES_MAX     50000
 #define SERIES_BYTES   1024                /* of one, with its share of the job and the mount */
-#define TEXT_MAX_BYTES ((size_t)128 << 20) /* of a page: half of what the server sends at most */
+#define TEXT_MAX_BYTES ((size_t)128 << 20) /* of a page: half of the server's limit */
 #define REFRESH_NS     10000000000ull      /* without a scrape */
 #define IDLE_NS        60000000000ull
 #define SLOW_NS        1000000000ull
@@ -79,8 +79,8 @@ static bool is_node_wide(const void *settings)
 
 /* ---- a round ---- */
 
-/* For want of room, counters of which nothing was heard for a while go to the series: of mounts that are gone, while
- * their cgroup lives on. */
+/* True for counters that may move to the series: their cgroup is gone, or the table is half full and they are idle
+ * (their mount may be gone, while their cgroup lives on). */
 static bool is_final(void *context, const struct io_key *key, const struct io_counters *counters)
 {
     struct io_signal *s = context;

@@ -56,7 +56,8 @@ static void put_point(void *context, const struct io_device_point *p)
 void io_device_metrics_fill(const struct io_devices *devices, struct metric_set *set)
 {
     io_devices_each(devices, put_point, set);
-    metric_add(set, "sonde_io_device_series_folded", METRIC_GAUGE, "",
-               "Entries of the kernel's table of block devices that count as job \"other\", for want of room.",
-               (double)io_devices_folded(devices), METRIC_NO_LABELS);
+    metric_add(
+        set, "sonde_io_device_series_folded", METRIC_GAUGE, "",
+        "Entries of the kernel's table of block devices that count as job \"other\" because the series are full.",
+        (double)io_devices_folded(devices), METRIC_NO_LABELS);
 }

@@ -67,7 +67,7 @@ static void device_name(struct io_devices *d, uint32_t device, struct io_device_
         snprintf(ret->text, sizeof(ret->text), "unknown");
 }
 
-/* For want of room also counters of devices that are gone, of a cgroup that lives on. */
+/* If the table is half full, also idle counters of removed devices, although their cgroup lives on. */
 static bool is_final(void *context, const struct io_device_key *key, const struct io_device_counters *counters)
 {
     struct io_devices *d = context;

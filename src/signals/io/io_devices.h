@@ -1,6 +1,6 @@
-/* What block devices did for jobs: series like those of mounts (io_series.h), from the kernel's counters by cgroup and
- * device. The cgroups are those of the controller io or blkio: a job's path is the same there, or it has none. Pipeline
- * thread only. */
+/* Requests of jobs to block devices: series like the series of mounts (io_series.h), from the kernel's counters by
+ * cgroup and device. The cgroups belong to the controller io or blkio: a job's path is the same there, or it has
+ * none. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -16,7 +16,7 @@ struct io_devices;
 
 /* One series. Borrowed. */
 struct io_device_point {
-    const struct job *job; /* manager "kernel": requests without a cgroup; "other": for which there was no room */
+    const struct job *job; /* manager "kernel": requests without a cgroup; "other": series without room */
     const char *device;    /* as in /sys/block; "unknown" where there was no room */
     uint8_t operation;     /* enum io_device_operation */
     /* Requests by the time in the queue, or at the device; with the latter also bytes and errors. */
@@ -34,5 +34,5 @@ void io_devices_refresh(struct io_devices *d, uint64_t now_ns);
 
 void io_devices_each(const struct io_devices *d, void (*take)(void *context, const struct io_device_point *point),
                      void *context);
-/* How many keys were added to "other" for want of room, in the last round. */
+/* How many keys were added to "other" in the last round because the series were full. */
 size_t io_devices_folded(const struct io_devices *d);

@@ -131,7 +131,7 @@ static void put_point(void *context, const struct io_point *p)
     put_sizes(set, &p->counters, labels, with_operation);
 }
 
-/* What is known of a job beside its ID, to be joined with its series. */
+/* Adds the known attributes of a job, to be joined with its series by its ID. */
 static void put_job(void *context, const struct job *job)
 {
     metric_add(context, "sonde_io_job", METRIC_INFO, "", "Metadata of jobs that have series of I/O.", 1,
@@ -146,6 +146,6 @@ void io_metrics_fill(const struct io_series *series, bool counts_misses, struct 
     metric_add(set, "sonde_io_series", METRIC_GAUGE, "", "Series of I/O, by job, mount and operation.",
                (double)io_series_count(series), METRIC_NO_LABELS);
     metric_add(set, "sonde_io_series_folded", METRIC_GAUGE, "",
-               "Entries of the kernel's table that count as job \"other\", for want of room.",
+               "Entries of the kernel's table that count as job \"other\" because the series are full.",
                (double)io_series_folded(series), METRIC_NO_LABELS);
 }

@@ -4,10 +4,10 @@
 #include "model/metric.h"
 #include "signals/io/io_series.h"
 
-/* Adds all series. `counts_misses`: those of the page cache are known. */
+/* Adds all series. `counts_misses`: misses of the page cache are known. */
 void io_metrics_fill(const struct io_series *series, bool counts_misses, struct metric_set *set);
 
-/* Adds the durations of these counters to the histogram `name`. */
+/* Adds the durations of `c` to the histogram `name`. */
 void io_metrics_durations(struct metric_set *set, const char *name, const char *help, const struct io_counters *c,
                           const struct metric_label *labels, size_t label_count);
 

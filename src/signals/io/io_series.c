@@ -96,7 +96,7 @@ static char *join(const char *a, const char *b)
     return key;
 }
 
-/* NULL: there is none. `key` as join() makes it. */
+/* NULL: unknown job. `key` as join() makes it. */
 static struct series_job *look_up_job(const struct io_series *s, const char *key)
 {
     struct series_job *found = NULL;

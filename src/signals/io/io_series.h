@@ -17,7 +17,7 @@ struct io_series;
 
 /* One series. Borrowed. */
 struct io_point {
-    const struct job *job; /* manager "other": of those for which there was no room */
+    const struct job *job; /* manager "other": jobs without room for series */
     const char *mountpoint, *fstype;
     uint8_t operation, flags;
     int error; /* 0: of all operations; else `counters.errors` is how often they failed with this errno, and the rest 0
@@ -26,7 +26,7 @@ struct io_point {
 };
 
 /* At most `max_points` series, and as many as take `max_text_bytes` on a page of metrics: programs choose the names of
- * their mount points. Those of job "other" on mount "unknown" come on top. -ENOMEM. */
+ * their mount points. The series of job "other" on mount "unknown" come on top. -ENOMEM. */
 int io_series_new(size_t max_points, size_t max_text_bytes, struct io_series **ret);
 void io_series_free(struct io_series *s);
 DEFINE_FREEP(io_series)
@@ -50,5 +50,5 @@ void io_series_each(const struct io_series *s, void (*take)(void *context, const
 /* All jobs that have a series, without "other". */
 void io_series_each_job(const struct io_series *s, void (*take)(void *context, const struct job *job), void *context);
 size_t io_series_count(const struct io_series *s);
-/* How many keys were added to "other" for want of room, in the last round. */
+/* How many keys were added to "other" in the last round because the series were full. */
 size_t io_series_folded(const struct io_series *s);

@@ -1,4 +1,4 @@
-/* Signal "offcpu": where threads wait, for what and how long. */
+/* Signal "offcpu": place, reason and duration of the waits of threads. */
 #include "sources/offcpu/offcpu.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -127,7 +127,7 @@ static const struct record_type records[] = {
 #define FIELD(f) offsetof(struct off_cpu_options, f), sizeof(((struct off_cpu_options *)0)->f)
 
 static const struct setting settings[] = {
-    SIGNAL_ENABLED("off_cpu.enabled", "also record where threads wait, for what and how long"),
+    SIGNAL_ENABLED("off_cpu.enabled", "also record place, reason and duration of the waits of threads"),
     {"off_cpu.min_wait", SETTING_DURATION, FIELD(min_wait_ns), 0, 3600e9, "a duration", NULL},
     {"off_cpu.sample_wait", SETTING_DURATION, FIELD(sample_wait_ns), 0, 4e9, "a duration", NULL},
     {"off_cpu.wakers", SETTING_BOOL, FIELD(wakers), 0, 0, "true or false", NULL},

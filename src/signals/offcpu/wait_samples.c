@@ -32,7 +32,7 @@ static struct stack_record record_without_stack(const struct off_cpu_wait *wait)
     return s;
 }
 
-/* Resolves the waker into w->waker; no frames if the wait has no waker. Unresolvable frames are counted like those of
+/* Resolves the waker into w->waker; no frames if the wait has no waker. Unresolvable frames are counted like frames of
  * the wait's own stack. */
 static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
 {

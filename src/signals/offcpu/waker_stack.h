@@ -19,7 +19,7 @@ struct waker_stack {
  * frames. */
 int waker_stack_set(struct waker_stack *w, const struct sample *waker, size_t count, const char *text);
 
-/* Prepends the frames of `w` to those of `s`. The frames are copied, their strings borrowed; valid until the next
+/* Prepends the frames of `w` to the frames of `s`. The frames are copied, their strings borrowed; valid until the next
  * call. -ENOMEM: `s` is unchanged. */
 int waker_stack_put(struct waker_stack *w, struct sample *s);
 

@@ -13,7 +13,7 @@ struct cpu_list {
 
 /* -EINVAL: not a CPU list; -ERANGE: a CPU number of CPU_LIST_MAX or more. `*ret` is unchanged on failure. */
 int cpu_list_parse(const char *text, struct cpu_list *ret);
-/* Reads the online CPUs; errors as cpu_list_parse, or those of reading the file. */
+/* Reads the online CPUs; errors as cpu_list_parse, or the error of reading the file. */
 int cpu_list_online(struct cpu_list *ret);
 
 static inline bool cpu_list_has(const struct cpu_list *list, unsigned cpu)

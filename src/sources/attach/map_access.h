@@ -9,7 +9,7 @@
  * read. */
 void map_sum_counters(int map_fd, void *per_cpu, int cpus, void *ret_sum, size_t bytes);
 
-/* Deletes an element of a hash map, and returns the value that it had. False: there is none, or it could not be
+/* Deletes an element of a hash map, and returns its value. False: no such element, or it could not be
  * deleted.
  */
 bool map_take_element(int map_fd, const void *key, void *ret_value);

@@ -27,8 +27,8 @@ void perf_events_values(const struct perf_events *e, uint64_t *ret, size_t count
 /* Sets the sampling period, also for CPUs that come online later. */
 int perf_events_set_period(struct perf_events *e, uint64_t period);
 
-/* Opens events on new CPUs and closes those of CPUs that went offline; checks at most once a second. Returns how many
- * were opened: what happened on those CPUs before was not recorded. -errno on failure. */
+/* Opens events on new CPUs and closes the events of CPUs that went offline; checks at most once a second. Returns the
+ * number of opened events: nothing was recorded on those CPUs before. -errno on failure. */
 int perf_events_follow(struct perf_events *e, uint64_t now_ns);
 
 /* Passes every record in the rings to `take`, CPU by CPU. A non-zero result of `take` ends the reading with that value

@@ -1,4 +1,4 @@
-/* Checks that /proc shows the PIDs that BPF programs report, which are those of the host's PID namespace. */
+/* Checks that /proc shows the PIDs that BPF programs report: the PIDs of the host's PID namespace. */
 #pragma once
 
 #include "model/attach.h"

@@ -1,5 +1,5 @@
 /* Whether the kernel may take the CPU from a thread while it works in the kernel. Programs at functions (fentry, fexit)
- * are then interrupted by other threads, for which the kernel skips the same program until the first one goes on. */
+ * are then interrupted by other threads; for them, the kernel skips the same program until the first one goes on. */
 #pragma once
 
 #include <stdbool.h>

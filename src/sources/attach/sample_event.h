@@ -1,4 +1,4 @@
-/* What is sampled: a parsed event name, the unit of its value and its period. Plain data; parsing does not check
+/* The sampled event: its parsed name, the unit of its value and its period. Plain data; parsing does not check
  * whether this machine has the event. */
 #pragma once
 
@@ -40,7 +40,7 @@ struct sample_event {
 /* Parses `name`. -EINVAL: not an event name; -ENAMETOOLONG. Sets the default period. */
 int sample_event_parse(const char *name, struct sample_event *ret);
 /* Converts to and from the event record of a recording (probes/event.h), header included. The record does not contain
- * what is needed to attach. */
+ * the fields for attaching. */
 void sample_event_to_record(const struct sample_event *e, struct event_record *ret);
 void sample_event_from_record(const struct event_record *record, struct sample_event *ret);
 bool sample_event_record_is_sound(const struct event_record *record);

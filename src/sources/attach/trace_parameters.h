@@ -6,7 +6,7 @@
 struct btf;
 struct btf_param;
 
-/* The parameters of a tracepoint's handlers, of which the first is the handler's own. NULL: no such tracepoint. */
+/* The parameters of a tracepoint's handlers; the first is the handler's own. NULL: no such tracepoint. */
 const struct btf_param *trace_parameters(const struct btf *kernel, const char *name, unsigned *ret_count);
 
 /* Whether this parameter is a pointer to `struct NAME`. */

@@ -1,6 +1,6 @@
 /* Run count and run time of every BPF program on this machine, during a measurement. The kernel counts only while a
  * descriptor of BPF_ENABLE_STATS is open (Linux 5.8), so there is no cost before and after. Meanwhile each run costs
- * two extra clock readings, half of which its own run time includes.
+ * two extra clock readings; its own run time includes half of them.
  *
  * Not a `struct source`: it loads no program and produces no records. Not thread-safe. */
 #pragma once

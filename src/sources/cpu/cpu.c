@@ -1,7 +1,7 @@
 /* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), attaches it to a clock event on every CPU or to the requested
- * event, and drains its records into the batch. Reports as losses what the
- * program counts (struct cpu_stats) and what the kernel withholds: for events counted per CPU, those for which the
- * program did not run. */
+ * event, and drains its records into the batch. Reports as losses the events that the
+ * program counts (struct cpu_stats) and events that the kernel withholds: for events counted per CPU, the events
+ * without a run of the program. */
 #include "sources/cpu/cpu.h"
 
 #include "sources/attach/map_sizes.h"
@@ -148,7 +148,7 @@ static const char *limitation_of(const struct sample_event *event)
 {
     if (!event)
         return "kernel code with interrupts disabled is sampled where it enables them again";
-    return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is that of a few instructions later" : "";
+    return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is taken a few instructions later" : "";
 }
 
 static int cpu_open(const struct source_services *services, const void *options, struct attach_report *report,
@@ -293,7 +293,7 @@ static struct cpu_stats read_stats(struct cpu_source *s)
     return sum;
 }
 
-/* Counted events for which the program did not run: they hit while another program ran, or the kernel withheld them.
+/* Counted events without a run of the program: they hit while another program ran, or the kernel withheld them.
  * Includes tasks that the filters would have excluded. A CPU that went offline and came back starts from zero and
  * hides some. */
 static uint64_t count_missed(struct cpu_source *s)

@@ -1,4 +1,4 @@
-/* The records lie back to back in one anonymous mapping of max_bytes, of which only the used part is resident. A
+/* The records lie back to back in one anonymous mapping of max_bytes; only its used part is resident. A
  * separate index of offsets is sorted by time; the records themselves do not move. */
 #include "sources/events/batch.h"
 

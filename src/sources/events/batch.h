@@ -16,7 +16,7 @@
 
 struct batch;
 
-/* Creates a batch of at most `max_bytes` of records, each of which `check` accepts (not NULL). The caller frees `*ret`.
+/* Creates a batch of at most `max_bytes` of records. `check` (not NULL) validates each record. The caller frees `*ret`.
  * -ENOMEM; -EINVAL: fewer than RECORD_MAX_BYTES or 4 GiB and more. */
 int batch_new(size_t max_bytes, record_check *check, struct batch **ret);
 void batch_free(struct batch *b);
@@ -40,7 +40,7 @@ void batch_cut_at(struct batch *b, uint64_t newest_ns);
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
 /* Whether sources of samples may add another record. They stop when a quarter of the batch is left, so that process
- * lifecycle events always fit; what remains in their rings comes with the next batch. */
+ * lifecycle events always fit; the rest of their rings comes with the next batch. */
 bool batch_takes_samples(const struct batch *b);
 
 /* Free space, and total capacity. */

@@ -1,6 +1,6 @@
 /* Event records in a file: written by --record-events, read by --replay, so that everything above the kernel can be
  * repeated without a kernel and without privileges. The file is a 16-byte head ("SONDEWIR", version, zero) and whole
- * records, little-endian, in the order in which the pipeline took them.
+ * records, little-endian, in the order of the pipeline.
  *
  * A file is untrusted input: every record is validated (record_type.h) before it enters a batch. Not thread-safe. */
 #pragma once
@@ -13,8 +13,8 @@
 struct record_writer;
 struct record_reader;
 
-/* Creates or truncates the file, mode 0600: records reveal what runs on the machine. The caller frees `*ret`. -errno of
- * open(2) or write(2), -ENOMEM. */
+/* Creates or truncates the file, mode 0600: records reveal the programs of the machine. The caller frees `*ret`. -errno
+ * of open(2) or write(2), -ENOMEM. */
 int record_writer_open(const char *path, struct record_writer **ret);
 void record_writer_free(struct record_writer *w);
 DEFINE_FREEP(record_writer)
@@ -35,6 +35,6 @@ DEFINE_FREEP(record_reader)
  * file continues with an invalid or truncated record; the records before it were returned by earlier calls. */
 int record_reader_next(struct record_reader *r, struct batch *batch);
 
-/* File offset of the next record, or of the invalid one, and what is wrong with it ("" if nothing). */
+/* File offset of the next record, or of the invalid one, and its error ("": no error). */
 uint64_t record_reader_position(const struct record_reader *r);
 const char *record_reader_error(const struct record_reader *r);

@@ -1,4 +1,4 @@
-/* The callback of libbpf's ring buffer, and what it counts: see record_ring.h. */
+/* The callback of libbpf's ring buffer, and its counters: see record_ring.h. */
 #include "sources/events/record_ring.h"
 
 #include "sources/events/batch.h"

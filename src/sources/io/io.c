@@ -177,7 +177,7 @@ static void io_metrics(void *self, struct metric_set *set)
     struct io_source *s = self;
     run_timers_put(s->bpf->bss->run_timers, names, IO_TIMERS, set);
     metric_add(set, "sonde_io_operations_folded", METRIC_COUNTER, "",
-               "Operations that found the kernel's table full and count as those of job \"other\".",
+               "Operations that found the kernel's table full and count for job \"other\".",
                (double)io_source_stats(s).counters_full, METRIC_NO_LABELS);
 }
 

@@ -22,16 +22,17 @@ struct io_options {
     uint64_t slow_ns;         /* operations that last longer are records (struct io_slow); 0: none */
     uint64_t hung_ns;         /* not used by the source */
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
-    bool by_access; /* of the tasks that the filter selects what io_accesses.h reads; nothing else is counted then */
+    bool by_access; /* records accesses (io_accesses.h) of the tasks that the filter selects; nothing else is counted
+                       then */
     bool devices;   /* requests of block devices, too */
-    enum io_method method; /* of which others are not tried; no setting */
+    enum io_method method; /* the only method to try; no setting */
 };
 
 /* Who reads the counters. */
 struct io_reader {
     void *context;
-    /* Whether these counters are to be deleted, with the values that they have then. What is counted at that moment may
-     * be lost: only where nothing comes any more, or for want of room. */
+    /* Whether these counters are to be deleted, with the values that they have then. Operations that are counted at
+     * that moment may be lost: only for counters that nothing uses any more, or to make room. */
     bool (*is_final)(void *context, const struct io_key *key, const struct io_counters *counters);
     void (*take)(void *context, const struct io_key *key, const struct io_counters *counters, bool is_final);
     /* How often operations failed with an error. NULL: not wanted. */
@@ -63,7 +64,7 @@ bool io_source_device(void *io_source, uint32_t device, struct io_device_name *r
 /* Whether reads that missed the page cache are counted: without it, io_counters.missed is 0. */
 bool io_source_counts_misses(void *io_source);
 
-/* What is known of a mount or cgroup of a key. False: nothing. */
+/* The name of a mount or cgroup of a key. False: unknown. */
 bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);
 /* Of a file its path below the mount point. */

@@ -15,8 +15,8 @@ struct io_access_reader {
 
 /* The name of a file goes with the first of its records: `take` keeps it for further ones.
  *
- * Takes from the tables what threads did that are gone, what has been idle where the table gets full, and the intervals
- * of the past; `is_last`, when nothing is counted any more: everything. The rest of a thread and file may follow later.
+ * Takes from the tables the records of ended threads, idle records if the table gets full, and the intervals
+ * of the past; `is_last`, when counting has stopped: everything. The rest of a thread and file may follow later.
  * 0, or -errno of reading the tables, when some may be missing. */
 int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struct io_access_reader *reader);
 
@@ -27,7 +27,7 @@ uint64_t io_accesses_start_ns(void *io_source);
 struct io_access_losses {
     uint64_t lost;        /* operations: they did not fit the tables, or were not seen */
     uint64_t pending;     /* operations that had begun, and not ended, when the source was stopped */
-    uint64_t unnamed;     /* operations on files without a name, for want of room */
-    uint64_t off_heatmap; /* operations of which the bytes are in no interval */
+    uint64_t unnamed;     /* operations on files without a name, because the table of names was full */
+    uint64_t off_heatmap; /* operations whose bytes are in no interval */
 };
 struct io_access_losses io_accesses_losses(void *io_source);

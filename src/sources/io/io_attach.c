@@ -81,7 +81,7 @@ static bool choose_cache(struct io_bpf *bpf, const struct btf *kernel, bool is_w
 #define MANY_WAIT   "rare and 32-bit calls are lost while hundreds of them wait"
 #define TAX         "costs every system call on the node about 30 ns"
 
-/* The methods, best first, and what they take a kernel to have. */
+/* The methods, best first, and their requirements on the kernel. */
 static const struct variant {
     enum io_method method;
     bool has_task_storage, has_loop;
@@ -166,7 +166,7 @@ static int use_filter(const struct source_services *services, const struct io_op
                ?: bpf_map__set_autocreate(bpf->maps.commands, false) ?: bpf_map__set_autocreate(bpf->maps.users, false);
 }
 
-/* So that the table always has room for what does not fit it. */
+/* Adds the entries of IO_OTHER first, so that operations that do not fit can always be counted. */
 static int fill_other(struct io_bpf *bpf)
 {
     static const struct io_counters none;

@@ -1,4 +1,4 @@
-/* Block devices; see io_block.h. The kernel's own time at which a request begins is used for the time in the queue:
+/* Block devices; see io_block.h. The kernel's own start time of a request is used for the time in the queue:
  * most requests are given to the device at once, and are never inserted into a queue. */
 #include "sources/io/io_block.h"
 
@@ -31,7 +31,7 @@ bool io_block_choose(struct io_bpf *bpf, const struct btf *kernel, bool wanted)
     return is_chosen;
 }
 
-/* So that the table always has room for what does not fit it. */
+/* Adds the entries of IO_OTHER first, so that requests that do not fit can always be counted. */
 static int fill_other_devices(struct io_bpf *bpf)
 {
     static const struct io_device_counters none;

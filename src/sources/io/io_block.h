@@ -14,7 +14,7 @@ struct io_bpf;
  * `kernel`: its BTF, or NULL. Returns whether they are selected. */
 bool io_block_choose(struct io_bpf *bpf, const struct btf *kernel, bool wanted);
 
-/* After loading. The other programs stay as they are. -errno: none of these is attached. */
+/* After loading. The other programs stay as they are. -errno: no program of block devices is attached. */
 int io_block_attach(struct io_bpf *bpf);
 
 /* Fills in how that went: `error` as of io_block_attach or of loading with these programs, -ENOTSUP if they do not fit.

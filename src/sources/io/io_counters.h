@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Adds what is counted; `last_ns` stays. Sums stop at 2^64 - 1: a program can make its counters of bytes as large by
+/* Adds the counters; `last_ns` stays. Sums stop at 2^64 - 1: a program can make its counters of bytes as large by
  * unconfirmed requests of io_uring. */
 void io_counters_add(struct io_counters *to, const struct io_counters *from);
 

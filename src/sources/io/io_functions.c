@@ -61,7 +61,8 @@ static const char *const names[] = {
     "io_destroy",
 };
 
-/* Also of 32-bit programs: what has programs of its own for others, and calls that others do not have. */
+/* Functions of 32-bit programs: calls that have their own programs in 64-bit form, and calls that exist only in 32-bit
+ * form. */
 static const char *const names_32[] = {
     "read",           "write",           "pread64",
     "pwrite64",       "readv",           "writev",

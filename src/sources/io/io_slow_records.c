@@ -99,7 +99,7 @@ int io_slow_records_fd(const struct io_slow_records *s)
     return record_ring_poll_fd(&s->ring);
 }
 
-/* The program writes to the ring; what is read from the walk is nothing. */
+/* The program writes to the ring; reading the iterator returns no bytes. */
 static void walk(struct io_slow_records *s)
 {
     char nothing[64];

@@ -118,7 +118,7 @@ bool link_source_has_new_room(void *link_source)
     return link_attachments_has_new_room(((struct link_source *)link_source)->attachments);
 }
 
-/* If the links of one process cannot be discarded alone, those of all are: wrong links are worse than none. */
+/* If the links of one process cannot be discarded alone, all links are: wrong links are worse than missing ones. */
 void link_source_forget(void *link_source, uint32_t pid)
 {
     struct link_source *s = link_source;

@@ -288,7 +288,8 @@ static size_t files_max(void)
     return share < LINK_FILES_MAX ? share : LINK_FILES_MAX;
 }
 
-/* False: no place is free, or the owner has its share: half of what other owners leave, so that no owner can take all.
+/* False: no place is free, or the owner has its share: half of the places that other owners leave, so that no owner can
+ * take all.
  */
 static bool find_place(const struct link_attachments *l, uid_t owner, uint32_t *ret)
 {

@@ -47,7 +47,7 @@ static void recorder_freep(struct recorder_source **s)
 
 /* ---- opening ---- */
 
-/* Which requests of block devices the kernel's tracepoints pass; what they do not is not recorded. */
+/* Which requests of block devices the kernel's tracepoints pass; other requests are not recorded. */
 struct disk_requests {
     bool are_passed, behind_queue;
 };
@@ -94,7 +94,7 @@ static int load_programs(const struct recorder_source *s, bool has_task_register
 static void report_limitations(const struct recorder_bpf *bpf, struct attach_entry *entry)
 {
     const char *interrupts =
-        bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as those of the interrupted thread";
+        bpf->rodata->preempt_count_distance ? "" : "wake-ups by interrupts count as wake-ups by the interrupted thread";
     const char *pages =
         bpf_program__autoload(bpf->progs.recorder_page) ? "" : "which file a page fault waits for is not known";
     const char *disks =
@@ -177,7 +177,7 @@ static int recorder_drain(void *self, struct batch *batch)
     return 0;
 }
 
-/* Most of the cost is that of the hooks, so shedding detaches from them. */
+/* The hooks cause most of the cost, so shedding detaches from them. */
 static int recorder_shed(void *self, enum source_detail detail)
 {
     struct recorder_source *s = self;

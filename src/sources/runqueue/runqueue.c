@@ -229,8 +229,8 @@ static const char *name_of(const struct runqueue_source *s, uint64_t id)
     return found ? found->path : NULL;
 }
 
-/* Walks over the tree if one of these cgroups has no name and the last walk was a while ago. True: the names are those
- * of this moment, so that a cgroup without one is gone. */
+/* Walks over the tree if a cgroup of `ids` has no name and the last walk was a while ago. True: the names are
+ * current, so that a cgroup without one is gone. */
 static bool refresh_names(struct runqueue_source *s, const uint64_t *ids, size_t count, uint64_t now_ns)
 {
     size_t named = 0;

@@ -40,9 +40,9 @@ int cgroup_search_open_controller(const char *controller);
  * its ID. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
 int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context);
 
-/* Whether a directory's name is that of the pod with this UID. */
+/* Whether a directory's name names the pod with this UID. */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid);
 
-/* Whether a directory's name is that of a container whose ID begins with `container_id`: "docker-ID.scope",
+/* Whether a directory's name names a container whose ID begins with `container_id`: "docker-ID.scope",
  * "cri-containerd-ID.scope", "ID". */
 int cgroup_name_matches(const char *name, const char *container_id);

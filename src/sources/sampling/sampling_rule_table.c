@@ -37,7 +37,7 @@ struct sampling_rule_table {
     int processes[SAMPLING_RULES_MAX]; /* pidfds; -1: none */
     int64_t users[SAMPLING_RULES_MAX]; /* user IDs; -1: unknown */
     bool found[SAMPLING_RULES_MAX];
-    struct rows now, next;                       /* what the kernel has, and what it should have */
+    struct rows now, next;                       /* the kernel's keys, and the wanted ones */
     struct sampling_pod pods[SAMPLING_PODS_MAX]; /* of rules by pod name or label */
     size_t pod_count;
     size_t left_out; /* keys of `next` that did not fit */

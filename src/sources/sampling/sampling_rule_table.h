@@ -1,6 +1,6 @@
 /* Resolves sampling rules (sampling_rules.h) to processes, users and cgroups of this machine, and keeps them in the
  * BPF map of rule keys. A PID means the process that had it at the start; users are looked up once; cgroups, including
- * those of containers and pods, are searched every few seconds, because they come and go. Part of the
+ * cgroups of containers and pods, are searched every few seconds, because they come and go. Part of the
  * shared tables (tables/shared_tables.h); pipeline thread only. */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct sampling_rule_table;
 
 /* Copies `rules` and fills the map. `sampling_rule_keys_fd` and `sampling_rule_counts_fd` are borrowed descriptors of
- * the BPF maps of these names, for as long as the table exists. A process, user or cgroup that does not exist is not an
- * error. The caller frees `*ret`. -ENOMEM, -ENODEV, or the error of writing the map. */
+ * the BPF maps with these names, for as long as the table exists. A process, user or cgroup that does not exist is not
+ * an error. The caller frees `*ret`. -ENOMEM, -ENODEV, or the error of writing the map. */
 int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
                             struct sampling_rule_table **ret);
 void sampling_rule_table_free(struct sampling_rule_table *t);

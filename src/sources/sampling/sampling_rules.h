@@ -43,7 +43,7 @@ int sampling_rules_parse(const char *text, struct sampling_rules *ret, const cha
 /* Formats the rule as "command=mlserver". Returns `out`. */
 const char *sampling_rule_name(const struct sampling_rule *t, char out[SAMPLING_RULE_NAME_BYTES]);
 
-/* Whether some tasks are never sampled: those of a rule, or those without a rule. `rules` may be NULL: false. */
+/* Whether some tasks are never sampled: the tasks of a rule, or tasks without a rule. `rules` may be NULL: false. */
 bool sampling_rules_leave_out(const struct sampling_rules *rules, uint32_t others_hz);
 
 /* The rate of the sampling clock: the highest of all rules and of `others_hz`, the rate of tasks without a rule.

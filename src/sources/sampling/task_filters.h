@@ -7,7 +7,7 @@
 
 #include "probes/common/task_filter.h"
 
-/* Chooses by what is mounted now. */
+/* Chooses by the hierarchies mounted now. */
 enum cgroup_hierarchy task_filters_cgroups(void);
 
 /* Likewise for the given text of /proc/self/mountinfo. */

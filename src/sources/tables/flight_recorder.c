@@ -1,5 +1,5 @@
-/* The flight recorder's two maps in memory: `recorder_records` to read, `recorder_cpus` also to set the masks by which
- * the programs record. See flight_recorder.h. */
+/* The flight recorder's two maps in memory: `recorder_records` to read, `recorder_cpus` also to set the masks that
+ * limit the programs' records. See flight_recorder.h. */
 #include "sources/tables/flight_recorder.h"
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 
 #define RINGS_PER_CPU   2
 
-/* How much later than it was disabled a window may end: a window is a little longer than what it is wanted for. */
+/* How much later than it was disabled a window may end: a window is a little longer than its request. */
 #define DISABLED_SLACK_NS 1000000
 
 struct flight_recorder {

@@ -22,15 +22,15 @@ struct flight_recorder_size {
 /* The largest rings that fit into `bytes` for all CPUs together, about half for each of the two kinds. */
 struct flight_recorder_size flight_recorder_size(uint64_t bytes, uint32_t cpus);
 
-/* Maps the first two of the BPF maps, which must have this size; their descriptors are not kept, that of the files is
+/* Maps the first two of the BPF maps, which must have this size; their descriptors are not kept, `files_fd` is
  * borrowed. Nothing is recorded yet. The caller frees `*ret`. -errno of mmap(2), -ENOMEM. */
 int flight_recorder_new(int records_fd, int cpus_fd, int files_fd, const struct flight_recorder_size *size,
                         struct flight_recorder **ret);
 void flight_recorder_free(struct flight_recorder *fr);
 DEFINE_FREEP(flight_recorder)
 
-/* Makes the programs record, or not. What was recorded before is of no use once they record again: an interval that is
- * not recorded looks like one in which nothing happened. */
+/* Makes the programs record, or not. Older records are of no use once the programs record again: an unrecorded interval
+ * looks like an interval without events. */
 void flight_recorder_enable(struct flight_recorder *fr, bool is_enabled);
 bool flight_recorder_is_enabled(const struct flight_recorder *fr);
 

@@ -1,4 +1,4 @@
-/* Bisects each ring by time, copies what is wanted, and drops what the programs may have overwritten meanwhile. See
+/* Bisects each ring by time, copies the wanted records, and drops records that the programs may have overwritten. See
  * recorder_rings.h. */
 #include "sources/tables/recorder_rings.h"
 
@@ -92,8 +92,8 @@ uint64_t recorder_ring_complete_from(const struct recorder_ring *ring, uint64_t 
     return oldest_ns > since_ns ? oldest_ns : since_ns;
 }
 
-/* The first record of the range that is not older than `time_ns`, if times ascend. `oldest_ns`: what is older is a
- * record of one round before, or none, and is skipped. */
+/* The first record of the range that is not older than `time_ns`, if times ascend. `oldest_ns`: an older slot holds a
+ * record of the previous round, or no record, and is skipped. */
 static uint64_t bisect(const struct recorder_ring *ring, struct ring_range range, uint64_t oldest_ns, uint64_t time_ns)
 {
     while (range.first < range.end) {
@@ -178,7 +178,7 @@ static void copy_range(const struct recorder_ring *ring, struct ring_range range
             to->records[to->count++] = raw[i];
 }
 
-/* Orders the records of one ring, few of which come after a later one. */
+/* Orders the records of one ring; few of them come after a later one. */
 static void order_run(struct recorder_record *run, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -192,7 +192,7 @@ static void order_run(struct recorder_record *run, size_t count)
     }
 }
 
-/* Of records of one time, that of the earlier ring comes first. */
+/* Of records of one time, the record of the earlier ring comes first. */
 static bool is_before(const struct run *a, const struct run *b)
 {
     return a->next->time_ns != b->next->time_ns ? a->next->time_ns < b->next->time_ns : a->next < b->next;
@@ -287,7 +287,7 @@ int recorder_rings_window(const struct recorder_ring *rings, size_t ring_count, 
     int r = copy_ranges(rings, ranges, ring_count, cut_ns, to_ns, &all);
     if (r < 0)
         return r;
-    *ret_horizon_ns = horizon_of(rings, ring_count, since_ns); /* after copying: what was overwritten is before it */
+    *ret_horizon_ns = horizon_of(rings, ring_count, since_ns); /* after copying: overwritten records are before it */
     *ret = (struct flight_window){.complete_from_ns = *ret_horizon_ns};
     if (cut_ns > from_ns && cut_ns > ret->complete_from_ns)
         ret->complete_from_ns = cut_ns;

@@ -26,7 +26,7 @@ struct shared_tables_options {
     const struct sampling_rules *rules; /* NULL: one rate for all */
     size_t unwind_bytes;                /* limit for the unwind tables; 0: no program unwinds stacks */
     bool links;                         /* threads are linked to traced requests */
-    uint64_t recorder_bytes;            /* for the flight recorder's rings, all CPUs together; 0: there is none */
+    uint64_t recorder_bytes;            /* for the flight recorder's rings, all CPUs together; 0: no recorder */
 };
 
 /* Creates the maps that these options need. If the kernel refuses, `*ret` is valid all the same, and every use of its
@@ -37,7 +37,7 @@ int shared_tables_new(const struct shared_tables_options *options, struct shared
 void shared_tables_free(struct shared_tables *t);
 DEFINE_FREEP(shared_tables)
 
-/* Before `of` is loaded: makes its maps that are shared (by name) those of `t`; the ones that `t` has not created are
+/* Before `of` is loaded: replaces its shared maps (by name) by the maps of `t`; maps that `t` has not created are
  * not created for `of` either, as no program of it may use them. */
 int shared_tables_use(const struct shared_tables *t, struct bpf_object *of);
 /* Whether `map`, of an object that uses the tables, belongs to them, so that its memory is not the object's. */

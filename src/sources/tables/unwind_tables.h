@@ -1,6 +1,6 @@
 /* The unwind tables of the BPF programs: unwind information of objects and mappings of processes, as
- * probes/unwind/unwind.bpf.h searches them. User space adds what samples need and removes what is gone. Part of the
- * shared tables (shared_tables.h); pipeline thread only. */
+ * probes/unwind/unwind.bpf.h searches them. User space adds the tables that samples need and removes tables of ended
+ * processes. Part of the shared tables (shared_tables.h); pipeline thread only. */
 #pragma once
 
 #include <linux/types.h>

@@ -8,8 +8,8 @@
 
 extern const struct source source_waits;
 
-/* Records the waits of the threads of these processes from now on, and of no others. Those that find their place taken
- * are left out: places are for four times as many as WAITS_PROCESSES_MAX. */
+/* Records the waits of the threads of the processes `pids` from now on, and of no others. Processes whose place is
+ * taken are left out: places are for four times as many as WAITS_PROCESSES_MAX. */
 void waits_source_watch(void *waits_source, const uint32_t *pids, size_t count);
 
 /* How the programs see waits; for tests: WAITS_BEST elsewhere. */

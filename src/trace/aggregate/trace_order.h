@@ -11,7 +11,7 @@ int trace_order_new(struct trace_order **ret);
 void trace_order_free(struct trace_order *o);
 DEFINE_FREEP(trace_order)
 
-/* Adds a trace. Traces of a later `file` sort after those of an earlier one. -errno of the disk. */
+/* Adds a trace. Traces of a later `file` sort after traces of an earlier one. -errno of the disk. */
 int trace_order_add(struct trace_order *o, uint64_t file, const struct triton_trace *trace);
 
 /* Sorts after the last trace was added, and starts over at the first. */

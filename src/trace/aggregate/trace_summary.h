@@ -24,5 +24,5 @@ int trace_summary_add(struct trace_summary *s, const struct triton_trace *trace)
 /* The following traces are from another file, with its own id space. */
 void trace_summary_next_file(struct trace_summary *s);
 
-/* The sums in display order; owned by `s`, to which nothing may be added afterwards. The caller fills in the flow. */
+/* The sums in display order; owned by `s`; nothing may be added to `s` afterwards. The caller fills in the flow. */
 struct trace_sums *trace_summary_finish(struct trace_summary *s);

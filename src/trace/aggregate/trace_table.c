@@ -191,7 +191,7 @@ static uint32_t open_entry(struct trace_table *t, uint64_t id)
 
 /* ---- adding ---- */
 
-/* Like trace_summary.py, also matches custom event names that contain one of these. */
+/* Like trace_summary.py, also matches custom event names that contain the name of a front end's event. */
 static uint8_t frontends_of(uint32_t event, const struct triton_text *name)
 {
     static const char http[] = "HTTP_RECV_START", grpc[] = "GRPC_WAITREAD_START";

@@ -34,7 +34,7 @@ DEFINE_FREEP(trace_table)
 /* Adds a copy of the record. -ENOMEM; -ENOBUFS: call trace_table_take first. */
 int trace_table_add(struct trace_table *t, const struct triton_record *record);
 
-/* Returns a trace that is presumably complete, valid until the next call of any of these functions; NULL: none. Call
+/* Returns a trace that is presumably complete, valid until the next call of a function of this table; NULL: none. Call
  * it after every record, and with `drain` at the end of the records until NULL. */
 const struct triton_trace *trace_table_take(struct trace_table *t, bool drain);
 

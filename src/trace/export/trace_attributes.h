@@ -19,8 +19,8 @@ struct trace_attribute {
 
 #define TRACE_ATTRIBUTES_MAX 16
 
-/* Fills `ret` and returns the number of attributes; 0 for a span that is not that of a model execution. */
+/* Fills `ret` and returns the number of attributes; 0 for a span of anything but a model execution. */
 size_t trace_attributes_of_span(const struct trace_span_record *span, struct trace_attribute ret[TRACE_ATTRIBUTES_MAX]);
 
-/* Attribute of an event at which output tokens were produced. */
+/* Attribute of an event that produced output tokens. */
 struct trace_attribute trace_attribute_of_event(const struct span_event *event);

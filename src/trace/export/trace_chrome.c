@@ -1,6 +1,6 @@
 /* Traces in Chrome's Trace Event Format, for ui.perfetto.dev and chrome://tracing: one process per request, with one
  * thread for the front end and one per model (a response may be sent before its model has ended, so spans do not nest).
- * Times are those of the file's clock: viewers store microseconds as floating point, which cannot hold Unix time in
+ * Times are times of the file's clock: viewers store microseconds as floating point, which cannot hold Unix time in
  * nanoseconds. Generated tokens are a counter of the tokens produced so far. */
 #include "trace/export/trace_format.h"
 #include "trace/export/triton_text.h"

@@ -49,7 +49,7 @@ static void put_generations(struct buf *out, const struct trace_model_sum *m,
     buf_printf(out, "\tTokens: %" PRIu64 " in, %" PRIu64 " out, in %" PRIu64 " generations",
                m->tokens[TRITON_INPUT_TOKENS], m->tokens[TRITON_OUTPUT_TOKENS], m->generations);
     if (m->generations_failed)
-        buf_printf(out, ", of which %" PRIu64 " failed", m->generations_failed);
+        buf_printf(out, " (%" PRIu64 " failed)", m->generations_failed);
     buf_putc(out, '\n');
 }
 
@@ -210,7 +210,8 @@ static int put_activity(struct buf *out, const struct triton_activity *a, int st
     return r;
 }
 
-/* Draws the box of an ID with those of its children inside. `node` is NULL when only its children are in the file. */
+/* Draws the box of an ID with the boxes of its children inside. `node` is NULL when only its children are in the file.
+ */
 static int put_box(struct buf *out, const struct trace_flow *flow, uint64_t id, const struct trace_flow_node *node,
                    int step, size_t inner)
 {

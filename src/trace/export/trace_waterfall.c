@@ -31,7 +31,7 @@ static void put_duration(struct buf *out, uint64_t ns)
     buf_printf(out, "%" PRIu64 ".%03uus", ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* Times of the last generation, to which the facts belong. */
+/* Times of the last generation; the facts belong to it. */
 static void put_times(struct buf *out, const struct triton_trace *trace, const struct strings *names)
 {
     struct trace_generation g = {0};
@@ -49,7 +49,7 @@ static void put_times(struct buf *out, const struct triton_trace *trace, const s
     }
 }
 
-/* Outcome of a trace if it failed, and what it generated. */
+/* Outcome of a trace if it failed, and the tokens that it generated. */
 static void put_facts(struct buf *out, const struct triton_trace *trace, const struct strings *names)
 {
     const struct triton_facts *facts = trace->facts;
@@ -81,7 +81,7 @@ static void put_heading(struct buf *out, const struct trace_request *request, co
     const struct triton_trace *root = find_trace(request, id);
     buf_printf(out, "Request %" PRIu64, id);
     if (!root) {
-        buf_puts(out, ", of which only parts are in the file\n");
+        buf_puts(out, " (incomplete: only parts of it are in the file)\n");
         return;
     }
     if (root->has_model) {

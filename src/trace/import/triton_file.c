@@ -220,7 +220,7 @@ static void count_odd(struct triton_file *f, const struct triton_record *r)
 
 /* ---- objects ---- */
 
-/* Returns 1 with a record, 0 if there is none here. */
+/* Returns 1 with a record, 0 if no record begins here. */
 static int read_object(struct triton_file *f, struct triton_record *ret)
 {
     struct triton_json *json = &f->json;

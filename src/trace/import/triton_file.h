@@ -1,6 +1,6 @@
 /* Reads a file of Triton trace JSON as a sequence of records in file order: any size, in memory of one buffer; gzip
  * and zstd are decompressed. An invalid object is skipped and counted, and reading continues at the next text that
- * looks like a record; a truncated file is read up to its end. The report says what was skipped. */
+ * looks like a record; a truncated file is read up to its end. The report counts skipped objects. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@ struct triton_file;
 
 #define TRITON_RECORD_MAX_BYTES ((size_t)64 << 20) /* a larger object is skipped */
 
-/* What was read from the file, and what was skipped. Offsets refer to decompressed bytes. */
+/* The records read from the file, and the skipped content. Offsets refer to decompressed bytes. */
 struct triton_report {
     uint64_t bytes, records;
     uint64_t bad;             /* number of places with invalid objects */

@@ -370,7 +370,7 @@ static bool parse_member(struct triton_json *p, struct triton_text key, struct t
 
 #define SKIP_LITERAL(at, literal) (memcmp(at, literal, sizeof(literal) - 1) == 0 ? (at) + sizeof(literal) - 1 : NULL)
 
-/* Fast path for the form in which Triton and libsonde write nearly every object:
+/* Fast path for the form of nearly every object of Triton and libsonde:
  * {"id":1,"timestamps":[{"name":"X","ns":2}]}; also with ,"tokens":3 after the last number. Anything else, including an
  * object that continues after `end` (where a NUL is), is left to the general parser. */
 static bool parse_common_form(struct triton_json *p, struct triton_record *ret)

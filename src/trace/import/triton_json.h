@@ -21,7 +21,7 @@ struct triton_json {
     bool escaped;                /* a string contains a backslash */
     struct triton_stamp *stamps; /* owned; grows */
     size_t stamp_capacity;
-    struct triton_facts facts; /* storage for those of the record */
+    struct triton_facts facts; /* storage for the facts of the record */
 };
 
 /* Parses the object at `p->at`, which must be '{', and advances past it. -EBADMSG: `p->why` is the reason, `p->at`

@@ -22,7 +22,7 @@ struct otlp_span {
     uint64_t start_unix_ns, end_unix_ns;
     uint32_t name; /* indexes of `texts`; 0: none */
     uint32_t first_event, event_count;
-    bool has_triton_id; /* a model's own span, to which the following belongs */
+    bool has_triton_id; /* a model's own span; the fields below belong to it */
     uint32_t model_name, request_id;
     int64_t model_version, triton_id, triton_parent_id;
     bool has_failed, was_cancelled;

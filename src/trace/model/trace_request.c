@@ -157,7 +157,7 @@ static int count_around(uint32_t *open, int *count, const uint32_t *ends, uint32
     return around;
 }
 
-/* Adds the model's own spans and moments, and those of Triton's moments that no span has used. */
+/* Adds the model's own spans and moments, and Triton's moments that no span has used. */
 static int add_remaining(struct walk *w, int depth)
 {
     const struct triton_trace *t = w->trace;

@@ -1,4 +1,4 @@
-/* One whole request: its trace and those of its parts (an ensemble's steps, models called by models), converted to
+/* One whole request: its trace and the traces of its parts (an ensemble's steps, models called by models), converted to
  * nested spans. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Converts a trace to the OpenTelemetry spans that Triton itself exports in its mode `opentelemetry`: InferRequest
- * -> the model -> compute, and one for each pair X_START, X_END of the model's own, nested in what was open when it
- * began, as libsonde exports them. Span IDs are derived from the IDs in the file. Spans of an ensemble's parts
+ * -> the model -> compute, and one for each pair X_START, X_END of the model's own, nested in the span that was open
+ * when it began, as libsonde exports them. Span IDs are derived from the IDs in the file. Spans of an ensemble's parts
  * therefore refer to each other without any state, and converting a file twice gives the same result. */
 #pragma once
 

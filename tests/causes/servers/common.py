@@ -118,7 +118,7 @@ class Holder(threading.Thread):
 
 
 class Spinner(threading.Thread):
-    """Executes Python code while a request wants it: it has the GIL except for the moments in which another thread demands it."""
+    """Executes Python code while a request wants it: it has the GIL, except while another thread demands it."""
 
     def __init__(self):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-// An OpenTelemetry Collector built from its official modules, with which tests/e2e/test_collector.py compares what was sent: otlpreceiver
+// An OpenTelemetry Collector built from its official modules, for comparing the sent packets in tests/e2e/test_collector.py: otlpreceiver
 // receives it, and pdata's own marshaler writes it to a file, one JSON object per line. Only the exporter in between is ours. Another exporter writes
 // the names that metrics get in Prometheus, by the translator that Prometheus and the official exporters for it use.
 //

@@ -5,7 +5,7 @@
 //	profiler-wire -bare PACKET...
 //
 // PACKET is a file with the body of a POST, uncompressed. By default samples stay in their original packets; -window regroups them by time.
-// Timestamps are those of the packets, whose rounding favours the reporter; -step adds a random number of ns below the step. The reporter gets what
+// Timestamps come from the packets; their rounding favours the reporter; -step adds a random number of ns below the step. The reporter gets what
 // its own profiler would give it: native frames without names, which it leaves to a backend (-names keeps the names), with the file's build id and
 // its hash; kernel and interpreter frames with names; of the thread, its name and id, and always the same CPU, which favours it too; no service, no
 // host. Its stack hash does not distinguish Python frames: here they are distinguished by line, as it would merge different samples otherwise.

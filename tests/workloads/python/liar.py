@@ -1,5 +1,5 @@
-"""A CPython 3.11 that corrupts its own frames: `liar.py STATEMENT GATE` executes the statement, in which `frame` is the frame of the function that
-does it and `caller` that of its caller. Prints "ready", calls getppid() 100 times once the file GATE exists, and prints "fired".
+"""A CPython 3.11 that corrupts its own frames: `liar.py STATEMENT GATE` executes the statement. In it, `frame` is the frame of the executing function
+and `caller` the frame of its caller. Prints "ready", calls getppid() 100 times once the file GATE exists, and prints "fired".
 
 What a frame and a code object have where is in probes/python.h. `os.getppid` is looked up before the corruption, and nothing here walks the stack."""
 import ctypes

@@ -1,4 +1,4 @@
-"""Wrappers of sonde.mlserver applied to a class, some of which do not match; prints why."""
+"""Wrappers of sonde.mlserver applied to a class; some do not match. Prints why."""
 import warnings
 
 warnings.simplefilter("ignore")  # MLServer is not installed

@@ -1,4 +1,4 @@
-"""Which trace contexts are propagated, by the native part of sonde.trace and by the fallback without it; the vectors are those of
+"""Propagation of trace contexts, by the native part of sonde.trace and by the fallback without it; the vectors come from
 tests/unit/lib/trace. Prints nothing."""
 from sonde import _native, _silent, trace
 ids = "12345678901234567890123456789012-1234567890123456"

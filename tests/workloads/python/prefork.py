@@ -1,4 +1,4 @@
-"""Python's own http.server under pre-forked workers, as in gunicorn: `prefork.py WORKERS`. The path of a request names what it waits for; a header
+"""Python's own http.server under pre-forked workers, as in gunicorn: `prefork.py WORKERS`. The path of a request names its wait; a header
 of the reply has the handler's own duration, and the run queue time from the scheduler. SIGUSR1 takes the workers' lock, SIGUSR2 releases it.
 Prints "port PORT" and "workers PID..."."""
 import fcntl

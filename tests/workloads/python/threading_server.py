@@ -1,4 +1,4 @@
-"""Python's own http.server with a thread for each connection. The path of a request names what it waits for. Prints "port PORT"."""
+"""Python's own http.server with a thread for each connection. The path of a request names its wait. Prints "port PORT"."""
 import http.server
 import threading
 import time

@@ -1,6 +1,7 @@
 /* A small HTTP/1.1 server whose requests are slow for a cause that the client selects, to test the diagnosis.
  *
- *     server threads|epoll|prefork|pool PORT DIRECTORY     prints "ready" once it listens; PORT 0: any, printed before as "port N"
+ *     server threads|epoll|prefork|pool PORT DIRECTORY     prints "ready" once it listens; PORT 0: any, printed before
+ * as "port N"
  *
  *     /ok                  at once                 /lock?ms=N         waits for a mutex that another thread holds
  *     /cpu?ms=N            computes                /downstream?ms=N&port=P   asks 127.0.0.1:P for /sleep?ms=N
@@ -9,12 +10,12 @@
  *     /status?code=N       that status             /pipe?ms=N         reads from a pipe that is written N ms later
  *     /large               32 MiB, a piece whenever poll() reports space
  *     /upgrade?ms=N        101, and N ms later data of another protocol
- *     /handed?ms=N         sends the reply's head, another thread its body N ms later; &bytes=K: a body of K bytes by one send;
- *                          &close=1: closes the connection as soon as that send is under way
- *     /naps?ms=N           sleeps N/4, and N in another function; /chunked?...&after=N sleeps N after its reply, too
+ *     /handed?ms=N         sends the reply's head, another thread its body N ms later; &bytes=K: a body of K bytes by
+ * one send; &close=1: closes the connection as soon as that send is under way /naps?ms=N           sleeps N/4, and N in
+ * another function; /chunked?...&after=N sleeps N after its reply, too
  *
- * threads: one thread per connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that accept.
- * pool: one thread reads the requests, four others reply. */
+ * threads: one thread per connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that
+ * accept. pool: one thread reads the requests, four others reply. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -165,8 +166,8 @@ static void wait_for_disk(long ms)
 
 static void ask_downstream(long ms, long port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((unsigned short)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char text[512];
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
@@ -329,7 +330,7 @@ struct connection {
     char data[REQUEST_MAX + 1];
 };
 
-/* Length of the first complete request in the buffer, 0 when there is none yet. */
+/* Length of the first complete request in the buffer, 0 if it is incomplete. */
 static size_t whole_request(const struct connection *c)
 {
     const char *end = strstr(c->data, "\r\n\r\n");
@@ -479,7 +480,8 @@ int main(int argc, char **argv)
         return 2;
     signal(SIGPIPE, SIG_IGN);
     directory = argv[3];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2])),
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((unsigned short)atoi(argv[2])),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

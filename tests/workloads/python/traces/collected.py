@@ -1,4 +1,4 @@
-"""The collector frees a manager on the library's thread; a signal handler closes what is being closed."""
+"""The collector frees a manager on the library's thread; a signal handler closes an object that is being closed."""
 import gc
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""A thousand generations at once, of threads and of tasks, some of which are cancelled and some dropped; prints the metrics."""
+"""A thousand generations at once, of threads and of tasks; some are cancelled and some dropped. Prints the metrics."""
 import asyncio
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Invalid times, names and tensors, each of which is reported and skipped."""
+"""Invalid times, names and tensors; each is reported and skipped."""
 from begun import model
 
 t = model.start(object())

@@ -1,4 +1,4 @@
-"""Every way in which a traced block can end."""
+"""Every way that a traced block can end."""
 import asyncio
 import concurrent.futures
 
@@ -12,7 +12,7 @@ def block(raising=None):
     except BaseException:
         pass
 block()
-block(ValueError("what was wrong"))
+block(ValueError("the reason"))
 block(asyncio.CancelledError())
 block(concurrent.futures.CancelledError())
 def parts():
