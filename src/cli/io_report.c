@@ -162,8 +162,7 @@ static void warn_of_losses(const struct recording *rec, const struct io_report *
     if (missing.unnamed)
         log_warning("io report: files have no name: there was no room for more of them at a time");
     if (missing.off_heatmap)
-        log_warning("io report: bytes over time lack %llu operations",
-                    (unsigned long long)missing.off_heatmap);
+        log_warning("io report: bytes over time lack %llu operations", (unsigned long long)missing.off_heatmap);
     if (report->lost)
         log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",
                     (unsigned long long)report->lost);

@@ -146,8 +146,8 @@ static int read_whole(const char *path, struct buf *ret)
     return n > 0 ? buf_error(ret) : (int)n;
 }
 
-/* A protobuf message starts with the tag of field 1, which is also the newline character, and JSON may start with a newline: so
- * JSON is tried when protobuf fails without a span. */
+/* A protobuf message starts with the tag of field 1, which is also the newline character, and JSON may start with a
+ * newline: so JSON is tried when protobuf fails without a span. */
 static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *ret_offset)
 {
     const char protobuf = 1 << 3 | 2;

@@ -50,8 +50,8 @@ int hotspots_new(const struct hotspots_options *options, uint32_t windows, struc
 void hotspots_free(struct hotspots *h);
 DEFINE_FREEP(hotspots)
 
-/* Adds the entries of `p` that match `filter` (NULL: all) to window number `window`, which must exist; copies them. Must not
- * follow hotspots_finish. -ENOMEM: `h` can only be freed. */
+/* Adds the entries of `p` that match `filter` (NULL: all) to window number `window`, which must exist; copies them.
+ * Must not follow hotspots_finish. -ENOMEM: `h` can only be freed. */
 int hotspots_add(struct hotspots *h, uint32_t window, const struct profile *p, const struct profile_filter *filter);
 
 /* Ranks the functions and makes the rows; to be called once, at the end. -ENOMEM: `h` can only be freed. */

@@ -24,8 +24,8 @@ void metric_set_free(struct metric_set *set);
 DEFINE_FREEP(metric_set)
 
 /* Adds one point. The family is created with its first point (`name` without `_total`; `unit` is "" or the name's
- * last word, such as "seconds"; type and unit of the family stay the same). All strings are copied. At most 10 labels. On
- * failure the point is not added, and the set keeps the error: see metric_set_error. */
+ * last word, such as "seconds"; type and unit of the family stay the same). All strings are copied. At most 10 labels.
+ * On failure the point is not added, and the set keeps the error: see metric_set_error. */
 void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
                 double value, const struct metric_label *labels, size_t label_count);
 

@@ -1,6 +1,7 @@
 /* The attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the creator, never
  * NULL ("": does not apply). One resource per process, equal for all its threads and samples until something about
- * the process changes. Resources from processes_resource are immutable and valid until the next processes_begin_turn. */
+ * the process changes. Resources from processes_resource are immutable and valid until the next processes_begin_turn.
+ */
 #pragma once
 
 #include <stdbool.h>

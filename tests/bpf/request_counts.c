@@ -38,8 +38,9 @@ void test_every_request_is_counted(void **state)
     assert_nothing_lost();
 }
 
-/* Some requests have a record whatever they took, and are weighted to represent the others: all of a process's first ones, then
- * one of more and more. By random sampling alone, the sum is off by a factor of four less than once in a million runs. */
+/* Some requests have a record whatever they took, and are weighted to represent the others: all of a process's first
+ * ones, then one of more and more. By random sampling alone, the sum is off by a factor of four less than once in a
+ * million runs. */
 void test_sample_stands_for_all_requests(void **state)
 {
     enum { MANY = 400, FIRST = 8 };

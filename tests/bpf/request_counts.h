@@ -1,4 +1,5 @@
-/* Cases of test_request.c about counters, the sample of ordinary requests, and the data that remains when details are shed. */
+/* Cases of test_request.c about counters, the sample of ordinary requests, and the data that remains when details are
+ * shed. */
 #pragma once
 
 void test_every_request_is_counted(void **state);

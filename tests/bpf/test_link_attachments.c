@@ -160,8 +160,8 @@ static void test_descriptors_are_bounded(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* Each owner gets half of the places that the others leave. An owner with too many files is refused while others are accepted,
- * until one is released. */
+/* Each owner gets half of the places that the others leave. An owner with too many files is refused while others are
+ * accepted, until one is released. */
 static void test_file_owners_share_the_attachments(void **state)
 {
     (void)state;

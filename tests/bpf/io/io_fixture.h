@@ -22,8 +22,8 @@ extern char limitation[256]; /* what the source cannot see */
 #define NO_AIO   "Linux AIO is not seen"
 #define NO_PAGES "mmap is not seen"
 
-/* Runs the tests by each attach method that this kernel has: it may lack the methods for functions. With `by_access`, of
- * this process and its children. For `main`. */
+/* Runs the tests by each attach method that this kernel has: it may lack the methods for functions. With `by_access`,
+ * of this process and its children. For `main`. */
 int run_by_each_method(const struct CMUnitTest *tests, size_t count, const struct io_options *options);
 
 /* Set-up and tear-down of each test; fails if any operation is lost that `lost` does not count. */

@@ -1,5 +1,5 @@
-/* The agent's export of metrics, with a simulated receiver and clock: packets that are sent, packets that are given up and counted, and
- * that nothing is queued. The packets themselves: tests/unit/export/test_otlp_metrics.c. */
+/* The agent's export of metrics, with a simulated receiver and clock: packets that are sent, packets that are given up
+ * and counted, and that nothing is queued. The packets themselves: tests/unit/export/test_otlp_metrics.c. */
 #include "agent/metrics_export.h"
 
 #include <errno.h>

@@ -479,8 +479,8 @@ static void test_resources_round_trip(void **state)
     assert_string_equal(out.pod, in.pod);
 }
 
-/* Samples of different requests stay separate, also from samples without a request; merging keeps that, and folding for display
- * drops it. */
+/* Samples of different requests stay separate, also from samples without a request; merging keeps that, and folding for
+ * display drops it. */
 static void test_samples_differ_by_link(void **state)
 {
     (void)state;

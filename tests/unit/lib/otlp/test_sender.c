@@ -1,5 +1,5 @@
-/* The retry loop with a simulated receiver and clock: packets that are sent again, the times, and packets that are not. Length of each pause:
- * test_retry.c. */
+/* The retry loop with a simulated receiver and clock: packets that are sent again, the times, and packets that are not.
+ * Length of each pause: test_retry.c. */
 #include "otlp/sender.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* --trace-config, the deprecated flags and the environment. Error texts equal the texts of tritonserver 2.51; settings that
- * it accepts and Sonde refuses are under `stricter`. */
+/* --trace-config, the deprecated flags and the environment. Error texts equal the texts of tritonserver 2.51; settings
+ * that it accepts and Sonde refuses are under `stricter`. */
 #include "fixture.h"
 
 #include <errno.h>

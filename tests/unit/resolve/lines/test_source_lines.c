@@ -1,5 +1,5 @@
-/* source_lines.c on this program, which knows its own lines: the lines found, and the lines that remain when the time is over or
- * the search is cancelled. */
+/* source_lines.c on this program, which knows its own lines: the lines found, and the lines that remain when the time
+ * is over or the search is cancelled. */
 #include "resolve/lines/source_lines.h"
 
 #include "resolve/lines/line_helper.h"

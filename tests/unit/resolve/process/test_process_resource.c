@@ -1,5 +1,5 @@
-/* The resource of a process: it never changes, and stays readable until the next turn. AddressSanitizer finds a resource
- * that is freed too early. */
+/* The resource of a process: it never changes, and stays readable until the next turn. AddressSanitizer finds a
+ * resource that is freed too early. */
 #include "../process_records.h"
 
 #include "base/protobuf.h"

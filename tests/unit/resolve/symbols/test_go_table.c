@@ -351,7 +351,8 @@ static void test_damaged_tables_are_safe(void **state)
         }
 }
 
-/* Compares the rule of every byte of code in two files of one program: one has .debug_frame, the other was stripped of it. */
+/* Compares the rule of every byte of code in two files of one program: one has .debug_frame, the other was stripped of
+ * it. */
 static int compare_rules(const struct elf_file *file, const struct unwind_table *const tables[2])
 {
     const struct elf_segment *segments;

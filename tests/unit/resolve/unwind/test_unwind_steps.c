@@ -353,8 +353,8 @@ static void test_walk_at_every_instruction(void **state)
     step_through(&stepper);
     kill(stepper.pid, SIGKILL);
     waitpid(stepper.pid, &status, 0);
-    print_message("%u steps, %u signals, %u wrong, %u that rules cannot describe\n", stepper.steps,
-                  stepper.signals, stepper.wrong, stepper.unsupported);
+    print_message("%u steps, %u signals, %u wrong, %u that rules cannot describe\n", stepper.steps, stepper.signals,
+                  stepper.wrong, stepper.unsupported);
     for (size_t i = 0; i < stepper.maps.count; i++)
         if (stepper.maps.maps[i].steps)
             print_message("%u steps in %s\n", stepper.maps.maps[i].steps, stepper.maps.maps[i].path);
