@@ -203,7 +203,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                METRIC_LABELS({"what", "oldest_samples"}));
     for (int part = MEMORY_NONE + 1; part < MEMORY_PART_COUNT; part++)
         metric_add(set, "sonde_self_budget_memory_part_bytes", METRIC_GAUGE, "bytes",
-                   "Limit of a part of the memory; 0: what it is for is not enabled.", (double)a->memory.bytes[part],
+                   "Limit of a part of the memory; 0: its signal is not enabled.", (double)a->memory.bytes[part],
                    METRIC_LABELS({"part", memory_part_name(part)}));
     for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",

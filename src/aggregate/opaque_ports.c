@@ -61,7 +61,7 @@ static bool is_of(const struct row *row, const struct opaque_traffic *traffic)
            strncmp(row->port.process, traffic->process, sizeof(row->port.process) - 1) == 0;
 }
 
-/* Of the rows that had no traffic for as long as slots reach back, the one idle for longest; NULL: there is none. */
+/* Of the rows that had no traffic for as long as slots reach back, the one idle for longest; NULL: no such row. */
 static struct row *find_idle(struct opaque_ports *o, uint64_t now_ns)
 {
     struct row *idle = NULL;

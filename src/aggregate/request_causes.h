@@ -1,5 +1,5 @@
-/* The time that a route's abnormal requests lost, by cause. The requests of a cause, and what they lost, are the sums
- * of what each recorded request stands for, so that the causes of a route add up to the route. Pure. */
+/* The time that a route's abnormal requests lost, by cause. The requests of a cause, and their lost time, are sums
+ * over the recorded requests, scaled by their weights, so that the causes of a route add up to the route. Pure. */
 #pragma once
 
 #include "aggregate/request_entries.h"

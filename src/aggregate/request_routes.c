@@ -178,7 +178,7 @@ static void add_entry(struct request_ring *ring, const struct request_entry *e, 
     }
 }
 
-/* Sets what explains the request, compared with what is usual for its route now. */
+/* Sets what explains the request, compared with the present baseline of its route. */
 static void set_cause(struct request_entry *e, const struct request *request, const struct request_usual *usual)
 {
     uint64_t kind_ns[REQUEST_PART_COUNT];

@@ -6,7 +6,7 @@
 
 /* Appends what stands in place of an empty table: what that means, why, and the traffic that could not be read. */
 void coverage_text_put_nothing(const struct coverage *c, enum coverage_subject subject, struct buf *out);
-/* Below a table: logs what it lacks, and appends one line of the traffic that could not be read. */
+/* Below a table: logs the missing data, and appends one line of the traffic that could not be read. */
 void coverage_text_put_rest(const struct coverage *c, struct buf *out);
 /* Appends the traffic that could not be read as a table, each line after `indent`; nothing if there was none. */
 void coverage_text_put_ports(const struct coverage *c, const char *indent, struct buf *out);

@@ -39,9 +39,9 @@ struct losses {
     uint64_t stacks, incomplete_stacks; /* stacks resolved; those of them with at least one loss_is_of_stack */
 };
 
-/* Whether a sample of which this is counted is there, with a stack that lacks frames or names. */
+/* Whether a sample with this loss is kept, with a stack that lacks frames or names. */
 bool loss_is_of_stack(enum loss_reason reason);
-/* The sum of these. */
+/* The sum of the losses. */
 uint64_t losses_of_stacks(const struct losses *losses);
 /* Percentage of incomplete stacks, rounded up: 0 only if there are none. */
 unsigned losses_incomplete_percent(const struct losses *losses);

@@ -11,7 +11,7 @@
       420) /* rings of the flight recorder: how far back the causes of slow requests are known */                      \
     X(UNWIND_TABLES, "unwind_tables", 180)  /* in the kernel */                                                        \
     X(WINDOWS, "windows", 130)              /* samples of the last two minutes */                                      \
-    X(CODE, "code", 100)                    /* functions of interpreters, by which their frames are named */           \
+    X(CODE, "code", 100)                    /* functions of interpreters, which name their frames */                   \
     X(SYMBOLS, "symbols", 95)               /* indexes of symbol tables, names */                                      \
     X(SAMPLE_RING, "sample_ring", 70)       /* CPU samples on their way to the agent */                                \
     X(REQUESTS, "requests", 50)             /* requests of the last five minutes */                                    \
@@ -47,7 +47,7 @@ struct memory_fixed {
 struct memory_plan {
     uint64_t bytes[MEMORY_PART_COUNT];
     uint64_t fixed_bytes;
-    uint64_t missing_bytes; /* by which the whole is too small; 0: it is not */
+    uint64_t missing_bytes; /* the missing part of the whole; 0: it is enough */
 };
 
 /* At least so much is divided, whatever the whole is. */

@@ -13,7 +13,7 @@ enum opaque_protocol {
 /* "unknown protocol", "TLS", "HTTP/2" */
 const char *opaque_protocol_name(enum opaque_protocol protocol);
 
-/* What was exchanged since the last record of the same port, process and protocol. Strings are borrowed. */
+/* The traffic since the last record of the same port, process and protocol. Strings are borrowed. */
 struct opaque_traffic {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint16_t port; /* that the server listens on; 0: of servers that did not fit the kernel's table, without a name */

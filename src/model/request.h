@@ -76,14 +76,14 @@ struct request_segment {
 
 #define REQUEST_SEGMENTS_MAX  64
 
-#define REQUEST_USUAL_MIN     20  /* a sample of fewer says nothing about what is usual; */
+#define REQUEST_USUAL_MIN     20  /* a smaller sample makes no baseline; */
 #define REQUEST_USUAL_MIN_P99 100 /* nor about the 99th percentile */
 
 /* Durations of requests, as medians and 99th percentiles. The values of the components need not add up. */
 struct request_usual {
     uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
     uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
-    uint32_t explained;      /* of these: that the components rest on; 0: too few */
+    uint32_t explained;      /* requests that the components rest on; 0: too few */
     uint32_t known;          /* sampled requests, weighted; REQUEST_USUAL_MIN are needed for `requests` */
     uint64_t part_p50_ns[REQUEST_PART_COUNT], part_p99_ns[REQUEST_PART_COUNT];
 };
@@ -91,7 +91,7 @@ struct request_usual {
 /* Requests of one route with one cause: the abnormal ones, or all of a route without abnormal requests. */
 struct request_group {
     double requests;  /* in the period; 0: the request is not the example of a group */
-    uint64_t lost_ns; /* by which the slow ones took longer than usual, in all */
+    uint64_t lost_ns; /* time beyond the usual of all slow ones */
     bool is_estimate; /* not every request of the group was recorded */
 };
 

@@ -14,7 +14,7 @@
 /* The requests of a route with one cause (request_cause_key). */
 struct request_cause {
     struct request_group group;
-    enum request_part_kind kind; /* in which they took longest, compared with the usual */
+    enum request_part_kind kind; /* the kind that took longest, compared with the usual */
     uint16_t status;             /* of those that failed; valid if is_failed */
     bool is_failed;
     uint64_t example_id; /* the slowest of them */
@@ -28,7 +28,7 @@ struct request_route {
     uint32_t sampled; /* the sample's size; 0: nothing is known but of the slow ones */
     bool is_estimate; /* `requests` and `failed` are estimated from it; false: counted */
     double requests;  /* in span_ns, of all */
-    double failed;    /* of these; at least those that were recorded */
+    double failed;    /* the failed ones; at least those that were recorded */
     uint32_t known;   /* sampled requests that the median of the route rests on, weighted; REQUEST_USUAL_MIN needed */
     struct request_usual usual;      /* of the sample, however small it is */
     struct request_usual slow;       /* of those recorded that are slow (request_is_slow) */
@@ -36,7 +36,7 @@ struct request_route {
                                         takes most. Valid if top_count or usual.explained */
     uint32_t top_count;              /* how many of the slow ones; 0: none is slow */
     /* Of the whole period: */
-    uint64_t lost_ns;      /* by which the slow ones took longer than the median, in all: the sum of the causes' */
+    uint64_t lost_ns;      /* time beyond the median of all slow ones: the sum over the causes */
     bool lost_is_estimate; /* some slow ones were not recorded */
     uint64_t time_ns;      /* that all requests took */
     struct request_cause causes[REQUEST_CAUSES_MAX]; /* most time lost first; of a route without an abnormal request:

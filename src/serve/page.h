@@ -38,7 +38,7 @@ struct page_data {
     /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */
     int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);
-    /* What was observed of the last `seconds`. */
+    /* The observed part of the last `seconds`. */
     void (*coverage)(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
     int (*metrics)(void *context, struct metric_set *set);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is

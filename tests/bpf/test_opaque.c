@@ -123,7 +123,7 @@ static pid_t transfer(int from, int to, const void *data, size_t size)
 #define ASK(c, text)    transfer((c)->client, (c)->server, text, sizeof(text) - 1)
 #define ANSWER(c, text) transfer((c)->server, (c)->client, text, sizeof(text) - 1)
 
-/* ---- what was counted ---- */
+/* ---- counters ---- */
 
 static bool find_counts(uint16_t port, struct request_opaque *ret, uint32_t *ret_place)
 {
@@ -284,7 +284,7 @@ static void test_forgotten_place_begins_at_zero(void **state)
     close_connection(&c);
 }
 
-/* More ports than places: what does not fit is counted together. The last case, because it fills the table. */
+/* More ports than places: further ports are counted together. The last case, because it fills the table. */
 static void test_overflow_is_counted(void **state)
 {
     enum { PORTS = 2 * REQUEST_OPAQUE_MAX };

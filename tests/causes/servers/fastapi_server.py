@@ -1,4 +1,4 @@
-"""FastAPI on uvicorn: streams of events as those of language models, jobs for pools of threads, and tasks that wait for tasks. PORT LOG FOLDER LOOP
+"""FastAPI on uvicorn: streams of events like the streams of language models, jobs for pools of threads, and tasks that wait for tasks. PORT LOG FOLDER LOOP
 (asyncio or uvloop). A route adds ground truth to `request.state.truth`; the log is written when the reply is complete."""
 import asyncio
 import functools

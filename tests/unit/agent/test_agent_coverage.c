@@ -1,4 +1,4 @@
-/* agent_coverage.c: what was observed of an interval, and the reasons for the rest. The clock is the test's. */
+/* agent_coverage.c: the observed part of an interval, and the reasons for the rest. The clock is the test's. */
 #include "agent/agent_private.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"

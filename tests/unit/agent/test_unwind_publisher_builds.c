@@ -1,4 +1,4 @@
-/* Which unwind tables an agent builds, and in which order, within its share of a CPU. */
+/* The unwind tables that an agent builds within its share of a CPU, and their order. */
 #include "agent/unwind_publisher_private.h"
 #include "unwind_publisher_fixture.h"
 
@@ -72,7 +72,7 @@ static void test_used_up_share_builds_nothing(void **state)
     unwind_publisher_want(w->publisher, &w->processes[0]);
     pass_time(w, 2 * SECOND_NS);
     assert_not_built(w, &w->processes[0]);
-    pass_time(w, 300 * SECOND_NS); /* the share earns what was used in advance */
+    pass_time(w, 300 * SECOND_NS); /* the share earns the time used in advance */
     assert_built(w, &w->processes[0]);
 }
 

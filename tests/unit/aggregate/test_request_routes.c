@@ -242,7 +242,7 @@ static void test_time_lost_by_cause(void **state)
     assert_int_equal(route.time_ns, 750 * MS - 350 * MS);
 }
 
-/* One cause, which lost nothing: what they usually spend most time on. */
+/* One cause, which lost nothing: the kind that usually takes most time. */
 static void test_route_without_slow_requests_has_a_cause(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void test_route_without_slow_requests_has_a_cause(void **state)
     assert_true(route.causes[0].group.requests == 60 && route.causes[0].group.lost_ns == 0);
 }
 
-/* Only the latest are kept: what was overwritten in the period is estimated from them. */
+/* Only the latest are kept: overwritten requests of the period are estimated from them. */
 static void test_lost_time_covers_the_whole_period(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void test_services_of_a_program_are_told_apart_by_port(void **state)
     free(list);
 }
 
-/* Only what is slow for its route takes a place among its slow requests. */
+/* Only requests that are slow for their route take a place among its slow requests. */
 static void test_requests_slow_for_their_process_only(void **state)
 {
     (void)state;
