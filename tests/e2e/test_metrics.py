@@ -2,6 +2,7 @@
 import mmap
 import os
 import re
+import socket
 import subprocess
 
 import pytest
@@ -83,6 +84,17 @@ def unseen_metrics(sonde):
             if words in unseen}
 
 
+def exchange_tls_records():
+    """Sends the first bytes of a TLS handshake over a connection, and a reply."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as client:
+        server, _ = listening.accept()
+        with server:
+            client.sendall(b"\x16\x03\x01\x00\x40" + bytes(64))
+            server.recv(100)
+            server.sendall(b"\x16\x03\x03\x00\x40" + bytes(64))
+            client.recv(100)
+
+
 def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  # noqa: F811
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
@@ -94,6 +106,8 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
+    exchange_tls_records()
+    wait_for(lambda: "sonde_opaque_bytes_total{" in started.text("/metrics"), what="the traffic that is not HTTP/1")
     use_a_file(file_system("ext4") / "file")
     unseen = unseen_metrics(sonde)
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
