@@ -302,15 +302,23 @@ static bool has_wall_sources(const struct attach_report *report)
     return attached == array_size(probes);
 }
 
+/* A replay has the records of all signals, whichever the options enable. */
+static void plan_memory(const struct record_args *args, struct config config, struct memory_plan *ret)
+{
+    if (args->replay)
+        config_enable_signals(&config, true);
+    memory_plan_make(&config, MEMORY_BYTES, get_nprocs_conf(), false, ret);
+    ret->bytes[MEMORY_SAMPLE_RING] = ret->bytes[MEMORY_WAIT_RING] = ring_bytes(args);
+    ret->bytes[MEMORY_UNWIND_TABLES] = UNWIND_BYTES;
+}
+
 static int open_pipeline(const struct record_args *args, const char *record_events, struct recording *rec)
 {
     const int child_pid = rec->child.pid;
     struct config config;
     make_config(args, &config);
     struct memory_plan memory;
-    memory_plan_make(&config, MEMORY_BYTES, get_nprocs_conf(), false, &memory);
-    memory.bytes[MEMORY_SAMPLE_RING] = memory.bytes[MEMORY_WAIT_RING] = ring_bytes(args);
-    memory.bytes[MEMORY_UNWIND_TABLES] = UNWIND_BYTES;
+    plan_memory(args, config, &memory);
     struct pipeline_options options = {
         .config = &config,
         .sample_hz = (uint32_t)args->rate_hz,
