@@ -74,20 +74,25 @@ static int compare_causes(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-#define SMALL_SHARE 10 /* a cause of less than this part of the route's lost time is small */
+#define SMALL_SHARE 10 /* a cause with less than a tenth of the route's lost time is small */
 
-/* Adds small causes to the largest one of their kind, if there is one. Sorted, largest first. */
+/* Adds small causes to the largest one of their kind, if there is one. Sorted, largest first. Where no time is known to
+ * be lost, a cause is small by its number of requests. */
 static size_t merge_small_causes(struct cause_sum *sums, size_t count)
 {
-    double all_ns = 0;
-    for (size_t i = 0; i < count; i++)
+    double all_ns = 0, all_requests = 0;
+    for (size_t i = 0; i < count; i++) {
         all_ns += sums[i].lost_ns;
+        all_requests += sums[i].cause.group.requests;
+    }
     for (size_t i = count; i-- > 1;) {
         size_t to = 0;
         while (to < i &&
                (sums[to].cause.kind != sums[i].cause.kind || sums[to].cause.is_failed || sums[i].cause.is_failed))
             to++;
-        if (to == i || sums[i].lost_ns * SMALL_SHARE >= all_ns)
+        const bool is_small = all_ns > 0 ? sums[i].lost_ns * SMALL_SHARE < all_ns
+                                         : sums[i].cause.group.requests * SMALL_SHARE < all_requests;
+        if (to == i || !is_small)
             continue;
         sums[to].lost_ns += sums[i].lost_ns;
         sums[to].cause.group.requests += sums[i].cause.group.requests;

@@ -527,8 +527,9 @@ static bool describe_route(const struct request_routes *r, const struct request_
 static int most_lost_first(const void *a, const void *b)
 {
     const struct request_route *x = a, *y = b;
-    if (x->lost_ns != y->lost_ns)
-        return x->lost_ns < y->lost_ns ? 1 : -1;
+    const uint64_t x_ns = request_route_rank_ns(x), y_ns = request_route_rank_ns(y);
+    if (x_ns != y_ns)
+        return x_ns < y_ns ? 1 : -1;
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? 1 : -1;
     return strcmp(x->service, y->service) ?: strcmp(x->route, y->route) ?: strcmp(x->method, y->method) ?: x->port - y->port;

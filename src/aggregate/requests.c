@@ -431,15 +431,43 @@ struct group {
     const struct request_cause *cause;
 };
 
+/* The time that the group lost; where that is not known, its share of the time of the route (request_route_rank_ns). */
+static double rank_ns(const struct group *g)
+{
+    const double requests =
+        g->route->requests > g->cause->group.requests ? g->route->requests : g->cause->group.requests;
+    if (request_route_has_usual(g->route) || requests <= 0)
+        return (double)g->cause->group.lost_ns;
+    return (double)request_route_rank_ns(g->route) * g->cause->group.requests / requests;
+}
+
 static int most_lost_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    if (x->cause->group.lost_ns != y->cause->group.lost_ns)
-        return x->cause->group.lost_ns < y->cause->group.lost_ns ? 1 : -1;
+    const double x_ns = rank_ns(x), y_ns = rank_ns(y);
+    if (x_ns != y_ns)
+        return x_ns < y_ns ? 1 : -1;
     return x->route != y->route ? (x->route < y->route ? -1 : 1) : x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-/* Appends copies of the examples of sorted groups, at most `max`. */
+/* The listed example that is this request; NULL: none. */
+static struct request *find_listed(struct request *const *list, size_t count, const struct request *request)
+{
+    for (size_t i = 0; i < count; i++)
+        if (request->id && list[i]->id == request->id)
+            return list[i];
+    return NULL;
+}
+
+static void join_groups(struct request_group *to, const struct request_group *from)
+{
+    to->requests += from->requests;
+    to->lost_ns += from->lost_ns;
+    to->is_estimate |= from->is_estimate;
+}
+
+/* Appends copies of the examples of sorted groups, at most `max`. A group whose own examples are not kept joins the
+ * group that it shares its example with. */
 static int copy_examples(struct requests *r, uint64_t since_ns, const struct group *groups, size_t count, size_t max,
                          bool abnormal, struct request **list, size_t *ret_count)
 {
@@ -447,6 +475,11 @@ static int copy_examples(struct requests *r, uint64_t since_ns, const struct gro
         struct request *request = find_example(r, since_ns, groups[i].route, groups[i].cause);
         if (!request || (abnormal && !request_is_abnormal(request)))
             continue;
+        struct request *listed = find_listed(list, *ret_count, request);
+        if (listed) {
+            join_groups(&listed->group, &groups[i].cause->group);
+            continue;
+        }
         if (request_copy(request, &list[*ret_count]) < 0)
             return -ENOMEM;
         list[(*ret_count)++]->group = groups[i].cause->group;

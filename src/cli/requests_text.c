@@ -57,7 +57,7 @@ static void put_route(const struct request_route *r, struct buf *out)
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
     buf_printf(out, " %10s %10s %10s %10s %9s %8u  ",
-               r->known >= REQUEST_USUAL_MIN ? lost_or_dash(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
+               request_route_has_usual(r) ? lost_or_dash(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
                r->sampled ? rate : "-", duration_or_dash(r->usual.p50_ns, p50, sizeof(p50)),
                duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)), r->sampled ? failed : "-", r->sampled);
     put_cause(r, out);
@@ -72,7 +72,7 @@ static void put_dashes(const struct request_route *routes, size_t count, struct 
     for (size_t i = 0; i < count; i++) {
         const struct request_route *r = &routes[i];
         has_none |= !r->sampled;
-        if (r->known < REQUEST_USUAL_MIN) {
+        if (!request_route_has_usual(r)) {
             has_unknown = true;
             known = r->known > known ? r->known : known;
         }
@@ -82,11 +82,13 @@ static void put_dashes(const struct request_route *routes, size_t count, struct 
         }
     }
     if (has_unknown)
-        buf_printf(out, "LOST -: too few requests to know what is usual: at most %u of %d needed\n", known,
-                   REQUEST_USUAL_MIN);
+        buf_printf(
+            out,
+            "LOST -: too few requests in the sample to know what is usual, each counted by its weight: at most %u of %d needed; these routes are ranked by the time of all their requests\n",
+            known, REQUEST_USUAL_MIN);
     if (has_no_p99)
-        buf_printf(out, "P99 -: too few requests in the sample: at most %u of %d needed\n", sampled,
-                   REQUEST_USUAL_MIN_P99);
+        buf_printf(out, "P99 -: too few requests in the sample, each counted by its weight: at most %u of %d needed\n",
+                   sampled, REQUEST_USUAL_MIN_P99);
     if (has_none)
         buf_puts(out, "RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded\n");
 }

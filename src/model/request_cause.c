@@ -84,7 +84,7 @@ const char *request_cause_place(const struct request *r, enum request_part_kind 
         }
     }
     out[used] = '\0';
-    if (strncmp(out, ": ", 2) == 0) /* the thread was in front of it */
+    if (strncmp(out, ": ", 2) == 0 || strncmp(out, ", ", 2) == 0) /* the thread was in front of it */
         memmove(out, out + 2, used - 1);
     return out;
 }

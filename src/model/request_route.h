@@ -44,3 +44,17 @@ struct request_route {
     size_t cause_count;
     char cause[REQUEST_CAUSE_SENTENCE_BYTES]; /* the first of them in words; "": not known */
 };
+
+/* Whether enough requests of the route are known for the median that its time lost rests on. */
+static inline bool request_route_has_usual(const struct request_route *r)
+{
+    return r->known >= REQUEST_USUAL_MIN;
+}
+
+/* Ranks routes by the time that they lost. Where no median is known, the time that all requests took, which is the most
+ * that the route can have lost: a slow route of few requests must not stand below fast ones until its median is known.
+ */
+static inline uint64_t request_route_rank_ns(const struct request_route *r)
+{
+    return request_route_has_usual(r) ? r->lost_ns : r->time_ns;
+}

@@ -28,8 +28,8 @@ def test_table_of_routes(sonde, synthetic_agent):
     assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240", "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12)"],
                     ["nginx.service :80", "GET /", "0", "0.50", "3.00 ms", "-", "0.0%", "30", "cpu"],
                     ["nginx", "GET /static/app.js", "-", "-", "-", "-", "-", "0", "-"],
-                    ["LOST -: too few requests to know what is usual: at most 0 of 20 needed"],
-                    ["P99 -: too few requests in the sample: at most 30 of 100 needed"],
+                    ["LOST -: too few requests in the sample to know what is usual, each counted by its weight: at most 0 of 20 needed; these routes are ranked by the time of all their requests"],
+                    ["P99 -: too few requests in the sample, each counted by its weight: at most 30 of 100 needed"],
                     ["RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded"]]
     one = run_requests(sonde, "--service", "shop :8100", "--agent", synthetic_agent("normal"))
     assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout

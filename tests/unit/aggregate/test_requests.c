@@ -288,6 +288,74 @@ static void test_groups_have_examples(void **state)
     free(list);
 }
 
+static void add_slow(struct requests *r, uint64_t id, const char *of, uint64_t ms, const char *detail, uint32_t weight)
+{
+    struct request one = {.id = id,
+                          .start_ns = NOW,
+                          .duration_ns = ms * 1000000,
+                          .service = "s",
+                          .method = "GET",
+                          .route = of,
+                          .status = 200,
+                          .weight = weight,
+                          .part_count = 1,
+                          .parts = {{REQUEST_PART_LOCK, ms * 1000000, detail, ""}}};
+    struct request *copy;
+    assert_int_equal(request_copy(&one, &copy), 0);
+    (void)requests_add(r, copy); /* which may not keep it: the faster one */
+}
+
+/* No group is shown twice: without a kept example of its own it joins the group whose example it would show. */
+static void test_group_without_example_joins_another(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    struct request **list;
+    size_t count = 0, found = 0;
+    assert_int_equal(requests_new(8 << 10, &r), 0);
+    for (uint64_t i = 0; i < 30; i++)
+        add_slow(r, 1 + i, "/", 10, "", 1);
+    add_slow(r, 100, "/", 90, "held by a", 0);
+    add_slow(r, 101, "/", 80, "held by b", 0);
+    for (uint64_t i = 0; i < 6; i++) /* no room is left for request 101 */
+        add_slow(r, 200 + i, "/", 85, "held by a", 0);
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    for (size_t i = 0; i < count; i++) {
+        found += list[i]->id == 100;
+        assert_int_equal(list[i]->group.requests, 8);
+        assert_int_equal(list[i]->group.lost_ns, (80 + 70 + 6 * 75) * 1000000);
+        request_free(list[i]);
+    }
+    free(list);
+    assert_int_equal(found, 1);
+}
+
+/* A slow route of few requests stands above a fast one of many until its median is known. */
+static void test_route_without_median_is_ranked_by_its_time(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    struct request_route *routes;
+    struct request **list;
+    size_t count = 0;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 0; i < 30; i++)
+        add_slow(r, 1 + i, "/fast", 1, "", 1);
+    add_slow(r, 50, "/fast", 40, "", 1);
+    for (uint64_t i = 0; i < 5; i++)
+        add_slow(r, 100 + i, "/report", 200, "", 1);
+    assert_int_equal(requests_routes(r, NOW, NOW + SECOND, &routes, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(routes[0].route, "/report");
+    assert_int_equal(request_route_rank_ns(&routes[0]), 1000000000);
+    assert_int_equal(routes[1].lost_ns, 39000000);
+    free(routes);
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 1, &list, &count), 0);
+    assert_string_equal(list[0]->route, "/report");
+    request_free(list[0]);
+    free(list);
+}
+
 /* Groups of routes without an abnormal request are left out on demand. */
 static void test_abnormal_groups(void **state)
 {
@@ -324,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_have_examples),
         cmocka_unit_test(test_abnormal_groups),
+        cmocka_unit_test(test_group_without_example_joins_another),
+        cmocka_unit_test(test_route_without_median_is_ranked_by_its_time),
         cmocka_unit_test(test_slowest_first),
         cmocka_unit_test(test_later_record_replaces_the_earlier_one),
         cmocka_unit_test(test_bound_keeps_the_slowest),

@@ -38,6 +38,7 @@ static void test_place_leaves_out_which_thread_it_was(void **state)
                  "do_nanosleep_[k]", "clock_nanosleep in nap < handle");
     expect_place("in thread 4711 pool 1: nothing shows what it did", "", "nothing shows what it did");
     expect_place("in thread 4711 pool 1", "", "");
+    expect_place("in thread 4711 pool 1, in price() shop.py:20", "", "in price() shop.py:20");
     expect_place("in thread 99 unknown", "", " unknown"); /* no segment has its name */
     expect_place("read of app.py:17, 12 times", "", "read of app.py:17");
     expect_place("", "", "");
