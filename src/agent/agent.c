@@ -163,10 +163,11 @@ static void log_detail(const struct agent *a, const struct budget *now, bool is_
     if (is_reduced)
         log_warning(
             "budget.one_cpu: Sonde used more than %.2f%% of one CPU and reduces detail to '%s': %s. Complete: %s",
-            now->one_cpu_share_allowed * 100, budget_detail_name(now->detail), reduced.data, complete.data);
+            now->one_cpu_share_allowed * 100, budget_detail_name(now->detail), reduced.size ? reduced.data : "nothing",
+            complete.size ? complete.data : "nothing");
     else
         log_info("budget.one_cpu: detail is restored to '%s'%s%s. Complete: %s", budget_detail_name(now->detail),
-                 reduced.size ? ": " : "", reduced.size ? reduced.data : "", complete.data);
+                 reduced.size ? ": " : "", reduced.size ? reduced.data : "", complete.size ? complete.data : "nothing");
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)

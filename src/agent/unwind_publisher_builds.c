@@ -45,7 +45,6 @@ static bool is_worth_building(const struct unwind_publisher *p, const struct pub
                            demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
     *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
     return is_proven || cpu_share_is_plentiful(&p->share);
-    return true;
 }
 
 void unwind_publisher_build_next(struct unwind_publisher *p)

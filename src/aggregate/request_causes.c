@@ -1,6 +1,7 @@
 /* See request_causes.h. */
 #include "aggregate/request_causes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,19 +35,22 @@ struct cause_sum {
     struct request_cause cause;
 };
 
+/* Failed requests are never counted under a cause of slow ones, nor the reverse: the last place is for a first cause of
+ * either sort. */
 static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], size_t *count,
                                     const struct request_entry *e)
 {
     const bool is_failed = request_entry_is_failed(e);
-    for (size_t i = 0; i < *count; i++)
+    struct cause_sum *other = NULL;
+    for (size_t i = 0; i < *count; i++) {
         if (sums[i].key == e->cause)
             return &sums[i];
-    if (*count == REQUEST_CAUSES_MAX) {
-        for (size_t i = 0; i < *count; i++)
-            if (sums[i].cause.kind == e->kind && sums[i].cause.is_failed == is_failed)
-                return &sums[i];
-        return &sums[*count - 1];
+        if (sums[i].cause.is_failed == is_failed && (!other || sums[i].cause.kind == e->kind))
+            other = &sums[i];
     }
+    if (other && *count >= REQUEST_CAUSES_MAX - 1)
+        return other;
+    assert(*count < REQUEST_CAUSES_MAX);
     sums[*count] = (struct cause_sum){
         .key = e->cause,
         .cause = {.kind = e->kind, .status = e->status, .is_failed = is_failed, .example_id = e->id, .key = e->cause}};

@@ -13,5 +13,5 @@ void agent_limits_report(const char *address)
         return;
     if (strcmp(state.detail, "full") != 0)
         log_warning("the agent keeps to its CPU limit (budget.one_cpu) with: %s. Complete: %s", state.reduced,
-                    state.complete);
+                    state.complete[0] ? state.complete : "nothing");
 }

@@ -117,25 +117,21 @@ static struct fact fact_receiver(const char *name, const char *key)
     return f;
 }
 
-/* The agent at the address of the configuration file, and what it has reduced to keep to its CPU limit. */
-static struct fact fact_agent(void)
+/* The agent at this address, and what it has reduced to keep to its CPU limit. */
+static struct fact fact_agent(const char *address)
 {
     static struct agent_state state; /* keeps the text of `cost` */
-    struct config config;
-    char error[CONFIG_ERROR_BYTES];
     struct fact f = {.name = "running agent", .good = true};
-    config_defaults(&config);
-    (void)config_load(&config, CONFIG_PATH, error); /* fact_receiver reports the error */
-    if (agent_client_state(config.page_listen, &state) < 0) {
-        snprintf(f.value, sizeof(f.value), "none at %.100s", config.page_listen);
+    if (agent_client_state(address, &state) < 0) {
+        snprintf(f.value, sizeof(f.value), "none at %.100s", address);
         return f;
     }
     f.good = !state.reduced[0];
     f.cost = state.reduced;
     if (f.good)
-        snprintf(f.value, sizeof(f.value), "at %.100s, nothing is reduced", config.page_listen);
+        snprintf(f.value, sizeof(f.value), "at %.100s, nothing is reduced", address);
     else
-        snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu", config.page_listen);
+        snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu", address);
     return f;
 }
 
@@ -153,7 +149,7 @@ static size_t collect_capabilities(struct fact *facts, size_t max)
     return n;
 }
 
-static size_t collect_facts(struct fact *facts, size_t max)
+static size_t collect_facts(const char *address, struct fact *facts, size_t max)
 {
     size_t n = collect_capabilities(facts, max);
     const struct fact all[] = {
@@ -166,7 +162,7 @@ static size_t collect_facts(struct fact *facts, size_t max)
         fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
         fact_receiver("profiles are sent to", "otlp.profiles_endpoint"),
         fact_receiver("metrics are sent to", "otlp.metrics_endpoint"),
-        fact_agent(),
+        fact_agent(address),
     };
     for (size_t i = 0; i < array_size(all) && n < max; i++)
         facts[n++] = all[i];
@@ -256,24 +252,19 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
 }
 
 /* Takes the settings from the agent's configuration file that decide what agent_try opens. */
-static void set_sampling_rules(struct config *config)
+static void set_sampling_rules(struct config *config, const struct config *of_file)
 {
-    struct config of_file;
-    char error[CONFIG_ERROR_BYTES];
-    config_defaults(&of_file);
-    if (config_load(&of_file, CONFIG_PATH, error) < 0)
-        return;
-    memcpy(config->profile_sampling_rules, of_file.profile_sampling_rules, sizeof(config->profile_sampling_rules));
-    memcpy(config->kubernetes_cri_socket, of_file.kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
+    memcpy(config->profile_sampling_rules, of_file->profile_sampling_rules, sizeof(config->profile_sampling_rules));
+    memcpy(config->kubernetes_cri_socket, of_file->kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
 }
 
 static int run_doctor(int argc, char **argv)
 {
     bool json = false;
-    const char *address = "127.0.0.1:7070";
+    const char *address = NULL;
     const struct option_spec specs[] = {
         {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
-        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default: page.listen)", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_doctor, specs, argc, argv, NULL);
@@ -282,18 +273,21 @@ static int run_doctor(int argc, char **argv)
     struct utsname uts = {0};
     struct fact facts[16];
     struct attach_report report = {0};
-    struct config config;
+    struct config config, of_file;
+    char error[CONFIG_ERROR_BYTES];
     uname(&uts);
-    size_t fact_count = collect_facts(facts, array_size(facts));
+    config_defaults(&of_file);
+    (void)config_load(&of_file, CONFIG_PATH, error); /* fact_receiver reports the error; the defaults remain */
+    size_t fact_count = collect_facts(address ? address : of_file.page_listen, facts, array_size(facts));
     config_defaults(&config);
     config_enable_signals(&config, true); /* also try what is disabled by default */
     config_put_bool(&config, "off_cpu.wakers", true);
-    set_sampling_rules(&config);
+    set_sampling_rules(&config, &of_file);
     r = agent_try(&config, &report);
     if (r < 0 && report.count == 0) /* failed before anything was attached */
         return log_errno(r, "doctor: cannot try to attach anything");
     struct coverage coverage;
-    find_traffic(address, &report, &coverage);
+    find_traffic(address ? address : of_file.page_listen, &report, &coverage);
     if (json)
         return print_json(&uts, facts, fact_count, &report, &coverage);
     print_text(&uts, facts, fact_count, &report);

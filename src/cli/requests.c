@@ -130,12 +130,13 @@ static int print_abnormal(const struct requests_args *args)
                                   &requests, &count);
     if (r < 0)
         return report_failure(args, r);
+    const uint64_t all = request_list_total(requests, count);
     for (size_t i = 0; i < count; i++)
         if (is_service(args, requests[i]->service, requests[i]->unit, requests[i]->port))
             requests[kept++] = requests[i];
         else
             request_free(requests[i]);
-    coverage.filtered_out = kept ? 0 : count;
+    coverage.filtered_out = kept ? 0 : all;
     if (args->each)
         qsort(requests, kept, sizeof(requests[0]), earliest_first);
     if (args->json) {

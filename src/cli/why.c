@@ -181,7 +181,7 @@ static int run_why(int argc, char **argv)
                          is_any_wanted(&wanted) ? max : REQUESTS_MAX, &coverage, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
-    const size_t all = count;
+    const uint64_t all = request_list_total(requests, count);
     count = keep_wanted(requests, count, &wanted, max);
     coverage.filtered_out = count ? 0 : all;
     r = format.html ? write_html(&output, requests, count, &coverage)

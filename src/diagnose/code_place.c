@@ -90,9 +90,10 @@ static bool is_collector(const char *function)
 /* A collector is named by its outermost function, as the innermost ones differ. */
 static bool put_collector(const struct frame *frames, size_t count, char out[CODE_RUNS_BYTES])
 {
+    char name[NAME_BYTES];
     for (size_t i = count; i-- > 0;)
         if (is_collector(frames[i].function)) {
-            snprintf(out, CODE_RUNS_BYTES, "garbage collection: %s", frames[i].function);
+            snprintf(out, CODE_RUNS_BYTES, "garbage collection: %s", stack_text_frame(&frames[i], name, sizeof(name)));
             return true;
         }
     return false;

@@ -97,6 +97,14 @@ void request_free(struct request *r)
     free(r);
 }
 
+uint64_t request_list_total(struct request *const *list, size_t count)
+{
+    double total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += list[i]->group.requests > 0 ? list[i]->group.requests : 1;
+    return (uint64_t)(total + 0.5);
+}
+
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES])
 {
     size_t bytes = strcspn(*at, "\n"), shown = bytes < REQUEST_FRAME_BYTES ? bytes : REQUEST_FRAME_BYTES - 1;

@@ -143,6 +143,9 @@ const char *request_choice_name(enum request_choice choice);
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
 
+/* Returns how many requests the list represents: the example of a group (group.requests > 0) represents all of it. */
+uint64_t request_list_total(struct request *const *list, size_t count);
+
 #define REQUEST_SERVICE_BYTES 224
 
 /* The name under which services of a program are told apart: "uvicorn :8100", "nginx.service :80"; the unit where the

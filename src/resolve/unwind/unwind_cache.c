@@ -232,6 +232,8 @@ static int reopen_finder(struct unwind_cache *c, const struct object *o, struct 
     struct elf_file *f;
     int r = elf_open(fd, &f);
     if (r < 0) {
+        if (r == -ETIMEDOUT)
+            object_unreadable(o);
         close(fd);
         return r;
     }

@@ -151,7 +151,7 @@ static void end_round(struct io_signal *s)
             io_series_keep(s->series, &n->job);
     }
     HASH_ITER (hh, s->names.mounts, n, next)
-        if (!n->is_used && HASH_COUNT(s->names.mounts) >= IO_MAX_MOUNTS / 2)
+        if (!n->is_used && HASH_COUNT(s->names.mounts) >= io_source_mounts_max(s->source) / 2)
             io_names_forget_mount(&s->names, n);
     s->counted = s->seen;
     s->errors_counted = s->errors_seen;

@@ -199,6 +199,11 @@ size_t io_source_device_counters_max(void *io_source)
     return bpf_map__max_entries(((const struct io_source *)io_source)->bpf->maps.device_counters);
 }
 
+size_t io_source_mounts_max(void *io_source)
+{
+    return bpf_map__max_entries(((const struct io_source *)io_source)->bpf->maps.mount_names);
+}
+
 /* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
 static int read_counters(struct io_source *s, const struct io_reader *reader)
 {

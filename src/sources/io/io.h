@@ -40,9 +40,11 @@ struct io_reader {
     bool ends_errors; /* error counts are to be deleted */
 };
 
-/* How many counters the tables hold: fewer where there is little memory (source_services.table_bytes). */
+/* How many counters and names of mounts the tables hold: fewer where there is little memory
+ * (source_services.table_bytes). */
 size_t io_source_counters_max(void *io_source);
 size_t io_source_device_counters_max(void *io_source);
+size_t io_source_mounts_max(void *io_source);
 
 /* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
 int io_source_read(void *io_source, const struct io_reader *reader);

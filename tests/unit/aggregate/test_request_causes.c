@@ -120,6 +120,24 @@ static void test_many_causes_are_bounded_and_add_up(void **state)
     assert_true(fabs(requests - 300) < 0.001);
 }
 
+/* However many slow causes there are, failures are a cause of their own; and the reverse. */
+static void test_many_causes_hide_no_failure(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        const uint16_t many = turn ? 503 : 200, few = turn ? 200 : 503;
+        for (uint32_t i = 0; i < 40; i++)
+            add(1000 + i, (enum request_part_kind)(i % REQUEST_PART_COUNT), 110 * MS, 0, many);
+        for (uint32_t i = 0; i < 3; i++)
+            add(2000 + i, REQUEST_PART_CPU, 110 * MS, 0, few);
+        const struct request_route route = fill(USUAL);
+        double failed = 0;
+        for (size_t i = 0; i < route.cause_count; i++)
+            failed += route.causes[i].is_failed ? route.causes[i].group.requests : 0;
+        assert_true(failed == (turn ? 40 : 3));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_no_time_is_lost_where_nothing_is_usual),
         cmocka_unit_test(test_small_causes_join_the_largest_of_their_kind),
         cmocka_unit_test(test_many_causes_are_bounded_and_add_up),
+        cmocka_unit_test(test_many_causes_hide_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
