@@ -1,6 +1,7 @@
-/* `sonde doctor`: reports what this kernel allows, how each probe is attached, what is missing with its effect, and the
- * ports whose traffic cannot be read. It runs the agent's own attach code (agent_try) and opens the source of `sonde
- * record --off-cpu`, then detaches. Traffic is that of a running agent, or of two seconds. */
+/* `sonde doctor`: reports the features that this kernel allows, how each probe is attached, the missing features with
+ * their effect, and the ports whose traffic cannot be read. It runs the agent's own attach code (agent_try) and opens
+ * the source of `sonde record --off-cpu`, then detaches. The traffic is observed by a running agent, or for two
+ * seconds. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -117,7 +118,7 @@ static struct fact fact_receiver(const char *name, const char *key)
     return f;
 }
 
-/* The agent at the address of the configuration file, and what it has reduced to keep to its CPU limit. */
+/* The agent at the address of the configuration file, and the detail that it has reduced to keep to its CPU limit. */
 static struct fact fact_agent(void)
 {
     static struct agent_state state; /* keeps the text of `cost` */
@@ -286,7 +287,7 @@ static int run_doctor(int argc, char **argv)
     uname(&uts);
     size_t fact_count = collect_facts(facts, array_size(facts));
     config_defaults(&config);
-    config_enable_signals(&config, true); /* also try what is disabled by default */
+    config_enable_signals(&config, true); /* also try the features that are disabled by default */
     config_put_bool(&config, "off_cpu.wakers", true);
     set_sampling_rules(&config);
     r = agent_try(&config, &report);

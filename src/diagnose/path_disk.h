@@ -27,7 +27,7 @@ int path_disk_find(const struct flight_index *index, const struct path_segments 
                    size_t *ret_count);
 
 /* Appends lines for each device (four at most) that served the threads of segments [first, end) meanwhile: one line
- * about the requests of these threads, one about the requests of other threads. If it served no request of these
- * threads, appends only the latter. */
+ * about the requests that these threads made, one about the requests of other threads. If the device served no request
+ * made by these threads, appends only the latter. */
 void path_disk_put(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
                    struct buf *out);

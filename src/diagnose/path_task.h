@@ -5,7 +5,7 @@
 #include "diagnose/path_walk.h"
 
 /* The task that the walk follows was last seen waiting before w->t_ns. Goes on at the origin of the awaited event; or
- * adds the wait, and goes back to the task that had waited for this one. `waker`: the thread that ended the wait of the
+ * adds the wait, and goes back to the thread that the task had left. `waker`: the thread that ended the wait of the
  * current thread; 0: no thread. Returns false if the task was not seen waiting. */
 bool path_task_follow(struct path_walk *w, uint32_t waker);
 
