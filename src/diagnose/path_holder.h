@@ -10,9 +10,9 @@ struct holder_walk {
     struct path_segments *out;
     uint32_t waiter;                    /* the thread that waited, */
     const struct recorder_record *left; /* since this switch; NULL: it does not matter */
-    enum request_part_kind
-        kind; /* kind of the time: REQUEST_PART_LOCK, or a kind of time when the request was ready, whatever the thread
-                 did; REQUEST_PART_UNATTRIBUTED: the kind follows the thread's activity */
+    /* Kind of the time: REQUEST_PART_LOCK, or a kind of time when the request was ready, whatever the thread did;
+     * REQUEST_PART_UNATTRIBUTED: the kind follows the thread's activity. */
+    enum request_part_kind kind;
     enum request_owner owner; /* of activity that is for no known request */
     bool is_inferred;         /* as a whole */
 };

@@ -394,8 +394,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     } else if (woken) {
         path_ready_add(w, woken->time_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
-        /* After a wait for events, the walk goes on with the event that ended the wait: the request was ready by then.
-         * */
+        /* After a wait for events, the walk goes on with the event that ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
             at_idle_worker(w, &slice, left, woken);
     } else {

@@ -48,8 +48,7 @@ DEFINE_FREEP(read_waits)
 
 /* Adds the activity in (from_ns, to_ns] of threads of processes selected by `is_selected`, and their waits that ended
  * then. These waits may have begun before. Adds nothing for times when the window of `index` is incomplete; such parts
- * of waits are unknown. Each table has room for 65,536 entries; without room or memory, further entries are left out.
- * */
+ * of waits are unknown. Each table holds at most 65,536 entries; entries without room or memory are left out. */
 void read_waits_add(struct read_waits *w, const struct flight_index *index, uint64_t from_ns, uint64_t to_ns,
                     bool (*is_selected)(void *context, uint32_t pid), void *context);
 
