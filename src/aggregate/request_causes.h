@@ -8,9 +8,9 @@
 /* A recorded request that failed or is slow. */
 struct abnormal_request {
     const struct request_entry *entry;
-    double scale;  /* period / part of it from which its ring still has requests; at least 1 */
+    double scale;  /* period / part of the period that its ring still has requests from; at least 1 */
     bool is_slow;  /* else it failed only */
-    double stands; /* for how many requests; set by request_causes_fill */
+    double stands; /* the number of requests that it stands for; set by request_causes_fill */
 };
 
 /* Sets lost_ns, lost_is_estimate, causes and cause_count of `route` from its abnormal requests, and their `stands`.

@@ -35,13 +35,14 @@ int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abn
 int requests_example(struct requests *r, uint64_t since_ns, const struct request_route *route, size_t cause,
                      struct request **ret);
 
-/* Returns, for each cause of each route of [since, now) (request_route.h), a copy of its example, with `group` set:
- * most time lost first, then the routes that took most time. Causes whose example is not kept are left out. At most
- * `max`; `abnormal`: only those of requests that failed or are slow. The caller frees each, and the array. -ENOMEM. */
+/* Returns, for each cause of each route of [since_ns, now_ns) (request_route.h), a copy of its example, with `group`
+ * set: most time lost first, then the routes that took most time. Causes whose example is not kept are left out.
+ * Returns at most `max` examples; `abnormal`: only causes of requests that failed or are slow. The caller frees each
+ * example, and the array. -ENOMEM. */
 int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size_t max, bool abnormal,
                     struct request ***ret, size_t *ret_count);
 
-/* One of the two above, by what `which` asks for. */
+/* Calls one of the two functions above, as selected by `which`. */
 int requests_choose(struct requests *r, uint64_t since_ns, uint64_t now_ns, enum request_choice which, size_t max,
                     struct request ***ret, size_t *ret_count);
 

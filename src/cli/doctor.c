@@ -1,6 +1,7 @@
-/* `sonde doctor`: reports what this kernel allows, how each probe is attached, what is missing with its effect, and the
- * ports whose traffic cannot be read. It runs the agent's own attach code (agent_try) and opens the source of `sonde
- * record --off-cpu`, then detaches. Traffic is that of a running agent, or of two seconds. */
+/* `sonde doctor`: reports the features that this kernel allows, how each probe is attached, the missing features with
+ * their effect, and the ports whose traffic cannot be read. It runs the agent's own attach code (agent_try) and opens
+ * the source of `sonde record --off-cpu`, then detaches. The traffic is observed by a running agent, or for two
+ * seconds. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -280,7 +281,7 @@ static int run_doctor(int argc, char **argv)
     (void)config_load(&of_file, CONFIG_PATH, error); /* fact_receiver reports the error; the defaults remain */
     size_t fact_count = collect_facts(address ? address : of_file.page_listen, facts, array_size(facts));
     config_defaults(&config);
-    config_enable_signals(&config, true); /* also try what is disabled by default */
+    config_enable_signals(&config, true); /* also try the features that are disabled by default */
     config_put_bool(&config, "off_cpu.wakers", true);
     set_sampling_rules(&config, &of_file);
     r = agent_try(&config, &report);

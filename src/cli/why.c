@@ -80,7 +80,7 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
     if (r == 0)
         r = requests_choose(requests, 0, clock_monotonic_ns(), which, max, ret, ret_count);
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
-        (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without what is usual remains */
+        (void)request_set_sentence(&(*ret)[i]); /* out of memory: the sentence without the usual value remains */
     return r;
 }
 

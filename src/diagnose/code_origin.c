@@ -47,7 +47,7 @@ static bool is_in_python_library(const char *file)
     return false;
 }
 
-/* The script with which a package's command starts ("/srv/venv/bin/uvicorn"): it has no suffix. */
+/* The script that starts a package's command ("/srv/venv/bin/uvicorn"): it has no suffix. */
 static bool is_command(const char *file)
 {
     return strstr(file, "/bin/") && !strchr(base_of(file), '.');

@@ -1,5 +1,5 @@
-/* Whose code a frame runs: the user's own, or that of a standard library, a framework, an interpreter or the system.
- * Decided by what the frame says of itself: its source file, its executable file, the package in its name. Pure. */
+/* The origin of a frame's code: the user, a standard library, a framework, an interpreter or the system. Decided by the
+ * frame's own fields: its source file, its executable file, the package in its name. Pure. */
 #pragma once
 
 #include "model/frame.h"

@@ -38,7 +38,7 @@ size_t code_place_own_frame(const struct frame *frames, size_t count)
 
 /* ---- garbage collection ---- */
 
-/* Functions in all stacks of a pause for garbage collection, or of what a thread has to do for one. */
+/* Functions in all stacks of a pause for garbage collection, or of the work that a thread has to do for one. */
 static bool is_collector(const char *function)
 {
     static const char *const prefixes[] = {
@@ -119,7 +119,7 @@ static void put_innermost(const struct frame *frames, size_t count, char out[COD
         }
 }
 
-/* What runs bytecode: that says nothing about the program. */
+/* Functions that run bytecode: their names say nothing about the program. */
 static bool is_interpreter_loop(const char *function)
 {
     return !function[0] || starts_with(function, "_PyEval_EvalFrame") || starts_with(function, "Builtins_") ||
@@ -173,7 +173,7 @@ const char *code_place_function(const char *function, char out[CODE_FUNCTION_BYT
     const size_t length = end - (size_t)(start - function);
     const bool is_long = length > CODE_FUNCTION_BYTES - 3;
     const bool is_called = length && (function[end] || start[length - 1] != ')') && start[length - 1] != '>';
-    /* Of a long name the end tells more: packages come first. */
+    /* Keeps the end of a long name: packages come first, and the end is more specific. */
     snprintf(out, CODE_FUNCTION_BYTES, "%s%.*s%s", is_long ? "..." : "",
              (int)(is_long ? CODE_FUNCTION_BYTES - 6 : length),
              is_long ? start + length - (CODE_FUNCTION_BYTES - 6) : start, is_called ? "()" : "");

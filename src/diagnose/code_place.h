@@ -1,6 +1,6 @@
 /* The place in the code that a stack stands for: the innermost function of the user's own code (code_origin.h), its
- * line, and what it ran there. Names come from untrusted files: unprintable bytes are replaced, long names truncated.
- */
+ * line, and the functions that it ran there. Names come from untrusted files: unprintable bytes are replaced, long
+ * names truncated. */
 #pragma once
 
 #include "model/frame.h"
@@ -23,7 +23,8 @@ struct code_place {
     char runs[CODE_RUNS_BYTES];
 };
 
-/* The innermost frame of the user's own code; `count` if there is none. Frames are leaf first. */
+/* Returns the index of the innermost frame of the user's own code; `count` if no frame is the user's. Frames are leaf
+ * first. */
 size_t code_place_own_frame(const struct frame *frames, size_t count);
 void code_place_of(const struct frame *frames, size_t count, struct code_place *ret);
 

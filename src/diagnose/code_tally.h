@@ -1,5 +1,6 @@
-/* Where most of some CPU samples were: counts code places (code_place.h) by function, by line and by what the function
- * ran. Bounded: of very many different places, the later ones count for their function only. Pure. */
+/* The place of most of some CPU samples: counts code places (code_place.h) by function, by line and by the functions
+ * that the function ran. Bounded: when there are very many different places, the later ones count for their function
+ * only. Pure. */
 #pragma once
 
 #include "diagnose/code_place.h"
@@ -21,6 +22,6 @@ static inline void code_tally_begin(struct code_tally *t)
 
 void code_tally_add(struct code_tally *t, const struct code_place *place);
 
-/* The function with the most samples, with the most frequent of its lines and of what it ran there. Returns its number
- * of samples; 0: there are none. */
+/* Sets `ret` to the function with the most samples, the most frequent of its lines, and the most frequent function that
+ * it ran there. Returns its number of samples; 0 if there are no samples. */
 size_t code_tally_most(const struct code_tally *t, struct code_place *ret);

@@ -118,7 +118,8 @@ static void set_client_wait(const struct path_walk *w, struct path_segment *s)
     s->reason = "the receiver's buffer was full";
 }
 
-/* An event loop was woken, and nothing that it then read was for this request: what did the request wait for? */
+/* Explains the wake-up of an event loop that then read nothing for this request: the request waited for its client, for
+ * a service that it had called, or for a timer. */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
 {
@@ -144,7 +145,7 @@ static uint64_t not_before_floor(const struct path_walk *w, uint64_t t_ns)
     return t_ns > w->floor_ns ? t_ns : w->floor_ns;
 }
 
-/* Back to `from`, up to which path_holder_add has accounted the time. */
+/* Moves the walk back to `from_ns`: path_holder_add has accounted the time after it. */
 static void go_back_to(struct path_walk *w, uint64_t from_ns)
 {
     w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
@@ -196,8 +197,8 @@ static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
     return true;
 }
 
-/* A thread of a program with a scheduler of its own waited: for what the program next puts on it, which says nothing of
- * the request. */
+/* A thread waited in a program that has its own scheduler. The thread waited for the next task that the program puts on
+ * it; this wait says nothing about the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns, uint32_t waker)
 {
     if (path_task_follow(w, waker))
@@ -207,8 +208,8 @@ static void add_self_scheduled(struct path_walk *w, const struct work_slice *sli
         path_walk_go_to(w, slice->tid, slice->end_ns);
 }
 
-/* A futex by which a thread of another process wakes lies in memory that they share: it carries messages, not a lock.
- */
+/* If a thread of another process wakes the waiter, both processes share the futex's memory: the futex carries messages
+ * and is not a lock. */
 static bool is_message(const struct path_walk *w, const struct recorder_record *left, uint32_t waker)
 {
     const struct flight_list *thread = flight_index_thread(w->index, waker);
@@ -251,8 +252,9 @@ static const struct recorder_record *sent_by_waker(const struct path_walk *w, co
                                              : NULL;
 }
 
-/* Without records of arrivals, and of what interrupts wake, a thread that waits for a socket is woken by the peer's
- * system call. True: goes on in a thread that sent it something, or the client was waited for. */
+/* Without records of arrivals and of wake-ups by interrupts, the peer's system call wakes a thread that waits for a
+ * socket. Returns true if the walk goes on in a thread that sent data to this one, or if the thread waited for the
+ * client. */
 static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns)
 {
     if (flight_index_has_arrivals(w->index) || !wait->left ||
@@ -296,8 +298,8 @@ static bool go_to_task(struct path_walk *w, uint32_t waker, const struct recorde
     return false;
 }
 
-/* Another thread ended the wait: goes on in that one if it worked for this request. False: it did not, and what it did
- * since `from` is added. */
+/* Another thread ended the wait. Returns true if the walk goes on in that thread, because it worked for this request.
+ * Otherwise adds the activity of that thread since `from_ns` and returns false. */
 static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait, uint64_t from_ns, uint64_t end_ns,
                             bool is_inferred)
 {
@@ -342,8 +344,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     return false;
 }
 
-/* The wait is explained by what the thread waited for, in `s` so far, and not by another thread. True: the walk goes on
- * elsewhere, in [from, end). */
+/* The wait is explained by its object, described in `s` so far, and not by another thread. Returns true if the walk
+ * goes on elsewhere, in [from_ns, end_ns). */
 static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, const struct work_slice *slice,
                            uint64_t from_ns, uint64_t end_ns, struct path_segment s)
 {
@@ -385,7 +387,7 @@ static bool is_woken_for_other(const struct path_walk *w, const struct thread_sp
            path_mark_is_job_of_other(w, recorder_low(wait->woken->value), wait->woken->time_ns);
 }
 
-/* The thread slept in [a, woken): for what? Goes on where that came from. */
+/* Explains the thread's sleep until `end_ns`, and moves the walk to the origin of the event that ended it. */
 static void step_wait(struct path_walk *w, const struct thread_span *wait, uint64_t end_ns)
 {
     const uint64_t start_ns = wait->left ? wait->left->time_ns : 0;

@@ -1,5 +1,5 @@
-/* A window of the flight recorder, indexed: what each thread did and in which state it was at any moment, and what
- * happened at each socket. Pure: reads only the window. */
+/* An index of a window of the flight recorder: the activity and the state of each thread at any moment, and the events
+ * of each socket. Pure: reads only the window. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -58,7 +58,7 @@ struct flight_list {
     uint32_t number;               /* below flight_index_thread_count, for a thread */
     uint32_t pid;                  /* of a thread, from its switches and wake-ups; 0: unknown */
     enum thread_state first_state; /* of a thread, before its first event */
-    bool is_marking;               /* a thread: what it sends in reply to requests is marked as such */
+    bool is_marking;               /* a thread: its replies to requests are marked as such */
     bool is_served;                /* a socket: requests are served on it */
     bool is_read;                  /* a socket: something is received from it */
     bool has_arrivals;             /* a socket: arrivals of bytes are recorded */
@@ -76,12 +76,13 @@ const struct flight_window *flight_index_window(const struct flight_index *index
 const struct held_locks *flight_index_held_locks(const struct flight_index *index);
 /* Whether arrivals at sockets are recorded: Linux 6.3 and later. */
 bool flight_index_has_arrivals(const struct flight_index *index);
-/* The index of the window's first record at `t` or later; its count: there is none. */
+/* Returns the index of the window's first record at `t_ns` or later; the record count if there is no such record. */
 size_t flight_window_since(const struct flight_window *window, uint64_t t_ns);
 /* NULL: there is no record of it. */
 const struct flight_list *flight_index_thread(const struct flight_index *index, uint32_t tid);
 const struct flight_list *flight_index_socket(const struct flight_index *index, uint64_t cookie);
-/* The records of a task of process `pid`, and those of any task that thread `tid` ran. NULL: there is none. */
+/* Return the records of a task of process `pid`, and the records of any task that thread `tid` ran; NULL if there are
+ * no records. */
 const struct flight_list *flight_index_task(const struct flight_index *index, uint32_t pid, uint64_t id);
 const struct flight_list *flight_index_tasks_of(const struct flight_index *index, uint32_t tid);
 /* The socket of a record of the window that is about one; NULL: it has no cookie. */
@@ -89,9 +90,9 @@ const struct flight_list *flight_record_socket(const struct flight_index *index,
 size_t flight_index_thread_count(const struct flight_index *index);
 const struct flight_list *flight_index_thread_at(const struct flight_index *index, size_t number);
 
-/* Searches in long lists call flight_index_spend for each event that they examine. False, from then on: the window is
- * too large to be searched further, and the search ends as if nothing had been found. Bounds the time that any request
- * can take, each of which begins with flight_index_start_searches. */
+/* Searches in long lists call flight_index_spend for each event that they examine. From its first false on, the window
+ * is too large to be searched further: the search ends as if nothing had been found. Bounds the search time of every
+ * request. Each request begins with flight_index_start_searches. */
 void flight_index_start_searches(const struct flight_index *index);
 bool flight_index_spend(const struct flight_index *index);
 bool flight_index_is_spent(const struct flight_index *index);
@@ -111,14 +112,14 @@ struct thread_span {
 /* The state of the thread just before `t`. */
 struct thread_span flight_thread_span(const struct flight_list *thread, uint64_t t_ns);
 
-/* The wake-up that ended the wait in which the thread was just before `t`. NULL: not recorded. */
+/* Returns the wake-up that ended the thread's wait just before `t_ns`; NULL if it is not recorded. */
 const struct recorder_record *flight_thread_wake_up(const struct flight_list *thread, uint64_t t_ns);
 
 /* False: they are of two processes, whose futex words cannot be compared. Unknown processes count as the same. */
 bool flight_threads_share_process(const struct flight_list *a, const struct flight_list *b);
 
-/* Whether the futex word is that of a lock: one whose holders are recorded, or the thread both waited for it and woke
- * others by it; see futex_words_are_lock. */
+/* Whether the futex word belongs to a lock: its holders are recorded, or the thread both waited for it and woke others
+ * by it; see futex_words_are_lock. */
 bool flight_thread_is_locking(const struct flight_index *index, uint32_t tid, uint64_t word);
 /* Only the former. */
 bool flight_thread_is_held_lock(const struct flight_index *index, uint32_t tid, uint64_t word);

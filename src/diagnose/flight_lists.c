@@ -1,4 +1,5 @@
-/* Two passes over the window: how long each list is, then what is in it; see flight_lists.h. */
+/* Two passes over the window: the first one counts the entries of each list, the second one fills the lists; see
+ * flight_lists.h. */
 #include "diagnose/flight_lists.h"
 
 #include "base/cleanup.h"

@@ -25,5 +25,5 @@ typedef size_t (*flight_entries_fn)(const struct recorder_record *r, struct flig
 /* `l` is zeroed before; the caller clears it, also after an error. -ENOMEM. */
 int flight_lists_fill(struct flight_lists *l, const struct flight_window *window, flight_entries_fn entries_of);
 void flight_lists_clear(struct flight_lists *l);
-/* NULL: there is none of this key. */
+/* Returns NULL if there is no list with this key. */
 const struct flight_list *flight_lists_find(const struct flight_lists *l, uint64_t key);

@@ -1,4 +1,4 @@
-/* A hash table from thread and word to what the thread did with the word; see futex_words.h. */
+/* A hash table from thread and word to the thread's operations on the word; see futex_words.h. */
 #include "diagnose/futex_words.h"
 
 #include "base/cleanup.h"
@@ -13,8 +13,8 @@
 
 #define WAITED 1
 #define WOKE   2
-/* glibc's condition variables have pairs of words: one that waiters sleep at, and this far away one at which who
- * signals sleeps until the signalled have gone. */
+/* glibc's condition variables have pairs of words. Waiters sleep at one word; the signaller sleeps at the other one, at
+ * this distance, until the signalled threads have left. */
 #define SIGNALLED_DISTANCE 24
 
 struct entry {
@@ -36,7 +36,8 @@ static struct entry *find_entry(const struct futex_words *words, uint32_t tid, u
     return &words->entries[slot];
 }
 
-/* The thread that the record shows at a futex, and what it did there; 0: none. */
+/* Returns the thread that the record shows at a futex, and sets its operation there; 0 if the record shows no such
+ * thread. */
 static uint32_t thread_at_futex(const struct recorder_record *r, uint32_t *ret_did)
 {
     if (r->syscall != SYS_futex || (r->kind != RECORDER_SWITCH && r->kind != RECORDER_WAKING))

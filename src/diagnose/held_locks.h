@@ -1,5 +1,5 @@
-/* Locks of which the recorder knows who has them when a thread begins to wait (RECORDER_HELD): CPython's GIL. Pure:
- * reads only the window. */
+/* Locks whose owner the recorder knows when a thread begins to wait (RECORDER_HELD): CPython's GIL. Pure: reads only
+ * the window. */
 #pragma once
 
 #include "base/cleanup.h"

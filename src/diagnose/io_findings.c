@@ -1,4 +1,4 @@
-/* Runs the rules over an I/O report and sorts what they find; see io_findings.h. */
+/* Runs the rules over an I/O report and sorts their findings; see io_findings.h. */
 #include "diagnose/io_findings.h"
 
 #include "diagnose/io_rules.h"

@@ -1,9 +1,10 @@
-/* What an I/O report shows that costs time and can be changed, by rules comparable with those of drishti-io, each
- * weighed by the time that it explains. Pure.
+/* Findings of an I/O report: avoidable costs in time, found by rules comparable with the rules of drishti-io. Each
+ * finding is weighed by the time that it explains. Pure.
  *
- * A finding's share is of the observed time: the report's duration, times the most processes that did I/O at once; or
- * of the duration, for the process that it costs most, if that is more: the others may wait for that one. What explains
- * less than 1 % is no finding. Findings may explain the same time: random reads are also reads that no cache held. */
+ * A finding's share is relative to the observed time: the report's duration, times the most processes that did I/O at
+ * once. If its share of the duration, for the process that it costs most, is larger, that share counts: the other
+ * processes may wait for that one. A cost of less than 1 % is not a finding. Findings may explain the same time: random
+ * reads are also reads that no cache held. */
 #pragma once
 
 #include "model/io_finding.h"

@@ -13,7 +13,7 @@ struct io_process_use {
 };
 
 struct io_observed {
-    struct io_process_use *processes; /* as those of the report */
+    struct io_process_use *processes; /* in the order of the report's processes */
     size_t process_count;
     double time_ns;  /* the report's duration, times the most processes that did I/O at once: those with at least a
                         hundredth of the busiest one's time */

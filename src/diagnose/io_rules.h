@@ -1,4 +1,4 @@
-/* The rules of io_findings.h. Each function appends what it finds. */
+/* The rules of io_findings.h. Each function appends its findings. */
 #pragma once
 
 #include "diagnose/io_findings.h"
@@ -10,10 +10,10 @@
 /* About files as each process used them. `files`: of io_files_by_name. */
 void io_rules_of_files(const struct io_report *report, const struct io_report_file *const *files,
                        struct io_observed *observed, struct io_findings *findings);
-/* About processes compared with the others that run the same program. `processes`: as those of `observed`; sorted by
- * the function. */
+/* Compares each process with the others that run the same program. `observed->processes`: in the report's order at
+ * first; the function sorts them. */
 void io_rules_of_processes(const struct io_report *report, struct io_observed *observed, struct io_findings *findings);
-/* About threads that wait for what others read. */
+/* Finds threads that wait for reads of other threads. */
 void io_rules_of_input(const struct io_report *report, struct io_findings *findings);
 
 /* Appends an unused finding; never NULL, as IO_FINDINGS_MAX is more than the rules can find. */

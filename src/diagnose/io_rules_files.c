@@ -56,7 +56,7 @@ struct cost {
     uint64_t pieces;         /* small_accesses: operations that would do the same */
 };
 
-/* The files in which a rule found something. */
+/* The files that a finding of a rule concerns. */
 struct affected {
     struct cost cost;                   /* of all of them */
     struct io_report_file all;          /* the sums of their operations */
@@ -145,7 +145,7 @@ static struct cost measure_small(const struct io_report_file *file, bool are_wri
     struct cost c = cost_of_small(a);
     if ((double)c.operations <= SMALL_SHARE * (double)a->operations)
         return (struct cost){0};
-    /* Random accesses cannot be joined, nor those of a file that one access reads as a whole. */
+    /* Random accesses cannot be joined, nor can accesses that each read a whole file. */
     const uint64_t joined = subtract(c.operations, count_random(file, a));
     c.time_ns = share_of(c.time_ns, joined, c.operations);
     c.bytes = share_of(c.bytes, joined, c.operations);

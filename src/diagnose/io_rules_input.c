@@ -24,9 +24,9 @@ static bool is_common_reader(const struct io_report *report, const struct io_rep
     return wait->ns * readers * 2 >= sum_ns;
 }
 
-/* Whether a thread loads data for others. It may wait itself, idle until the consumer, which waits for other loaders,
- * gives it work: then as long as the consumer. A thread for which others have waited much less than for their other
- * readers is none: it has read its model, say. */
+/* Whether a thread loads data for others. A loader may itself be idle until the consumer, which waits for other
+ * loaders, gives it work; it then waits as long as the consumer. A thread is not a loader if others have waited much
+ * less for it than for their other readers: it may have read its model, for example. */
 static bool is_loader(const struct io_report *report, const struct io_report_thread *thread)
 {
     const uint32_t pid = report->processes[thread->process].pid;
@@ -42,8 +42,8 @@ static uint64_t min_ns(const struct io_report *report)
     return (uint64_t)((double)report->waits_observed_ns * IO_RULE_MIN_SHARE);
 }
 
-/* Of `count` threads of a process, the one that uses data: its main thread, unless that does nothing; then the one that
- * runs most of those that do not load. NULL: there is none. */
+/* Returns the thread that uses the data, of `count` threads of a process: the main thread, unless it does nothing;
+ * otherwise the thread with the most CPU time that does not load data. NULL if there is no such thread. */
 static const struct io_report_thread *find_consumer(const struct io_report *report,
                                                     const struct io_report_thread *threads, size_t count)
 {

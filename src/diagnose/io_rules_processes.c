@@ -19,7 +19,7 @@
 #define STRAGGLER_SECOND_SHARE 0.70
 
 struct group {
-    const struct io_process_use *uses; /* sorted by what a rule compares */
+    const struct io_process_use *uses; /* sorted by the quantity that a rule compares */
     size_t count;
 };
 

@@ -204,7 +204,7 @@ static size_t count_kernel(const struct sample *s)
     return n;
 }
 
-/* The index after the first run of consecutive frames for which `is_part` holds; 0: there is none. */
+/* Returns the index after the first run of consecutive frames that satisfy `is_part`; 0 if no frame does. */
 static size_t end_of(const struct frame *frames, size_t count, bool (*is_part)(const struct frame *))
 {
     size_t i = 0;

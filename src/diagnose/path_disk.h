@@ -1,5 +1,5 @@
-/* Which requests block devices served during segments of a critical path: its own threads', and those of others. Pure.
- */
+/* The requests that block devices served during segments of a critical path: requests of the path's own threads, and of
+ * other threads. Pure. */
 #pragma once
 
 #include "base/buf.h"
@@ -26,7 +26,8 @@ struct path_disk_request {
 int path_disk_find(const struct flight_index *index, const struct path_segments *path, struct path_disk_request **ret,
                    size_t *ret_count);
 
-/* Appends, for each device (four at most) that served the threads of segments [first, end) meanwhile, a line about
- * their requests and one about those of others; if it served none of theirs, only the latter. */
+/* Appends lines for each device (four at most) that served the threads of segments [first, end) meanwhile: one line
+ * about the requests that these threads made, one about the requests of other threads. If the device served no request
+ * made by these threads, appends only the latter. */
 void path_disk_put(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
                    struct buf *out);

@@ -69,8 +69,8 @@ const struct path_file_wait *path_evidence_files(const struct path_evidence *e, 
 
 /* ---- run queue ---- */
 
-/* Few paths have runners, and those of many requests are held at a time: room is made as it is needed. Without memory a
- * runner is left out. */
+/* Few paths have runners, and the evidence of many requests is held at a time: room is made as it is needed. Without
+ * memory a runner is left out. */
 static bool make_room(struct path_evidence *e)
 {
     const size_t count = e->runner_count;
@@ -92,7 +92,7 @@ static void add_runner(struct path_evidence *e, size_t first, const struct path_
         e->runners[e->runner_count++] = *added;
 }
 
-/* The switch by which the thread got a CPU at `t`; NULL: there is none. */
+/* Returns the switch that gave the thread a CPU at `t_ns`; NULL if it is not recorded. */
 static const struct recorder_record *switch_to(const struct flight_list *thread, uint64_t t_ns)
 {
     const uint32_t at = flight_list_before(thread, t_ns + 1);

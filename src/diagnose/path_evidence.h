@@ -15,9 +15,9 @@ struct path_file_wait {
     uint64_t file;              /* its key (flight_recorder_file) */
     uint64_t first_page, pages; /* `pages` 0: the range is not known */
     uint32_t tid;
-    bool is_of_call;  /* the file of the system call; otherwise that of the pages that the thread last read */
-    bool is_transfer; /* these pages had to come from the disk, or go to it; otherwise it is what the call asked for */
-    bool is_inferred; /* a page fault, of which it is not recorded which page it needs: the thread last read these */
+    bool is_of_call;  /* the file of the system call; otherwise the file of the pages that the thread last read */
+    bool is_transfer; /* these pages had to come from the disk, or go to it; otherwise the call asked for them */
+    bool is_inferred; /* a page fault; the page that it needs is not recorded: the thread last read these */
 };
 
 /* In the segment of kind run_queue that starts at `segment`, this process ran on the CPU that the thread then got. */

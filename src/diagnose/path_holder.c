@@ -71,7 +71,7 @@ static const struct flight_list *holder_of(const struct holder_walk *walk, const
 
 /* ---- locks whose holders are recorded ---- */
 
-/* Whether the time is that of a wait for a lock. */
+/* Whether the time is part of a wait for a lock. */
 static bool is_followed(const struct holder_walk *walk)
 {
     return walk->kind != REQUEST_PART_UNATTRIBUTED;

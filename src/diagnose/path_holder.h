@@ -10,18 +10,19 @@ struct holder_walk {
     struct path_segments *out;
     uint32_t waiter;                    /* the thread that waited, */
     const struct recorder_record *left; /* since this switch; NULL: it does not matter */
-    enum request_part_kind kind; /* of the time, whatever the thread did: `lock`, or one in which the request was ready;
-                                    REQUEST_PART_UNATTRIBUTED: what the thread did */
-    enum request_owner owner;    /* of what is for no known request */
-    bool is_inferred;            /* as a whole */
+    /* Kind of the time: REQUEST_PART_LOCK, or a kind of time when the request was ready, whatever the thread did;
+     * REQUEST_PART_UNATTRIBUTED: the kind follows the thread's activity. */
+    enum request_part_kind kind;
+    enum request_owner owner; /* of activity that is for no known request */
+    bool is_inferred;         /* as a whole */
 };
 
 /* Adds [from, end) as what thread `tid` did, which ended the wait at `end`. */
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns);
 
-/* The same for a lock whose holders are recorded, from their records. `left`: the switch by which a thread began to
- * wait for it, the waiter or one that it waits for; `tid` released it, 0: not known. False, and nothing is added: it is
- * no such lock. path_holder_add does this, too. */
+/* Adds the same for a lock whose holders are recorded, from the records of its holders. `left`: the switch that began
+ * the wait of a thread for the lock; this thread is the waiter or a thread that it waits for. `tid` released the lock;
+ * 0: not known. Returns false and adds nothing if it is not such a lock. path_holder_add does this, too. */
 bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_record *left, uint32_t tid,
                           uint64_t from_ns, uint64_t end_ns);
 

@@ -141,8 +141,8 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
     path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
-/* Of the arrivals on the socket before this one, since something was last sent on it, the last one that a thread of
- * this node sent: an answer, if this arrival is the end of its connection. NULL: there is none. */
+/* Returns the last arrival that a thread of this node sent on the socket, before this arrival and after the last send
+ * on the socket; NULL if there is no such arrival. It is an answer if `arrival` is the end of its connection. */
 static const struct recorder_record *last_local_arrival(const struct path_walk *w,
                                                         const struct recorder_record *arrival,
                                                         const struct recorder_record **ret_sent)
@@ -215,8 +215,9 @@ static bool is_own_arrival(const struct path_walk *w, const struct recorder_reco
                    : request_hands_find(w->hands, arrival->tid, arrival->time_ns) != NULL;
 }
 
-/* The arrival that made the request ready, of several that the read at `t` returned: the one by a thread that finished
- * a job of its task, by one that works for it, or by the order in which they were answered. */
+/* Returns the arrival that made the request ready, of several arrivals that the read at `t_ns` returned: the arrival
+ * sent by a thread that finished a job of the request's task, the one sent by a thread that works for the request, or
+ * the one given by the order of the answers. */
 static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t cookie, uint64_t t_ns,
                                                  uint64_t answer_ns)
 {
@@ -238,7 +239,7 @@ static const struct recorder_record *own_arrival(struct path_walk *w, uint64_t c
     return found;
 }
 
-/* Whether the thread, just before `t`, waited for what comes in on this socket, or had just been woken by that. */
+/* Whether the thread, just before `t_ns`, waited for data on this socket, or had just been woken by such data. */
 static bool waits_for_socket(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
 {
     const struct thread_span span = flight_thread_span(w->thread, t_ns);
@@ -249,8 +250,8 @@ static bool waits_for_socket(const struct path_walk *w, uint64_t cookie, uint64_
     return path_wait_is_receive(span.left->syscall) && path_socket_of_wait(w->thread, span.left, t_ns) == cookie;
 }
 
-/* What it had asked for arrived, at `arrival` first, while the thread was at other work for this request, which then is
- * what delayed it. */
+/* Whether the data that the thread had asked for arrived, at `arrival` first, while the thread did other work for this
+ * request. This work then delayed the request. */
 static bool was_at_own_work(const struct path_walk *w, const struct recorder_record *arrival)
 {
     enum work_mark mark = WORK_NO_MARK;
@@ -393,7 +394,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     } else if (woken) {
         path_ready_add(w, woken->time_ns, busy, false,
                        is_loop ? "the event loop served others" : "its thread had other work");
-        /* After a wait for events, the walk goes on with what ended it: the request was ready by then. */
+        /* After a wait for events, the walk goes on with the event that ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
             at_idle_worker(w, &slice, left, woken);
     } else {

@@ -8,8 +8,8 @@
 void path_mark_finished(struct path_walk *w);
 /* The request was read at w->t: until then its bytes waited in the socket. */
 void path_mark_read(struct path_walk *w);
-/* Something else was read from socket `cookie` at w->t, for which the request had waited. What the thread then did for
- * the request ended at `answer`. */
+/* The thread read something else from socket `cookie` at w->t_ns. The request had waited for this data. The thread's
+ * next work for the request ended at `answer_ns`. */
 void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns);
 /* Whether thread `tid` of an event loop's pool, when it let the loop know at `t_ns`, had finished a job of another
  * request: of a task that is known, or a job that it began before the request. */

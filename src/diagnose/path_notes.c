@@ -59,7 +59,8 @@ static int compare_sums(const void *a, const void *b)
     return x->pages != y->pages ? (x->pages > y->pages ? -1 : 1) : x->file < y->file ? -1 : x->file > y->file;
 }
 
-/* Of a file that pages were transferred of, what was asked for is left out. Returns the number of files. */
+/* Sums up the waits by file. If pages of a file were transferred, its pages that were only asked for are left out.
+ * Returns the number of files. */
 static size_t sum_files(const struct path_file_wait *sorted, size_t count, struct file_sum *ret)
 {
     size_t sums = 0;

@@ -1,5 +1,5 @@
-/* The evidence of segments of a critical path in words: the files of a disk, who ran instead. Pure but for the names it
- * asks for. */
+/* The evidence of segments of a critical path in words: the files of a disk, the tasks that ran instead. Pure, except
+ * for the callbacks that look up names. */
 #pragma once
 
 #include "base/buf.h"

@@ -35,8 +35,9 @@ static uint64_t last_free_ns(const struct path_walk *w)
     return 0;
 }
 
-/* From when on what the thread ran was on the way to what it read at w->t, and had arrived at `from`: since it was
- * woken for it, or since then, if it worked for this request. UINT64_MAX: it had other work. */
+/* Returns the time since when the thread was on the way to the data that it read at w->t_ns, and that had arrived at
+ * `from_ns`: since the thread was woken for it, or since `from_ns` if the thread then worked for this request.
+ * UINT64_MAX: it had other work. */
 static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
 {
     enum work_mark mark = WORK_NO_MARK;
@@ -47,7 +48,7 @@ static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
     return mark == WORK_READ || mark == WORK_CONSUMED ? from_ns : UINT64_MAX;
 }
 
-/* The thread for which this wait was, by a lock; 0: it was for something else. */
+/* Returns the thread that the wait was for, by a lock; 0: it was for something else. */
 static uint32_t awaited_thread(const struct thread_span *wait, const struct recorder_record *woken)
 {
     struct path_segment waited = {.syscall = wait->left ? wait->left->syscall : RECORDER_NO_SYSCALL};

@@ -31,7 +31,7 @@ struct path_segments {
     struct path_segment *items; /* latest first while they are added; path_segments_finish reverses them */
     size_t count, room;
     uint64_t begin_ns, next_end_ns; /* of the request; where the next segment ends */
-    bool is_full;                   /* nothing more can be added: what comes before is unattributed */
+    bool is_full;                   /* nothing more can be added: earlier time is unattributed */
     bool is_failed;                 /* no memory */
     struct path_evidence evidence;  /* of the finished segments; empty until it is looked for */
 };
@@ -41,8 +41,8 @@ void path_segments_start(struct path_segments *s, uint64_t begin_ns, uint64_t en
 /* Adds `segment` from its start, cut to begin_ns, up to where the last one began. A start later than that adds
  * nothing. Like neighbours are merged. */
 void path_segments_add(struct path_segments *s, const struct path_segment *segment);
-/* Orders the segments by time. They cover [begin, end) exactly; what was not added is unattributed, for `reason`.
- * -ENOMEM. */
+/* Orders the segments by time. They cover [begin_ns, end_ns) exactly; the time without a segment is unattributed, for
+ * `reason`. -ENOMEM. */
 int path_segments_finish(struct path_segments *s, const char *reason);
 /* Splits finished segment `i` in two at `at`, a time within it: the second one is `i` + 1. -ENOMEM: nothing changed. */
 int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns);

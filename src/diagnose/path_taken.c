@@ -48,7 +48,7 @@ static size_t first_after(const struct path_segments *path, uint64_t t_ns)
     return low;
 }
 
-/* `taken`: of the time from `from` to its own, in which its thread was the current one. */
+/* `taken` covers the time from `from_ns` to its own time, while its thread was the current one. */
 static int apply_record(struct path_segments *path, const struct recorder_record *taken, uint64_t from_ns)
 {
     size_t longest = 0;

@@ -1,4 +1,4 @@
-/* Time on a CPU in which the CPU did something else: the hypervisor ran something else, or interrupts were served. */
+/* Stolen and interrupt time inside a running span: the hypervisor ran something else, or the CPU served interrupts. */
 #pragma once
 
 #include "diagnose/path_segments.h"

@@ -27,7 +27,7 @@ static bool follow_answer(struct path_walk *w, const struct recorder_record *wai
     return true;
 }
 
-/* Follows task `other`, for which the one of the walk waited, on the current thread. */
+/* Follows task `other`, which the walk's task waited for, on the current thread. */
 static void follow_other(struct path_walk *w, const struct recorder_record *wait, uint64_t other)
 {
     w->waiting[w->waiting_count++] = (struct path_waiting_task){w->task, wait, w->floor_ns, w->is_inferred};

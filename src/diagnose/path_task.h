@@ -4,9 +4,9 @@
 
 #include "diagnose/path_walk.h"
 
-/* The task that the walk follows was last seen waiting before w->t: goes on where what it waited for came from, or adds
- * the wait, and goes back to the thread that it had left. `waker`: the thread that ended the wait of the current one;
- * 0: none. False: it was not seen waiting. */
+/* The task that the walk follows was last seen waiting before w->t_ns. Goes on at the origin of the awaited event; or
+ * adds the wait, and goes back to the thread that the task had left. `waker`: the thread that ended the wait of the
+ * current thread; 0: no thread. Returns false if the task was not seen waiting. */
 bool path_task_follow(struct path_walk *w, uint32_t waker);
 
 /* The current thread, which runs at w->t, ran another task in [from, w->t): the same since then. False: it did not, or

@@ -31,7 +31,7 @@ struct path_text {
     struct buf notes[REQUEST_SEGMENTS_MAX];
     size_t segment_count;
     struct path_names names;
-    /* Of components that waited, in the order in which they were asked for. */
+    /* Texts of components that waited, in the order of the calls that asked for them. */
     struct part_text {
         struct buf detail, stack;
     } parts[REQUEST_PARTS_MAX];
@@ -129,7 +129,7 @@ static void describe_socket(const struct path_segment *s, const struct path_name
     append(out, ", ", again);
 }
 
-/* The segment shows another thread, for which the request's thread waited. */
+/* The segment shows another thread, which the request's thread waited for. */
 static bool is_awaited(const struct path_segment *s)
 {
     return s->for_tid && s->for_tid != s->tid;
@@ -151,8 +151,8 @@ static const char *place_relation(const struct path_segment *s)
     }
 }
 
-/* "thread 4711 pool-1 of process 4700"; "": the thread that served the request, of which nothing need be said, unless
- * it was waited for. */
+/* Writes "thread 4711 pool-1 of process 4700". Writes "" for the thread that served the request, unless the request
+ * waited for it: it needs no name. */
 static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
 {
     const struct path_segment *s = &d->segment;
@@ -305,7 +305,7 @@ static void make_segments(struct path_text *text, const struct path_segments *pa
 /* A component, and the longest of the segments that it adds up. */
 struct component {
     struct request_part part;
-    uint32_t waits; /* of these segments */
+    uint32_t waits; /* number of waits in the component's segments */
     size_t item;
     uint64_t item_ns;
 };
@@ -335,7 +335,7 @@ static void add_component(struct component *to, const struct component *added)
     }
 }
 
-/* Adds up those of one name, and puts the longest first. */
+/* Adds up components of the same name, and puts the longest first. */
 static void add_up_parts(struct component *parts, size_t *count)
 {
     size_t kept = 0;
@@ -397,7 +397,7 @@ static void put_code(struct buf *out, enum request_part_kind kind, const struct 
         buf_printf(out, "%swhich ran %s", out->size ? ", " : "thread ", text);
 }
 
-/* Adds how often the component waited, and where it did, or what ran. */
+/* Adds the number of the component's waits, and their places, or the code that ran. */
 static void put_places(struct path_text *text, struct component *c)
 {
     struct path_wait wait;

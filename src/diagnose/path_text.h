@@ -1,4 +1,5 @@
-/* A critical path in words: its segments and, summed up, its components. Pure but for the names it asks for. */
+/* A critical path in words: its segments and, summed up, its components. Pure, except for the callbacks that look up
+ * names. */
 #pragma once
 
 #include "base/cleanup.h"

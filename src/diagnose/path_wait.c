@@ -80,8 +80,8 @@ static void set_unattributed(struct path_segment *s, const char *reason)
     s->reason = reason;
 }
 
-/* Ended by an interrupt, or by nothing that was recorded. Sockets wake their readers from softirqs: a read that a timer
- * ends is that of a timerfd. */
+/* The wait was ended by an interrupt, or its end was not recorded. Sockets wake their readers from softirqs: a read
+ * that a timer ends is a read of a timerfd. */
 static void set_by_system_call(const struct recorder_record *left, const struct recorder_record *woken,
                                struct path_segment *s)
 {

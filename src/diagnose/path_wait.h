@@ -9,8 +9,8 @@ enum wait_source {
     WAIT_ENDED_BY_THREAD, /* it waited for the thread that woke it */
 };
 
-/* Sets kind, reason, owner and is_inferred of `segment`, whose syscall and object are those of the wait. `left` is the
- * thread's switch to sleep, `woken` its wake-up; NULL: not known. */
+/* Sets kind, reason, owner and is_inferred of `segment`; the caller has set its syscall and object from the wait.
+ * `left` is the thread's switch to sleep, `woken` its wake-up; NULL: not known. */
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *segment);
 

@@ -98,7 +98,7 @@ void path_walk_find_finished(struct path_walk *w)
     }
 }
 
-/* On which socket the thread sent what made this record; 0: not known. */
+/* Returns the socket that carried the thread's message of this record; 0: not known. */
 static uint64_t socket_of_message(const struct flight_list *thread, const struct recorder_record *message)
 {
     const uint32_t before = flight_list_before(thread, message->time_ns);

@@ -27,7 +27,7 @@ struct path_walk {
         floor_ns;      /* the walk goes no further back: the request's begin, or from where the records are complete;
                           while `finished` or `handed` is set, its time; while tasks wait, since when the last one did */
     uint64_t first_ns; /* floor_ns without all that */
-    uint64_t subjects[PATH_PEERS_MAX]; /* the sockets on which the threads along the path answer; 0: none. [0]: the
+    uint64_t subjects[PATH_PEERS_MAX]; /* sockets that the threads along the path answer on; 0: no socket. [0]: the
                                           request's own */
     unsigned depth;                    /* of the current thread's */
     unsigned hops;
@@ -42,25 +42,26 @@ struct path_walk {
                                                there the walk goes on, whatever its own thread did until then */
     const struct recorder_record *handed;   /* NULL, or the walk is in a job of the task, which ran last before the job
                                                then, on its own thread: there the walk goes on */
-    bool is_unpaired; /* nothing was finished for the task itself, but for others: jobs that threads did for the request
-                         are known by rules only */
+    bool is_unpaired; /* no job was finished for the task itself, but jobs were finished for other tasks: the jobs that
+                         threads did for the request are known by rules only */
     bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
-    bool is_inferred;       /* since the last hop: what follows rests on it */
+    bool is_inferred;       /* since the last hop: later conclusions rest on it */
 };
 
-/* The socket on which the current thread answers; 0: none. */
+/* The socket that the current thread answers on; 0: no socket. */
 uint64_t path_walk_subject(const struct path_walk *w);
-/* Ends the walk: what is not explained yet is unattributed, for this reason. */
+/* Ends the walk: unexplained time is unattributed, for this reason. */
 void path_walk_stop(struct path_walk *w, const char *reason);
 
-/* A segment without times in which this thread worked for this request. */
+/* Returns a segment without times for work of this thread for this request. */
 struct path_segment path_walk_segment(const struct flight_list *thread, enum request_part_kind kind);
 /* Adds `segment` as [start, w->t), and goes back to its start. */
 void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment segment);
 void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const char *reason);
 
-/* Where the thread that replies works for the request again: what did its task wait for until then? Sets `finished`. */
+/* Finds the event that the request's task waited for, before the thread that replies worked for the request again. Sets
+ * `finished`. */
 void path_walk_find_finished(struct path_walk *w);
 /* Goes on in the thread of `finished`. Sets `handed`. */
 void path_walk_go_to_finished(struct path_walk *w);

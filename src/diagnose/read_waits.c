@@ -38,7 +38,7 @@ struct table {
 /* A thread that slept at the end of the last window. */
 struct sleeper {
     struct recorder_record left; /* its switch; time 0: it runs */
-    uint64_t file;               /* of a read; 0: it is none, or not known */
+    uint64_t file;               /* file of a read; 0: no read, or not known */
     bool is_reading;
 };
 
@@ -114,7 +114,7 @@ static void *find_sum(struct table *t, uint64_t first, uint64_t second, const vo
     return memcpy(t->sums + entry->number * size, initial, size);
 }
 
-/* NULL: there is none. */
+/* Returns NULL if there is no such sum. */
 static void *look_up_sum(const struct table *t, uint64_t first, uint64_t second, size_t size)
 {
     const struct entry_key key = {first, second};
@@ -173,8 +173,8 @@ static bool is_read(int number)
     }
 }
 
-/* The record of the file that a thread which was switched away by `left` waits for; that of its system call rather than
- * that of the pages which it added. NULL: none. */
+/* Returns the record of the file that a thread which was switched away by `left` waits for: the record of its system
+ * call if there is one, otherwise the record of the pages which it added. NULL if there is no record. */
 static const struct recorder_record *file_of(const struct flight_window *window, const struct recorder_record *left)
 {
     const struct recorder_record *found = NULL;
@@ -221,8 +221,8 @@ struct walk {
     unsigned steps_left;
     /* Of the thread whose waits are followed. */
     struct read_waits_thread waiter;
-    /* Those whom it waits for: each one waited for the next one. Until `t`, the last one is followed, and before the
-     * wait for that the one before it. */
+    /* The chain of awaited threads: each one waited for the next one. The walk follows the last one until `t_ns`, and,
+     * before the wait for it, the previous one. */
     struct awaited awaited[HOPS_MAX];
     unsigned depth;
     uint64_t t_ns;
@@ -303,7 +303,7 @@ static bool follow_waker(struct walk *w, const struct recorder_record *left, con
     return false;
 }
 
-/* The switch by which a thread began to sleep, as `span` says, which may be older than the window. NULL: not known. */
+/* Returns the switch of `span` that put a thread to sleep. It may be older than the window. NULL: not known. */
 static const struct recorder_record *left_of(const struct walk *w, const struct flight_list *list,
                                              const struct thread_span *span, bool *ret_is_read, uint64_t *ret_file)
 {

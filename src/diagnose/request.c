@@ -85,8 +85,8 @@ static int compare_outsides(const void *a, const void *b)
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Adds up those of one key, which are sorted, and returns the one with the most time, the first of several; NULL: there
- * is none. */
+/* Adds up the entries of each key, which are sorted, and returns the key's entry with the most time, the first one of
+ * several; NULL if there is no entry. */
 static const struct outside *find_longest(struct outside *sorted, size_t count)
 {
     const struct outside *longest = NULL;

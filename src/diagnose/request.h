@@ -28,8 +28,8 @@ enum request_no_path {
     REQUEST_NO_REASONS
 };
 
-/* Creates the request; the caller owns *ret. `path`: its critical path, from which its components are; NULL or empty:
- * it is not known, for the reason `no_path`, and its time is unattributed. -EBADMSG: not HTTP, although it looked like
- * it at first (the caller counts LOSS_DECODE); -ENOMEM. */
+/* Creates the request; the caller owns *ret. `path`: its critical path, the source of its components. If it is NULL or
+ * empty, the path is not known, for the reason `no_path`, and the request's time is unattributed. -EBADMSG: not HTTP,
+ * although it looked like HTTP at first (the caller counts LOSS_DECODE); -ENOMEM. */
 int diagnose_request(const struct request_record *record, const struct path_segments *path,
                      enum request_no_path no_path, const struct request_names *names, struct request **ret);

@@ -12,7 +12,7 @@
 
 #define DEPTH_MAX   16    /* hand-overs one after another */
 #define TOOK_NS     50000 /* a sleep this soon after the wake-up is for the queue's mutex, not for more work */
-#define IDLE_EVENTS 16    /* searched for what shows whether a thread had nothing to do */
+#define IDLE_EVENTS 16    /* searched for signs that a thread had nothing to do */
 
 /* From `time_ns` on, a thread has this work. */
 struct hand {
@@ -180,7 +180,7 @@ static void note_operation(struct request_hands *h, const struct recorder_record
     }
 }
 
-/* A thread goes to sleep: if for what its work had come by, it is done with that. */
+/* A thread goes to sleep. If it waits by the futex word that handed its work over, it is done with that work. */
 static void note_sleep(struct request_hands *h, const struct recorder_record *r)
 {
     struct thread_work *work = r->flags & RECORDER_PREEMPTED ? NULL : work_of(h, r->tid);
@@ -314,7 +314,7 @@ bool request_hands_is_release(const struct request_hands *h, uint32_t waiter_tid
         flight_thread_is_locking(h->index, recorder_low(woken->value), woken->object))
         return true;
     if (request_hands_find(h, recorder_low(woken->value), woken->time_ns))
-        return false; /* it finished what it had been given */
+        return false; /* it finished the work that it had been given */
     return given && !(given->syscall == woken->syscall && request_work_is_same_lock(given->object, woken->object));
 }
 

@@ -12,18 +12,19 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
 void request_hands_free(struct request_hands *hands);
 DEFINE_FREEP(request_hands)
 
-/* The wake-up by which the request gave thread `tid` the work that it does at `t`: by a thread that worked for the
- * request, and not by releasing a lock. The work ends when the thread waits by the same futex word again. NULL: none.
- */
+/* Returns the wake-up that gave thread `tid`, for the request, its work at `t_ns`. A thread that worked for the request
+ * made this wake-up, and not by releasing a lock. The work ends when the thread waits by the same futex word again.
+ * NULL if there is no such wake-up. */
 const struct recorder_record *request_hands_find(const struct request_hands *hands, uint32_t tid, uint64_t t_ns);
 
 /* Whether the work that thread `tid` has at `t` may be another request's: its handler had read several at once. */
 bool request_hands_is_shared(const struct request_hands *hands, uint32_t tid, uint64_t t_ns);
-/* The thread of process `pid` (0: any), other than `except`, to which work of the request came last in (from, to), and
- * which was not done with it by then; 0: none. */
+/* Returns the thread of process `pid` (0: any process), other than `except_tid`, that was the last one to receive work
+ * of the request in (from_ns, to_ns) and was not done with it by `to_ns`; 0 if there is no such thread. */
 uint32_t request_hands_last(const struct request_hands *hands, uint32_t pid, uint32_t except_tid, uint64_t from_ns,
                             uint64_t to_ns);
-/* The thread that had the work at `t` which thread `tid` got by `to`, itself or through others; 0: not known. */
+/* Returns the thread that owned, at `t_ns`, the work that `tid` had received by `to_ns` (directly or through other
+ * threads); 0 if unknown. */
 uint32_t request_hands_had(const struct request_hands *hands, uint32_t tid, uint64_t t_ns, uint64_t to_ns);
 
 /* Whether a wake-up by futex released a lock, and did not hand on work of the request: one of the two threads takes and

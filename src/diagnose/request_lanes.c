@@ -23,7 +23,7 @@ static uint64_t own_ns(const struct request_lane *lane)
     return lane->duration_ns - lane->sums_ns[REQUEST_PART_LOCK];
 }
 
-/* Adds lane `i + 1` to lane `i`. The longer one says in which thread. */
+/* Adds lane `i + 1` to lane `i`. The thread of the longer lane remains. */
 static void join_next(struct request_lane *lanes, size_t *count, size_t i)
 {
     struct request_lane *into = &lanes[i];

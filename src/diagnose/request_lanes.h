@@ -14,6 +14,7 @@ struct request_lane {
     size_t first, count; /* its segments */
 };
 
-/* Fills `ret` with the lanes of the request's path, in order; they cover all its segments. What is short (less than a
- * hundredth of the request, or among too many) is added to what comes before it. Returns how many there are. */
+/* Fills `ret` with the lanes of the request's path, in order; they cover all its segments. A short lane (less than a
+ * hundredth of the request, or the shortest if there are too many lanes) is added to the lane before it. Returns the
+ * number of lanes. */
 size_t request_lanes(const struct request *r, struct request_lane ret[REQUEST_LANES_MAX]);

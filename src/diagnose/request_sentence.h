@@ -1,5 +1,5 @@
-/* A request in one sentence: how long it took, what it spent most on or what differs most from the usual, and what is
- * usual. Pure. */
+/* A request in one sentence: its duration, its longest component or its largest difference from the usual, and the
+ * usual value. Pure. */
 #pragma once
 
 #include "model/request.h"

@@ -61,7 +61,7 @@ const struct recorder_record *request_work_sender(const struct flight_index *ind
         arrival->flags & RECORDER_IN_HARDIRQ
             ? NULL
             : request_work_send_at(index, arrival->tid, arrival->time_ns, arrival->object);
-    /* TCP: what arrived must be a part of what was sent. */
+    /* TCP: the bytes that arrived must be a part of the bytes sent. */
     if (sent && arrival->flags & RECORDER_TCP &&
         recorder_high(sent->value) - recorder_high(arrival->value) >= recorder_low(sent->value))
         return NULL;
@@ -84,7 +84,7 @@ enum work_mark request_work_mark(const struct flight_index *index, const struct 
     return reads ? WORK_CONSUMED : WORK_NO_MARK;
 }
 
-/* Whether anything is read from this socket: then what is sent on it are parts of one answer. */
+/* Whether anything is read from this socket: if so, the sends on it are parts of one answer. */
 static bool is_read(const struct flight_index *index, uint64_t cookie)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);
@@ -165,7 +165,7 @@ static bool is_question(const struct flight_index *index, const struct flight_ev
     return !request || request == subject;
 }
 
-/* A later slice of the same request: one that read the answer to what this slice asked another service. */
+/* Sets `slice` to a later slice of the same request, which read another service's answer to this slice's question. */
 static bool find_answer_slice(const struct flight_index *index, uint64_t subject, const struct flight_list *thread,
                               uint64_t from_ns, uint64_t t_ns, struct work_slice *slice)
 {

@@ -1,5 +1,5 @@
-/* Whose work a thread does: which of its socket operations belong to other requests, when the data that it read had
- * arrived and which thread sent it, and what it did for a request before. Pure: reads only the indexed window. */
+/* The owner of a thread's work: its socket operations that belong to other requests, the arrival time and the sender of
+ * the data that it read, and its earlier work for a request. Pure: reads only the indexed window. */
 #pragma once
 
 #include "diagnose/request_hands.h"
@@ -12,7 +12,7 @@ bool request_work_is_served(const struct flight_index *index, const struct recor
 enum work_mark {
     WORK_NO_MARK,
     WORK_READ,     /* it read from the subject */
-    WORK_CONSUMED, /* it read from a socket on which no requests are served: an answer, a completion */
+    WORK_CONSUMED, /* it read from a socket that serves no requests: an answer, a completion */
     WORK_FOREIGN,  /* it read or answered another request */
     WORK_END,      /* it finished an earlier piece of work: sent on the subject, which it does not read */
 };
@@ -51,7 +51,7 @@ const struct recorder_record *request_work_sender(const struct flight_index *ind
  * False: none since `begin`. */
 struct work_slice {
     uint32_t tid;
-    uint64_t start_ns, end_ns; /* from what it read or sent for the request */
+    uint64_t start_ns, end_ns; /* from its reads or sends for the request */
 };
 bool request_work_previous(const struct flight_index *index, uint64_t subject, uint64_t begin_ns, uint64_t t_ns,
                            struct work_slice *ret);
@@ -59,27 +59,29 @@ bool request_work_previous(const struct flight_index *index, uint64_t subject, u
 /* Whether thread `tid` works for the request of `subject` at `t`: the last request that it touched since `begin`. */
 bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_t subject, uint64_t begin_ns,
                          uint64_t t_ns);
-/* Whether what was read from this socket at `t` answers what the request of `subject` asked: the first send or connect
- * on it since the read before was made by a thread that worked for the request. */
+/* Whether the data read from this socket at `t_ns` answers a question of the request of `subject`: a thread that worked
+ * for the request made the first send or connect on the socket since the previous read. */
 bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint64_t subject, uint64_t begin_ns,
                         uint64_t t_ns);
 
-/* The thread to which this slice gave work by waking it, and when that thread was done: when it next waited for work
- * again, before `t`. False: none, or several, or it was not done by then. */
+/* Finds the thread that this slice gave work to by waking it, and the time when that thread was done: it next waited
+ * for work again, before `t_ns`. Returns false if there is no such thread, or several, or if the thread was not done by
+ * then. */
 bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
                             uint32_t *ret_tid, uint64_t *ret_done_ns);
 
 /* Whether the thread was in the middle of a request at `t`: it had read one and not answered it. */
 bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns);
 
-/* A socket on which this slice sent something, other than `subject`, and nothing was read until `t`; 0: none. */
+/* Returns a socket, other than `subject`, that this slice sent something on, and that was not read until `t_ns`; 0 if
+ * there is no such socket. */
 uint64_t request_work_unanswered(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
                                  uint64_t t_ns);
 /* Whether this slice woke any other thread, itself, and not in a task of a request other than `subject`'s. */
 bool request_work_hands_on(const struct flight_index *index, const struct work_slice *slice, uint64_t subject);
 
-/* When thread `tid`, which wakes `consumer` at `end`, began what it then finished: when it last woke the consumer
- * before, or was woken from a wait for work. 0: not known. */
+/* Returns the time when thread `tid`, which wakes `consumer` at `end_ns`, began the work that it then finished: when it
+ * had last woken the consumer, or was woken from a wait for work. 0: not known. */
 uint64_t request_work_item_start(const struct flight_index *index, uint32_t tid, uint32_t consumer, uint64_t end_ns);
 
 /* Whether two futex words may be of one lock: the parts of a condition variable lie close to each other. */

@@ -103,7 +103,7 @@ static bool has_runtime(const struct frame *frames, size_t count)
     return false;
 }
 
-/* The user's own function and its line; what it called follows. */
+/* The user's own function and its line; the functions that it called follow. */
 static size_t append_own(const struct frame *frames, size_t own, size_t shown, char *out, size_t size)
 {
     struct code_place place;

@@ -5,15 +5,16 @@
 #include "base/buf.h"
 #include "model/frame.h"
 
-/* Copy a text, or a frame's name, with unprintable bytes replaced; what does not fit in `size` ends in "...". Return
- * `out`. */
+/* Copy a text, or a frame's name, with unprintable bytes replaced; a text longer than `size` is cut and ends in "...".
+ * Return `out`. */
 const char *stack_text_printable(const char *text, char *out, size_t size);
 const char *stack_text_frame(const struct frame *f, char *out, size_t size);
 
 /* Appends " in handle_request() app.py:12, calling nanosleep < sleep_ms": the innermost function of the user's own code
- * with its line, and what it called, leaf first, starting with the function that called the C library. Where no line is
- * known, the functions that led to the wait: " in nanosleep < sleep_ms < handle_request"; of interpreted and
- * JIT-compiled code those that it called from, without the interpreter's own. Appends nothing if none has a name. */
+ * with its line, and the functions that it called, leaf first, starting with the function that called the C library. If
+ * no line is known, appends the functions that led to the wait: " in nanosleep < sleep_ms < handle_request". For
+ * interpreted and JIT-compiled code, leaves out the interpreter's own functions between them. Appends nothing if no
+ * function has a name. */
 void stack_text_append_user(const struct frame *frames, size_t count, char *out, size_t size);
 
 /* Appends ": futex_wait_queue < do_futex": the kernel's functions that led to the wait, without the scheduler's and

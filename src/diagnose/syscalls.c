@@ -1,5 +1,5 @@
-/* System call numbers of the target architecture, which is that of the records; names come from the C library's
- * header (see meson.build). */
+/* System call numbers of the target architecture, which is also the architecture of the records; names come from the C
+ * library's header (see meson.build). */
 #include "diagnose/syscalls.h"
 
 #include "base/cleanup.h"

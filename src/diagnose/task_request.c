@@ -36,7 +36,7 @@ static uint64_t read_ns(const struct flight_index *index, const struct recorder_
 
 /* The request of task `id` at `t_ns`; 0: not known. Ids are used again: a task with the same id that replies after
  * `t_ns` is the task at `t_ns` only if the request had been read by then. If the id has also answered another request
- * since that read, it belongs to no task: it is the context in which an event loop sends all replies. */
+ * since that read, it belongs to no task: it is the context that an event loop uses to send all replies. */
 static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
 {
     const struct flight_list *task = flight_index_task(index, pid, id);

@@ -14,7 +14,7 @@ uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uin
  * between that record and `t_ns`. NULL: there is no such record. */
 const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
 
-/* The request of the task for which a thread has finished a job. `job`: a record of task_job_find. */
+/* Returns the request of the task that a thread has finished a job for. `job`: a record of task_job_find. */
 uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job);
 
 /* The request of a task that sent something on socket `cookie` before `t_ns`, after the previous read: a read at `t_ns`

@@ -191,7 +191,7 @@ bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, ui
     return false;
 }
 
-/* What was asked before this record of a read: the last send on its socket. NULL: nothing. */
+/* Returns the question before this record of a read: the last send on its socket; NULL if there is no send. */
 static const struct recorder_record *find_question(const struct flight_index *index, const struct recorder_record *read)
 {
     const struct flight_list *socket = flight_record_socket(index, read);

@@ -1,6 +1,6 @@
-/* Tasks that a program schedules on its threads itself (Go's goroutines, asyncio's tasks): which one served a request,
- * and what it last waited for. From RECORDER_TASK, which is written only where the recorder looked: a wait may be
- * missing, and one that is there may have ended, and another one begun, unseen. Pure: reads only the indexed window. */
+/* Tasks that a program schedules on its threads itself (Go's goroutines, asyncio's tasks): the task that served a
+ * request, and its last wait. Read from RECORDER_TASK, which is written only where the recorder looked: a wait may be
+ * missing. A recorded wait may have ended, and another one begun, unseen. Pure: reads only the indexed window. */
 #pragma once
 
 #include "diagnose/flight_index.h"
@@ -24,35 +24,37 @@ bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64
 const struct recorder_record *task_run_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                             uint64_t after_ns, uint64_t before_ns);
 
-/* The wait in which task `id` of process `pid` was last seen before `t`, since `begin`: the first record of it. NULL:
- * none, or it was seen to run after it. */
+/* Returns the first record of the wait that task `id` of process `pid` was last seen in, before `t_ns` and since
+ * `begin_ns`. NULL if there is no wait, or if the task was seen running after it. */
 const struct recorder_record *task_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                              uint64_t begin_ns, uint64_t t_ns);
 
 /* Whether there is any record of task `id` of process `pid` in [begin, t). */
 bool task_was_seen(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t begin_ns, uint64_t t_ns);
 
-/* Where task `id` of process `pid` was when thread `tid` sent something at `t`: it sent that itself, by a record of
- * both at or just after `t`; or by its last record in [begin, t] or, if that is its next wait, just after it. NULL:
- * there is none. */
+/* Returns the record that shows the place of task `id` of process `pid` when thread `tid` sent something at `t_ns`. If
+ * the task itself sent it: the record of task and thread at or just after `t_ns`. Otherwise: the task's next record
+ * just after `t_ns` if that is a wait, or else its last record in [begin_ns, t_ns]. NULL if there is no such record. */
 const struct recorder_record *task_place_find(const struct flight_index *index, uint32_t pid, uint64_t id, uint32_t tid,
                                               uint64_t begin_ns, uint64_t t_ns);
 
-/* The last record in (from, t) by which thread `tid` runs task `id`, and that by which it runs any other in [from, t),
- * if that is later. NULL: there is none, or the other one's is later. */
+/* Return the last record in (from_ns, t_ns) of thread `tid` running task `id`, and the last record in [from_ns, t_ns)
+ * of `tid` running any other task. Each function returns NULL if it has no such record, or if the other function's
+ * record is later. */
 const struct recorder_record *task_own_find(const struct flight_index *index, uint32_t tid, uint64_t id,
                                             uint64_t from_ns, uint64_t t_ns);
 const struct recorder_record *task_other_find(const struct flight_index *index, uint32_t tid, uint64_t id,
                                               uint64_t from_ns, uint64_t t_ns);
 
-/* Whether task `id` of process `pid` received or sent on a socket on which requests are served, other than `except`, in
- * [from, to). */
+/* Whether task `id` of process `pid` received or sent, in [from_ns, to_ns), on a socket that serves requests, other
+ * than `except`. */
 bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t except, uint64_t from_ns,
                  uint64_t to_ns);
 
-/* The read of an answer by which other tasks of process `pid`, none of which serves a request on a socket other than
- * `except`, may have ended this wait: the last one until `t`, by which time the task ran again, if close to it, and of
- * what was asked since `begin`, at about the time when the task began to wait. NULL: there is none. */
+/* Returns the read of an answer that may have ended this wait: the last one until `t_ns`, if close to `t_ns`. By `t_ns`
+ * the task ran again. Other tasks of process `pid` read the answer, and asked its question since `begin_ns`, at about
+ * the time when the task began to wait. These tasks serve no request on a socket other than `except`. NULL if there is
+ * no such read. */
 const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid, uint64_t except,
                                                const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns);
 

@@ -1,5 +1,5 @@
-/* Where threads ran in the last seconds: the code places of recent samples of the CPU profile, by thread and time, as
- * evidence for requests. A ring, in which the newest overwrite the oldest. Pipeline thread only. */
+/* The places where threads ran in the last seconds: the code places of recent samples of the CPU profile, by thread and
+ * time, as evidence for requests. A ring: the newest samples overwrite the oldest. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"

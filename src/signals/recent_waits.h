@@ -1,7 +1,7 @@
-/* Where threads of servers waited and ran in the last seconds, as evidence for the critical paths of requests, and
- * which processes these are: those of recent paths. Stacks are kept as they were recorded, and get names when a path
- * asks for them: of thousands of waits and samples, few are on one. Memory is bounded: the newest overwrite the oldest.
- * Pipeline thread only. */
+/* The places where threads of servers waited and ran in the last seconds, as evidence for the critical paths of
+ * requests. The servers are the processes of recent paths. Stacks are kept as they were recorded, and get names when a
+ * path asks for them: of thousands of waits and samples, few are on a path. Memory is bounded: the newest entries
+ * overwrite the oldest. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -41,6 +41,6 @@ void recent_waits_put_run(struct recent_waits *w, uint32_t tid, uint64_t time_ns
 void recent_waits_find_runs(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
                             struct code_tally *tally);
 
-/* Of the waits of thread `tid`, the one with the most time in [from, to). False: there is none, or its stack is not
- * known. Texts are valid until the next call of this module. */
+/* Sets `ret` to the wait of thread `tid` with the most time in [from_ns, to_ns). Returns false if there is no wait, or
+ * its stack is not known. Texts are valid until the next call of this module. */
 bool recent_waits_find(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);

@@ -41,8 +41,8 @@ struct signal_services {
     struct sample_resolver *resolver;
     struct interpreters *interpreters; /* the code registry */
     struct losses *losses;
-    const struct sample_type *event_type;  /* what is sampled instead of CPU time; its name is NULL: nothing */
-    uint64_t memory_bytes;                 /* of the part memory.kept of the signal; valid during `create` */
+    const struct sample_type *event_type;  /* sampled instead of CPU time; its name is NULL: no event */
+    uint64_t memory_bytes;                 /* size of the signal's memory.kept part; valid during `create` */
     double agent_cpus;                     /* how many CPUs the whole agent may use; 0: the least */
     struct flight_recorder *recorder;      /* NULL: disabled, refused by the kernel, or a replay */
     struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */

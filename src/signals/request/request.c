@@ -89,7 +89,8 @@ static void want_waits(const struct request_signal *q, const struct request_reco
     }
 }
 
-/* What is not known yet is known when the whole turn has been read: its requests share what their paths cost. */
+/* Diagnoses the pending requests once the whole turn has been read, when everything about them is known: the requests
+ * of a turn share the cost of their paths. */
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;

@@ -126,7 +126,7 @@ static void name_service(const struct request_metrics *m, uint64_t name, char ou
     uint64_t start_ns;
     snprintf(out, NAME_MAX_, "%s", process ? processes_resource(m->processes, process)->service_name : "");
     if (read_start(pid, &start_ns) == 0 && is_reused_pid(name, start_ns))
-        out[0] = 0; /* the name may be that of the new process */
+        out[0] = 0; /* the name may belong to the new process */
 }
 
 /* Reads the counters at `place` and returns their service, which is fixed for the lifetime of the process: its counts

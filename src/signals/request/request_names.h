@@ -6,7 +6,7 @@
 
 /* All members are borrowed. */
 struct request_namer {
-    const struct flight_recorder *recorder; /* NULL: there is none */
+    const struct flight_recorder *recorder; /* NULL: no recorder */
     const struct recent_samples *recent_samples;
     struct recent_waits *recent_waits;
     struct processes *processes; /* NULL: their resources are not known */

@@ -1,5 +1,5 @@
-/* Traffic that the request programs could not read: reads their counts, and passes on what was added to them. Pipeline
- * thread only. */
+/* Traffic that the request programs could not read: reads their counts, and passes on the increments. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"

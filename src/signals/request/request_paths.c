@@ -18,8 +18,8 @@
 
 #define LEAST_BUDGET_NS 10000000  /* what a second may cost on average, at least */
 #define MOST_BUDGET_NS  250000000 /* the pipeline has other work, too */
-#define BUDGET_OF_AGENT 0.25      /* of what the whole agent may use: below what reduces its detail */
-#define BUDGET_MAX_NS   50000000  /* what may be saved up: for so long the pipeline may stand still */
+#define BUDGET_OF_AGENT 0.25      /* share of the whole agent's CPU limit: below the level that reduces its detail */
+#define BUDGET_MAX_NS   50000000  /* most unused budget that is kept: for so long the pipeline may stand still */
 #define RECORDS_MAX     65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
 #define BEFORE_NS 50000000
@@ -42,7 +42,8 @@ struct request_paths {
     struct route_slowest slowest;
     enum source_detail detail;
     uint64_t mean_ns;   /* duration of the last requests, about MEAN_OF of them */
-    uint64_t window_ns; /* for how long requests share a window: half of what RECORDS_MAX lasted in the last one */
+    uint64_t window_ns; /* length of the window that requests share: half the time that RECORDS_MAX covered in the last
+                           one */
     uint64_t outcomes[OUTCOMES];
     uint64_t cpu_ns;
 };
@@ -78,8 +79,9 @@ static void refill_budget(struct request_paths *p, uint64_t now_ns)
     p->refilled_ns = now_ns;
 }
 
-/* On a busy node the sample of ordinary requests would spend everything: the last half of what was saved up is for
- * requests that are slower than others, and for the slowest of its route in the last seconds half as much is lent. */
+/* On a busy node the sample of ordinary requests would spend the whole budget. The last half of the saved budget is
+ * therefore kept for requests that are slower than others. The slowest of its route in the last seconds may overdraw
+ * the budget by half as much as can be saved. */
 static bool has_budget(const struct request_paths *p, const struct request_path *request)
 {
     const uint64_t duration_ns = request->record->duration_ns;
@@ -102,8 +104,8 @@ static bool contains(const struct interval *a, const struct interval *b)
     return a->from_ns <= b->from_ns && b->to_ns <= a->to_ns;
 }
 
-/* The interval of `first`. While enough is saved up, lengthened by those of other requests as far as a window may
- * reach: each then costs less, but all of them more. */
+/* Returns the interval of `first`. While enough budget is saved, it is extended to the intervals of other requests, as
+ * far as a window may reach: each request then costs less, but all of them more. */
 static struct interval shared_interval(const struct request_paths *p, const struct request_path *first,
                                        const struct request_path *requests, size_t count)
 {

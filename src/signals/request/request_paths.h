@@ -29,9 +29,9 @@ int request_paths_new(struct flight_recorder *recorder, double agent_cpus, struc
 void request_paths_free(struct request_paths *p);
 DEFINE_FREEP(request_paths)
 
-/* Finds the critical paths of the requests of a turn as far as the budget allows, those of the slowest first. Requests
+/* Finds the critical paths of the requests of a turn as far as the budget allows, the slowest requests first. Requests
  * that lie close together in time share one window of the recorder. The caller sets `record` and `schedules_itself`,
- * the rest to zero, and clears `segments` with path_segments_clear. */
+ * sets the rest to zero, and clears `segments` with path_segments_clear. */
 void request_paths_find(struct request_paths *p, struct request_path *requests, size_t count);
 
 /* From this level of detail on fewer paths are looked for, or none. */
