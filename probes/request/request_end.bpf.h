@@ -57,7 +57,7 @@ __noinline int complete(__u64 number, __u64 now)
 }
 
 /* A connection ends, and bytes were sent on it that were not seen. If a send is in progress, its return completes the
- * request (find_unfinished); otherwise the end of the request was never seen, and what is known of it is final. False:
+ * request (find_unfinished); otherwise the end of the request was never seen, and the known part of it is final. False:
  * not a request after all. */
 __noinline int set_aside(__u64 number, __u64 socket, __u32 end_seq, __u64 now)
 {
@@ -77,8 +77,8 @@ __noinline int set_aside(__u64 number, __u64 socket, __u32 end_seq, __u64 now)
 }
 
 /* A thread returns from a send on `fd` whose connection is unknown: was the connection set aside because of this send?
- * On its own socket the send may be a part of what is missing; if a closed descriptor hides the socket (0), it must be
- * all of it. Returns the connection's number; 0: no. */
+ * On its own socket the send may be a part of the missing bytes; if a closed descriptor hides the socket (0), it must
+ * be all of them. Returns the connection's number; 0: no. */
 __noinline __u64 find_unfinished(__s32 fd, __u32 bytes, __u64 socket, __u64 now)
 {
     __u64 key = unfinished_key(bpf_get_current_pid_tgid() >> 32, fd);

@@ -11,7 +11,7 @@
 #define HOLD_NS    15000000ULL
 #define HOLD_TRIES 64 /* a connection is published in less time */
 
-/* Set at any time: nothing more comes, so what is there is published. */
+/* Set at any time: no more traffic comes, so the requests that are there are published. */
 volatile bool flushes_all = false;
 
 /* The connection has something to publish, and was idle for so long. */

@@ -14,7 +14,7 @@ static __always_inline __u64 low_bytes(__u64 v, __u32 n)
     ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40 |        \
      (__u64)(g) << 48 | (__u64)(h) << 56)
 
-/* Does `head` begin with the method's `length` bytes (its space counted) and then with what can begin a target? */
+/* Does `head` begin with the method's `length` bytes (its space counted) and then with a possible start of a target? */
 static __always_inline enum method_match match_one(__u64 head, __u32 bytes, __u64 method, __u32 length)
 {
     __u32 n = bytes < length ? bytes : length;
@@ -146,8 +146,8 @@ __noinline int version_in_piece(__u64 number, __u32 from)
     return LINE_GOES_ON;
 }
 
-/* Whether the stored start of the request is an HTTP/1 request line, or longer than what is stored. Needed only if no
- * reply was seen. */
+/* Whether the stored start of the request is an HTTP/1 request line, or a line longer than the stored bytes. Needed
+ * only if no reply was seen. */
 static __always_inline bool has_version(struct request_connection *c)
 {
     int says = LINE_GOES_ON;

@@ -1,8 +1,8 @@
 /* Traffic that cannot be read as HTTP/1: bytes of connections that servers accepted, by listening port and program.
  * Part of request.bpf.c.
  *
- * Counted where a read finds no request on a connection on which there was none. What is sent counts only where
- * something was read: a server of HTTP/1 has no entry. */
+ * Counted where a read finds no request on a connection without an earlier request. Sent bytes count only where bytes
+ * were read: a server of HTTP/1 has no entry. */
 #pragma once
 
 #include "probes/request/request_http.bpf.h"
@@ -71,7 +71,7 @@ static __always_inline __u32 opaque_find(__u64 name)
     return way == TABLE_NOT_FOUND ? TABLE_NOT_FOUND : set * 4 + way;
 }
 
-/* Returns the place of a new entry; TABLE_NOT_FOUND: there is none, or another thread is at it. */
+/* Returns the place of a new entry; TABLE_NOT_FOUND: no place is free, or another thread changes it. */
 __noinline __u32 opaque_make(__u64 name, __u16 port)
 {
     __u32 set = name & (REQUEST_OPAQUE_MAX / 4 - 1);

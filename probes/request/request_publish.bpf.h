@@ -4,8 +4,8 @@
  * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is
  * decided by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same
  * second always gets one, so that the slowest (to within that eighth) are there whatever the threshold was. So do some
- * that failed, and a few that are chosen at random, whatever they took: what is usual is known from them. The others
- * are counted. */
+ * that failed, and a few that are chosen at random, whatever their duration: the usual durations come from them. The
+ * others are counted. */
 #pragma once
 
 #include "probes/common/sampling.bpf.h"
@@ -123,9 +123,9 @@ static __always_inline __u64 ring_wakeup(void)
                                                                                 : BPF_RB_NO_WAKEUP;
 }
 
-/* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that
- * is sent again keeps its link where nothing is known any more. A function, so that what it needs of the stack is not
- * beside what sending needs: 512 bytes are all that they and their callers have. */
+/* The thread's traced work meanwhile is the request's only if the thread was with this request alone. A record that is
+ * sent again keeps its link where nothing is known any more. A function, so that its stack is not added to the stack of
+ * sending: 512 bytes are all that they and their callers have. */
 static __noinline int link_record(struct request_connection *c)
 {
     const struct link_ids none = {0};
@@ -172,7 +172,7 @@ static __always_inline bool is_to_be_recorded(struct request_connection *c, stru
     return false;
 }
 
-/* Nothing was sent for a while, or (`last`) nothing more can come: counts, corrects what was counted too early,
+/* Nothing was sent for a while, or (`last`) nothing more can come: counts, corrects premature counts,
  * records. A global function, so that it is verified once and not at every place that calls it; that is why it takes a
  * number. */
 __noinline int publish(__u64 number, __u64 now, int last)

@@ -1,4 +1,4 @@
-/* What comes in: a request, or more of one. Part of request.bpf.c. */
+/* Received bytes: a request, or more of one. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_flush.bpf.h"
@@ -58,7 +58,7 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     return match;
 }
 
-/* Whether the bytes that were read can begin a request, on a socket on which none was seen yet. Most are not HTTP/1. */
+/* Whether the bytes that were read can begin a request, on a socket without one so far. Most are not HTTP/1. */
 static __always_inline bool can_begin(struct sock *sk, const void *buffer, __u32 size, __u32 bytes, __u32 pid)
 {
     __u64 head;
@@ -69,7 +69,7 @@ static __always_inline bool can_begin(struct sock *sk, const void *buffer, __u32
     return false;
 }
 
-/* `found`: the socket's connection; NULL: none. `arrival_ns`: of the first of these bytes; 0: not known. `now`: 0: not
+/* `found`: the socket's connection; NULL: none. `arrival_ns`: of the first byte; 0: not known. `now`: 0: not
  * known yet. */
 static __always_inline void received(struct sock *sk, struct request_connection *found, __s32 bytes, __u64 arrival_ns,
                                      const struct request_syscall *known, __u64 now)
@@ -96,7 +96,7 @@ static __always_inline void received(struct sock *sk, struct request_connection 
     __u64 held = connection_hold(c, now);
     int match = take_next(c, buffer, size, now);
     if (match != METHOD_NONE) {
-        if (!c->active) /* what was sent before was no reply */
+        if (!c->active) /* the bytes sent before were no reply */
             c->sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
         if (!arrival_ns || arrival_ns > now) /* another CPU was just at it */
             arrival_ns = now;

@@ -1,4 +1,4 @@
-/* What goes out: a reply, or more of one. Part of request.bpf.c. */
+/* Sent bytes: a reply, or more of one. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_end.bpf.h"

@@ -43,8 +43,8 @@ struct request_connection {
     __u64 counted_ns;  /* duration as counted in its process's buckets */
     __u64 recorded_ns; /* duration as in the latest record sent */
     char head[12];     /* of the reply */
-    __u32 sent_seq;    /* what TCP's own count of bytes sent would be if all of them were seen here */
-    __s32 fd;          /* by which it was read */
+    __u32 sent_seq;    /* TCP's own count of bytes sent, if all of them were seen here */
+    __s32 fd;          /* descriptor of the read */
     __u8 head_bytes;
     __u8 counted_class;
     bool active;  /* a request is there, replied to or not */
@@ -67,7 +67,7 @@ struct request_unfinished {
     __u64 request; /* start_ns, to verify that it is still the same */
     __u64 socket;
     __u64 ended_ns;
-    __u32 end_seq; /* what was sent, by TCP's count */
+    __u32 end_seq; /* end of the sent bytes, by TCP's count */
 };
 
 struct {
@@ -246,14 +246,14 @@ static __always_inline __u64 last_sent_ns(const struct request_connection *c)
     return c->r.start_ns + c->r.duration_ns;
 }
 
-/* Idle for so long that its place is better used for another: what it may still send is not seen then. */
+/* Idle for so long that its place is better used for another: its later sends are then not seen. */
 static __always_inline bool is_replaceable(struct request_connection *c, __u64 now)
 {
     return !c->active || c->closing || (c->replied && !c->dirty && now > last_sent_ns(c) + REPLACEABLE_NS);
 }
 
 /* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no
- * numbers, they would be again for each way to get there: most of what starting the agent costs. */
+ * numbers, they would be again for each way to get there, which would be most of the agent's start-up time. */
 __noinline __u32 connection_claim(__u32 set)
 {
     set &= REQUEST_CONNECTIONS_MAX / 8 - 1;

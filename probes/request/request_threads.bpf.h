@@ -1,4 +1,4 @@
-/* Whether a thread was with one request alone: what it worked for meanwhile (thread_link.bpf.h) was for this request.
+/* Whether a thread was with one request alone: its traced work meanwhile (thread_link.bpf.h) was for this request.
  * Only with links. Part of request.bpf.c.
  *
  * A thread was not, if another request that it had read was unanswered when it read this one, if it read or replied on
@@ -14,7 +14,7 @@
 struct request_thread {
     __u32 tid;
     __u32 unanswered;   /* requests that it has read */
-    __u64 connection;   /* the last one on which it read or replied: its number, */
+    __u64 connection;   /* the last one that it read or replied on: its number, */
     __u64 connected_ns; /* since when */
 };
 

@@ -66,7 +66,7 @@ static void save_unused(struct budget *b, uint64_t passed_ns, uint64_t spent_ns)
         b->saved_ns = -most_saved_ns(b);
 }
 
-/* The next level that reduces something more (`step` 1) or less (-1); `b->detail`: there is none. */
+/* The next level that reduces something more (`step` 1) or less (-1); `b->detail` if no such level exists. */
 static enum source_detail next_level(const struct budget *b, enum source_detail detail, int step)
 {
     for (int level = (int)detail + step; level >= SOURCE_DETAIL_FULL && level <= SOURCE_DETAIL_LEAST; level += step)
@@ -94,7 +94,7 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
     return true;
 }
 
-/* Half of what may be saved up has been: the cost was low for a while, and not only for the last seconds. */
+/* Half of the allowed savings are there: the cost was low for a while, and not only for the last seconds. */
 static bool has_headroom(const struct budget *b)
 {
     return b->one_cpu_share < b->one_cpu_share_allowed * BETTER_BELOW && b->saved_ns > most_saved_ns(b) / 2;

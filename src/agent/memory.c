@@ -5,7 +5,7 @@
 #include "signals/signals.h"
 
 /* The program and its libraries, the heap except its users with a part of their own, shared tables of a fixed size, and
- * what is needed for moments: the path of a request, a reply, a packet. */
+ * short-lived memory: the path of a request, a reply, a packet. */
 #define BASE_BYTES (18u << 20)
 
 /* Scratch memory of each program that walks stacks. */

@@ -1,4 +1,4 @@
-/* Publishes to the BPF programs what they need to unwind the stacks of sampled processes, and removes it when the
+/* Publishes to the BPF programs the data to unwind the stacks of sampled processes, and removes it when the
  * processes exit: the mappings of processes, and the unwind tables of objects that appeared in a stack (the cache knows
  * which). So an unwind table exists only for code that runs, and once per object, however many processes map it.
  *
@@ -7,11 +7,11 @@
  * by another thread (unwind_builder.h).
  *
  * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a
- * share of one CPU: UNWIND_SHARE, of which UNWIND_SHARE_BURST_NS of CPU time can be saved up. Objects wait for the
- * share. The next one is the object whose rules walks in user space looked up most often, divided by its size. An
- * object that no process maps is not built. When less than half of the burst is saved up, an object is built only if
+ * share of one CPU: UNWIND_SHARE. At most UNWIND_SHARE_BURST_NS of it can be saved up. Objects wait for the share. The
+ * next one is the object whose rules walks in user space looked up most often, divided by its size. An object that no
+ * process maps is not built. When less than half of the burst is saved up, an object is built only if
  * - it has been waiting for UNWIND_BUILD_AFTER_NS,
- * - its lookups have cost an eighth of what building costs.
+ * - its lookups have cost an eighth of the cost of building.
  * So where many programs run once, for a moment, the share goes to those that are sampled again. */
 #pragma once
 

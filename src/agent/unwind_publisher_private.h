@@ -60,7 +60,7 @@ struct unwind_publisher {
     struct published_process *processes;
     struct published_object *objects;
     uint64_t now_ns, last_sweep_ns;
-    uint64_t generation; /* plus that of the cache: when it changes, processes are republished with their next sample */
+    uint64_t generation; /* plus the cache's: when it changes, processes are republished with their next sample */
     uint64_t retry_ns;   /* when it is incremented, because an object may be retried; 0: never */
     uint64_t puts, evictions, refused;
     struct cpu_share share;

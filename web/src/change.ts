@@ -10,7 +10,8 @@ export interface Change {
     significant: boolean; // the difference exceeds the noise
 }
 
-// `spread`: variance contribution of the part; `whole`: that of the whole profile. Must match profile_diff_change in model/profile_diff.c.
+// `spread`: variance contribution of the part; `whole`: variance contribution of the whole profile.
+// Must match profile_diff_change in model/profile_diff.c.
 export function changeOf(before: number, after: number, spread: number, whole: number, compared: Profile['compared']): Change {
     const n = compared?.before.samples ?? 0;
     const m = compared?.after.samples ?? 0;

@@ -27,7 +27,7 @@ export function decodeCoverage(value: unknown): Coverage {
     };
 }
 
-/** An answer of the API: a list, and what it covers. */
+/** An answer of the API: a list, and its coverage. */
 export interface Covered<T> {
     coverage: Coverage;
     list: T[];

@@ -13,7 +13,7 @@ const ZOOM_MS = 180;
 export interface Scene {
     tree: Tree;
     colors: string[]; // of tree.frames
-    nodeColors: string[] | null; // colours per node, which override those of frames
+    nodeColors: string[] | null; // colours per node, which override the colours of frames
     canvasColors: CanvasColors;
     font: string;
     matches: Matches | null;
@@ -85,7 +85,7 @@ export class FlameCanvas {
         this.redraw();
     }
 
-    // Where a node is, in pixels of the whole graph (not of what is scrolled into view).
+    // Where a node is, in pixels of the whole graph (not of the visible part).
     box(node: number): { left: number; top: number; width: number } {
         const { tree } = this.scene!;
         const scale = this.width / (this.to - this.from);

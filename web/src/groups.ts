@@ -1,11 +1,11 @@
-// Requests with one cause, and what they lost: in routes, and in the requests that are examples of them.
+// Requests with one cause, and their time lost: in routes, and in the requests that are examples of them.
 
 import * as format from './format';
 import { number, object } from './json';
 
 export interface Group {
     requests: number;
-    lost: number; // nanoseconds by which the slow ones took longer than their route's median
+    lost: number; // nanoseconds that the slow ones took longer than their route's median
     estimated: boolean;
 }
 

@@ -23,10 +23,10 @@ export interface Status {
     sampleHz: number;
     losses: [string, number][];
     stacks: number; // that were resolved
-    incompleteStacks: number; // of these
+    incompleteStacks: number; // among `stacks`
     detail: string;
-    reduced: string[]; // what is monitored at this level of detail, in words: less than configured, and all of it
-    complete: string[];
+    reduced: string[]; // signals that record less than configured at this level of detail, in words
+    complete: string[]; // signals that record as configured
     cpu: number; // share of one CPU
     cpuAllowed: number;
     memory: number; // bytes

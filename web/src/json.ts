@@ -1,4 +1,4 @@
-// Checked access to parsed JSON: what is missing or of another type is empty.
+// Checked access to parsed JSON: a value that is missing or has another type is empty.
 
 export type Json = Record<string, unknown>;
 export const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});

@@ -53,12 +53,12 @@ export interface Profile {
     processes: Process[]; // heaviest first
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
-    notObserved: number; // further nanoseconds of the requested time that were not monitored; 'wall': in which waits were not
+    notObserved: number; // further nanoseconds of the requested time without monitoring; 'wall': of waits
     period: number; // nanoseconds per sample; events: one sample per so many events, 0: all recorded
     samples: number;
     weight: number;
     dropped: number;
-    compared: { before: Recording; after: Recording } | null; // in a comparison; the weights are those of the second profile
+    compared: { before: Recording; after: Recording } | null; // in a comparison; weights are from the second profile
 }
 
 type Json = Record<string, unknown>;

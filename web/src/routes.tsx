@@ -1,5 +1,5 @@
-// Services and routes, most time lost first: what it was lost for, rate, latency, failures. A route opens to its slow requests compared with
-// the usual ones.
+// Services and routes, most time lost first: cause of the time lost, rate, latency, failures.
+// A route opens to its slow requests compared with the usual ones.
 
 import { useState } from 'preact/hooks';
 import * as format from './format';

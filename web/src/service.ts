@@ -1,4 +1,4 @@
-// The name under which services of a program are told apart: "uvicorn :8100", "nginx.service :80". Must match
+// The name that distinguishes services of a program: "uvicorn :8100", "nginx.service :80". Must match
 // request_service_text() in src/model/request.c.
 
 export function serviceName(service: string, unit: string, port: number): string {

@@ -1,4 +1,4 @@
-// Light or dark theme: that of the system unless the user chooses. The choice is kept in local storage where available.
+// Light or dark theme: the system's unless the user chooses. The choice is kept in local storage where available.
 
 import { useEffect, useState } from 'preact/hooks';
 

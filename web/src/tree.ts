@@ -7,7 +7,7 @@ import { inScope } from './profile';
 
 export interface Tree {
     count: number;
-    frames: Frame[]; // frames of the profile, then those of groups
+    frames: Frame[]; // frames of the profile, then frames of groups
     frame: Int32Array; // of each node; node 0 is the root
     parent: Int32Array; // -1 for the root
     depth: Int32Array;

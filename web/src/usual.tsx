@@ -1,15 +1,15 @@
-// What requests of a route usually take, by components, next to what one request or the slow ones took.
+// Usual durations of a route's requests, by components, next to the durations of one request or the slow ones.
 
 import * as format from './format';
 import { list, number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, type RequestPart } from './parts';
 
 export interface Usual {
-    requests: number; // sampled ones, on which the durations rest
+    requests: number; // sampled ones that the durations rest on
     p50: number; // nanoseconds
     p99: number; // 0: not known
     known: number; // the same as requests of equal weight
-    explained: number; // of these, on which the components rest; 0: too few
+    explained: number; // sampled ones that the components rest on; 0: too few
     parts: { kind: string; p50: number; p99: number }[];
 }
 

@@ -40,7 +40,7 @@ static void read_prologue_code(const struct elf_file *f, const struct go_functio
         ret->bytes = 0;
 }
 
-/* The offset from which on the frame pointer is the function's own and still leads to its caller after the stack
+/* From the returned offset on, the frame pointer is the function's own and still leads to its caller after the stack
  * pointer has been switched. All functions that call others set it at their start since Go 1.21, those with a frame
  * did before. 0: never. */
 static size_t own_pointer_offset(const struct prologue_code *b)
@@ -54,9 +54,9 @@ static size_t own_pointer_offset(const struct prologue_code *b)
     return at ? (size_t)(at - b->code) + sizeof(by_address) + 1 : 0;
 }
 
-/* Finds the first `mov n(%register), %rsp` or `mov %register, %rsp` from `from` on, by which the runtime switches
+/* Finds the first `mov n(%register), %rsp` or `mov %register, %rsp` from `from` on, the runtime's switch of
  * stacks, and returns an offset inside it: the rule before still holds at that instruction's start, and no longer at
- * the next one. 0: there is none. */
+ * the next one. 0: not found. */
 static size_t find_stack_switch(const struct prologue_code *b, size_t from)
 {
     for (size_t i = from; i + 2 < b->bytes; i++) {
@@ -81,7 +81,7 @@ static bool find_stack_rule(const struct elf_file *f, const struct go_function_r
     static const char *const starting[] = {"gogo", "runtime.gogo", NULL};
     /* sigtramp is called by the kernel, on top of the interrupted stack; clone's child is mstart's. */
     static const char *const debug_frame_ok[] = {"runtime.sigtramp", "runtime.clone", NULL};
-    /* Described as a function, but the unwinder needs it as the trampoline by which a signal handler returns. */
+    /* Described as a function, but the unwinder needs it as the trampoline that a signal handler returns to. */
     static const char *const trampolines[] = {"runtime.sigreturn", "runtime.sigreturn__sigaction", NULL};
     if (is_one_of(name, trampolines)) {
         *ret = GO_FRAME_TRAMPOLINE;
@@ -127,8 +127,8 @@ static bool next_depth(const struct go_frames *frames, uint64_t most, struct go_
     return frames->count < most && go_depths_next(d) && d->depth >= 0 && d->depth <= DEPTH_MAX;
 }
 
-/* Adds the ranges of a function up to `end`, where it leaves its caller's stack, or its end; returns the address up
- * to which depths are known. A depth of 0 is before the frame is set up or after it is removed: the frame pointer is
+/* Adds the ranges of a function up to `end`, where it leaves its caller's stack, or its end; returns the end of
+ * the known depths, an address. A depth of 0 is before the frame is set up or after it is removed: the frame pointer is
  * then the caller's. */
 static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
                            const struct go_function_record *function, size_t pointer_offset, uint64_t end)

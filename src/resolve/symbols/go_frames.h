@@ -23,7 +23,7 @@ enum go_frame_kind {
     GO_FRAME_TRAMPOLINE, /* found by its code, like other trampolines (cfi_index.h) */
 };
 
-struct go_frame {        /* a range of such a function in which one rule holds */
+struct go_frame {        /* a range of such a function with one rule */
     uint64_t start, end; /* addresses */
     enum go_frame_kind kind;
     uint32_t depth;

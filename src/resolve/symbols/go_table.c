@@ -28,7 +28,7 @@
 #define HEAD_MASK 0xff00fffffffffffeull
 #define HEAD      (MAGIC_1_18 | 8ull << 56)
 
-/* The value that a relocation stores at `address`; 0: there is none. */
+/* The value that a relocation stores at `address`; 0: no relocation. */
 static uint64_t relocated(const struct elf_file *file, uint64_t address)
 {
     const struct elf_section *section = elf_section(file, ".rela.dyn");
@@ -256,7 +256,7 @@ void go_table_walk_free(struct go_table_walk *w)
     free(w);
 }
 
-/* An empty cursor, on which reads fail, when the table does not have these bytes. */
+/* Returns an empty cursor, whose reads fail, when the table does not have these bytes. */
 static struct cursor table_bytes(struct go_table_walk *walk, struct window *w, uint64_t at, size_t size)
 {
     const struct go_table *t = walk->t;

@@ -58,11 +58,11 @@ void go_table_walk_free(struct go_table_walk *w);
 DEFINE_FREEP(go_table_walk)
 bool go_table_next(struct go_table_walk *w, struct go_function_record *ret);
 
-/* The stack depth along a function's code: pairs of a change (zigzag) and the number of code bytes for which it
- * holds (runtime.step of runtime/symtab.go; one byte per unit on x86-64). */
+/* The stack depth along a function's code: pairs of a change (zigzag) and the number of code bytes that it
+ * holds for (runtime.step of runtime/symtab.go; one byte per unit on x86-64). */
 struct go_depths {
     struct cursor c; /* at the function's `depths` */
-    uint64_t at;     /* distance from the function's start up to which `depth` holds */
+    uint64_t at;     /* `depth` holds up to this distance from the function's start */
     int64_t depth;   /* bytes below the return address; -1 before the first */
 };
 #define GO_DEPTHS_AT(cursor) ((struct go_depths){.c = (cursor), .depth = -1})

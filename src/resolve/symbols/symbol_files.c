@@ -206,7 +206,7 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
         if (count > all - first)
             count = all - first;
         if (elf_read(s->file, s->symbols.offset + first * sizeof(*piece), piece, count * sizeof(*piece)) < 0)
-            return 0; /* truncated: what was there has been reported */
+            return 0; /* truncated: the symbols before have been reported */
         for (size_t i = 0; i < count; i++) {
             struct symbol_entry e;
             if (!function_of(f, source, &piece[i], sections, section_count, &e))

@@ -1,4 +1,4 @@
-/* The sources of one object's names: its own symbol tables, those of its separate debug file or of .gnu_debugdata,
+/* The sources of one object's names: its own symbol tables, the tables of its separate debug file or .gnu_debugdata,
  * its PLT and Go's function table. Tables are streamed from the files each time and not cached here; caching is the
  * task of symbol_index.h. */
 #pragma once

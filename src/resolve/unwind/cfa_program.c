@@ -166,7 +166,7 @@ static void restore_state(struct program *p)
         p->row = p->remembered[--p->remembered_count];
 }
 
-/* Executes an instruction that defines the CFA. False: `op` is none. */
+/* Executes an instruction that defines the CFA. False: `op` is another instruction. */
 static bool step_cfa(struct program *p, uint8_t op)
 {
     uint64_t number;
@@ -199,7 +199,7 @@ static bool step_cfa(struct program *p, uint8_t op)
     }
 }
 
-/* Executes an instruction that defines where a register is saved. False: `op` is none. */
+/* Executes an instruction that defines where a register is saved. False: `op` is another instruction. */
 static bool step_register(struct program *p, uint8_t op)
 {
     uint64_t number;

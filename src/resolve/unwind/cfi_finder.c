@@ -91,7 +91,7 @@ bool cfi_finder_is_complete(const struct cfi_finder *s)
     return !s->is_partial;
 }
 
-/* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: there is none; -EIO. */
+/* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: no such entry; -EIO. */
 static int search_header_table(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
 {
     uint32_t low = 0, high = s->count;

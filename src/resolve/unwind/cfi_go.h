@@ -16,7 +16,7 @@ struct cfi_go_rows {
     uint64_t size; /* size of the range */
 };
 struct cfi_go_rows cfi_go_rows(const struct cfi_index *index, const struct cfi_range *range);
-/* `ret_at`: distance from the range's start at which the rule begins. */
+/* `ret_at`: distance of the rule's start from the range's start. */
 bool cfi_go_next(struct cfi_go_rows *rows, uint32_t *ret_at, struct unwind_rule *ret);
 
 /* Adds the saved frame pointer to a rule of a Go function: directly below the return address, once the function has a

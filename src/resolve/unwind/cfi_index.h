@@ -69,6 +69,6 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index);
 uint32_t cfi_known_trampoline(const struct elf_file *f, uint32_t from, uint32_t to, size_t *budget_bytes,
                               uint32_t *ret_size, struct unwind_rule *ret_rule);
 
-/* The offset at which the rule of a trampoline at `at` begins. Handlers return to its first byte, and callers are
+/* The start offset of the rule of a trampoline at `at`. Handlers return to its first byte, and callers are
  * looked up by the byte before, so padding before it is included. */
 uint32_t cfi_known_trampoline_from(const struct elf_file *f, uint32_t at);

@@ -1,5 +1,5 @@
 /* Converts a row of call frame information, which can express nearly anything, to a rule of probes/unwind/unwind.h,
- * which can express what compilers emit. Any other row becomes UNWIND_CFA_UNSUPPORTED, at which a walk stops and
+ * which can express what compilers emit. Any other row becomes UNWIND_CFA_UNSUPPORTED. A walk stops there and
  * reports why. */
 #pragma once
 

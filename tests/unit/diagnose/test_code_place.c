@@ -61,7 +61,7 @@ static void test_python(void **state)
            python("handle_x", "/srv/shop/app.py", 31));
 }
 
-/* Who started an event loop or a thread is not what it runs. */
+/* The code that started an event loop or a thread is not the code that it runs. */
 static void test_callers_of_a_dispatcher_are_not_shown(void **state)
 {
     (void)state;

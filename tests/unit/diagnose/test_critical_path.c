@@ -124,7 +124,7 @@ static void test_bh_disabled_task_waker(void **state)
                 "cpu 11 410-450\n");
 }
 
-/* A thread that the request's handler created: what it does is the request's work. */
+/* The work of a thread that the request's handler created is the request's work. */
 static void test_new_thread(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_worker_fifo_second_item(void **state)
                 "cpu 11 905-950\n");
 }
 
-/* Two pool threads finish before the loop reads what they wrote: R's is the one that R's handler woke. */
+/* Two pool threads finish before the loop reads their bytes. The thread that R's handler woke works for R. */
 static void test_one_read_for_two_pool_threads(void **state)
 {
     (void)state;

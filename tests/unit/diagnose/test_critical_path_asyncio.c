@@ -41,7 +41,7 @@ static void test_queued_job(void **state)
                 "run_queue 11 560-600\nloop_busy 11 600-700 other\nloop_busy 11 700-800 other\ncpu 11 800-900\n");
 }
 
-/* Whoever wakes the loop last, and whatever it then reads. */
+/* A job of another task wakes the loop last, and the loop reads the pipe: R's path still leads to R's job. */
 static void test_job_that_another_one_follows(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void test_job_behind_one_that_sleeps_by_select(void **state)
                 "cpu 21 599-610\nrun_queue 11 610-700\nloop_busy 11 700-710 other\ncpu 11 710-900\n");
 }
 
-/* The job was for a task, or a future, that the request's task waits for: nothing shows that, but for the order. */
+/* The job was for a task, or a future, that the request's task waits for: only the order shows that. */
 static void test_job_for_another_task(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void test_two_jobs(void **state)
                 "cpu 22 450-800\nrun_queue 11 800-801\nloop_busy 11 801-810 other\ncpu 11 810-900\n");
 }
 
-/* The id of a task that has ended is used again: what was finished before the request was read was for the earlier one.
+/* The id of a task that has ended is used again: a job finished before the request was read was for the earlier task.
  * Tasks of other processes may have the same id. */
 static void test_other_tasks_with_the_same_id(void **state)
 {
@@ -188,8 +188,8 @@ static void test_other_tasks_with_the_same_id(void **state)
 
 /* ---- the GIL ---- */
 
-/* WORKER reads R and waits for the GIL in rounds. The spinner has it, but for a moment in which it goes to the poller,
- * which has waited longer; that one's next sleep gives it back to the spinner. */
+/* WORKER reads R and waits for the GIL in rounds. The spinner has it, except for one moment: the poller, which has
+ * waited longer, gets it, and gives it back to the spinner with its next sleep. */
 static void put_contended_gil(void)
 {
     put_run(10, SPINNER);
@@ -270,7 +270,7 @@ static void test_release_of_the_gil(void **state)
     expect_path(R, 100, 900, WORKER, "cpu 21 100-160\nlock 32 160-800 unknown\nrun_queue 21 800-801\ncpu 21 801-900\n");
 }
 
-/* A thread is woken just before it would have slept for the GIL, and goes on: what it sleeps for later is not over. */
+/* A thread is woken just before it would have slept for the GIL, and goes on: its later sleep is not over. */
 static void test_wake_up_of_a_thread_that_did_not_sleep(void **state)
 {
     (void)state;

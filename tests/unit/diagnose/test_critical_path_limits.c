@@ -1,5 +1,5 @@
 /* Critical paths in windows as large as the recorder gives them, and with records that lack something: the walk ends,
- * stays exact, and says what it could not follow. */
+ * stays exact, and reports the parts that it could not follow. */
 #include "flight_trace.h"
 
 #include <errno.h>
@@ -242,7 +242,7 @@ static void test_request_that_took_no_time(void **state)
 
 /* ---- work of other requests ---- */
 
-/* A pool thread finished R's item and was then given A's: what it does for A is not R's work, though R's handler had
+/* A pool thread finished R's item and was then given A's: its work for A is not R's work, though R's handler had
  * woken it before. */
 static void test_worker_that_was_given_other_work_since(void **state)
 {
@@ -274,7 +274,7 @@ static void test_worker_that_was_given_other_work_since(void **state)
                 "cpu 11 920-950\n");
 }
 
-/* The first read takes a part of what had arrived, and the rest is read after other work. */
+/* The first read takes a part of the arrived bytes, and the thread reads the rest after other work. */
 static void test_rest_of_the_request_was_there(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void test_unread_while_a_handler_is_preempted(void **state)
                 "cpu 11 910-950\n");
 }
 
-/* ---- what is measured ---- */
+/* ---- measured segments ---- */
 
 /* Two packets of one answer interrupt two threads, which have nothing to do with it. */
 static void test_answer_in_two_packets(void **state)

@@ -1,4 +1,4 @@
-/* Whose work was it? Traces in which the kernel's wake-ups alone would name the wrong thread or request. */
+/* Owners of work: traces whose wake-ups alone would name the wrong thread or request. */
 #include "flight_trace.h"
 
 #include "diagnose/futex_words.h"
@@ -224,7 +224,7 @@ static void test_futex_words(void **state)
     put_sleep(10, 11, SYS_futex, 0x4000);
     put_waking(20, 12, 11, SYS_futex, 0x4028); /* near it: one condition variable */
     put_sleep(25, 11, SYS_futex, 0x6028);
-    put_waking(26, 12, 11, SYS_futex, 0x6014); /* at which who signals it waits */
+    put_waking(26, 12, 11, SYS_futex, 0x6014); /* the signalling thread waits here */
     put_sleep(30, 12, SYS_futex, 0x8000);
     put_waking(40, 11, 12, SYS_futex, 0x9000);
     put(50, RECORDER_WAKING, RECORDER_IN_SOFTIRQ, SYS_futex, 11, 0x8000, 12); /* an interrupt, not thread 12 */

@@ -1,5 +1,5 @@
 /* Requests that pass through several threads and processes: proxies, worker processes, databases. Traces of real
- * servers, reduced to what decides. */
+ * servers, reduced to the decisive records. */
 #include "flight_trace.h"
 
 #define WORKER       210 /* each of a process of its own */

@@ -104,7 +104,7 @@ static void test_stream_when_a_job_ends_that_began_before_the_request(void **sta
                 "cpu 11 530-900\n");
 }
 
-/* The id of A's task is that of an earlier one, which ended before A was read. */
+/* A's task has the id of an earlier task, which ended before A was read. */
 static void test_job_of_an_earlier_task_with_the_same_id(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void put_handover(uint64_t task)
     put_sleep(220, LOOP, SYS_epoll_pwait, 4);
 }
 
-/* Without a message that says for which task it was done, as with uvloop. */
+/* Without a message that names the task of the job, as with uvloop. */
 static void put_unknown_end(uint64_t us, uint32_t tid)
 {
     put_waking(us, LOOP, tid, SYS_write, 9);
@@ -342,7 +342,7 @@ static void test_second_job_without_a_message(void **state)
                 "cpu 11 540-900\n");
 }
 
-/* WORKER was preempted in its message about A's job while R's task still ran. What it did before that is not R's. */
+/* WORKER was preempted in its message about A's job while R's task still ran. Its work before that is not R's. */
 static void test_job_of_a_thread_that_was_preempted_in_its_message(void **state)
 {
     (void)state;

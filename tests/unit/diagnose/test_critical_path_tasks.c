@@ -203,7 +203,7 @@ static void test_wait_that_is_seen_twice(void **state)
     expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
-/* What was asked long before the wait is no reason for it: the walk does not leave the wait, either. */
+/* A request sent long before the wait is no reason for the wait: the walk does not leave the wait, either. */
 static void test_answer_to_an_old_question(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void test_task_that_asks_by_itself(void **state)
     expect_task_path(11, "cpu 11 100-190\ndownstream 11 190-780\nrun_queue 11 780-790\ncpu 11 790-900\n");
 }
 
-/* A wait is recorded with what its thread does next, for another task. */
+/* A wait is recorded with its thread's next action, for another task. */
 static void test_wait_that_is_seen_with_the_work_of_another(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void test_waits_of_other_tasks(void **state)
     expect_task_path(12, "cpu 11 100-200\nlock 12 200-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
-/* It was seen to run after its wait: what it waited for later is not known. */
+/* The task was seen to run after its wait: the reason of a later wait is not known. */
 static void test_wait_that_has_ended(void **state)
 {
     (void)state;

@@ -79,7 +79,7 @@ static void test_service_that_closes_without_arrivals(void **state)
                 "cpu 11 710-800\n");
 }
 
-/* It waits for the connection, and the service has read what it sends before the send ends. */
+/* It waits for the connection, and the service has read the request before the send ends. */
 static void test_service_that_reads_before_the_send_ends(void **state)
 {
     (void)state;

@@ -89,7 +89,7 @@ static void test_few_small_among_large_writes_are_no_finding(void **state)
     assert_true(has(&file, "small_accesses", "write"));
 }
 
-/* The bytes of large writes are known within a bin: what is left over was small. */
+/* The bytes of large writes are known within a bin: the remaining bytes are from small writes. */
 static void test_share_of_bytes_bounds_the_time_of_small_writes(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void test_a_shell_is_not_a_process_that_does_io(void **state)
     const struct io_report report = report_of(files, 3, 3);
     struct io_findings findings = find_in(&report);
     assert_float_equal(find_named(&findings, "small_accesses", "read")->share, 0.4, 0.0001);
-    files[2].metadata.ns = 200 * MS; /* a hundredth of what another one does */
+    files[2].metadata.ns = 200 * MS; /* a hundredth of another file's */
     findings = find_in(&report);
     assert_float_equal(find_named(&findings, "small_accesses", "read")->share, 0.2, 0.0001);
 }

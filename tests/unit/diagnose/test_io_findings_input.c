@@ -14,7 +14,7 @@ static struct io_report report_with(const struct io_report_thread *threads, size
     return report;
 }
 
-/* The thread that the finding is about; 0: there is none. */
+/* The thread that the finding is about; 0: no finding. */
 static uint64_t thread_found(const struct io_report *report)
 {
     const struct io_findings findings = find_in(report);
@@ -50,7 +50,7 @@ static void test_main_thread_waits_for_two_loaders(void **state)
                         "storage: thread 100 waited 5.00 s of 10.0 s for what 2 other threads read.");
 }
 
-/* It is of what was observed, not of the report's duration. */
+/* The share is of the observed time, not of the report's duration. */
 static void test_share_is_of_the_observed_time(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_many_loaders_are_no_consumers(void **state)
     assert_int_equal(find_named(&findings, "input_bound", "read")->time_ns, 6 * S);
 }
 
-/* The main thread reads its model, for which an idle loader waits a short while. */
+/* The main thread reads its model, and an idle loader waits for that a short while. */
 static void test_consumer_that_once_read_itself(void **state)
 {
     (void)state;

@@ -115,7 +115,7 @@ static void test_unbalanced_near_misses(void **state)
     assert_false(ranks_have("unbalanced", (uint64_t[]){S, S, S, S, S}, (uint64_t[]){10000, 1000, 1000, 1000, 1000}));
 }
 
-/* ---- what is observed ---- */
+/* ---- observed time ---- */
 
 static void test_time_of_equal_processes_is_shared(void **state)
 {

@@ -107,7 +107,7 @@ static void test_pages_that_were_read(void **state)
                  "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s");
 }
 
-/* What the call asks for need not be what it waits for: it has no rate. */
+/* A call need not wait for all the pages that it asks for: they have no rate. */
 static void test_what_was_asked_for(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_who_else_used_the_disk(void **state)
                  "backup (thread 400) 1 request, 512 B, 100 us, 1 failed");
 }
 
-/* fsync waits for what threads of the kernel hand in. */
+/* fsync waits for requests that threads of the kernel hand in. */
 static void test_requests_of_others_only(void **state)
 {
     (void)state;

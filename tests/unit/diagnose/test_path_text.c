@@ -1,4 +1,4 @@
-/* Words for critical paths, and what is shown of long ones. */
+/* Words for critical paths, and the shown parts of long paths. */
 #include "diagnose/path_text.h"
 
 #include "base/cleanup.h"
@@ -156,7 +156,7 @@ static void test_system_calls_and_descriptors(void **state)
     expect_detail(s, "clock_nanosleep");
 }
 
-/* The file is that of the thread which waited, not of the holder. */
+/* The file is the waiting thread's file, not the holder's. */
 static void test_lock_on_a_file(void **state)
 {
     struct path_segment s = segment(REQUEST_PART_LOCK, 5801);
@@ -193,8 +193,8 @@ static void name_file(void *context, uint64_t key, struct path_file_name *out)
     *out = key == 33 ? (struct path_file_name){"cart.db", "ext4"} : (struct path_file_name){"other", "xfs"};
 }
 
-/* The holder of the lock did two things; the file is recorded where the wait for it began. What the thread last read,
- * and another thread's file, is not that of the call. */
+/* The holder of the lock did two things; the file is recorded where the wait for it began. The thread's last
+ * read file, and another thread's file, are not the call's file. */
 static void test_recorded_files(void **state)
 {
     struct path_file_wait files[] = {

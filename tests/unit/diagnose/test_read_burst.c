@@ -1,4 +1,4 @@
-/* The order in which an event loop handles requests that it read one after the other. */
+/* The order of handling: an event loop handles requests that it read one after the other. */
 #include "diagnose/read_burst.h"
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void test_answers_count(void **state)
     read_burst_answer(&b, 3, 3);
 }
 
-/* A handler that waits for something else neither answers nor hands on: then the others cannot be told apart. */
+/* A handler that waits for something else neither answers nor hands on: then the others cannot be distinguished. */
 static void test_too_few_steps(void **state)
 {
     struct read_burst b = {0};

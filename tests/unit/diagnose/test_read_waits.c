@@ -146,8 +146,8 @@ static void test_thread_in_between(void **state)
     assert_int_equal(thread_in(w, OTHER_LOADER).for_reads_ns, 600);
 }
 
-/* The loader waits shortly for a thread that did something else before: what it did itself before is what counts. As
- * when a server closes a file for it that it has just read. */
+/* The loader waits shortly for a thread that did something else before: the loader's own earlier activity counts. For
+ * example, a server closes a file for it that it has just read. */
 static void test_before_a_wait_of_the_waker(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void test_disk_without_a_file(void **state)
     expect_waits(w, CONSUMER, 100, 0);
 }
 
-/* Of an overlayfs the pages are those of another file. */
+/* On an overlayfs the pages belong to another file. */
 static void test_file_is_that_of_the_call(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void test_sender_over_tcp_is_inferred(void **state)
     assert_int_equal(thread_in(w, CONSUMER).inferred_ns, 500);
 }
 
-/* What comes from another node interrupts any thread. */
+/* Packets from another node interrupt any thread. */
 static void test_packets_of_other_nodes(void **state)
 {
     (void)state;
@@ -370,7 +370,7 @@ static void test_end_of_a_child_is_no_data(void **state)
     expect_waits(w, CONSUMER, 0, 0);
 }
 
-/* The next window no longer has the switches by which the two went to sleep: what came before it is unknown. */
+/* The next window no longer has the switches that put the two threads to sleep: the time before it is unknown. */
 static void test_wait_longer_than_a_window(void **state)
 {
     (void)state;

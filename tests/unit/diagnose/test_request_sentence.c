@@ -1,4 +1,4 @@
-/* The sentence of a request: what it leads with, with and without knowledge of what is usual. */
+/* The sentence of a request: its first component, with and without usual durations. */
 #include "diagnose/request_sentence.h"
 
 #include <setjmp.h>
