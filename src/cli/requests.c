@@ -30,9 +30,7 @@ struct requests_args {
 /* --service may be the name, the unit, or the name with the port as it is printed. */
 static bool is_service(const struct requests_args *args, const char *service, const char *unit, uint16_t port)
 {
-    char shown[REQUEST_SERVICE_BYTES];
-    return !args->service || strcmp(args->service, service) == 0 || strcmp(args->service, unit) == 0 ||
-           strcmp(args->service, request_service_text(service, unit, port, shown)) == 0;
+    return !args->service || request_service_matches(args->service, service, unit, port);
 }
 
 static int report_failure(const struct requests_args *args, int r)
@@ -51,14 +49,6 @@ static int write_output(const struct buf *out)
     return fwrite(out->data, 1, out->size, stdout) == out->size && fflush(stdout) == 0 ? 0 : -errno;
 }
 
-static void put_json_head(const struct coverage *coverage, enum coverage_subject subject, const char *name,
-                          struct buf *out)
-{
-    buf_puts(out, "{\"coverage\":");
-    coverage_json_put(coverage, subject, out);
-    buf_printf(out, ",\"%s\":", name);
-}
-
 /* ---- routes ---- */
 
 static int put_routes(const struct requests_args *args, struct buf *out)
@@ -74,7 +64,7 @@ static int put_routes(const struct requests_args *args, struct buf *out)
             routes[kept++] = routes[i];
     coverage.filtered_out = kept ? 0 : count;
     if (args->json) {
-        put_json_head(&coverage, COVERAGE_ROUTES, "routes", out);
+        coverage_json_begin(&coverage, COVERAGE_ROUTES, "routes", out);
         request_routes_json_write(routes, kept, out);
         return buf_puts(out, "}\n");
     }
@@ -140,7 +130,7 @@ static int print_abnormal(const struct requests_args *args)
     if (args->each)
         qsort(requests, kept, sizeof(requests[0]), earliest_first);
     if (args->json) {
-        put_json_head(&coverage, COVERAGE_ABNORMAL, "requests", &out);
+        coverage_json_begin(&coverage, COVERAGE_ABNORMAL, "requests", &out);
         requests_json_write(requests, kept, &out);
         buf_puts(&out, "}\n");
     } else if (kept) {

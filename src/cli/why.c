@@ -30,13 +30,6 @@ struct wanted_requests {
 };
 
 /* `service` may be the name, the unit, or the name with the port as it is printed. */
-static bool is_service(const char *service, const struct request *r)
-{
-    char shown[REQUEST_SERVICE_BYTES];
-    return strcmp(service, r->service) == 0 || strcmp(service, r->unit) == 0 ||
-           strcmp(service, request_service_text(r->service, r->unit, r->port, shown)) == 0;
-}
-
 static bool is_any_wanted(const struct wanted_requests *w)
 {
     return !w->service && !w->route && !w->trace_id;
@@ -44,7 +37,8 @@ static bool is_any_wanted(const struct wanted_requests *w)
 
 static bool is_wanted(const struct wanted_requests *w, const struct request *r)
 {
-    return (!w->service || is_service(w->service, r)) && (!w->route || strcmp(w->route, r->route) == 0) &&
+    return (!w->service || request_service_matches(w->service, r->service, r->unit, r->port)) &&
+           (!w->route || strcmp(w->route, r->route) == 0) &&
            (!w->trace_id ||
             (trace_link_is_set(&r->link) && strcasecmp(w->trace_id, trace_link_text(&r->link).trace_id) == 0));
 }
@@ -111,9 +105,7 @@ static int print_requests(struct request *const *requests, size_t count, const s
 {
     _cleanup_buf_ struct buf out = {0};
     if (format->json) {
-        buf_puts(&out, "{\"coverage\":");
-        coverage_json_put(coverage, COVERAGE_REQUESTS, &out);
-        buf_puts(&out, ",\"requests\":");
+        coverage_json_begin(coverage, COVERAGE_REQUESTS, "requests", &out);
         requests_json_write(requests, count, &out);
         buf_puts(&out, "}\n");
     } else if (count && format->grouped) {

@@ -34,3 +34,10 @@ void coverage_json_put(const struct coverage *c, enum coverage_subject subject, 
         put_ports(c, out);
     buf_putc(out, '}');
 }
+
+void coverage_json_begin(const struct coverage *c, enum coverage_subject subject, const char *list, struct buf *out)
+{
+    buf_puts(out, "{\"coverage\":");
+    coverage_json_put(c, subject, out);
+    buf_printf(out, ",\"%s\":", list);
+}

@@ -25,9 +25,7 @@ int requests_html_write(struct request *const *requests, size_t count, const str
 {
     int r = put_head(requests, count, out);
     if (r == 0) {
-        buf_puts(out, "{\"coverage\":");
-        coverage_json_put(coverage, COVERAGE_REQUESTS, out);
-        buf_puts(out, ",\"requests\":");
+        coverage_json_begin(coverage, COVERAGE_REQUESTS, "requests", out);
         requests_json_write(requests, count, out);
         r = buf_putc(out, '}');
     }

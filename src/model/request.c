@@ -126,6 +126,13 @@ const char *request_service_text(const char *service, const char *unit, uint16_t
     return out;
 }
 
+bool request_service_matches(const char *wanted, const char *service, const char *unit, uint16_t port)
+{
+    char shown[REQUEST_SERVICE_BYTES];
+    return strcmp(wanted, service) == 0 || strcmp(wanted, unit) == 0 ||
+           strcmp(wanted, request_service_text(service, unit, port, shown)) == 0;
+}
+
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind)
 {
     uint64_t sum_ns = 0;

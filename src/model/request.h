@@ -152,6 +152,9 @@ uint64_t request_list_total(struct request *const *list, size_t count);
  * service is named after it. Returns `out`. */
 const char *request_service_text(const char *service, const char *unit, uint16_t port, char out[REQUEST_SERVICE_BYTES]);
 
+/* Whether `wanted` names this service: by its name, its unit, or as request_service_text shows it. */
+bool request_service_matches(const char *wanted, const char *service, const char *unit, uint16_t port);
+
 /* The sum of the components of a kind. */
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind);
 

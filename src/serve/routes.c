@@ -189,9 +189,7 @@ static void put_coverage(const struct call *call, enum coverage_subject subject,
     const struct page_data *data = call->routes->data;
     struct coverage coverage;
     data->coverage(data->context, subject, call->query.seconds, &coverage);
-    buf_puts(body, "{\"coverage\":");
-    coverage_json_put(&coverage, subject, body);
-    buf_printf(body, ",\"%s\":", name);
+    coverage_json_begin(&coverage, subject, name, body);
 }
 
 static enum MHD_Result answer_requests(struct call *call)
