@@ -54,8 +54,10 @@ int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
         uint32_t frame, count;
     } head;
     _Static_assert(sizeof(head) == HEADER_BYTES, "file format");
-    if (!header || header->file_bytes < sizeof(head) || elf_read(f, header->offset, &head, sizeof(head)) < 0)
+    if (!header || header->file_bytes < sizeof(head))
         return -ENOENT;
+    if (elf_read(f, header->offset, &head, sizeof(head)) < 0)
+        return elf_error(f) < 0 ? elf_error(f) : -ENOENT;
     if (head.version != 1 || head.frame_encoding != PE_PC_RELATIVE_S4 || head.count_encoding != PE_U4 ||
         head.table_encoding != PE_DATA_RELATIVE_S4 || head.count == 0 ||
         head.count > (header->file_bytes - sizeof(head)) / sizeof(struct table_entry))
@@ -64,6 +66,8 @@ int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
     if (!s)
         return -ENOMEM;
     int r = cfi_known_add(f, &s->known);
+    if (elf_error(f) < 0) /* the known ranges may be incomplete */
+        r = elf_error(f);
     if (r < 0)
         return r;
     s->header_vaddr = header->vaddr;

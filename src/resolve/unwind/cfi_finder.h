@@ -15,7 +15,8 @@
 
 struct cfi_finder;
 
-/* Takes ownership of `f` on success. -ENOENT: the file has no search table in the usual encoding; -ENOMEM. */
+/* Takes ownership of `f` on success. -ENOENT: the file has no search table in the usual encoding; -ETIMEDOUT: its file
+ * system does not respond; -ENOMEM. */
 int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret);
 void cfi_finder_free(struct cfi_finder *s);
 DEFINE_FREEP(cfi_finder)

@@ -2,6 +2,7 @@
  * is used is removed and added again. */
 #include "resolve/unwind/unwind_cache.h"
 
+#include "resolve/object/object_elf.h"
 #include "resolve/unwind/cfi_finder.h"
 
 #include <errno.h>
@@ -172,14 +173,17 @@ struct built {
     uint64_t input_bytes;
 };
 
-/* Takes ownership of `f` in every case. NULL: the file has no search table. */
-static struct cfi_finder *make_finder(struct elf_file *f)
+/* Takes ownership of `f` in every case. `*ret` is NULL on success if the file has no usable search table. Other errors
+ * are temporary. */
+static int make_finder(const struct object *o, struct elf_file *f, struct cfi_finder **ret)
 {
-    struct cfi_finder *finder;
-    if (cfi_finder_new(f, &finder) == 0)
-        return finder;
-    elf_file_free(f);
-    return NULL;
+    *ret = NULL;
+    int r = cfi_finder_new(f, ret);
+    if (r < 0)
+        elf_file_free(f);
+    if (r == -ETIMEDOUT)
+        object_unreadable(o);
+    return object_error_is_passing(r) ? r : 0;
 }
 
 static int build_entry(const struct unwind_cache *c, const struct object *o, struct built *ret)
@@ -194,8 +198,7 @@ static int build_entry(const struct unwind_cache *c, const struct object *o, str
         ret->input_bytes = cfi_input_bytes(f);
         if (ret->input_bytes > c->defer_above_bytes) {
             ret->state = UNWIND_CACHE_DEFERRED;
-            ret->finder = make_finder(take_ptr(f));
-            return 0;
+            return make_finder(o, take_ptr(f), &ret->finder);
         }
         r = cfi_build(f, &ret->table);
         if (elf_error(f) < 0) { /* the table may be incomplete */
@@ -226,19 +229,18 @@ static void take_finder(struct unwind_cache *c, struct cached_table *e, struct c
 /* Opens the file of a deferred table again. */
 static int reopen_finder(struct unwind_cache *c, const struct object *o, struct cached_table *e)
 {
-    const int fd = object_open(o);
-    if (fd < 0)
-        return fd == -ENOENT ? -EIO : fd;
     struct elf_file *f;
-    int r = elf_open(fd, &f);
+    struct cfi_finder *finder;
+    int r = object_open_elf(o, &f);
+    if (r == 0)
+        r = make_finder(o, f, &finder);
     if (r < 0) {
-        if (r == -ETIMEDOUT)
-            object_unreadable(o);
-        close(fd);
-        return r;
+        c->build_errors++;
+        return r == -ENOENT ? -EIO : r; /* an unavailable file is not a file without rules */
     }
-    take_finder(c, e, make_finder(f));
-    return e->finder ? 0 : -EIO;
+    take_finder(c, e, finder);
+    e->has_finder = finder != NULL;
+    return finder ? 0 : -EAGAIN;
 }
 
 static int get_or_build(struct unwind_cache *c, const struct object *o, struct cached_table **ret)

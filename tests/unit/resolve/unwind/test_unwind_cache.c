@@ -144,12 +144,73 @@ static void test_published_table_is_released(void **state)
     unwind_cache_free(c);
 }
 
+/* ---- a file system that stops to respond once the file is open ---- */
+
+static bool is_unresponsive;
+
+int __real_elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);
+int __wrap_elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);
+int __wrap_elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
+{
+    return is_unresponsive ? -ETIMEDOUT : __real_elf_read(f, offset, data, size);
+}
+
+int __wrap_elf_error(const struct elf_file *f);
+int __wrap_elf_error(const struct elf_file *f)
+{
+    (void)f;
+    return is_unresponsive ? -ETIMEDOUT : 0;
+}
+
+static double errors_of(const struct unwind_cache *c)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    unwind_cache_metrics(c, set);
+    for (size_t i = 0; i < metric_set_families(set); i++)
+        if (strcmp(metric_set_family(set, i).name, "sonde_self_unwind_cache_errors") == 0)
+            return metric_set_family(set, i).points[0].value;
+    fail();
+    return 0;
+}
+
+/* Expects a timeout, reported once for the file, and the right rule as soon as the file system responds. */
+static void expect_timeout_then_rule(struct unwind_cache *c, const struct object *o, uint32_t offset)
+{
+    struct unwind_cache *whole = make_cache(UINT64_MAX);
+    struct unwind_rule rule, expected;
+    const unsigned reports = object_unreadable_reports;
+    const double errors = errors_of(c);
+    find(whole, o, offset, &expected);
+    unwind_cache_free(whole);
+    is_unresponsive = true;
+    assert_int_equal(unwind_cache_find(c, o, offset, &rule), -ETIMEDOUT);
+    assert_int_equal(object_unreadable_reports, reports + 1);
+    assert_true(errors_of(c) == errors + 1);
+    is_unresponsive = false;
+    find(c, o, offset, &rule);
+    assert_memory_equal(&rule, &expected, sizeof(rule));
+}
+
+static void test_timeout_of_the_search_table_is_temporary(void **state)
+{
+    (void)state;
+    const struct object o = own_program(1);
+    const uint32_t middle = own_code().start + (own_code().end - own_code().start) / 2;
+    struct unwind_cache *c = make_cache(0);
+    expect_timeout_then_rule(c, &o, middle); /* when the file is first needed */
+    unwind_cache_trim(c);
+    expect_timeout_then_rule(c, &o, middle + 1); /* when it is opened again; the first rule may be cached */
+    unwind_cache_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_single_rules_are_those_of_the_table),
         cmocka_unit_test(test_open_files_are_bounded_and_reopened),
         cmocka_unit_test(test_published_table_is_released),
+        cmocka_unit_test(test_timeout_of_the_search_table_is_temporary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
