@@ -446,9 +446,10 @@ static void take_built(struct unwind_publisher *p)
 {
     struct unwind_built built;
     while (unwind_builder_take(p->builder, &built)) {
-        cpu_share_spend(&p->share, built.cpu_ns);
         struct published_object *o;
         HASH_FIND(hh, p->objects, &built.object_id, sizeof(built.object_id), o);
+        if (!o || !o->is_outside_share)
+            cpu_share_spend(&p->share, built.cpu_ns);
         if (o && o->state == OBJECT_QUEUED)
             object_take_built(p, o, &built);
         if (!object_error_is_passing(built.error))

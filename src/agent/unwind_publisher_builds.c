@@ -15,9 +15,10 @@ void unwind_publisher_set_state(struct unwind_publisher *p, struct published_obj
     o->state = state;
 }
 
-static void queue_build(struct unwind_publisher *p, struct published_object *o)
+static void queue_build(struct unwind_publisher *p, struct published_object *o, bool is_outside_share)
 {
     int fd = object_open(o->object);
+    o->is_outside_share = is_outside_share;
     const bool is_queued = fd >= 0 && unwind_builder_add(p->builder, o->id, fd);
     unwind_publisher_set_state(p, o, is_queued ? OBJECT_QUEUED : OBJECT_UNKNOWN);
     if (!is_queued)
@@ -27,7 +28,7 @@ static void queue_build(struct unwind_publisher *p, struct published_object *o)
 void unwind_publisher_build(struct unwind_publisher *p, struct published_object *o, bool is_urgent)
 {
     if (is_urgent || p->share.of_cpu == 0) {
-        queue_build(p, o);
+        queue_build(p, o, true);
     } else if (o->state != OBJECT_WAITING) {
         unwind_publisher_set_state(p, o, OBJECT_WAITING);
         o->waiting_since_ns = p->now_ns;
@@ -63,5 +64,5 @@ void unwind_publisher_build_next(struct unwind_publisher *p)
             best_worth = worth;
         }
     if (best)
-        queue_build(p, best);
+        queue_build(p, best, false);
 }

@@ -30,8 +30,9 @@ struct published_object {
     uint64_t unused_since_ns;
     uint64_t retry_ns;
     uint64_t waiting_since_ns;
-    unsigned refusals;  /* how often its table did not fit, in succession */
-    uint64_t wanted_ns; /* last use; up to date only after fill_wanted */
+    bool is_outside_share; /* queued: its build is not charged to the share */
+    unsigned refusals;     /* how often its table did not fit, in succession */
+    uint64_t wanted_ns;    /* last use; up to date only after fill_wanted */
     UT_hash_handle hh;
 };
 
@@ -70,7 +71,7 @@ struct unwind_publisher {
 
 /* For unwind_publisher.c, in unwind_publisher_builds.c.
  *
- * Has the object's table built: within the share, or at once. */
+ * Has the object's table built: within the share, or at once and outside of it. */
 void unwind_publisher_build(struct unwind_publisher *p, struct published_object *o, bool is_urgent);
 /* Once a turn: begins to build the table of the most wanted object, if the share allows. */
 void unwind_publisher_build_next(struct unwind_publisher *p);

@@ -123,6 +123,21 @@ static void test_prepare_does_not_wait_for_the_share(void **state)
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
 }
 
+static void test_prepare_is_not_charged_to_the_share(void **state)
+{
+    struct fixture *w = *state;
+    begin_with_share(w, 1e-9);
+    look_up_rules(w, 0, 2);
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* it waits for the share */
+    const double saved_ns = w->publisher->share.saved_ns;
+    for (int i = 0; i < 6000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]); i++) {
+        usleep(10000);
+        pass_time(w, 0);
+    }
+    assert_true(w->tables.puts > 0);
+    assert_true(w->publisher->share.saved_ns == saved_ns);
+}
+
 #define with_fixture(f) cmocka_unit_test_setup_teardown(f, make_fixture, free_fixture)
 
 int main(void)
@@ -134,6 +149,7 @@ int main(void)
         with_fixture(test_share_does_not_build_for_exited_programs),
         with_fixture(test_share_begins_with_the_most_wanted_table),
         with_fixture(test_prepare_does_not_wait_for_the_share),
+        with_fixture(test_prepare_is_not_charged_to_the_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
