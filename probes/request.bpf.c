@@ -148,8 +148,8 @@ int BPF_PROG(request_inet_sendpage, struct socket *socket, struct page *page, in
 
 /* ---- method 3: the exit of every system call ---- */
 
-/* The stream on this descriptor, or NULL. `bytes` were sent on it or received, as `kind` says; 0: not to be recorded.
- * `*ret_now`: as of record_socket. */
+/* The stream on this descriptor, or NULL. `bytes` were sent on it or received, as `kind` says. `*ret_now`: as of
+ * record_socket. */
 static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, __u64 *ret_now)
 {
     *ret_now = 0;
@@ -177,10 +177,10 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
     __u64 now;
     syscall_from_registers((const struct syscall_registers *)registers, &call);
     if (is_receive(call.number)) {
-        if (result <= 0)
+        if (result <= 0 || is_peek(registers, &call)) /* the bytes are read again */
             return 0;
         __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-        sk = stream_of(call.argument[0], RECORDER_RECEIVE, is_peek(registers, &call) ? 0 : result, &now);
+        sk = stream_of(call.argument[0], RECORDER_RECEIVE, result, &now);
         if (sk)
             received(sk, connection_of(sk), result, 0, &call, now);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);

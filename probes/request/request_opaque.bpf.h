@@ -71,19 +71,28 @@ static __always_inline __u32 opaque_find(__u64 name)
     return way == TABLE_NOT_FOUND ? TABLE_NOT_FOUND : set * 4 + way;
 }
 
-/* Returns the place of a new entry; TABLE_NOT_FOUND: no place is free, or another thread changes it. */
+/* Returns the place that a thread chose that is making this entry, and has not published its name yet. */
+static __always_inline __u32 opaque_claimed_place(__u32 set, __u64 name)
+{
+    __u64 claim = REQUEST_CLAIM_OPAQUE_NAME | name;
+    const __u8 *way = bpf_map_lookup_elem(&claims, &claim);
+    return way ? set * 4 + (*way & 3) : TABLE_NOT_FOUND;
+}
+
+/* Returns the place of a new entry, or of one that another thread makes at the same time; TABLE_NOT_FOUND: no place is
+ * free. Bytes may be added to the entry before its name is published. */
 __noinline __u32 opaque_make(__u64 name, __u16 port)
 {
     __u32 set = name & (REQUEST_OPAQUE_MAX / 4 - 1);
     __u64 comm[2];
-    if (opaque_names[set][0] && opaque_names[set][1] && opaque_names[set][2] && opaque_names[set][3])
-        return TABLE_NOT_FOUND;
-    if (!table_claim(REQUEST_CLAIM_OPAQUE_NAME | name))
-        return TABLE_NOT_FOUND;
     for (__u32 way = 0; way < 4; way++) {
         __u32 place = set * 4 + way;
         if (opaque_names[set][way] || !table_claim(REQUEST_CLAIM_OPAQUE | place))
             continue;
+        if (!table_claim_with(REQUEST_CLAIM_OPAQUE_NAME | name, way)) {
+            table_release(REQUEST_CLAIM_OPAQUE | place);
+            break;
+        }
         read_process_comm(comm);
         opaque_traffic[place].port = port;
         *(volatile __u64 *)&opaque_traffic[place].comm[0] = comm[0];
@@ -91,8 +100,7 @@ __noinline __u32 opaque_make(__u64 name, __u16 port)
         opaque_names[set][way] = name;
         return place;
     }
-    table_release(REQUEST_CLAIM_OPAQUE_NAME | name);
-    return TABLE_NOT_FOUND;
+    return opaque_claimed_place(set, name);
 }
 
 static __always_inline bool is_tls_record(__u64 head, __u32 known)

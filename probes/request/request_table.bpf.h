@@ -59,11 +59,15 @@ static __always_inline __u64 table_index(__u64 i, __u64 mask)
     return i & mask;
 }
 
-/* True for one only, until it is released. */
+/* True for one only, until it is released. `note`: for those who come too late, with the claim of a name. */
+static __always_inline bool table_claim_with(__u64 what, __u8 note)
+{
+    return bpf_map_update_elem(&claims, &what, &note, BPF_NOEXIST) == 0;
+}
+
 static __always_inline bool table_claim(__u64 what)
 {
-    __u8 one = 1;
-    return bpf_map_update_elem(&claims, &what, &one, BPF_NOEXIST) == 0;
+    return table_claim_with(what, 0);
 }
 
 static __always_inline bool table_release(__u64 what)

@@ -8,11 +8,13 @@
 #include "probes/request.h"
 
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -108,20 +110,31 @@ static bool write_and_read(int from, int to, const void *data, size_t size)
     return write(from, data, size) == (ssize_t)size && recv(to, copy, size, MSG_WAITALL) == (ssize_t)size;
 }
 
+/* By both system calls that can look at bytes and leave them unread. */
+static bool write_peek_and_read(int from, int to, const void *data, size_t size)
+{
+    char copy[4096];
+    struct iovec piece = {copy, sizeof(copy)};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    return write(from, data, size) == (ssize_t)size && recv(to, copy, size, MSG_PEEK | MSG_WAITALL) == (ssize_t)size &&
+           recvmsg(to, &message, MSG_PEEK) == (ssize_t)size && read(to, copy, size) == (ssize_t)size;
+}
+
 /* Returns the process that did it. */
-static pid_t transfer(int from, int to, const void *data, size_t size)
+static pid_t transfer_by(bool (*exchange)(int, int, const void *, size_t), int from, int to, const void *data,
+                         size_t size)
 {
     const pid_t child = fork();
     int status;
     if (child == 0)
-        _exit(!write_and_read(from, to, data, size));
+        _exit(!exchange(from, to, data, size));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     return child;
 }
 
-#define ASK(c, text)    transfer((c)->client, (c)->server, text, sizeof(text) - 1)
-#define ANSWER(c, text) transfer((c)->server, (c)->client, text, sizeof(text) - 1)
+#define ASK(c, text)    transfer_by(write_and_read, (c)->client, (c)->server, text, sizeof(text) - 1)
+#define ANSWER(c, text) transfer_by(write_and_read, (c)->server, (c)->client, text, sizeof(text) - 1)
 
 /* ---- counters ---- */
 
@@ -231,6 +244,17 @@ static void test_clients_are_not_counted(void **state)
     close_connection(&c);
 }
 
+static void test_peeked_bytes_count_once(void **state)
+{
+    (void)state;
+    need_source();
+    const struct connection c = open_connection();
+    transfer_by(write_peek_and_read, c.client, c.server, "hello", 5);
+    assert_int_equal(counts_of(c.port).received, 5);
+    assert_int_equal(counts_of(c.port).reads, 1);
+    close_connection(&c);
+}
+
 static void test_ipv6_is_counted(void **state)
 {
     (void)state;
@@ -284,6 +308,46 @@ static void test_forgotten_place_begins_at_zero(void **state)
     close_connection(&c);
 }
 
+/* The programs' table of claims, among the descriptors of this process. */
+static int claims_fd(void)
+{
+    struct bpf_map_info info;
+    for (int fd = 3; fd < 1024; fd++) {
+        __u32 size = sizeof(info);
+        if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && strcmp(info.name, "claims") == 0)
+            return fd;
+    }
+    fail_msg("no table of claims");
+    return -1;
+}
+
+/* As if another thread had chosen the place and were about to publish the name there. */
+static void test_entry_is_shared_while_another_thread_makes_it(void **state)
+{
+    (void)state;
+    need_source();
+    const struct connection c = open_connection();
+    struct request_opaque counts;
+    uint32_t place = 0;
+    uint64_t name = 0, claims[2];
+    const uint64_t overflow = request_source_opaque_overflow(source);
+    ASK(&c, "hello");
+    assert_true(find_counts(c.port, &counts, &place));
+    assert_true(request_source_read_opaque(source, place, &name, &counts));
+    request_source_forget_opaque(source, place);
+    claims[0] = REQUEST_CLAIM_OPAQUE | place;
+    claims[1] = REQUEST_CLAIM_OPAQUE_NAME | name;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(bpf_map_update_elem(claims_fd(), &claims[i], &(uint8_t){place % 4}, BPF_NOEXIST), 0);
+    ASK(&c, "four");
+    assert_int_equal(request_source_opaque_overflow(source), overflow);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(bpf_map_delete_elem(claims_fd(), &claims[i]), 0);
+    ASK(&c, "more"); /* takes the same place, with the bytes that are there */
+    assert_int_equal(counts_of(c.port).received, 8);
+    close_connection(&c);
+}
+
 /* More ports than places: further ports are counted together. The last case, because it fills the table. */
 static void test_overflow_is_counted(void **state)
 {
@@ -325,10 +389,12 @@ static int run(const char *name, int method)
         cmocka_unit_test(test_http2_is_recognized),
         cmocka_unit_test(test_http1_is_not_counted),
         cmocka_unit_test(test_clients_are_not_counted),
+        cmocka_unit_test(test_peeked_bytes_count_once),
         cmocka_unit_test(test_ipv6_is_counted),
         cmocka_unit_test(test_excluded_process_is_not_counted),
         cmocka_unit_test(test_connection_from_before_is_not_new),
         cmocka_unit_test(test_forgotten_place_begins_at_zero),
+        cmocka_unit_test(test_entry_is_shared_while_another_thread_makes_it),
         cmocka_unit_test(test_overflow_is_counted),
     };
     open_source(method);
