@@ -9,7 +9,7 @@
     X(RING_FULL, "ring_full", "records that found the ring buffer to user space full")                                 \
     X(MAP_FULL, "map_full", "entries that found a kernel table full")                                                  \
     X(THROTTLED, "throttled", "samples the kernel withheld because sampling took too long")                            \
-    X(MISSED, "missed", "runs of a probe that the kernel skipped (recursion on the same CPU)")                         \
+    X(MISSED, "missed", "runs of a probe that were skipped, mostly because another one was running on the same CPU")   \
     X(NO_UNWIND_TABLE, "no_unwind_table", "stacks cut because unwind tables or mappings were not known yet")           \
     X(TRUNCATED, "truncated", "stacks not walked to the thread's entry, for another reason")                           \
     X(UNNAMED, "unnamed", "samples with frames that have no symbol")                                                   \

@@ -47,6 +47,8 @@ struct unwind_tables *watch_unwind_tables(const struct watch *w);
 struct losses watch_losses(const struct watch *w);
 /* Ends the recording and asserts that nothing was lost. */
 void watch_end(struct watch *w);
+/* As watch_end, but losses whose bit, 1 << LOSS_*, is in `allowed` may have happened. */
+void watch_end_despite(struct watch *w, uint64_t allowed);
 /* Calls `check` for every record until it has returned true `enough` times. */
 void watch_until(struct watch *w, size_t enough, bool (*check)(const struct record_header *, void *), void *context);
 

@@ -73,7 +73,7 @@ export const LOSS_HELP: Record<string, string> = {
     ring_full: 'records that found the ring buffer to user space full',
     map_full: 'entries that found a kernel table full',
     throttled: 'samples the kernel withheld because sampling took too long',
-    missed: 'runs of a probe that the kernel skipped (recursion on the same CPU)',
+    missed: 'runs of a probe that were skipped, mostly because another one was running on the same CPU',
     no_unwind_table: 'stacks cut because unwind tables or mappings were not known yet',
     truncated: "stacks not walked to the thread's entry, for another reason",
     unnamed: 'samples with frames that have no symbol',

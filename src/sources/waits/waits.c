@@ -34,6 +34,7 @@ struct waits_source {
     bool is_shed;
     bool is_watching; /* some processes */
     bool is_ticking;
+    uint64_t unfollowed; /* failed attempts to sample new CPUs: at most one a second */
 };
 
 static void waits_free(void *self)
@@ -206,8 +207,8 @@ static size_t waits_poll_fds(void *self, int *ret_fds, size_t max)
 static int waits_drain(void *self, struct batch *batch)
 {
     struct waits_source *s = self;
-    if (s->clock)
-        (void)perf_events_follow(s->clock, clock_monotonic_ns());
+    if (s->clock && perf_events_follow(s->clock, clock_monotonic_ns()) < 0)
+        s->unfollowed++; /* tried again; waits, and the samples of other CPUs, go on */
     return record_ring_drain(&s->ring, batch);
 }
 
@@ -247,7 +248,7 @@ static void waits_losses(void *self, struct losses *losses)
     losses->count[LOSS_RING_FULL] += sum.lost;
     losses->count[LOSS_SHED] += sum.shed + sum.samples_shed;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
-    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj) + sum.interrupted + s->unfollowed;
     record_ring_losses(&s->ring, losses);
 }
 

@@ -4,6 +4,7 @@
 #include "../workload.h"
 
 #include "signals/signals.h"
+#include "sources/attach/perf_events.h"
 #include "sources/tables/unwind_tables.h"
 #include "sources/waits/waits.h"
 
@@ -11,10 +12,14 @@
 
 #include "probes/waits.h"
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +42,12 @@ static struct watch open_by(enum waits_method method)
     }
     assert_int_equal(batch_new(BATCH_BYTES, signals_check_record, &w.batch), 0);
     return w;
+}
+
+/* A tick of the clock that interrupts the walk of a stack is not recorded. */
+static void end(struct watch *w)
+{
+    watch_end_despite(w, 1 << LOSS_MISSED);
 }
 
 struct recorded {
@@ -131,7 +142,7 @@ static void test_waits_of_a_watched_process(void **state)
     assert_int_equal(r.wait_count + r.stack_count, 0);
     workload_end(&child);
     workload_end(&other);
-    watch_end(&w);
+    end(&w);
 }
 
 static void *nap_once(void *context)
@@ -166,7 +177,7 @@ static void test_first_wait_of_a_thread(void **state)
     }
     assert_int_equal(naps, 8);
     workload_end(&child);
-    watch_end(&w);
+    end(&w);
 }
 
 /* Runs for `count` ticks of the clock and more. */
@@ -218,7 +229,64 @@ static void test_samples_of_a_watched_process(void **state)
     assert_int_equal(drain_runs(&w, pid), 0);
     workload_end(&child);
     workload_end(&other);
-    watch_end(&w);
+    end(&w);
+}
+
+/* Sets whether a walk is in progress on every CPU, for the programs. */
+static void set_at_work(bool at_work)
+{
+    const size_t cpus = (size_t)libbpf_num_possible_cpus();
+    struct bpf_map_info info;
+    struct waits_stats *stats = calloc(cpus, sizeof(*stats));
+    assert_non_null(stats);
+    for (size_t i = 0; i < cpus; i++)
+        stats[i].at_work = at_work;
+    for (int fd = 3; fd < 1024; fd++) {
+        __u32 size = sizeof(info), zero = 0;
+        if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && strcmp(info.name, "stats") == 0 &&
+            info.value_size == sizeof(*stats))
+            assert_int_equal(bpf_map_update_elem(fd, &zero, stats, BPF_ANY), 0);
+    }
+    free(stats);
+}
+
+static void test_samples_during_a_walk_are_missed(void **state)
+{
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    set_at_work(true);
+    waits_source_watch(w.self, &pid, 1);
+    for (int i = 0; i < 1000 && watch_losses(&w).count[LOSS_MISSED] == 0; i++)
+        workload_run(&child, spin, 5);
+    assert_true(watch_losses(&w).count[LOSS_MISSED] > 0);
+    assert_int_equal(drain_runs(&w, pid), 0);
+    set_at_work(false);
+    workload_end(&child);
+    watch_end_despite(&w, 1 << LOSS_MISSED | 1 << LOSS_SHED); /* at switches, waits without a stack as well */
+}
+
+static int follow_error;
+
+int __real_perf_events_follow(struct perf_events *e, uint64_t now_ns);
+int __wrap_perf_events_follow(struct perf_events *e, uint64_t now_ns);
+int __wrap_perf_events_follow(struct perf_events *e, uint64_t now_ns)
+{
+    return follow_error ?: __real_perf_events_follow(e, now_ns);
+}
+
+/* Waits, and samples of the other CPUs, are still recorded. */
+static void test_new_cpu_without_samples_is_a_loss(void **state)
+{
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    drain_runs(&w, 0);
+    assert_int_equal(watch_losses(&w).count[LOSS_MISSED], 0);
+    follow_error = -ENOMEM;
+    drain_runs(&w, 0);
+    follow_error = 0;
+    drain_runs(&w, 0);
+    assert_int_equal(watch_losses(&w).count[LOSS_MISSED], 1);
+    end(&w);
 }
 
 #define CASE(name, test, method)                                                                                       \
@@ -228,7 +296,9 @@ static void test_samples_of_a_watched_process(void **state)
 #define CASES(name, method)                                                                                            \
     CASE("waits_of_a_watched_process_" name, test_waits_of_a_watched_process, method),                                 \
         CASE("first_wait_of_a_thread_" name, test_first_wait_of_a_thread, method),                                     \
-        CASE("samples_of_a_watched_process_" name, test_samples_of_a_watched_process, method)
+        CASE("samples_of_a_watched_process_" name, test_samples_of_a_watched_process, method),                         \
+        CASE("samples_during_a_walk_are_missed_" name, test_samples_during_a_walk_are_missed, method),                 \
+        CASE("new_cpu_without_samples_is_a_loss_" name, test_new_cpu_without_samples_is_a_loss, method)
 
 static bool can_attach(enum waits_method method)
 {
