@@ -2,13 +2,9 @@
 #include "diagnose/code_origin.h"
 
 #include "base/cleanup.h"
+#include "base/starts_with.h"
 
 #include <string.h>
-
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
 
 /* Tables end with NULL. */
 static bool starts_with_any(const char *text, const char *const *starts)

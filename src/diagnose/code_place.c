@@ -2,6 +2,7 @@
 #include "diagnose/code_place.h"
 
 #include "base/cleanup.h"
+#include "base/starts_with.h"
 #include "diagnose/code_origin.h"
 #include "diagnose/stack_text.h"
 
@@ -10,11 +11,6 @@
 
 #define FRAMES_SHOWN 3
 #define NAME_BYTES   33 /* of a function in a list of them */
-
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
 
 static bool is_code(const struct frame *f)
 {

@@ -1,6 +1,7 @@
 /* Frames to text; see stack_text.h. */
 #include "diagnose/stack_text.h"
 
+#include "base/starts_with.h"
 #include "base/utf8.h"
 #include "diagnose/code_place.h"
 #include "model/request.h"
@@ -12,11 +13,6 @@
 #define SHOWN_BYTES    64
 #define STACK_MAX      16384 /* of one wait, as text */
 #define STACK_TOO_LONG "[truncated: names too long]"
-
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
 
 static void append(char *out, size_t size, const char *text)
 {

@@ -8,6 +8,7 @@
 #include "resolve/proc/job.h"
 
 #include "base/hex.h"
+#include "base/starts_with.h"
 #include "resolve/proc/identity.h"
 
 #include <ctype.h>
@@ -16,11 +17,6 @@
 #include <string.h>
 
 #define COMPONENT_BYTES 256
-
-static bool starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
 
 /* Removes the suffix; false: it has none. */
 static bool cut_suffix(char *text, const char *suffix)
