@@ -87,8 +87,10 @@ struct io_error_key {
 
 struct io_name {
     __u32 size;       /* of `names` */
-    __u16 is_cut;     /* there was no room for all names */
-    __u16 is_hidden;  /* a mount that no program sees: of memory files */
+    __u8 is_cut;      /* there was no room for all names */
+    __u8 is_outside;  /* a file that is not below the mount: the names lead to the root of the file system */
+    __u8 is_hidden;   /* a mount that no program sees: of memory files */
+    __u8 is_detached; /* a mount that was unmounted while files on it were open: it has no path */
     __u64 parent, at; /* addresses of the mount that a mount is on, and of the folder there */
     __u64 inode;      /* of a file */
     char type[48];    /* of the file system, with its subtype: "fuse.sshfs" */

@@ -176,6 +176,8 @@ struct task_struct {
     struct sched_info sched_info;
     bool throttled; /* 6.18 and later, CONFIG_CFS_BANDWIDTH */
     struct files_struct *files;
+    struct fs_struct *fs;
+    struct nsproxy *nsproxy;
     unsigned long sas_ss_sp;
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
@@ -198,6 +200,7 @@ struct file_system_type {
 };
 
 struct super_block {
+    struct dentry *s_root;
     unsigned int s_dev;
     unsigned long s_magic, s_blocksize;
     struct file_system_type *s_type;
@@ -271,6 +274,14 @@ struct vfsmount {
 struct path {
     struct vfsmount *mnt;
     struct dentry *dentry;
+};
+
+struct fs_struct {
+    struct path root, pwd;
+};
+
+struct nsproxy {
+    void *mnt_ns;
 };
 
 struct file {
@@ -374,6 +385,7 @@ struct mount {
     struct dentry *mnt_mountpoint;
     struct vfsmount mnt;
     void *mnt_ns;
+    struct mount *mnt_next_for_sb; /* 6.17 and later */
     int mnt_id;
     __u64 mnt_id_unique; /* 6.8 and later */
 };

@@ -46,7 +46,7 @@ static __always_inline struct io_name *name_begin(void)
     const __u32 zero = 0;
     struct io_name *n = bpf_map_lookup_elem(&name_scratch, &zero);
     if (n) {
-        n->is_hidden = n->is_cut = false;
+        n->is_hidden = n->is_detached = n->is_cut = n->is_outside = false;
         n->parent = n->at = n->inode = 0;
         n->size = 0;
         n->type[0] = '\0';
@@ -82,7 +82,9 @@ static __noinline int mount_name_add(const struct mount *mount, __u64 id)
         return 0;
     const struct super_block *sb = BPF_CORE_READ(mount, mnt.mnt_sb);
     type_name(n, sb);
-    n->is_hidden = (__s64)BPF_CORE_READ(mount, mnt_ns) == MNT_NS_INTERNAL;
+    const void *namespace = BPF_CORE_READ(mount, mnt_ns);
+    n->is_hidden = (__s64) namespace == MNT_NS_INTERNAL;
+    n->is_detached = !namespace;
     const struct dentry *at = BPF_CORE_READ(mount, mnt_mountpoint);
     const struct mount *parent = BPF_CORE_READ(mount, mnt_parent);
     n->at = (__u64)at;
@@ -135,9 +137,11 @@ static __always_inline void path_append(struct io_name *n, const struct dentry *
 {
     for (int i = 0; i < IO_STEPS_MAX && at && at != root; i++) {
         const struct dentry *up = BPF_CORE_READ(at, d_parent);
-        name_append(n, (const char *)BPF_CORE_READ(at, d_name.name));
-        if (up == at) /* deleted, or moved out of the mount */
+        if (up == at) { /* the root of the file system: the mount shows another part of it */
+            n->is_outside = true;
             break;
+        }
+        name_append(n, (const char *)BPF_CORE_READ(at, d_name.name));
         at = up;
     }
 }

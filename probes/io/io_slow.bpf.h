@@ -30,7 +30,7 @@ static __always_inline void slow_name_file(struct io_slow *s, const struct io_fi
 {
     const struct mount *mount = (const struct mount *)file->mount;
     s->file.size = 0;
-    s->file.is_cut = false;
+    s->file.is_cut = s->file.is_outside = false;
     if (mount && file->dentry)
         path_append(&s->file, (const struct dentry *)file->dentry, BPF_CORE_READ(mount, mnt.mnt_root));
 }

@@ -36,6 +36,7 @@ struct known_name {
     struct io_file_key key;
     uint64_t inode;
     char *below; /* the mount point */
+    bool is_outside;
     UT_hash_handle hh;
 };
 
@@ -165,7 +166,8 @@ static void keep_name(struct io_report_data *d, const struct io_file_key *key)
     io_path_format(&name, below, sizeof(below));
     known = calloc(1, sizeof(*known));
     if (known)
-        *known = (struct known_name){.key = *key, .inode = name.inode, .below = strdup(below)};
+        *known = (struct known_name){
+            .key = *key, .inode = name.inode, .below = strdup(below), .is_outside = name.is_outside};
     if (!known || !known->below) {
         free(known);
         d->error = -ENOMEM;
@@ -185,7 +187,7 @@ static void describe_path(const struct io_report_data *d, const struct io_access
         return;
     }
     *ret_inode = known->inode;
-    io_named_join(mount, known->below, ret, size);
+    io_named_join(mount, known->below, known->is_outside, ret, size);
 }
 
 /* False: no memory. */

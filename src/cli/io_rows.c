@@ -119,7 +119,7 @@ static void describe_file(const struct io_rows *r, const struct io_key *key, con
         snprintf(ret, size, "a file of %s", mount->path);
     } else {
         io_path_format(&name, below, sizeof(below));
-        io_named_join(mount, below, ret, size);
+        io_named_join(mount, below, name.is_outside, ret, size);
     }
 }
 

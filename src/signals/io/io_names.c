@@ -30,7 +30,10 @@ static void set_name(struct io_named *named, const struct io_name *name)
 {
     named->is_hidden = name->is_hidden;
     named->is_cut = name->is_cut;
-    io_path_format(name, named->path, sizeof(named->path));
+    if (name->is_detached)
+        snprintf(named->path, sizeof(named->path), "(unmounted)");
+    else
+        io_path_format(name, named->path, sizeof(named->path));
     snprintf(named->type, sizeof(named->type), "%.*s", (int)sizeof(name->type) - 1, name->type);
 }
 
@@ -51,9 +54,13 @@ static struct io_named *find(struct io_named **table, uint64_t id, void *source,
     return found;
 }
 
-void io_named_join(const struct io_named *mount, const char *below, char *ret, size_t size)
+void io_named_join(const struct io_named *mount, const char *below, bool is_outside, char *ret, size_t size)
 {
-    snprintf(ret, size, "%s%s", strcmp(mount->path, "/") == 0 ? "" : mount->path, below);
+    const bool is_root = strcmp(mount->path, "/") == 0, is_mount_point = strcmp(below, "/") == 0;
+    if (is_outside)
+        snprintf(ret, size, "%s:%s", mount->type, below);
+    else
+        snprintf(ret, size, "%s%s", is_root ? "" : mount->path, is_mount_point && !is_root ? "" : below);
 }
 
 void io_names_refresh_mounts(struct io_names *n)

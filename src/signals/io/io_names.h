@@ -13,7 +13,8 @@
 
 struct io_named {
     uint64_t id;
-    char path[IO_PATH_BYTES]; /* of a cgroup as in /proc/PID/cgroup; of a mount as its programs see it */
+    char path[IO_PATH_BYTES]; /* of a cgroup as in /proc/PID/cgroup; of a mount in its own namespace, "(unmounted)" if
+                                 it was unmounted while files on it were open */
     struct job job;           /* of a cgroup */
     char type[48];            /* of a mount's file system */
     bool is_cut;              /* the path lacks names */
@@ -34,8 +35,9 @@ void io_names_clear(struct io_names *n);
 struct io_named *io_names_cgroup(struct io_names *n, uint64_t id);
 struct io_named *io_names_mount(struct io_names *n, uint64_t id);
 
-/* The path of a file of this mount; `below`: its path below the mount point, which begins with "/". Cut to fit. */
-void io_named_join(const struct io_named *mount, const char *below, char *ret, size_t size);
+/* Writes the path of a file of this mount, cut to fit. `below`: its path below the mount point, beginning with "/".
+ * `is_outside`: the mount does not show the file, and `below` is its path in the file system: "ext4:/data/file". */
+void io_named_join(const struct io_named *mount, const char *below, bool is_outside, char *ret, size_t size);
 
 /* Reads the names of the known mounts again: a mount may have been moved. */
 void io_names_refresh_mounts(struct io_names *n);

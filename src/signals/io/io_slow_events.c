@@ -125,7 +125,7 @@ static void write_path(struct io_slow_events *e, const struct io_slow *s, char *
         snprintf(path, size, "a file of %s", mount->path);
     } else {
         io_path_format(&s->file, below, sizeof(below));
-        io_named_join(mount, below, path, size);
+        io_named_join(mount, below, s->file.is_outside, path, size);
     }
 }
 

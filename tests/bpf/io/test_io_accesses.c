@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -312,6 +313,49 @@ static void test_mapped_file(void **state)
     assert_true(a->mapped_bytes >= PAGE && a->mapped_bytes <= 4 * PAGE);
 }
 
+/* The entry of a file whose pages were mapped; NULL: none. */
+static const struct taken *taken_mapped(uint64_t file)
+{
+    for (size_t i = 0; i < taken_count; i++)
+        if (taken[i].key.file == file && taken[i].access.operations[IO_MAP])
+            return &taken[i];
+    return NULL;
+}
+
+/* The bind mount, the newest one, shows another part of the file system. */
+static void test_mapped_file_is_named_by_a_mount_that_shows_it(void **state)
+{
+    need("mmap is not seen");
+    (void)state;
+    char part[PATH_MAX], mount_path[IO_PATH_BYTES] = "";
+    struct io_name name;
+    snprintf(part, sizeof(part), "%s", io_mount_file(&m, "part"));
+    assert_int_equal(mkdir(part, 0700), 0);
+    assert_int_equal(mount(part, part, NULL, MS_BIND, NULL), 0);
+    const int fd = open_file("data", O_RDWR | O_CREAT);
+    assert_int_equal(write(fd, page, PAGE), PAGE);
+    volatile char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(mapped != MAP_FAILED);
+    take_all(true);
+    const struct taken *written =
+        (const struct taken *)((const char *)taken_of("/data") - offsetof(struct taken, access));
+    const uint64_t file = written->key.file;
+    (void)mapped[0];
+    munmap((void *)mapped, PAGE);
+    take_all(true);
+    const struct taken *t = taken_mapped(file);
+    if (t && io_source_mount(source, t->key.mount, &name))
+        io_path_format(&name, mount_path, sizeof(mount_path));
+    umount2(part, MNT_DETACH);
+    close(fd);
+    if (!t) {
+        print_message("pages of tmpfs are not seen\n");
+        skip();
+    }
+    assert_string_equal(mount_path, m.path);
+    assert_string_equal(t->path, "/data");
+}
+
 static void test_io_uring_has_offsets(void **state)
 {
     need(NO_URING);
@@ -355,6 +399,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_processes_are_left_out, begin, end),
         cmocka_unit_test_setup_teardown(test_operation_that_goes_on, begin, end),
         cmocka_unit_test_setup_teardown(test_mapped_file, begin, end),
+        cmocka_unit_test_setup_teardown(test_mapped_file_is_named_by_a_mount_that_shows_it, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_has_offsets, begin, end),
     };
     return run_by_each_method(tests, sizeof(tests) / sizeof(tests[0]),
