@@ -73,11 +73,48 @@ struct io_counters {
     __u64 sizes[IO_SIZES]; /* IO_READ and IO_WRITE, of those that succeeded */
 };
 
-/* How often an operation ended with this error. */
+/* How often an operation ended with this error. Of a call that names a path, without a mount, `key.file` is the hash of
+ * that path (struct io_path), where errors are counted by file. */
 struct io_error_key {
     struct io_key key;
     __u32 error; /* errno */
     __u32 reserved;
+};
+
+/* A path as a program named it, up to its first NUL. */
+#define IO_PATH_WORDS 32
+struct io_path {
+    union {
+        char text[8 * IO_PATH_WORDS];
+        __u64 words[IO_PATH_WORDS];
+    };
+};
+
+/* ABI: the numbers of errors (asm-generic/errno.h) that programs expect: they look for files that may not exist, do
+ * without what a file system lacks, or come back later. */
+static inline int io_error_is_usual(__u32 error)
+{
+    switch (error) {
+    case 2:  /* ENOENT */
+    case 4:  /* EINTR */
+    case 6:  /* ENXIO: /dev/tty without a terminal */
+    case 11: /* EAGAIN */
+    case 17: /* EEXIST */
+    case 18: /* EXDEV */
+    case 20: /* ENOTDIR */
+    case 38: /* ENOSYS */
+    case 39: /* ENOTEMPTY */
+    case 95: /* EOPNOTSUPP */
+        return 1;
+    }
+    return 0;
+}
+
+/* How long a process used a file with this operation; by struct io_key, without flags. */
+struct io_use {
+    __u64 operations;
+    __u64 ns;
+    char command[16]; /* of the process; "": not known */
 };
 
 /* The names on the way from a mount point or cgroup to the root, each with a NUL behind it. */
@@ -104,6 +141,7 @@ struct io_file {
     __u64 file;    /* 0: not counted by file */
     __u64 offset;  /* where a read or write begins; only of accesses and slow operations */
     __u64 dentry;  /* its address; 0: not of a call, or not seen */
+    __u64 path;    /* the hash of the path that a failed call named; 0: none */
     __u32 process; /* 0: not counted by process */
     __u32 flags;
 };
@@ -270,6 +308,8 @@ struct aio_request {
 #define IO_MAX_COUNTERS        16384
 #define IO_MIN_COUNTERS        2048
 #define IO_MAX_ERRORS          2048
+#define IO_MAX_PATHS           4096 /* of failed calls: older ones give way */
+#define IO_MAX_USES            8192
 #define IO_MAX_MOUNTS          1024
 #define IO_MAX_CGROUPS         4096
 #define IO_MAX_FILES           8192  /* with a name, where they are counted by file */
@@ -292,6 +332,7 @@ struct io_syscall {
     __u8 second;    /* operation of the second file; IO_NONE: no second file */
     __u8 second_file;
     __u8 offset; /* enum io_offset: of the first file */
+    __u8 path;   /* enum io_argument: of the first path of a call that names one; IO_ARGUMENT_RESULT: none */
 };
 
 enum io_offset {

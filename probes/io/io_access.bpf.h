@@ -12,10 +12,10 @@
 #include "probes/common/direct.bpf.h"
 #include "probes/common/task_filter.bpf.h"
 #include "probes/io/io_buckets.bpf.h"
+#include "probes/io/io_errors.bpf.h"
 #include "probes/io/io_names.bpf.h"
 
-/* Set before loading: accesses of the tasks that the filter selects are recorded, and nothing else is counted. */
-const volatile bool by_access = false;
+/* Set before loading. */
 const volatile bool has_task_storage = true; /* 5.11 and later */
 
 volatile __u64 access_start_ns = 0; /* of the report */
@@ -227,7 +227,11 @@ __weak int access_take_arguments(void)
         return 0;
     a->operations[operation]++;
     a->last_ns = end_ns ? end_ns : bpf_ktime_get_ns();
-    a->errors += result < 0;
+    if (result < 0) {
+        const struct io_key failed = {.mount = file->mount_id, .process = file->process, .operation = operation};
+        a->errors++;
+        count_error(&failed, file, -result);
+    }
     a->direct += file->flags & IO_IS_DIRECT && (is_write || operation == IO_READ);
     if (operation == IO_MAP) {
         a->mapped_bytes += result;

@@ -220,12 +220,16 @@ static __always_inline bool find_opened(struct io_call *c, __s64 result)
     return true;
 }
 
-static __always_inline void file_call_end(__s64 result)
+static __always_inline void file_call_end(const struct syscall_registers *r, const volatile struct io_syscall *s,
+                                          bool is_compat, __s64 result)
 {
     struct io_call *c = thread_call();
     if (!c || (!c->operation && !c->second_operation))
         return;
     bool is_restarted = result <= -ERESTART_FIRST && result >= -ERESTART_LAST;
+    if (result < 0 && !c->first.mount && s->file >= IO_ARGUMENT_RESULT && s->path < IO_ARGUMENT_RESULT &&
+        is_error_named(-result))
+        c->first.path = failed_path_note((const char *)argument_of(r, s->path, is_compat));
     if (!is_restarted && (!c->is_opening || find_opened(c, result))) {
         __u64 now = bpf_ktime_get_ns();
         const void *cgroup = io_cgroup_of(current_task());
@@ -262,7 +266,7 @@ static __always_inline void call_end(const struct syscall_registers *r, const vo
 {
     __u8 file = s->file;
     if (file < IO_AIO_SETUP)
-        file_call_end(result);
+        file_call_end(r, s, is_compat, result);
     else if (with_aio && !is_compat)
         aio_call_end(r, file, result);
 }

@@ -9,8 +9,10 @@
 #include "probes/common/direct.bpf.h"
 #include "probes/io/io_access.bpf.h"
 #include "probes/io/io_buckets.bpf.h"
+#include "probes/io/io_errors.bpf.h"
 #include "probes/io/io_names.bpf.h"
 #include "probes/io/io_slow.bpf.h"
+#include "probes/io/io_uses.bpf.h"
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -19,12 +21,8 @@ struct {
     __type(value, struct io_counters);
 } counters SEC(".maps");
 
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, IO_MAX_ERRORS);
-    __type(key, struct io_error_key);
-    __type(value, __u64);
-} errors SEC(".maps");
+/* Set before loading: whether processes and files have counters of their own. */
+const volatile bool by_process = false, by_file = false;
 
 /* In place of new counters on the stack, whose size is limited. */
 static const struct io_counters no_counters = {};
@@ -68,22 +66,6 @@ static __noinline struct io_counters *counters_add(struct io_key *key, struct cg
     return bpf_map_lookup_elem(&counters, key);
 }
 
-static __noinline int count_error(struct io_counters *c, const struct io_key *key, __u32 error)
-{
-    struct io_error_key error_key = {.key = *key, .error = error};
-    struct io_stats *stat = stats_get();
-    __u64 one = 1, *count = bpf_map_lookup_elem(&errors, &error_key);
-    __sync_fetch_and_add(&c->errors, 1);
-    if (!count && bpf_map_update_elem(&errors, &error_key, &one, BPF_NOEXIST) == 0)
-        return 0;
-    count = bpf_map_lookup_elem(&errors, &error_key);
-    if (count)
-        __sync_fetch_and_add(count, 1);
-    else if (stat)
-        stat->errors_full++;
-    return 0;
-}
-
 /* The cgroup of a task, as cgroup_of finds it. */
 static __always_inline const void *io_cgroup_of(const void *task)
 {
@@ -106,8 +88,8 @@ static __always_inline struct io_counters *counters_of(__u64 cgroup_id, const vo
 {
     *ret_key = (struct io_key){.cgroup_id = cgroup_id,
                                .mount = file->mount_id,
-                               .file = file->file,
-                               .process = file->process,
+                               .file = by_file ? file->file : 0,
+                               .process = by_process ? file->process : 0,
                                .operation = operation,
                                .flags = file->flags};
     struct io_counters *c = bpf_map_lookup_elem(&counters, ret_key);
@@ -164,8 +146,12 @@ static __always_inline void count_operation(const void *cgroup, const struct io_
     __sync_fetch_and_add(&c->sum_ns, ns);
     if (slow_ns && ns >= slow_ns)
         slow_ended(file, operation, result, start_ns, now);
-    if (result < 0)
-        count_error(c, &key, -result);
-    else
+    if (counts_uses)
+        use_add(file, operation, io_cgroup_id(cgroup), ns);
+    if (result < 0) {
+        __sync_fetch_and_add(&c->errors, 1);
+        count_error(&key, file, -result);
+    } else {
         count_bytes(c, operation, result);
+    }
 }

@@ -62,9 +62,6 @@ static __always_inline __u64 mount_id(const void *mount, const void *sb)
     return (__u64)DIRECT_READ(struct super_block, sb, s_dev) << 32 | (__u32)DIRECT_READ(struct mount, mount, mnt_id);
 }
 
-/* Set before loading: whether processes and files have counters of their own. */
-const volatile bool by_process = false, by_file = false;
-
 /* Another one gets the same inode number when this one is deleted. */
 static __always_inline __u64 file_identity(const void *inode)
 {
@@ -100,10 +97,10 @@ static __always_inline bool file_of(const void *file, struct io_file *ret)
     ret->mount = (__u64)mount;
     ret->mount_id = mount_id(mount, sb);
     ret->flags = DIRECT_READ(struct file, file, f_flags) & O_DIRECT ? IO_IS_DIRECT : 0;
-    ret->file = by_file ? file_identity(inode) : 0;
+    ret->file = by_file || counts_uses ? file_identity(inode) : 0;
     ret->offset = IO_OFFSET_UNKNOWN;
     ret->dentry = (__u64)DIRECT_READ(struct file, file, f_path.dentry);
-    if (by_file)
+    if (by_file || counts_uses)
         name_file((const void *)ret->dentry, mount, ret);
     return true;
 }
@@ -139,7 +136,7 @@ static __always_inline void note_reader(const void *file)
 /* Sets the process that uses the file. */
 static __always_inline void file_set_process(struct io_file *file, __u32 process)
 {
-    file->process = by_process ? process : 0;
+    file->process = by_process || counts_uses ? process : 0;
     if (has_fuse_daemons && bpf_map_lookup_elem(&fuse_daemons, &process))
         file->flags |= IO_IS_OF_DAEMON;
 }

@@ -2,6 +2,7 @@
 #include "cli/io_report_data.h"
 
 #include "base/clock.h"
+#include "cli/io_report_failures.h"
 #include "model/io_merge.h"
 #include "signals/io/io_names.h"
 #include "sources/io/io.h"
@@ -61,6 +62,7 @@ struct io_report_data {
     struct process *processes;
     struct file *files;
     struct known_name *known_names;
+    struct io_report_failures *failures;
     struct io_report_process *process_list;
     struct io_report_file *file_list;
     struct io_report_cell *cells;
@@ -74,6 +76,10 @@ int io_report_data_new(void *source, struct io_report_data **ret)
         return -ENOMEM;
     d->source = d->names.source = source;
     d->start_ns = io_accesses_start_ns(source);
+    if (io_report_failures_new(source, &d->failures) < 0) {
+        free(d);
+        return -ENOMEM;
+    }
     *ret = d;
     return 0;
 }
@@ -107,6 +113,7 @@ void io_report_data_free(struct io_report_data *d)
         free(name);
     }
     io_names_clear(&d->names);
+    io_report_failures_free(d->failures);
     free(d->process_list);
     free(d->file_list);
     free(d->cells);
@@ -176,12 +183,11 @@ static void keep_name(struct io_report_data *d, const struct io_file_key *key)
     HASH_ADD(hh, d->known_names, key, sizeof(known->key), known);
 }
 
-static void describe_path(const struct io_report_data *d, const struct io_access_key *key, const struct io_named *mount,
+static void describe_path(const struct io_report_data *d, const struct io_file_key *file, const struct io_named *mount,
                           char *ret, size_t size, uint64_t *ret_inode)
 {
-    const struct io_file_key file = {key->mount, key->file};
     struct known_name *known = NULL;
-    HASH_FIND(hh, d->known_names, &file, sizeof(file), known);
+    HASH_FIND(hh, d->known_names, file, sizeof(*file), known);
     if (!known) {
         snprintf(ret, size, "%s (a file whose name is not known)", mount->path);
         return;
@@ -199,7 +205,7 @@ static bool name_file(struct io_report_data *d, const struct io_access_key *key,
     if (!is_one)
         snprintf(path, sizeof(path), "(further files)");
     else if (mount)
-        describe_path(d, key, mount, path, sizeof(path), &f->sum.inode);
+        describe_path(d, &(struct io_file_key){key->mount, key->file}, mount, path, sizeof(path), &f->sum.inode);
     f->path = strdup(path);
     f->mount_point = strdup(mount ? mount->path : "");
     f->file_system = strdup(mount ? mount->type : "");
@@ -362,6 +368,56 @@ static void take_interval(void *context, const struct io_interval_key *key, cons
     cell->write_bytes += interval->write_bytes;
 }
 
+/* ---- failures ---- */
+
+static bool keep_counters(void *context, const struct io_key *key, const struct io_counters *counters)
+{
+    (void)context, (void)key, (void)counters;
+    return false;
+}
+
+static void take_error(void *context, const struct io_error_key *key, uint64_t count, bool is_final)
+{
+    struct io_report_data *d = context;
+    const struct io_named *mount = key->key.mount != IO_NO_MOUNT ? io_names_mount(&d->names, key->key.mount) : NULL;
+    (void)is_final;
+    if (mount && mount->is_hidden)
+        return;
+    if (mount)
+        keep_name(d, &(struct io_file_key){key->key.mount, key->key.file});
+    if (io_report_failures_add(d->failures, key, count) < 0)
+        d->error = -ENOMEM;
+}
+
+static int take_errors(struct io_report_data *d)
+{
+    const struct io_reader reader = {
+        .context = d, .is_final = keep_counters, .take_error = take_error, .ends_errors = true};
+    return io_source_read_errors(d->source, &reader);
+}
+
+static void name_failed_file(void *context, const struct io_key *key, char *ret, size_t size)
+{
+    struct io_report_data *d = context;
+    const struct io_named *mount = io_names_mount(&d->names, key->mount);
+    uint64_t inode;
+    ret[0] = '\0';
+    if (mount)
+        describe_path(d, &(struct io_file_key){key->mount, key->file}, mount, ret, size, &inode);
+}
+
+static uint32_t find_process_index(void *context, uint32_t pid)
+{
+    const struct process *p = look_up_process(context, pid) ?: look_up_process(context, FURTHER_PID);
+    return p ? (uint32_t)p->index : 0;
+}
+
+static int list_failures(struct io_report_data *d, struct io_report *ret)
+{
+    const struct io_report_namer namer = {d, name_failed_file, find_process_index};
+    return io_report_failures_list(d->failures, &namer, &ret->failures, &ret->failure_count);
+}
+
 int io_report_data_take(struct io_report_data *d, bool is_last)
 {
     const struct io_access_reader reader = {.context = d, .take = take_access, .take_interval = take_interval};
@@ -371,8 +427,9 @@ int io_report_data_take(struct io_report_data *d, bool is_last)
         io_source_sweep(d->source, now_ns);
         d->upkeep_ns = now_ns + UPKEEP_NS;
     }
+    const int errors = take_errors(d); /* first: accesses take the names of files with them */
     const int r = io_accesses_take(d->source, now_ns, is_last, &reader);
-    return d->error ?: r;
+    return d->error ?: r ?: errors;
 }
 
 /* ---- the report ---- */
@@ -441,5 +498,5 @@ int io_report_data_finish(struct io_report_data *d, uint64_t end_ns, struct io_r
     const struct io_access_losses losses = io_accesses_losses(d->source);
     ret->lost = losses.lost;
     ret->pending = losses.pending;
-    return list_processes(d, ret) ?: list_files(d, ret);
+    return list_processes(d, ret) ?: list_files(d, ret) ?: list_failures(d, ret);
 }

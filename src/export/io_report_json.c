@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#define FAILURES_MAX 1000
+
 /* ---- members of an object; all but the first have a comma before them ---- */
 
 static void put_text(struct buf *out, const char *key, const char *text)
@@ -132,6 +134,22 @@ static void put_finding(struct buf *out, const struct io_finding *finding)
     buf_putc(out, '}');
 }
 
+/* ---- failures ---- */
+
+static void put_failures(struct buf *out, const struct io_report *report)
+{
+    buf_puts(out, "],\n\"failures\":[");
+    for (size_t i = 0; i < report->failure_count && i < FAILURES_MAX && !buf_error(out); i++) {
+        const struct io_failure *f = &report->failures[i];
+        buf_printf(out, "%s{\"error\":\"%s\",\"operation\":\"%s\"", i ? ",\n" : "\n", f->error, f->operation);
+        put_text(out, "path", f->path);
+        put_number(out, "process", f->process);
+        buf_printf(out, ",\"is_usual\":%s", f->is_usual ? "true" : "false");
+        put_number(out, "count", f->count);
+        buf_putc(out, '}');
+    }
+}
+
 /* ---- the report ---- */
 
 static void put_head(struct buf *out, const struct io_report *report)
@@ -162,6 +180,7 @@ int io_report_json_put(const struct io_report *report, const struct io_finding *
         buf_puts(out, i ? ",\n" : "\n");
         put_finding(out, &findings[i]);
     }
+    put_failures(out, report);
     buf_puts(out, "],\n\"processes\":[");
     for (size_t i = 0; i < report->process_count; i++) {
         buf_printf(out, "%s{\"pid\":%" PRIu32, i ? ",\n" : "\n", report->processes[i].pid);

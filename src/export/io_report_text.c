@@ -6,17 +6,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define COLUMNS       100
-#define FILES         20 /* of the table: those with the most time */
-#define FAILING_FILES 5  /* those with the most failed operations */
-#define STRIPS        8  /* processes with a strip of their own: those with the most bytes */
-#define STRIP_WIDTH   72
-#define BAR_WIDTH     12
-#define NUMBER_BYTES  32
-#define UNKNOWN_SHARE 20 /* unknown waits get a line if they are at least one part in this many of all waits */
+#define COLUMNS        100
+#define FILES          20 /* of the table: those with the most time */
+#define FAILING_GROUPS 6  /* of failed operations, by error and operation: those with the most */
+#define STRIPS         8  /* processes with a strip of their own: those with the most bytes */
+#define STRIP_WIDTH    72
+#define BAR_WIDTH      12
+#define NUMBER_BYTES   32
+#define UNKNOWN_SHARE  20 /* unknown waits get a line if they are at least one part in this many of all waits */
 
 /* ---- parts of lines ---- */
 
@@ -159,38 +160,82 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
 
 /* ---- failed operations ---- */
 
-/* The file with the most failed operations among those that come after `last` in that order, which is by number, then
- * by place in `files`; NULL: none. */
-static const struct io_merged_file *next_failing(const struct io_merged_file *files, size_t count,
-                                                 const struct io_merged_file *last)
+static bool fail_alike(const struct io_failure *a, const struct io_failure *b)
 {
-    const struct io_merged_file *found = NULL;
-    for (const struct io_merged_file *f = files; f < files + count; f++) {
-        const bool is_after =
-            !last || f->sum.errors < last->sum.errors || (f->sum.errors == last->sum.errors && f > last);
-        if (f->sum.errors && is_after && (!found || f->sum.errors > found->sum.errors))
-            found = f;
-    }
-    return found;
+    return strcmp(a->error, b->error) == 0 && strcmp(a->operation, b->operation) == 0;
 }
 
-static void put_failures(struct buf *out, const struct io_merged_file *files, size_t count, uint64_t failures)
+/* Failures of one error and operation: the file with the most, and how many others. */
+struct failing {
+    const struct io_failure *most;
+    uint64_t count;
+    size_t others;
+};
+
+/* Groups failures `[first, end)` of the report, those of one kind; the groups with the most first. */
+static size_t group_failures(const struct io_failure *first, const struct io_failure *end,
+                             struct failing groups[FAILING_GROUPS])
 {
+    size_t count = 0;
+    for (const struct io_failure *f = first; f < end; f++) {
+        size_t i = 0;
+        while (i < count && !fail_alike(groups[i].most, f))
+            i++;
+        if (i == FAILING_GROUPS)
+            continue;
+        if (i == count)
+            groups[count++] = (struct failing){.most = f};
+        else
+            groups[i].others += strcmp(groups[i].most->path, f->path) != 0;
+        groups[i].count += f->count;
+    }
+    return count;
+}
+
+static uint64_t put_failing(struct buf *out, const struct io_failure *first, const struct io_failure *end)
+{
+    struct failing groups[FAILING_GROUPS];
+    const size_t count = group_failures(first, end, groups);
+    uint64_t shown = 0;
+    for (size_t i = 0; i < count; i++) {
+        char more[NUMBER_BYTES + 32] = "", number[NUMBER_BYTES];
+        if (groups[i].others)
+            snprintf(more, sizeof(more), " and %s more", units_format_count(groups[i].others, number, sizeof(number)));
+        put_count(out, groups[i].count, 12);
+        buf_printf(out, "  %-12s %-9s ", groups[i].most->error, groups[i].most->operation);
+        put_name(out, groups[i].most->path[0] ? groups[i].most->path : "(path not known)", COLUMNS - 37 - strlen(more));
+        buf_printf(out, "%s\n", more);
+        shown += groups[i].count;
+    }
+    return shown;
+}
+
+/* `failures`: how many operations failed, of the report's files. */
+static void put_failures(struct buf *out, const struct io_report *report, uint64_t failures)
+{
+    const struct io_failure *list = report->failures, *end = list + report->failure_count, *usual = list;
+    uint64_t rare = 0;
     char number[NUMBER_BYTES];
     if (!failures)
         return;
-    buf_printf(out, "\n  %s operations failed, by file:\n", units_format_count(failures, number, sizeof(number)));
-    const struct io_merged_file *file = NULL;
-    for (size_t i = 0; i < FAILING_FILES && (file = next_failing(files, count, file)); i++) {
-        put_count(out, file->sum.errors, 12);
-        buf_puts(out, "  ");
-        put_file_name(out, file->sum.path, COLUMNS - 14);
-        buf_putc(out, '\n');
-        failures -= file->sum.errors < failures ? file->sum.errors : failures;
+    for (; usual < end && !usual->is_usual; usual++)
+        rare += usual->count;
+    if (rare) {
+        buf_printf(out, "\n  %s %s failed:\n", units_format_count(rare, number, sizeof(number)),
+                   rare == 1 ? "operation" : "operations");
+        put_failing(out, list, usual);
     }
-    if (failures) {
-        put_count(out, failures, 12);
-        buf_puts(out, "  (other files)\n");
+    if (failures <= rare)
+        return;
+    buf_printf(out, "\n  %s%s failed as programs expect, for example while they look for files:\n",
+               units_format_count(failures - rare, number, sizeof(number)),
+               rare            ? " more"
+               : failures == 1 ? " operation"
+                               : " operations");
+    const uint64_t shown = rare + put_failing(out, usual, end);
+    if (shown < failures) {
+        put_count(out, failures - shown, 12);
+        buf_puts(out, "  (others)\n");
     }
 }
 
@@ -454,7 +499,7 @@ int io_report_text_put(const struct io_report *report, const struct io_finding *
     for (size_t i = 0; i < count; i++)
         io_merge_add(&all, &files[i].sum);
     put_head(out, report, &all, count);
-    put_failures(out, files, count, all.errors);
+    put_failures(out, report, all.errors);
     put_findings(out, report, findings, finding_count);
     put_files(out, files, count, io_file_time_ns(&all));
     put_sizes(out, &all);

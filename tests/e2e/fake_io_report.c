@@ -86,6 +86,14 @@ static void fill_others(void)
         cells[(PROCESSES - 1) * INTERVALS + k].write_bytes = 1600 * MIB;
 }
 
+static const struct io_failure failures[] = {
+    {.error = "ENOSPC",
+     .operation = "write",
+     .path = "/scratch/run/checkpoint.pt",
+     .process = PROCESSES - 1,
+     .count = 2},
+    {.error = "ENOENT", .operation = "open", .path = "train.yaml", .is_usual = true, .count = 10}};
+
 int main(int argc, char **argv)
 {
     const bool is_hostile = argc > 2 && strcmp(argv[2], "hostile") == 0;
@@ -102,6 +110,8 @@ int main(int argc, char **argv)
                                      .cells = cells,
                                      .interval_count = INTERVALS,
                                      .interval_ns = S,
+                                     .failures = failures,
+                                     .failure_count = array_size(failures),
                                      .lost = is_hostile ? 1234 : 0};
     struct io_findings findings;
     _cleanup_buf_ struct buf out = {0};

@@ -207,6 +207,31 @@ def test_formats_and_exit_status(sonde, file_system, tmp_path):
         assert (tmp_path / name).read_bytes()[:len(begin)].lower() == begin.lower(), name
 
 
+FAILING = """
+import os, sys
+folder = sys.argv[1]
+fd = os.open(folder + "/file", os.O_WRONLY | os.O_CREAT)
+for call in [lambda: os.pread(fd, 10, 0)] * 3 + [lambda: os.mkdir("/proc/version/x"), lambda: os.open(folder + "/missing/file", os.O_RDONLY)]:
+    try:
+        call()
+    except OSError:
+        pass
+"""
+
+
+def test_failed_operations_name_error_and_file(sonde, report, file_system, tmp_path):
+    """Errors that programs expect are kept apart; the interpreter itself has many of those."""
+    point = file_system("tmpfs")
+    _, made = report(sys.executable, "-c", FAILING, point)
+    assert sum(failure["count"] for failure in made["failures"]) == sum(file["errors"] for file in made["files"])
+    assert [(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if not f["is_usual"]] == [("EBADF", "read", f"{point}/file", 3)]
+    usual = {(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if f["is_usual"]}
+    assert {("ENOTDIR", "mkdir", "/proc/version/x", 1), ("ENOENT", "open", f"{point}/missing/file", 1)} <= usual
+    text = subprocess.run([sonde, "io", "report", "--", sys.executable, "-c", FAILING, point], capture_output=True, text=True, timeout=60).stdout
+    assert re.search(r"\n  3 operations failed:\n +3  EBADF +read +\S+/file\n", text), text
+    assert re.search(r"\n  [\d,]+ more failed as programs expect", text)
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ([], "one of --job ID, --pid PID and -- COMMAND is needed"),
     (["--pid", "1", "--", "true"], "one of --job ID, --pid PID and -- COMMAND is needed"),

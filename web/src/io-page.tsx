@@ -5,7 +5,7 @@ import { renderFile } from './file-page';
 import * as format from './format';
 import { heatColor } from './heat';
 import { bytesAt, bytesOf, decodeReport, LEVELS, levelOf, levelsOf, type Direction, type Process, type Report } from './io';
-import { Files, Sizes, Totals } from './io-tables';
+import { Failures, Files, Sizes, Totals } from './io-tables';
 import { ticksOf } from './path';
 import { ThemeButton, useTheme } from './theme';
 import { Title } from './title';
@@ -142,6 +142,7 @@ function IoPage({ report }: { report: Report }) {
                 {report.executable && <p class="code io-command">{report.executable}</p>}
                 <Totals report={report} />
                 <Findings report={report} />
+                <Failures failures={report.failures} />
                 <Heatmap report={report} dark={theme.dark} />
                 <Sizes files={report.files} />
                 <Files files={report.files} />

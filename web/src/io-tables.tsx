@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
-import { BINS, NO_PATH, sumOf, type Accesses, type File, type Report } from './io';
+import { BINS, NO_PATH, sumOf, type Accesses, type Failure, type File, type Report } from './io';
 
 const SHOWN = 50; // files, until "Show all" is pressed
 
@@ -95,6 +95,53 @@ export function Sizes({ files }: { files: File[] }) {
             </table>
             <Pattern name="Reads" accesses={sums[0]!} />
             <Pattern name="Writes" accesses={sums[1]!} />
+        </section>
+    );
+}
+
+const FAILURES = 10; // shown until "Show all" is pressed
+
+export function Failures({ failures }: { failures: Failure[] }) {
+    const [all, setAll] = useState(false);
+    if (failures.length === 0) return null;
+    const count = (usual: boolean) => failures.reduce((sum, f) => sum + (f.usual === usual ? f.count : 0), 0);
+    return (
+        <section aria-labelledby="failures-title">
+            <header class="bar">
+                <h2 id="failures-title">Failed operations</h2>
+                <p class="sum dim">
+                    {format.integer(count(false))}; {format.integer(count(true))} more failed as programs expect, for example while they look for files
+                </p>
+            </header>
+            <div class="table-scroll" tabIndex={0} role="region" aria-label="Failed operations">
+                <table class="io-files" data-testid="failures">
+                    <thead>
+                        <tr>
+                            <th scope="col" class="number">Failed</th>
+                            <th scope="col">Error</th>
+                            <th scope="col">Operation</th>
+                            <th scope="col">File</th>
+                            <th scope="col">Process</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {(all ? failures : failures.slice(0, FAILURES)).map((f, i) => (
+                            <tr key={i} class={f.usual ? 'dim' : ''}>
+                                <td class="number">{format.integer(f.count)}</td>
+                                <td>{f.error}</td>
+                                <td>{f.operation}</td>
+                                <td class={f.path ? 'code' : 'dim'}>{f.path || 'path not known'}</td>
+                                <td class="dim">{f.process}</td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+                {failures.length > FAILURES && (
+                    <button type="button" class="all" onClick={() => setAll(!all)}>
+                        {all ? `Show ${FAILURES}` : `Show all ${failures.length}`}
+                    </button>
+                )}
+            </div>
         </section>
     );
 }

@@ -41,6 +41,16 @@ export interface Finding {
     about: string; // the file or the process, and how many others
 }
 
+/** Operations that failed alike. */
+export interface Failure {
+    error: string; // 'ENOSPC'
+    operation: string;
+    path: string; // '': not known
+    usual: boolean; // programs expect this error
+    process: string;
+    count: number;
+}
+
 export interface Process {
     pid: number;
     command: string;
@@ -58,6 +68,7 @@ export interface Report {
     lost: number; // operations
     pending: number; // operations that had not ended
     findings: Finding[];
+    failures: Failure[]; // rare errors first
     files: File[]; // those with the most time first
     processes: Process[];
     interval: number; // nanoseconds
@@ -148,6 +159,18 @@ function decodeFinding(f: Json, processes: Process[]): Finding {
     };
 }
 
+function decodeFailure(f: Json, processes: Process[]): Failure {
+    const process = processes[number(f.process)];
+    return {
+        error: text(f.error),
+        operation: text(f.operation),
+        path: text(f.path),
+        usual: f.is_usual === true,
+        process: process ? `${process.command} ${process.pid}` : '',
+        count: number(f.count),
+    };
+}
+
 export function decodeReport(value: unknown): Report {
     const r = object(value);
     if (!Array.isArray(r.files) || !Array.isArray(r.processes)) throw new Error('this is not an I/O report');
@@ -169,6 +192,7 @@ export function decodeReport(value: unknown): Report {
         lost: number(r.lost_operations),
         pending: number(r.pending_operations),
         findings: list(r.findings).map(object).map((f) => decodeFinding(f, processes)),
+        failures: list(r.failures).map(object).map((f) => decodeFailure(f, processes)),
         files: mergeFiles(r.files),
         processes,
         interval: number(heatmap.interval_ns),

@@ -74,6 +74,14 @@ page('totals, findings and access sizes', [], async (p) => {
     assert.equal(await p.getByText('Incomplete').count(), 0);
 });
 
+page('failed operations name error, file and process; expected ones come last', [], async (p) => {
+    assert.deepEqual(await rowsOf(p.getByTestId('failures')), [
+        ['2', 'ENOSPC', 'write', '/scratch/run/checkpoint.pt', 'python3 4064'],
+        ['10', 'ENOENT', 'open', 'train.yaml', 'python3 4000'],
+    ]);
+    await p.getByText('2; 10 more failed as programs expect').waitFor();
+});
+
 page('files are sorted by the chosen column', [], async (p) => {
     const table = p.getByTestId('files');
     const paths = async () => (await rowsOf(table)).map((row) => row[7]);

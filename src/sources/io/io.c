@@ -223,8 +223,9 @@ static int read_counters(struct io_source *s, const struct io_reader *reader)
     return r == -ENOENT ? 0 : r;
 }
 
-static int read_errors(struct io_source *s, const struct io_reader *reader)
+int io_source_read_errors(void *io_source, const struct io_reader *reader)
 {
+    const struct io_source *s = io_source;
     const int fd = bpf_map__fd(s->bpf->maps.errors);
     struct io_error_key key, next;
     uint64_t count;
@@ -242,7 +243,7 @@ static int read_errors(struct io_source *s, const struct io_reader *reader)
 
 int io_source_read(void *io_source, const struct io_reader *reader)
 {
-    const int counters = read_counters(io_source, reader), errors = read_errors(io_source, reader);
+    const int counters = read_counters(io_source, reader), errors = io_source_read_errors(io_source, reader);
     return counters ?: errors;
 }
 

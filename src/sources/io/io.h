@@ -22,9 +22,10 @@ struct io_options {
     uint64_t slow_ns;         /* operations that last longer are records (struct io_slow); 0: none */
     uint64_t hung_ns;         /* not used by the source */
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
-    bool by_access; /* records accesses (io_accesses.h) of the tasks that the filter selects; nothing else is counted
-                       then */
-    bool devices;   /* requests of block devices, too */
+    bool by_access;   /* records accesses (io_accesses.h) of the tasks that the filter selects; nothing else is counted
+                         then */
+    bool counts_uses; /* keeps what io_uses.h takes, and counts rare errors by process and file */
+    bool devices;     /* requests of block devices, too */
     enum io_method method; /* the only method to try; no setting */
 };
 
@@ -48,6 +49,8 @@ size_t io_source_mounts_max(void *io_source);
 
 /* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
 int io_source_read(void *io_source, const struct io_reader *reader);
+/* Likewise the errors only. */
+int io_source_read_errors(void *io_source, const struct io_reader *reader);
 
 /* Likewise for the counters of block devices. */
 struct io_device_reader {

@@ -113,6 +113,21 @@ static int limit_tables(struct io_bpf *bpf, size_t limit_bytes, int cpus)
     return r;
 }
 
+/* Names of files are deleted with the accesses of a report, and give way to newer ones elsewhere. */
+static void choose_names(struct io_bpf *bpf, const struct io_options *options)
+{
+    const bool names_failures = options->counts_uses || options->by_access;
+    bpf->rodata->counts_uses = options->counts_uses;
+    (void)bpf_map__set_autocreate(bpf->maps.uses, options->counts_uses);
+    (void)bpf_map__set_autocreate(bpf->maps.failed_paths, names_failures);
+    (void)bpf_map__set_autocreate(bpf->maps.path_scratch, names_failures);
+    (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || names_failures);
+    if (options->by_access)
+        (void)bpf_map__set_max_entries(bpf->maps.file_names, IO_MAX_ACCESSES);
+    else
+        (void)bpf_map__set_type(bpf->maps.file_names, BPF_MAP_TYPE_LRU_HASH);
+}
+
 static int open_programs(const struct io_options *options, const struct variant *variant, struct io_bpf **ret)
 {
     struct io_bpf *bpf = io_bpf__open();
@@ -128,9 +143,7 @@ static int open_programs(const struct io_options *options, const struct variant 
     (void)bpf_map__set_autocreate(bpf->maps.slow_scratch, options->slow_ns > 0);
     bpf->rodata->has_task_storage = variant->has_task_storage;
     (void)bpf_map__set_autocreate(variant->has_task_storage ? bpf->maps.calls_by_thread : bpf->maps.calls, false);
-    (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || options->by_access);
-    if (options->by_access)
-        (void)bpf_map__set_max_entries(bpf->maps.file_names, IO_MAX_ACCESSES);
+    choose_names(bpf, options);
     (void)bpf_map__set_autocreate(bpf->maps.accesses, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.access_intervals, options->by_access);
     (void)bpf_map__set_autocreate(bpf->maps.access_arguments, options->by_access && variant->has_task_storage);

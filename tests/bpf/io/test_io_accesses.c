@@ -4,6 +4,7 @@
 
 #include "sources/io/io_accesses.h"
 #include "sources/io/io_path.h"
+#include "sources/io/io_uses.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -356,6 +357,69 @@ static void test_mapped_file_is_named_by_a_mount_that_shows_it(void **state)
     assert_string_equal(t->path, "/data");
 }
 
+static struct io_error_key failed[8];
+static uint64_t failed_counts[8];
+static size_t failed_count;
+
+static void take_failure(void *context, const struct io_error_key *key, uint64_t count, bool is_final)
+{
+    (void)context, (void)is_final;
+    if (failed_count == array_size(failed))
+        return;
+    failed[failed_count] = *key;
+    failed_counts[failed_count++] = count;
+}
+
+/* The only one of this operation and error. */
+static const struct io_error_key *failed_of(uint8_t operation, uint32_t error, uint64_t count)
+{
+    const struct io_error_key *found = NULL;
+    for (size_t i = 0; i < failed_count; i++) {
+        if (failed[i].key.operation != operation || failed[i].error != error)
+            continue;
+        assert_null(found);
+        assert_int_equal(failed_counts[i], count);
+        found = &failed[i];
+    }
+    assert_non_null(found);
+    assert_int_equal(found->key.process, getpid());
+    return found;
+}
+
+static void test_failures_have_their_error_and_file(void **state)
+{
+    const struct io_reader reader = {.take_error = take_failure, .ends_errors = true};
+    const int fd = open_file("data", O_RDONLY | O_CREAT);
+    struct io_path path;
+    struct stat status;
+    (void)state;
+    assert_int_equal(io_source_read_errors(source, &reader), 0);
+    take_all(true);
+    failed_count = 0;
+    assert_int_equal(write(fd, page, 10), -1);
+    assert_int_equal(write(fd, page, 10), -1);
+    assert_int_equal(open("/no/such/file", O_RDONLY | O_CLOEXEC), -1);
+    assert_int_equal(mkdir("/dev/null/folder", 0700), -1);
+    assert_int_equal(stat("", &status), -1);
+    assert_int_equal(io_source_read_errors(source, &reader), 0);
+    take_all(true);
+    const struct io_error_key *of_write = failed_of(IO_WRITE, EBADF, 2);
+    assert_int_equal(of_write->key.file, taken[0].key.file);
+    assert_int_equal(of_write->key.mount, taken[0].key.mount);
+    const struct io_error_key *of_open = failed_of(IO_OPEN, ENOENT, 1);
+    assert_int_equal(of_open->key.mount, IO_NO_MOUNT);
+    assert_true(io_failed_path(source, of_open->key.file, &path));
+    assert_string_equal(path.text, "/no/such/file");
+    assert_true(io_failed_path(source, failed_of(IO_MKDIR, ENOTDIR, 1)->key.file, &path));
+    assert_string_equal(path.text, "/dev/null/folder");
+    assert_int_equal(failed_of(IO_STAT, ENOENT, 1)->key.file, 0); /* it named no path */
+    failed_count = 0;
+    assert_int_equal(io_source_read_errors(source, &reader), 0);
+    assert_int_equal(failed_count, 0);
+    close(fd);
+    take_all(true);
+}
+
 static void test_io_uring_has_offsets(void **state)
 {
     need(NO_URING);
@@ -399,6 +463,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_processes_are_left_out, begin, end),
         cmocka_unit_test_setup_teardown(test_operation_that_goes_on, begin, end),
         cmocka_unit_test_setup_teardown(test_mapped_file, begin, end),
+        cmocka_unit_test_setup_teardown(test_failures_have_their_error_and_file, begin, end),
         cmocka_unit_test_setup_teardown(test_mapped_file_is_named_by_a_mount_that_shows_it, begin, end),
         cmocka_unit_test_setup_teardown(test_io_uring_has_offsets, begin, end),
     };

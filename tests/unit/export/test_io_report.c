@@ -52,11 +52,24 @@ static const struct io_report_file files[] = {
                 .slowest_bytes = 100,
                 .time = {1, 2, 10000}},
      .errors = 2},
-    {.path = "", .mount_point = "", .file_system = "", .process = 1, .stats = 7, .metadata = {1, 2, 7000}},
+    {.path = "",
+     .mount_point = "",
+     .file_system = "",
+     .process = 1,
+     .stats = 7,
+     .errors = 978,
+     .metadata = {1, 2, 7000}},
 };
 
 static const struct io_report_cell cells[2 * INTERVALS] = {{1 << 20, 0}, {0, 0}, {1 << 18, 0}, {0, 0},
                                                            {0, 0},       {0, 0}, {0, 0},       {0, 1000}};
+
+static const struct io_failure failures[] = {
+    {.error = "ENOSPC", .operation = "write", .path = "/out/log", .process = 1, .count = 2},
+    {.error = "ENOENT", .operation = "open", .path = "a\nb", .is_usual = true, .count = 900},
+    {.error = "ENOENT", .operation = "open", .path = "c", .is_usual = true, .count = 60},
+    {.error = "ENOENT", .operation = "stat", .path = "", .is_usual = true, .count = 15},
+};
 
 static const struct io_finding finding = {.name = "small_accesses",
                                           .operation = "read",
@@ -86,7 +99,9 @@ static struct io_report typical_report(void)
                               .file_count = 3,
                               .cells = cells,
                               .interval_count = INTERVALS,
-                              .interval_ns = 15 * S};
+                              .interval_ns = 15 * S,
+                              .failures = failures,
+                              .failure_count = array_size(failures)};
 }
 
 static void assert_holds(const char *text, const char *part)
@@ -109,7 +124,11 @@ static void test_text_of_a_report(void **state)
         "  read           3,000,000    11.4 GiB    12.0 s 100.0 %     977 MiB/s\n",
         "  write                 10      1000 B   10.0 us   0.0 %    95.4 MiB/s\n",
         "  metadata               8           -   7.00 us   0.0 %           -\n",
-        "\n  2 operations failed, by file:\n           2  /out/log\n",
+        "\n  2 operations failed:\n           2  ENOSPC       write     /out/log\n",
+        "\n  978 more failed as programs expect, for example while they look for files:\n"
+        "         960  ENOENT       open      a?b and 1 more\n"
+        "          15  ENOENT       stat      (path not known)\n"
+        "           3  (others)\n",
         "  high    20.0 %  small_accesses (read)\n"
         "                  Read in larger pieces: 3,000,000 reads of at most 100 KiB took 12.0 s (4.00 us\n"
         "                  each); in pieces of 1 MiB they would be about 11,719.\n"
@@ -320,6 +339,15 @@ static void test_json_of_a_report(void **state)
     assert_int_equal(json_array_size(all), 3);
     assert_first_file(json_array_get(all, 0));
     assert_int_equal(integer_at(json_array_get(all, 1), "errors"), 2);
+    json_t *failed = json_object_get(root, "failures");
+    assert_int_equal(json_array_size(failed), 4);
+    assert_text_at(json_array_get(failed, 0), "error", "ENOSPC");
+    assert_text_at(json_array_get(failed, 0), "operation", "write");
+    assert_text_at(json_array_get(failed, 0), "path", "/out/log");
+    assert_int_equal(integer_at(json_array_get(failed, 0), "process"), 1);
+    assert_int_equal(integer_at(json_array_get(failed, 0), "count"), 2);
+    assert_true(json_is_false(json_object_get(json_array_get(failed, 0), "is_usual")));
+    assert_true(json_is_true(json_object_get(json_array_get(failed, 1), "is_usual")));
     json_t *heatmap = json_object_get(root, "heatmap");
     assert_int_equal(integer_at(heatmap, "interval_ns"), 15 * S);
     json_t *second = json_array_get(json_object_get(heatmap, "processes"), 1);
