@@ -64,6 +64,7 @@ static size_t decode_segments(const json_t *array, struct buf *notes, struct req
     json_array_foreach(array, i, segment)
     {
         const char *thread = json_string_value(json_object_get(segment, "thread")),
+                   *process = json_string_value(json_object_get(segment, "process")),
                    *detail = json_string_value(json_object_get(segment, "detail")),
                    *evidence = json_string_value(json_object_get(segment, "evidence"));
         if (count == REQUEST_SEGMENTS_MAX)
@@ -78,6 +79,7 @@ static size_t decode_segments(const json_t *array, struct buf *notes, struct req
             .tid = (uint32_t)json_number(segment, "tid"),
             .pid = (uint32_t)json_number(segment, "pid"),
             .thread = thread ? thread : "",
+            .process = process ? process : "",
             .detail = detail ? detail : "",
             .notes = lines,
         };

@@ -27,16 +27,22 @@ static void put_kinds(const struct request_lane *lane, struct buf *out)
     }
 }
 
-/* "  in thread 24141 pool-1 of process 24000"; nothing for the thread that served the request, or where the lane has
- * only the holders of a lock. */
+/* "  in thread 24141 pool-1 of process 24000 (worker)"; nothing for the thread that served the request, or where the
+ * lane has only the holders of a lock. */
 static void put_thread(const struct request *r, const struct request_lane *lane, struct buf *out)
 {
     if (!lane->tid || lane->tid == r->tid || lane->sums_ns[REQUEST_PART_LOCK] == lane->duration_ns)
         return;
     buf_printf(out, "  in thread %u%s", lane->tid, lane->thread[0] ? " " : "");
     table_cell_put(out, lane->thread, 0);
-    if (lane->pid && lane->pid != r->pid)
-        buf_printf(out, " of process %u", lane->pid);
+    if (!lane->pid || lane->pid == r->pid)
+        return;
+    buf_printf(out, " of process %u", lane->pid);
+    if (lane->process && lane->process[0]) {
+        buf_puts(out, " (");
+        table_cell_put(out, lane->process, 0);
+        buf_putc(out, ')');
+    }
 }
 
 /* Whether a line of its own says more of the segment than its lane does. */

@@ -129,10 +129,10 @@ static void set_event_of_loop(struct path_walk *w, const struct work_slice *slic
     } else if (service) {
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
-        s->reason = "for a service that it had called";
+        s->reason = "until the service that it had called replied";
     } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice, path_walk_subject(w))) {
         s->kind = REQUEST_PART_SLEEP;
-        s->reason = "for a timer, as nothing else was read for it";
+        s->reason = "until a timer expired, as nothing arrived for it";
     } else {
         return;
     }
@@ -317,7 +317,7 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
         return true;
     }
     if (!wait->left) {
-        path_walk_add_unattributed(w, from_ns, "it slept since before the recorder's history");
+        path_walk_add_unattributed(w, from_ns, "it slept, since before the first recorded event");
         return true;
     }
     const bool is_signal = path_wait_is_signal(wait->woken);
@@ -403,7 +403,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         source = WAIT_KNOWN;
         s.kind = REQUEST_PART_UNATTRIBUTED;
         s.owner = REQUEST_OWNER_UNKNOWN;
-        s.reason = "a thread woke it, which had finished work of another request";
+        s.reason = "the thread that woke it had finished work of another request";
     }
     struct work_slice slice = {0};
     const bool is_longer = waited_since_slice(w, wait, &slice);
@@ -440,7 +440,7 @@ static void step(struct path_walk *w)
         step_wait(w, &span, w->t_ns);
         break;
     default:
-        path_walk_add_unattributed(w, span.start_ns, "a switch that was not recorded");
+        path_walk_add_unattributed(w, span.start_ns, "a switch between threads was not recorded");
     }
 }
 
@@ -502,7 +502,7 @@ static const char *walk_back(struct path_walk *w)
     unsigned depth = w->depth + 1;
     for (unsigned steps = 0; has_more(w); steps++) {
         if (steps == STEPS_MAX || flight_index_is_spent(w->index))
-            return "too much happened to follow it further back";
+            return "the path has too many events to follow it further back";
         if (w->depth == 0 && depth > 0 && !w->schedules_itself)
             path_walk_find_finished(w);
         depth = w->depth;
@@ -511,7 +511,7 @@ static const char *walk_back(struct path_walk *w)
         step(w);
         w->hops = w->t_ns < before_ns ? 0 : w->hops;
         if (w->t_ns == before_ns && w->thread == thread)
-            return "nothing shows what came before";
+            return "nothing earlier is recorded";
     }
     return w->end_reason ? w->end_reason : "the flight recorder no longer had it";
 }

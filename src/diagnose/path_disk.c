@@ -167,8 +167,10 @@ static void put_own(const struct use *u, const char *device, struct buf *out)
 static void put_user(const struct use *u, const struct path_names *names, struct buf *out)
 {
     const uint32_t id = u->pid ?: u->tid;
-    char name[PATH_THREAD_BYTES] = "";
-    if (names->thread)
+    char name[PATH_PROCESS_BYTES] = "";
+    if (u->pid && names->process)
+        names->process(names->context, id, name);
+    else if (!u->pid && names->thread)
         names->thread(names->context, id, name);
     buf_printf(out, "%s%s%s %" PRIu32 "%s ", name, name[0] ? " (" : "", u->pid ? "process" : "thread", id,
                name[0] ? ")" : "");

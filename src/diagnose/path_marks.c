@@ -274,7 +274,7 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
         const uint64_t from_ns = path_walk_previous(w, w->t_ns, &slice) ? slice.end_ns : w->out->begin_ns;
         struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
         s.owner = REQUEST_OWNER_SEVERAL;
-        s.reason = "several threads finished work, and which of it was this request's is not known";
+        s.reason = "several threads finished work; which of them worked for this request is not known";
         path_walk_add(w, from_ns, s);
         if (from_ns > w->out->begin_ns)
             path_walk_go_to(w, slice.tid, from_ns);
@@ -354,7 +354,7 @@ static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, 
         s.reason = "its thread had other work";
         path_walk_add(w, slice->end_ns, s);
     } else {
-        path_walk_add_unattributed(w, slice->end_ns, "nothing shows when this request was handed to the thread");
+        path_walk_add_unattributed(w, slice->end_ns, "when this request was handed to the thread is not recorded");
     }
     path_walk_go_to(w, slice->tid, slice->end_ns);
 }
@@ -366,7 +366,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
         w->depth--;
     const unsigned depth = w->depth;
     if (!path_walk_previous(w, w->t_ns, &slice)) {
-        path_walk_stop(w, "nothing shows when this request was handed to the thread");
+        path_walk_stop(w, "when this request was handed to the thread is not recorded");
         return;
     }
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #define PAGE_BYTES  ((uint64_t)4096)
-#define SHOWN_MAX   4   /* files, or processes, of a segment */
-#define SHORT_SHARE 100 /* who ran for less than this part of the wait is not named */
+#define SHOWN_MAX   4    /* files, or programs, of a segment */
+#define SHORT_SHARE 100  /* a program that ran for less than this part of the wait is not named, */
+#define WAIT_SHARE  10   /* nor a wait of less than this part of its segments, */
+#define WAIT_MIN_NS 1000 /* nor one so short */
 
 static void begin_line(struct buf *out)
 {
@@ -132,9 +134,23 @@ static void put_files(const struct path_segments *path, size_t first, size_t end
 
 /* ---- run queue ---- */
 
-static int compare_runners(const void *a, const void *b)
+/* The processes of one name. */
+struct program {
+    char name[PATH_PROCESS_BYTES]; /* "": not known */
+    uint64_t ns;
+    uint32_t pid; /* of one of them */
+    unsigned processes;
+};
+
+static int compare_pids(const void *a, const void *b)
 {
     const struct path_runner *x = a, *y = b;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static int compare_programs(const void *a, const void *b)
+{
+    const struct program *x = a, *y = b;
     return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
@@ -152,55 +168,88 @@ static bool is_waiting_segment(const struct path_segments *path, size_t first, s
     return false;
 }
 
-static size_t sum_runners(const struct path_segments *path, size_t first, size_t end, struct path_runner *ret)
+/* Copies the runners of these segments, sorted by PID. Returns their number. */
+static size_t select_runners(const struct path_segments *path, size_t first, size_t end, struct path_runner *ret)
 {
     const struct path_evidence *e = &path->evidence;
-    size_t count = 0, at;
-    for (size_t i = 0; i < e->runner_count; i++) {
-        if (!is_waiting_segment(path, first, end, e->runners[i].segment_ns))
-            continue;
-        for (at = 0; at < count && ret[at].pid != e->runners[i].pid;)
-            at++;
-        if (at < count)
-            ret[at].ns += e->runners[i].ns;
-        else
+    size_t count = 0;
+    for (size_t i = 0; i < e->runner_count; i++)
+        if (is_waiting_segment(path, first, end, e->runners[i].segment_ns))
             ret[count++] = e->runners[i];
-    }
-    qsort(ret, count, sizeof(*ret), compare_runners);
+    qsort(ret, count, sizeof(*ret), compare_pids);
     return count;
 }
 
-static void put_runner(const struct path_runner *r, uint64_t waited_ns, uint32_t own_pid,
-                       const struct path_names *names, struct buf *out)
+static void name_program(const struct path_names *names, uint32_t pid, uint32_t own_pid, char out[PATH_PROCESS_BYTES])
 {
-    char name[PATH_THREAD_BYTES] = "";
-    if (names->thread)
-        names->thread(names->context, r->pid, name);
-    if (r->pid == own_pid)
-        buf_puts(out, "its own process");
+    out[0] = '\0';
+    if (pid == own_pid)
+        snprintf(out, PATH_PROCESS_BYTES, "its own process");
+    else if (names->process)
+        names->process(names->context, pid, out);
+}
+
+/* Sums up the runners, which are sorted by PID, by the name of their process; the longest first. */
+static size_t sum_programs(const struct path_runner *sorted, size_t runners, uint32_t own_pid,
+                           const struct path_names *names, struct program *ret)
+{
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < runners; i++) {
+        if (i == 0 || sorted[i].pid != sorted[i - 1].pid) {
+            struct program program = {.pid = sorted[i].pid};
+            name_program(names, program.pid, own_pid, program.name);
+            for (at = 0; at < count && strcmp(ret[at].name, program.name) != 0;)
+                at++;
+            if (at == count)
+                ret[count++] = program;
+            ret[at].processes++;
+        }
+        ret[at].ns += sorted[i].ns;
+    }
+    qsort(ret, count, sizeof(*ret), compare_programs);
+    return count;
+}
+
+static void put_program(const struct program *p, uint64_t waited_ns, uint32_t own_pid, struct buf *out)
+{
+    const bool is_one = p->processes == 1;
+    if (p->pid == own_pid)
+        buf_puts(out, p->name);
+    else if (p->name[0] && is_one)
+        buf_printf(out, "%s (process %" PRIu32 ")", p->name, p->pid);
+    else if (p->name[0])
+        buf_printf(out, "%s (%u processes)", p->name, p->processes);
+    else if (is_one)
+        buf_printf(out, "process %" PRIu32, p->pid);
     else
-        buf_printf(out, "%s%sprocess %" PRIu32 "%s", name, name[0] ? " (" : "", r->pid, name[0] ? ")" : "");
-    buf_printf(out, " %.0f %%", 100.0 * (double)r->ns / (double)waited_ns);
+        buf_printf(out, "%u processes whose names are not known", p->processes);
+    buf_printf(out, " %.0f %%", 100.0 * (double)p->ns / (double)waited_ns);
 }
 
 static void put_runners(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
                         struct buf *out)
 {
-    _cleanup_free_ struct path_runner *runners = calloc(path->evidence.runner_count + 1, sizeof(*runners));
+    const size_t most = path->evidence.runner_count + 1;
+    const uint32_t own_pid = path->items[first].pid;
+    _cleanup_free_ struct path_runner *runners = calloc(most, sizeof(*runners));
+    _cleanup_free_ struct program *programs = calloc(most, sizeof(*programs));
     uint64_t waited_ns = 0;
-    const size_t count = runners ? sum_runners(path, first, end, runners) : 0;
+    if (!runners || !programs)
+        return;
+    const size_t selected = select_runners(path, first, end, runners);
+    const size_t count = sum_programs(runners, selected, own_pid, names, programs);
     for (size_t i = first; i < end; i++)
         if (is_run_queue(&path->items[i]))
             waited_ns += path->items[i].end_ns - path->items[i].start_ns;
     if (!count || !waited_ns)
         return;
     begin_line(out);
-    buf_puts(out, "on that CPU ran ");
+    buf_puts(out, "meanwhile the CPU ran ");
     for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
-        if (i && runners[i].ns < waited_ns / SHORT_SHARE)
+        if (i && programs[i].ns < waited_ns / SHORT_SHARE)
             break;
         buf_puts(out, i ? ", " : "");
-        put_runner(&runners[i], waited_ns, path->items[first].pid, names, out);
+        put_program(&programs[i], waited_ns, own_pid, out);
     }
 }
 
@@ -225,21 +274,22 @@ static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const st
     if (!most)
         return;
     begin_line(out);
-    buf_printf(out, "%zu of %zu CPU samples in %s", most, tally.samples, code_place_text(&place, text));
+    buf_printf(out, "%zu of %zu CPU samples are in %s", most, tally.samples, code_place_text(&place, text));
 }
 
 /* ---- waits ---- */
 
-/* `who`: "waited", or with the thread before it. */
-static void put_wait(const char *who, uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names,
-                     struct buf *out)
+/* "thread 4711 waited 4.00 ms in handle() app.py:12". */
+static void put_wait(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
 {
     char time[32];
     struct path_wait wait;
     if (!tid || !names->wait || !names->wait(names->context, tid, from_ns, to_ns, &wait))
         return;
+    if (wait.ns < WAIT_MIN_NS || wait.ns < (to_ns - from_ns) / WAIT_SHARE)
+        return;
     begin_line(out);
-    buf_printf(out, "%s %s%s", who, units_format_duration(wait.ns, time, sizeof(time)),
+    buf_printf(out, "thread %" PRIu32 " waited %s%s", tid, units_format_duration(wait.ns, time, sizeof(time)),
                wait.where[0] ? wait.where : wait.kernel);
 }
 
@@ -252,19 +302,10 @@ static uint32_t find_waiter(const struct path_segments *path, size_t first, size
     return 0;
 }
 
-/* Where the code is that asked for the lock. */
-static void put_waiter(const struct path_segments *path, size_t first, size_t end, uint32_t tid,
-                       const struct path_names *names, struct buf *out)
-{
-    const uint32_t waiter = find_waiter(path, first, end, tid);
-    char who[48];
-    snprintf(who, sizeof(who), "thread %" PRIu32 " waited", waiter);
-    put_wait(who, waiter, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
-}
-
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
                     uint32_t tid, const struct path_names *names, struct buf *out)
 {
+    const uint64_t start_ns = path->items[first].start_ns, end_ns = path->items[end - 1].end_ns;
     if (kind == REQUEST_PART_RUN_QUEUE)
         put_runners(path, first, end, names, out);
     else
@@ -272,9 +313,9 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
     if (kind == REQUEST_PART_DISK)
         path_disk_put(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))
-        put_samples(tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
-    if (kind == REQUEST_PART_LOCK)
-        put_waiter(path, first, end, tid, names, out);
+        put_samples(tid, start_ns, end_ns, names, out);
+    if (kind == REQUEST_PART_LOCK) /* where the code is that asked for it */
+        put_wait(find_waiter(path, first, end, tid), start_ns, end_ns, names, out);
     if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE)
-        put_wait("waited", tid, path->items[first].start_ns, path->items[end - 1].end_ns, names, out);
+        put_wait(tid, start_ns, end_ns, names, out);
 }

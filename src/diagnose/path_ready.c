@@ -16,7 +16,7 @@ static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum r
     struct path_segment s = path_walk_segment(w->thread, busy);
     s.owner = REQUEST_OWNER_UNKNOWN;
     s.is_inferred = true;
-    s.reason = "its thread ran and waited, in more steps than are listed";
+    s.reason = "its thread ran and waited in too many steps to show each";
     path_walk_add(w, from_ns, s);
 }
 
@@ -104,7 +104,7 @@ static void add_ready_wait(struct path_walk *w, uint64_t start_ns, const struct 
     else if (waited.kind == REQUEST_PART_SLEEP)
         s.reason = "its thread slept";
     else if (!path_wait_is_for_events(left))
-        s.reason = "its thread waited for something else";
+        s.reason = "its thread waited for something that was not this request";
     s.syscall = waited.syscall;
     s.object = left ? left->object : 0;
     path_walk_add(w, start_ns, s);
@@ -152,7 +152,7 @@ void path_ready_add(struct path_walk *w, uint64_t from_ns, enum request_part_kin
         } else {
             s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
             s.owner = REQUEST_OWNER_UNKNOWN;
-            s.reason = "a switch that was not recorded";
+            s.reason = "a switch between threads was not recorded";
         }
         path_walk_add(w, start_ns, s);
     }

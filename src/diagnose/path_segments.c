@@ -57,7 +57,7 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
                                       .kind = REQUEST_PART_UNATTRIBUTED,
                                       .owner = REQUEST_OWNER_UNKNOWN,
                                       .syscall = -1,
-                                      .reason = "too much happened to follow it further back"};
+                                      .reason = "the path has too many events to follow it further back"};
     }
     s->next_end_ns = added.start_ns;
     if (s->count && is_alike(&s->items[s->count - 1], &added)) {

@@ -13,13 +13,16 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define DETAIL_BYTES 192
+#define DETAIL_BYTES 224
 #define NAMES_KEPT   16
-#define SHORT_SHARE  500 /* a segment of less than this part of the request is not shown alone */
+#define SHORT_SHARE  500  /* a segment of less than this part of the request is not shown alone, */
+#define SHORT_NS     1000 /* nor one so short */
+#define MOST_SHARE   10   /* a stretch has less than this part of another kind: the sum of its kind is not shown */
 
 struct described {
     struct path_segment segment;
     char thread[PATH_THREAD_BYTES];
+    char process[PATH_PROCESS_BYTES]; /* "": unknown, or the process of the request */
     char detail[DETAIL_BYTES];
 };
 
@@ -151,38 +154,42 @@ static const char *place_relation(const struct path_segment *s)
     }
 }
 
-/* Writes "thread 4711 pool-1 of process 4700". Writes "" for the thread that served the request, unless the request
- * waited for it: it needs no name. */
+/* Writes "thread 4711 pool-1 of process 4700 (uvicorn :8100)". Writes "" for the thread that served the request, unless
+ * the request waited for it: it needs no name. */
 static void name_place(const struct described *d, uint32_t pid, uint32_t tid, char *out, size_t size)
 {
     const struct path_segment *s = &d->segment;
-    char process[32] = "";
+    char process[32 + PATH_PROCESS_BYTES] = "";
     out[0] = '\0';
     if (!s->tid || (s->tid == tid && !is_awaited(s)))
         return;
     if (s->pid && s->pid != pid)
-        snprintf(process, sizeof(process), " of process %u", s->pid);
+        snprintf(process, sizeof(process), " of process %u%s%s%s", s->pid, d->process[0] ? " (" : "", d->process,
+                 d->process[0] ? ")" : "");
     snprintf(out, size, "thread %u%s%s%s", s->tid, d->thread[0] ? " " : "", d->thread, process);
 }
 
 /* Names are read from /proc, and segments alternate between few threads. */
-static void name_thread(const struct path_text *text, size_t i, const struct path_names *names)
+static void name_thread(const struct path_text *text, size_t i, uint32_t pid, const struct path_names *names)
 {
     struct described *d = &text->items[i];
     for (size_t k = i; k-- > 0 && i - k <= NAMES_KEPT;)
         if (text->items[k].segment.tid == d->segment.tid) {
             memcpy(d->thread, text->items[k].thread, sizeof(d->thread));
+            memcpy(d->process, text->items[k].process, sizeof(d->process));
             return;
         }
     if (d->segment.tid && names->thread)
         names->thread(names->context, d->segment.tid, d->thread);
+    if (d->segment.pid && d->segment.pid != pid && names->process)
+        names->process(names->context, d->segment.pid, d->process);
 }
 
 static void describe(const struct path_segments *path, struct described *d, uint32_t pid, uint32_t tid,
                      const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
-    char place[96], where[128] = "";
+    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "";
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
@@ -250,6 +257,24 @@ static enum request_part_kind longest_kind(const struct path_text *text, size_t 
     return longest;
 }
 
+/* Appends how long the stretch was of its kind, in how many steps, where its segment does not show that already. */
+static void put_sum(const struct path_text *text, size_t i, size_t end, uint64_t kind_ns, struct request_segment *s,
+                    char *out)
+{
+    char duration[32], count[32] = "";
+    size_t steps = 0;
+    for (size_t k = i; k < end; k++)
+        steps += text->items[k].segment.kind == s->kind;
+    if (steps > 1)
+        snprintf(count, sizeof(count), " in %zu steps", steps);
+    else if (kind_ns >= s->duration_ns - s->duration_ns / MOST_SHARE)
+        return;
+    const bool has_detail = s->detail[0];
+    snprintf(out, DETAIL_BYTES, "%.140s%s%s%s%s", s->detail, has_detail ? " (" : "",
+             units_format_duration(kind_ns, duration, sizeof(duration)), count, has_detail ? ")" : "");
+    s->detail = out;
+}
+
 /* One segment for [i, end). It stands for all of them, and has the kind with the most time and one of its details. */
 static void put_stretch(struct path_text *text, size_t i, size_t end)
 {
@@ -271,14 +296,10 @@ static void put_stretch(struct path_text *text, size_t i, size_t end)
     segment.tid = d->segment.tid;
     segment.pid = d->segment.pid;
     segment.thread = d->thread;
+    segment.process = d->process;
     segment.detail = d->detail;
-    if (end > i + 1) {
-        char sum[32];
-        snprintf(text->stretches[text->segment_count], DETAIL_BYTES, "%s of %s in %zu steps%s%.120s",
-                 units_format_duration(kind_ns, sum, sizeof(sum)), request_part_name(kind), end - i,
-                 d->detail[0] ? ": " : "", d->detail);
-        segment.detail = text->stretches[text->segment_count];
-    }
+    if (end > i + 1)
+        put_sum(text, i, end, kind_ns, &segment, text->stretches[text->segment_count]);
     text->segments[text->segment_count++] = segment;
 }
 
@@ -288,6 +309,7 @@ static void make_segments(struct path_text *text, const struct path_segments *pa
         return;
     uint64_t shortest_ns =
         (text->items[text->count - 1].segment.end_ns - text->items[0].segment.start_ns) / SHORT_SHARE;
+    shortest_ns = shortest_ns > SHORT_NS ? shortest_ns : SHORT_NS;
     while (count_stretches(text, shortest_ns) > REQUEST_SEGMENTS_MAX)
         shortest_ns = 2 * shortest_ns + 1;
     for (size_t i = 0, end; i < text->count; i = end) {
@@ -387,14 +409,31 @@ static bool find_code(const struct path_text *text, const struct component *c, s
     return code_tally_most(&tally, ret) > 0;
 }
 
-static void put_code(struct buf *out, enum request_part_kind kind, const struct code_place *code)
+/* The thread that a component's code and wait are of. */
+static const char *subject_of(const struct request_part *part)
+{
+    return strstr(part->detail, "held by thread ") ? "the holder" : "its thread";
+}
+
+static void put_code(struct buf *out, const struct request_part *part, const struct code_place *code)
 {
     char words[CODE_TEXT_BYTES];
     const char *text = code_place_text(code, words);
-    if (kind == REQUEST_PART_CPU)
+    if (part->kind == REQUEST_PART_CPU)
         buf_printf(out, "%sin %s", out->size ? ", " : "", text);
     else
-        buf_printf(out, "%swhich ran %s", out->size ? ", " : "thread ", text);
+        buf_printf(out, "%s%s ran %s", out->size ? "; " : "", subject_of(part), text);
+}
+
+/* After a reason a sentence, after a system call its place. */
+static void put_wait_place(struct buf *out, const struct request_part *part, bool has_reason, const char *place,
+                           const char *kernel)
+{
+    if (place[0] && has_reason)
+        buf_printf(out, "; %s waited in ", subject_of(part));
+    else if (place[0])
+        buf_puts(out, strstr(part->detail, "thread ") ? ", in " : " in ");
+    buf_printf(out, "%s%s", place, kernel);
 }
 
 /* Adds the number of the component's waits, and their places, or the code that ran. */
@@ -412,10 +451,10 @@ static void put_places(struct path_text *text, struct component *c)
     if (c->waits > 1)
         buf_printf(&words->detail, ", %u times", c->waits);
     if (is_code)
-        put_code(&words->detail, c->part.kind, &code);
+        put_code(&words->detail, &c->part, &code);
     if (is_known) {
-        const char *place = place_of_call(wait.where, c->part.detail);
-        buf_printf(&words->detail, "%s%s%s", place[0] ? " in " : "", place, wait.kernel);
+        put_wait_place(&words->detail, &c->part, text->items[c->item].segment.reason[0],
+                       place_of_call(wait.where, c->part.detail), wait.kernel);
         buf_puts(&words->stack, wait.stack);
     }
     if (buf_error(&words->detail) < 0 || buf_error(&words->stack) < 0)
@@ -468,7 +507,7 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
         return -ENOMEM;
     for (size_t i = 0; i < path->count; i++) {
         text->items[i].segment = path->items[i];
-        name_thread(text, i, names);
+        name_thread(text, i, pid, names);
         describe(path, &text->items[i], pid, tid, names);
     }
     text->count = path->count;

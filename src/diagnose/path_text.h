@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define PATH_THREAD_BYTES     17
+#define PATH_PROCESS_BYTES    40
 #define PATH_DESCRIPTOR_BYTES 64
 #define PATH_PEER_BYTES       64
 
@@ -31,6 +32,9 @@ struct path_names {
     void *context;
     /* The name of a thread; "" if it is not known. NULL: never known. */
     void (*thread)(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]);
+    /* The name of a process, also of one that has exited: "cc1"; of a server that was seen, with its port: "uvicorn
+     * :8100"; "" if it is not known. NULL: never known. */
+    void (*process)(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES]);
     /* A file by its key (flight_recorder_file). NULL: never known. */
     void (*file)(void *context, uint64_t key, struct path_file_name *out);
     /* A block device, by its number in RECORDER_DISK ("nvme0n1"). Leaves `out` as it is if it is not known. NULL: never

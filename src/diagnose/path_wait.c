@@ -120,7 +120,7 @@ enum wait_source path_wait_source(const struct recorder_record *left, const stru
     const bool by_thread =
         woken && !(woken->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)) && recorder_low(woken->value) != 0;
     if (!left) {
-        set_unattributed(s, "it slept since before the recorder's history");
+        set_unattributed(s, "it slept, since before the first recorded event");
         return by_thread ? WAIT_ENDED_BY_THREAD : WAIT_KNOWN;
     }
     const enum syscall_reason reason = syscall_reason(left->syscall);

@@ -37,7 +37,7 @@ static void add_parts_without_path(struct diagnosis *d, enum request_no_path no_
     static const char *const reasons[REQUEST_NO_REASONS] = {
         [REQUEST_NO_RECORDER] = "the flight recorder was not running",
         [REQUEST_NO_RECORDS] = "the flight recorder has no records of it",
-        [REQUEST_NO_BUDGET] = "its path was not looked for, to stay within the CPU budget",
+        [REQUEST_NO_BUDGET] = "its path was not computed, to keep to budget.one_cpu",
     };
     struct request *r = &d->request;
     const uint64_t unread_ns = d->record->unread_ns < r->duration_ns ? d->record->unread_ns : r->duration_ns,

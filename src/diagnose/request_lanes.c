@@ -11,6 +11,7 @@ static struct request_lane lane_of(const struct request *r, size_t i)
                                 .tid = s->tid,
                                 .pid = s->pid,
                                 .thread = s->thread,
+                                .process = s->process,
                                 .first = i,
                                 .count = 1};
     lane.sums_ns[s->kind] = s->duration_ns;
@@ -32,6 +33,7 @@ static void join_next(struct request_lane *lanes, size_t *count, size_t i)
         into->tid = from->tid;
         into->pid = from->pid;
         into->thread = from->thread;
+        into->process = from->process;
     }
     into->duration_ns += from->duration_ns;
     into->count += from->count;

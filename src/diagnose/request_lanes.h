@@ -9,7 +9,7 @@ struct request_lane {
     uint64_t start_ns; /* after the request's start */
     uint64_t duration_ns;
     uint32_t tid, pid;
-    const char *thread;
+    const char *thread, *process;
     uint64_t sums_ns[REQUEST_PART_COUNT];
     size_t first, count; /* its segments */
 };

@@ -16,12 +16,12 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_SLEEP] = "asleep",
     [REQUEST_PART_NETWORK] = "waiting for the client",
     [REQUEST_PART_DOWNSTREAM] = "waiting for another service",
-    [REQUEST_PART_UNREAD] = "arrived and not read",
-    [REQUEST_PART_LOOP_BUSY] = "ready, while the event loop worked for others",
-    [REQUEST_PART_QUEUE_BEHIND] = "queued behind other work",
-    [REQUEST_PART_OTHER] = "in other waits",
+    [REQUEST_PART_UNREAD] = "waiting for the server to read it",
+    [REQUEST_PART_LOOP_BUSY] = "waiting for the event loop, which served others",
+    [REQUEST_PART_QUEUE_BEHIND] = "waiting in the queue of a thread that did other work",
+    [REQUEST_PART_OTHER] = "waiting for something else",
     [REQUEST_PART_STEAL] = "while the hypervisor ran something else",
-    [REQUEST_PART_UNATTRIBUTED] = "not known",
+    [REQUEST_PART_UNATTRIBUTED] = "unexplained",
 };
 
 /* The longest time that another thread held a lock, in words: "held by thread 7 pool: the holder slept"; "": none. */
@@ -63,8 +63,6 @@ static void find_evidence(const struct request *r, enum request_part_kind kind, 
     const char *at = longest ? longest->notes : "";
     if (place[0] || !request_next_frame(&at, line))
         return;
-    if (kind == REQUEST_PART_RUN_QUEUE && strchr(line, '%')) /* the program that ran longest is enough */
-        strchr(line, '%')[1] = '\0';
     snprintf(place, REQUEST_PLACE_BYTES, "%s", line);
 }
 

@@ -38,6 +38,8 @@ static void put_segment(struct buf *out, const struct request_segment *s)
                s->is_inferred ? "inferred" : "measured");
     buf_printf(out, ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32, s->pid, s->tid);
     put_text(out, "thread", s->thread);
+    if (s->process && s->process[0])
+        put_text(out, "process", s->process);
     put_text(out, "detail", s->detail);
     if (s->notes && s->notes[0])
         put_lines(out, "notes", s->notes);

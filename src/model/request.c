@@ -59,8 +59,8 @@ int request_copy(const struct request *r, struct request **ret)
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     for (size_t i = 0; i < r->segment_count; i++)
-        bytes +=
-            text_bytes(r->segments[i].thread) + text_bytes(r->segments[i].detail) + text_bytes(r->segments[i].notes);
+        bytes += text_bytes(r->segments[i].thread) + text_bytes(r->segments[i].process) +
+                 text_bytes(r->segments[i].detail) + text_bytes(r->segments[i].notes);
     struct request *copy = malloc(bytes);
     if (!copy)
         return -ENOMEM;
@@ -71,6 +71,7 @@ int request_copy(const struct request *r, struct request **ret)
     for (size_t i = 0; i < r->segment_count; i++) {
         segments[i] = r->segments[i];
         segments[i].thread = put_text(&at, r->segments[i].thread);
+        segments[i].process = put_text(&at, r->segments[i].process);
         segments[i].detail = put_text(&at, r->segments[i].detail);
         segments[i].notes = put_text(&at, r->segments[i].notes);
     }

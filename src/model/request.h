@@ -67,9 +67,10 @@ struct request_segment {
     uint64_t duration_ns;
     enum request_part_kind kind;
     enum request_owner owner;
-    bool is_inferred;   /* it rests on an inference; otherwise it is measured */
-    uint32_t tid, pid;  /* the thread that ran, waited or held the lock; 0: not known */
-    const char *thread; /* its name; "": not known */
+    bool is_inferred;    /* it rests on an inference; otherwise it is measured */
+    uint32_t tid, pid;   /* the thread that ran, waited or held the lock; 0: not known */
+    const char *thread;  /* its name; "": not known */
+    const char *process; /* name of the process, where that is not the request's: "uvicorn :8100"; "": not known */
     const char *detail;
     const char *notes; /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
 };

@@ -39,8 +39,8 @@ static bool has_number(const char *at, const char *before, const char *after, co
     return true;
 }
 
-/* Whether `at` names a thread: "thread 4711 pool-1 of process 4700"; sets where that ends. The thread's name is that of
- * its segment. */
+/* Whether `at` names a thread: "thread 4711 pool-1 of process 4700 (worker)"; sets where that ends. The thread's name
+ * is that of its segment. */
 static bool has_thread(const struct request *r, const char *at, const char **ret_end)
 {
     const char *end, *name = "";
@@ -54,6 +54,8 @@ static bool has_thread(const struct request *r, const char *at, const char **ret
         end += 1 + strlen(name);
     if (!has_number(end, " of process ", "", ret_end))
         *ret_end = end;
+    else if (strncmp(*ret_end, " (", 2) == 0 && strchr(*ret_end, ')'))
+        *ret_end = strchr(*ret_end, ')') + 1;
     return true;
 }
 
@@ -75,7 +77,7 @@ const char *request_cause_place(const struct request *r, enum request_part_kind 
         if (has_number(at, ", ", " times", &next) ||
             ((is_first || *at == ' ') && strncmp(at + !is_first, "in ", 3) == 0 &&
              has_thread(r, at + 3 + !is_first, &next))) {
-            at = next;
+            at = next + (!is_first && strncmp(next, ", in ", 5) == 0); /* as it reads without a thread */
         } else if (has_thread(r, at, &next)) {
             used = put_words(out, used, "another thread");
             at = next;

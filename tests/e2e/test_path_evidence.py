@@ -129,7 +129,7 @@ def test_wait_of_another_thread_has_its_stack(sonde, agent, run, options):
         return [segment for request in why(sonde, started) if request["pid"] == server.pid
                 for segment in request["segments"] if segment["kind"] == "sleep" and segment["tid"] != request["tid"] and segment.get("notes")]
     segment = wait_for(look, 60, what="a sleep of another thread with its stack")[0]
-    assert re.match(r"waited \d.* ms in .*sleep", segment["notes"][-1]), segment
+    assert re.match(r"thread \d+ waited \d.* ms in .*sleep", segment["notes"][-1]), segment
 
 
 SLOW = """
@@ -171,7 +171,7 @@ def test_sleeping_function_is_named_by_default(sonde, agent, run, way):
         return [(request, segment["notes"][-1]) for request in why(sonde, started) if request["pid"] == server.pid
                 for segment in request["segments"] if segment["kind"] == "sleep" and "slow_query" in " ".join(segment.get("notes", []))]
     request, note = wait_for(look, 60, what="a sleep with its function")[0]
-    assert re.match(r"waited \d.* ms in (\w+\.)*slow_query\(\) <string>:\d+, calling clock_nanosleep", note), note
+    assert re.match(r"thread \d+ waited \d.* ms in (\w+\.)*slow_query\(\) <string>:\d+, calling clock_nanosleep", note), note
     if way == "threads":
         return
     part = max((part for part in request["parts"] if part["kind"] == "sleep"), key=lambda part: part["ns"])

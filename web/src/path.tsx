@@ -14,6 +14,7 @@ export interface Segment {
     pid: number;
     tid: number; // 0: the thread is not known
     thread: string;
+    process: string; // of another process than the request's; "": not known
     detail: string;
     notes: string[]; // its evidence, a line each
 }
@@ -30,6 +31,7 @@ export interface Lane {
     tid: number;
     pid: number;
     name: string;
+    process: string;
 }
 
 // Must match request_owner_name() in src/model/request.c.
@@ -43,7 +45,7 @@ export function lanesOf(segments: Segment[]): Lane[] {
     const lanes = new Map<number, Lane>();
     for (const s of segments) {
         const lane = lanes.get(s.tid);
-        if (!lane) lanes.set(s.tid, { tid: s.tid, pid: s.pid, name: s.thread });
+        if (!lane) lanes.set(s.tid, { tid: s.tid, pid: s.pid, name: s.thread, process: s.process });
         else lane.name ||= s.thread;
     }
     return [...lanes.values()];
@@ -56,8 +58,10 @@ export function ticksOf(duration: number): number[] {
     return Array.from({ length: Math.floor(duration / step + 1e-9) + 1 }, (_, i) => i * step);
 }
 
+const sayProcess = (lane: Lane): string => `process ${lane.pid}${lane.process && ` (${lane.process})`}`;
+
 export const sayLane = (lane: Lane, ownPid: number): string =>
-    lane.tid ? [lane.name, lane.tid, ...(lane.pid && lane.pid !== ownPid ? [`process ${lane.pid}`] : [])].filter(Boolean).join(' ') : 'thread not known';
+    lane.tid ? [lane.name, lane.tid, ...(lane.pid && lane.pid !== ownPid ? [sayProcess(lane)] : [])].filter(Boolean).join(' ') : 'thread not known';
 
 const sayOwner = (owner: string): string => (Object.hasOwn(OWNERS, owner) ? OWNERS[owner]! : OWNERS.unknown!);
 
@@ -128,7 +132,7 @@ export function CriticalPath({ request }: { request: PathRequest }) {
                     {lanes.map((lane) => (
                         <li key={lane.tid} style={{ height: `${LANE}px` }} title={lane.tid === request.tid ? `${sayLane(lane, request.pid)}: served the request` : sayLane(lane, request.pid)}>
                             <span class={lane.tid === request.tid ? 'own' : ''}>{lane.tid ? lane.name || 'thread' : 'thread not known'}</span>
-                            {lane.tid > 0 && <span class="dim"> {lane.tid}{lane.pid > 0 && lane.pid !== request.pid && `, process ${lane.pid}`}</span>}
+                            {lane.tid > 0 && <span class="dim"> {lane.tid}{lane.pid > 0 && lane.pid !== request.pid && `, ${sayProcess(lane)}`}</span>}
                         </li>
                     ))}
                 </ol>

@@ -39,7 +39,7 @@ function decodeSegment(value: unknown, duration: number): Segment | null {
     const start = number(s.start_ns);
     const ns = Math.min(number(s.ns), duration - start);
     if (ns <= 0 || Number(s.start_ns) !== start) return null;
-    return { start, ns, kind: text(s.kind), owner: text(s.owner), inferred: s.evidence !== 'measured', pid: number(s.pid), tid: number(s.tid), thread: text(s.thread), detail: text(s.detail), notes: (Array.isArray(s.notes) ? s.notes : []).map(text) };
+    return { start, ns, kind: text(s.kind), owner: text(s.owner), inferred: s.evidence !== 'measured', pid: number(s.pid), tid: number(s.tid), thread: text(s.thread), process: text(s.process), detail: text(s.detail), notes: (Array.isArray(s.notes) ? s.notes : []).map(text) };
 }
 
 function decodeSegments(value: unknown, duration: number): Segment[] {

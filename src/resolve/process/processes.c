@@ -157,6 +157,7 @@ void processes_remove(struct processes *p, struct process_entry *e)
     processes_retire_resource(p, e);
     if (p->check == e)
         p->check = e->hh.next;
+    processes_keep_name(p, e);
     HASH_DELETE(hh, p->by_pid, e);
     if (e->process.exited)
         DL_DELETE(p->exited, e);

@@ -82,6 +82,10 @@ void processes_at(struct processes *p, uint64_t time_ns);
  * may replace its mappings and changes mapping_version. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
+/* Writes the name of the process's main thread; of one that has exited and was removed, if its name is still kept.
+ * Reads no file. "": not known. */
+void processes_command(struct processes *p, uint32_t pid, char out[16]);
+
 /* Sets the name of the main thread from a sample of `time_ns`, in case the record of its renaming was lost. A name of a
  * later time is kept, and a kernel thread's name. `comm` need not be terminated. */
 void processes_note_command(struct processes *p, const struct process *process, const char comm[16], uint64_t time_ns);

@@ -69,7 +69,13 @@ struct process_entry {
     uint64_t command_ns; /* the time of `command` */
 };
 
-#define MISSED_MAX 512
+#define MISSED_MAX       512
+#define EXITED_NAMES_MAX 2048
+
+struct exited_name {
+    uint32_t pid;
+    char command[16];
+};
 
 struct processes {
     struct process_entry *by_pid;
@@ -92,8 +98,9 @@ struct processes {
     size_t evicted_count;
     struct process_entry *check; /* next entry to verify after a loss; NULL: done */
     struct buf scratch;
-    unsigned depth; /* recursion depth while reading ancestors */
-    bool is_replay; /* /proc is not read */
+    unsigned depth;                                    /* recursion depth while reading ancestors */
+    bool is_replay;                                    /* /proc is not read */
+    struct exited_name exited_names[EXITED_NAMES_MAX]; /* of removed processes: the one with this PID modulo the size */
     struct {
         uint64_t evictions, proc_reads, mapping_reads, gone, lost;
         uint64_t contexts; /* processes that publish one now */
@@ -141,6 +148,9 @@ bool processes_is_alive(const struct processes *p, const struct process_entry *e
 struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes);
 struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);
+
+/* processes_names.c */
+void processes_keep_name(struct processes *p, const struct process_entry *e);
 
 /* processes_resource.c */
 /* Replaces the entry's resource by none, and keeps it readable until processes_free_retired. */

@@ -23,9 +23,10 @@
 struct request_signal {
     const struct signal_services *services;
     struct request_paths *paths;
-    struct request_metrics *metrics;          /* NULL: a replay */
-    struct request_opaque_counts *opaque;     /* likewise, or they are not wanted */
-    void *source;                             /* NULL: a replay */
+    struct request_metrics *metrics;      /* NULL: a replay */
+    struct request_opaque_counts *opaque; /* likewise, or they are not wanted */
+    void *source;                         /* NULL: a replay */
+    struct served_ports served;
     struct request_path pending[PENDING_MAX]; /* their records are the batch's, valid until the turn ends */
     size_t pending_count;
 };
@@ -94,8 +95,12 @@ static void want_waits(const struct request_signal *q, const struct request_reco
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {q->services->recorder, q->services->recent_samples, q->services->recent_waits,
-                                  q->services->processes, q->source};
+    struct request_namer namer = {q->services->recorder,
+                                  q->services->recent_samples,
+                                  q->services->recent_waits,
+                                  q->services->processes,
+                                  q->source,
+                                  &q->served};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);
     for (size_t i = 0; i < q->pending_count; i++) {
@@ -130,6 +135,7 @@ static void take_request(void *self, const struct record_header *header)
     if (!q->services->emit_request)
         return;
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
+    served_ports_note(&q->served, record->h.pid, record->local_port);
     q->pending[q->pending_count++] =
         (struct request_path){.record = record, .schedules_itself = is_go_program(q, record)};
     if (q->pending_count == PENDING_MAX)

@@ -37,6 +37,31 @@ static void read_thread_name(void *context, uint32_t tid, char out[PATH_THREAD_B
     out[n > 0 ? n - (out[n - 1] == '\n') : 0] = '\0';
 }
 
+void served_ports_note(struct served_ports *s, uint32_t pid, uint16_t port)
+{
+    s->ports[pid % SERVED_PORTS_MAX].pid = pid;
+    s->ports[pid % SERVED_PORTS_MAX].port = port;
+}
+
+static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
+{
+    const struct request_namer *n = context;
+    const bool is_server = n->served && n->served->ports[pid % SERVED_PORTS_MAX].pid == pid;
+    const uint16_t port = is_server ? n->served->ports[pid % SERVED_PORTS_MAX].port : 0;
+    const struct resource *resource = port ? find_resource(context, pid, 0) : NULL;
+    char service[REQUEST_SERVICE_BYTES], command[PATH_THREAD_BYTES] = "";
+    if (resource) {
+        request_service_text(resource->service_name, resource->systemd_unit, port, service);
+        snprintf(out, PATH_PROCESS_BYTES, "%.*s", PATH_PROCESS_BYTES - 1, service);
+        return;
+    }
+    if (n->processes)
+        processes_command(n->processes, pid, command);
+    if (!command[0])
+        read_thread_name(context, pid, command);
+    snprintf(out, PATH_PROCESS_BYTES, "%s", command);
+}
+
 /* Reads the link in /proc, which opens nothing. The descriptor may stand for another file by now. */
 static void read_descriptor(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES])
 {
@@ -104,6 +129,7 @@ struct request_names request_names_by(struct request_namer *n)
         .resource = find_resource,
         .path = {.context = n,
                  .thread = read_thread_name,
+                 .process = name_process,
                  .file = read_file,
                  .device = read_device,
                  .samples = find_samples,

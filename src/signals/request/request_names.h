@@ -4,6 +4,18 @@
 #include "diagnose/request.h"
 #include "resolve/process/processes.h"
 
+#define SERVED_PORTS_MAX 256
+
+/* The ports of processes that served requests: the latest one whose PID has this remainder. Initially zeros. */
+struct served_ports {
+    struct {
+        uint32_t pid;
+        uint16_t port;
+    } ports[SERVED_PORTS_MAX];
+};
+
+void served_ports_note(struct served_ports *s, uint32_t pid, uint16_t port);
+
 /* All members are borrowed. */
 struct request_namer {
     const struct flight_recorder *recorder; /* NULL: no recorder */
@@ -11,6 +23,7 @@ struct request_namer {
     struct recent_waits *recent_waits;
     struct processes *processes; /* NULL: their resources are not known */
     void *source;                /* of requests; NULL: a replay */
+    const struct served_ports *served;
 };
 
 /* Valid as long as `n`. */

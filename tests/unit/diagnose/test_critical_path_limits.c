@@ -155,7 +155,7 @@ static void test_more_segments_than_are_kept(void **state)
     put_send(at, 11, R);
     find_path(100, at, &path);
     assert_int_equal(path.items[0].kind, REQUEST_PART_UNATTRIBUTED);
-    assert_string_equal(path.items[0].reason, "too much happened to follow it further back");
+    assert_string_equal(path.items[0].reason, "the path has too many events to follow it further back");
     assert_true(path.count > 1000);
     path_segments_clear(&path);
 }

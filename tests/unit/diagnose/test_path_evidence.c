@@ -25,10 +25,16 @@ static void name_device(void *context, uint32_t device, char *out, size_t size)
 
 static bool knows_waits;
 
+static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_PROCESS_BYTES, "%s", pid == 300 ? "stress" : pid == 400 ? "backup" : pid >= 600 ? "cc1" : "");
+}
+
 static void name_thread(void *context, uint32_t tid, char out[PATH_THREAD_BYTES])
 {
     (void)context;
-    snprintf(out, PATH_THREAD_BYTES, "%s", tid == 300 ? "stress" : tid == 400 ? "backup" : "");
+    snprintf(out, PATH_THREAD_BYTES, "%s", tid == 400 ? "backup" : "");
 }
 
 static void find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
@@ -54,8 +60,12 @@ static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to
 /* Compares the notes of the path's segments of this kind. */
 static void expect_notes(enum request_part_kind kind, const char *detail, const char *expected)
 {
-    const struct path_names names = {
-        .file = name_file, .device = name_device, .thread = name_thread, .samples = find_samples, .wait = find_wait};
+    const struct path_names names = {.file = name_file,
+                                     .device = name_device,
+                                     .thread = name_thread,
+                                     .process = name_process,
+                                     .samples = find_samples,
+                                     .wait = find_wait};
     const struct critical_path_request request = {.socket = R, .start_ns = US(100), .end_ns = US(10100), .tid = 11};
     struct path_segments path;
     struct path_text *text;
@@ -250,7 +260,24 @@ static void test_who_ran_instead(void **state)
     put_switch(9100, 500, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
     expect_notes(
         REQUEST_PART_RUN_QUEUE, NULL,
-        "on that CPU ran stress (process 300) 50 %, backup (process 400) 25 %, process 500 15 %, its own process 10 %");
+        "meanwhile the CPU ran stress (process 300) 50 %, backup (process 400) 25 %, process 500 15 %, its own process 10 %");
+}
+
+/* A compiler starts a process for each file. */
+static void test_programs_that_ran_are_summed_up(void **state)
+{
+    (void)state;
+    put_queued();
+    put_switch(500, 0, 400, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(3100, 400, 601, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(4100, 601, 602, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(6100, 602, 501, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(7100, 501, 502, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(7500, 502, 603, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_switch(9100, 603, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL,
+                 "meanwhile the CPU ran cc1 (3 processes) 58 %, backup (process 400) 25 %, "
+                 "2 processes whose names are not known 18 %");
 }
 
 /* Who ran before the CPU was idle is not known to have run on that CPU. */
@@ -262,7 +289,7 @@ static void test_idle_cpu(void **state)
     put_switch(3100, 300, 0, 0, SYS_read, 0);
     put_switch(5100, 0, 400, 0, RECORDER_NO_SYSCALL, 0);
     put_switch(9100, 400, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
-    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "on that CPU ran backup (process 400) 50 %");
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "meanwhile the CPU ran backup (process 400) 50 %");
 }
 
 /* It waited for its quota, whatever ran meanwhile. */
@@ -293,7 +320,7 @@ static void test_samples_of_a_cpu_segment(void **state)
     put_arrival(100, R);
     put_receive(101, 11, R);
     put_send(10100, 11, R);
-    expect_notes(REQUEST_PART_CPU, NULL, "3 of 4 CPU samples in load() app.py:7, running hash");
+    expect_notes(REQUEST_PART_CPU, NULL, "3 of 4 CPU samples are in load() app.py:7, running hash");
 }
 
 static void test_wait_of_a_segment(void **state)
@@ -303,7 +330,7 @@ static void test_wait_of_a_segment(void **state)
     put_file(1100, 11, RECORDER_ADDED_PAGES, SYS_pread64, WEIGHTS, 16, 256);
     knows_waits = true;
     expect_notes(REQUEST_PART_DISK, NULL,
-                 "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s\nwaited 4.00 ms in recv < query");
+                 "weights.bin (ext4): 1.00 MiB at offset 65536, 125 MiB/s\nthread 11 waited 4.00 ms in recv < query");
     knows_waits = false;
 }
 
@@ -333,6 +360,7 @@ int main(void)
         cmocka_unit_test_setup(test_files_of_others, start_trace),
         cmocka_unit_test_setup(test_waits_add_up, start_trace),
         cmocka_unit_test_setup(test_who_ran_instead, start_trace),
+        cmocka_unit_test_setup(test_programs_that_ran_are_summed_up, start_trace),
         cmocka_unit_test_setup(test_idle_cpu, start_trace),
         cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),

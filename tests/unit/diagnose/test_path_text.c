@@ -82,10 +82,19 @@ static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to
     return waited > 0;
 }
 
+static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_PROCESS_BYTES, "%s", pid == 5900 ? "uvicorn :8100" : "");
+}
+
 static struct path_text *make_text(void)
 {
-    const struct path_names names = {
-        .thread = name_thread, .descriptor = name_descriptor, .peer = name_peer, .wait = find_wait};
+    const struct path_names names = {.thread = name_thread,
+                                     .process = name_process,
+                                     .descriptor = name_descriptor,
+                                     .peer = name_peer,
+                                     .wait = find_wait};
     struct path_text *text = NULL;
     assert_int_equal(path_text_new(&path, PID, TID, &names, &text), 0);
     return text;
@@ -118,6 +127,7 @@ static void test_other_threads_are_named(void **state)
     expect_detail(segment(REQUEST_PART_CPU, 4711), "in thread 4711 pool-1");
     expect_detail(segment(REQUEST_PART_CPU, 4712), "in thread 4712");
     expect_detail(segment(REQUEST_PART_CPU, 5801), "in thread 5801 backend of process 5800");
+    expect_detail(segment(REQUEST_PART_CPU, 5901), "in thread 5901 of process 5900 (uvicorn :8100)");
 }
 
 static void test_holder_of_a_lock(void **state)
@@ -184,7 +194,7 @@ static void test_notes_of_a_lock(void **state)
     _cleanup_(path_text_freep) struct path_text *text = make_text();
     const struct request_segment *segments = path_text_segments(text, &count);
     assert_string_equal(segments[0].notes, "thread 4701 waited 4.00 us in pread64 < f5000\n"
-                                           "waited 4.00 us in recv < f5000");
+                                           "thread 5801 waited 4.00 us in recv < f5000");
 }
 
 static void name_file(void *context, uint64_t key, struct path_file_name *out)
@@ -330,8 +340,39 @@ static void test_many_segments_become_stretches(void **state)
     const struct request_segment *last = &segments[count - 1];
     assert_int_equal(last->kind, REQUEST_PART_SLEEP);
     assert_int_equal(segments[0].kind, REQUEST_PART_DISK);
-    assert_non_null(strstr(segments[0].detail, "of disk in"));
-    assert_non_null(strstr(segments[0].detail, "steps: pread64 of weights.bin"));
+    assert_string_equal(segments[0].detail, "pread64 of weights.bin (3.00 ms in 1000 steps)");
+}
+
+/* Several steps of one kind: how long they are together. One step that is nearly all of it: its detail says all. */
+static void test_sum_of_a_stretch_is_shown_where_it_says_more(void **state)
+{
+    size_t count;
+    (void)state;
+    put(1000000, segment(REQUEST_PART_RUN_QUEUE, TID));
+    put(1100, segment(REQUEST_PART_CPU, TID));
+    put(500000, segment(REQUEST_PART_RUN_QUEUE, TID));
+    put_wait(9000000, REQUEST_PART_SLEEP, SYS_clock_nanosleep, 0);
+    put(1100, segment(REQUEST_PART_CPU, TID));
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = check_segments(text, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(segments[0].detail, "1.50 ms in 2 steps");
+    assert_string_equal(segments[1].detail, "clock_nanosleep");
+}
+
+/* A request of 10 us with 320 ns in short steps. */
+static void test_steps_of_nanoseconds_are_not_shown_alone(void **state)
+{
+    size_t count;
+    (void)state;
+    put(9000, segment(REQUEST_PART_CPU, TID));
+    for (int i = 0; i < 8; i++)
+        put(40, segment(i % 2 ? REQUEST_PART_CPU : REQUEST_PART_UNREAD, TID));
+    put(500, segment(REQUEST_PART_CPU, TID));
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    const struct request_segment *segments = check_segments(text, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(segments[0].kind, REQUEST_PART_CPU);
 }
 
 static void test_equal_segments_of_any_number(void **state)
@@ -341,7 +382,7 @@ static void test_equal_segments_of_any_number(void **state)
         size_t count;
         start_path(NULL);
         for (int i = 0; i < n; i++)
-            put(1, segment(i % 2 ? REQUEST_PART_CPU : REQUEST_PART_RUN_QUEUE, TID));
+            put(1000, segment(i % 2 ? REQUEST_PART_CPU : REQUEST_PART_RUN_QUEUE, TID));
         _cleanup_(path_text_freep) struct path_text *text = make_text();
         check_segments(text, &count);
         if (n <= REQUEST_SEGMENTS_MAX)
@@ -414,7 +455,28 @@ static void test_parts_have_the_stack_of_their_longest_wait(void **state)
     assert_string_equal(parts[0].stack, "schedule_[k]\nf4000");
     assert_string_equal(parts[1].detail, "");
     assert_string_equal(parts[1].stack, "");
-    assert_string_equal(parts[2].detail, "in thread 4711 pool-1 in recv < f1000: io_wait");
+    assert_string_equal(parts[2].detail, "in thread 4711 pool-1, in recv < f1000: io_wait");
+}
+
+/* After a reason, the place is a sentence of its own, with its subject. */
+static void test_place_after_a_reason(void **state)
+{
+    struct request_part parts[REQUEST_PARTS_MAX];
+    struct path_segment s = segment(REQUEST_PART_LOCK, 4711);
+    size_t count;
+    (void)state;
+    s.reason = "the holder is not known";
+    put(4000, s);
+    s = segment(REQUEST_PART_UNREAD, TID);
+    s.reason = "its thread slept";
+    put(3000, s);
+    waited = 80;
+    _cleanup_(path_text_freep) struct path_text *text = make_text();
+    assert_int_equal(path_text_parts(text, REQUEST_PARTS_MAX, parts, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(parts[0].detail, "in thread 4711 pool-1: the holder is not known; its thread waited in recv < "
+                                         "f4000: io_wait");
+    assert_string_equal(parts[1].detail, "its thread slept; its thread waited in pread64 < f3000: io_wait");
 }
 
 static void test_short_wait_says_nothing_of_a_part(void **state)
@@ -468,10 +530,13 @@ int main(void)
         cmocka_unit_test_setup(test_thread_names_are_read_once, start_path),
         cmocka_unit_test_setup(test_few_segments_stay_as_they_are, start_path),
         cmocka_unit_test_setup(test_many_segments_become_stretches, start_path),
+        cmocka_unit_test_setup(test_sum_of_a_stretch_is_shown_where_it_says_more, start_path),
+        cmocka_unit_test_setup(test_steps_of_nanoseconds_are_not_shown_alone, start_path),
         cmocka_unit_test_setup(test_equal_segments_of_any_number, start_path),
         cmocka_unit_test_setup(test_one_inferred_step_makes_the_stretch_inferred, start_path),
         cmocka_unit_test_setup(test_parts_add_up_alike_segments, start_path),
         cmocka_unit_test_setup(test_parts_have_the_stack_of_their_longest_wait, start_path),
+        cmocka_unit_test_setup(test_place_after_a_reason, start_path),
         cmocka_unit_test_setup(test_short_wait_says_nothing_of_a_part, start_path),
         cmocka_unit_test_setup(test_more_parts_than_the_maximum, start_path),
     };

@@ -23,24 +23,24 @@ static struct request *diagnose(const struct request_record *record, const struc
 static void test_components_are_those_of_the_path(void **state)
 {
     (void)state;
-    const struct request_record r = make_record(1300);
-    const struct path_segment items[] = {make_segment(1000, 1300, REQUEST_PART_UNREAD, r.h.pid, 3),
-                                         make_segment(1300, 1500, REQUEST_PART_CPU, r.h.pid, r.h.tid),
-                                         make_segment(1500, 2100, REQUEST_PART_DISK, r.h.pid, 77),
-                                         make_segment(2100, 2300, REQUEST_PART_CPU, r.h.pid, r.h.tid)};
+    const struct request_record r = make_record(1300000);
+    const struct path_segment items[] = {make_segment(1000, 301000, REQUEST_PART_UNREAD, r.h.pid, 3),
+                                         make_segment(301000, 501000, REQUEST_PART_CPU, r.h.pid, r.h.tid),
+                                         make_segment(501000, 1101000, REQUEST_PART_DISK, r.h.pid, 77),
+                                         make_segment(1101000, 1301000, REQUEST_PART_CPU, r.h.pid, r.h.tid)};
     struct request *request = diagnose(&r, items, array_size(items), &no_names);
     assert_int_equal(request->part_count, 3);
-    assert_part(request, 0, REQUEST_PART_DISK, 600);
+    assert_part(request, 0, REQUEST_PART_DISK, 600000);
     assert_string_equal(request->parts[0].detail, "page fault in thread 77");
-    assert_part(request, 1, REQUEST_PART_CPU, 400);
-    assert_part(request, 2, REQUEST_PART_UNREAD, 300);
+    assert_part(request, 1, REQUEST_PART_CPU, 400000);
+    assert_part(request, 2, REQUEST_PART_UNREAD, 300000);
     assert_int_equal(request->segment_count, 4);
-    assert_int_equal(request->segments[1].start_ns, 300);
+    assert_int_equal(request->segments[1].start_ns, 300000);
     assert_string_equal(request->method, "GET");
     assert_string_equal(request->route, "/users/{id}");
     assert_string_equal(request->peer, "127.0.0.1:80");
     assert_string_equal(request->service, "server");
-    assert_string_equal(request->cause, "1.30 us: 600 ns waiting for disk, page fault in thread 77");
+    assert_string_equal(request->cause, "1.30 ms: 600 us waiting for disk, page fault in thread 77");
     request_free(request);
 }
 
@@ -53,7 +53,7 @@ static void test_request_without_a_path_is_unattributed(void **state)
         const char *detail;
     } cases[] = {{REQUEST_NO_RECORDER, "the flight recorder was not running"},
                  {REQUEST_NO_RECORDS, "the flight recorder has no records of it"},
-                 {REQUEST_NO_BUDGET, "its path was not looked for, to stay within the CPU budget"}};
+                 {REQUEST_NO_BUDGET, "its path was not computed, to keep to budget.one_cpu"}};
     struct request_record r = make_record(1300);
     r.unread_ns = 300;
     for (size_t i = 0; i < array_size(cases); i++) {

@@ -28,6 +28,7 @@ static void test_two_requests(void **state)
                                             .tid = 9,
                                             .pid = 8,
                                             .thread = "a\"b",
+                                            .process = "w :80",
                                             .detail = "held"};
     struct request a = {
         .start_unix_ns = 1763712000123456789,
@@ -61,7 +62,7 @@ static void test_two_requests(void **state)
         "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
         "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
         "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
-        "\"tid\":9,\"thread\":\"a\\\"b\",\"detail\":\"held\"}]},\n"
+        "\"tid\":9,\"thread\":\"a\\\"b\",\"process\":\"w :80\",\"detail\":\"held\"}]},\n"
         "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"unit\":\"\",\"port\":0,\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }

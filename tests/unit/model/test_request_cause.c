@@ -37,6 +37,8 @@ static void test_place_leaves_out_which_thread_it_was(void **state)
     expect_place("clock_nanosleep in thread 4711 pool 1 of process 4700 in nap < handle: do_nanosleep",
                  "do_nanosleep_[k]", "clock_nanosleep in nap < handle");
     expect_place("in thread 4711 pool 1: nothing shows what it did", "", "nothing shows what it did");
+    expect_place("clock_nanosleep in thread 4711 pool 1 of process 4700 (worker :80), in nap < handle", "",
+                 "clock_nanosleep in nap < handle");
     expect_place("in thread 4711 pool 1", "", "");
     expect_place("in thread 4711 pool 1, in price() shop.py:20", "", "in price() shop.py:20");
     expect_place("in thread 99 unknown", "", " unknown"); /* no segment has its name */

@@ -111,6 +111,29 @@ static void test_fork_shares_until_one_changes(void **state)
     assert_mappings(f, UNUSED_PID + 2, "1000-2000+0 server, 5000-6000+0 plugin.so");
 }
 
+static void test_name_outlives_the_process(void **state)
+{
+    struct fixture *f = *state;
+    char name[16];
+    uint32_t pids[4];
+    processes_set_replay(f->p);
+    record_fork(f, UNUSED_PID + 1, UNUSED_PID, UNUSED_PID);
+    processes_command(f->p, UNUSED_PID + 3, name);
+    assert_string_equal(name, "");
+    record_exec(f, UNUSED_PID, "cc1");
+    processes_command(f->p, UNUSED_PID, name);
+    assert_string_equal(name, "cc1");
+    record_exit(f, UNUSED_PID, UNUSED_PID);
+    assert_int_equal(processes_sweep(f->p, f->time_ns + 1, pids, 4), 1);
+    assert_null(processes_find(f->p, UNUSED_PID, 0));
+    processes_command(f->p, UNUSED_PID, name);
+    assert_string_equal(name, "cc1");
+    record_fork(f, UNUSED_PID + 1, UNUSED_PID, UNUSED_PID); /* the PID is used again */
+    record_exec(f, UNUSED_PID, "ld");
+    processes_command(f->p, UNUSED_PID, name);
+    assert_string_equal(name, "ld");
+}
+
 static void test_exec_clears_mappings(void **state)
 {
     struct fixture *f = *state;
@@ -378,6 +401,7 @@ int main(void)
         TEST(test_short_process_is_complete),
         TEST(test_program_is_known_before_it_is_mapped),
         TEST(test_fork_shares_until_one_changes),
+        TEST(test_name_outlives_the_process),
         TEST(test_exec_clears_mappings),
         TEST(test_mmap_replaces_what_it_covers),
         TEST(test_copies_share_all_but_paths),
