@@ -19,6 +19,7 @@ struct source {
     enum source_kind kind;
     const struct elf_file *file;
     struct elf_section symbols, strings;
+    uint32_t first, count; /* numbers of its functions */
 };
 
 struct symbol_files {
@@ -41,6 +42,15 @@ void symbol_files_free(struct symbol_files *f)
     free(f);
 }
 
+/* `s->count` is cut to what numbers allow. */
+static void add_source(struct symbol_files *f, struct source s, uint64_t count)
+{
+    const struct source *last = f->source_count ? &f->sources[f->source_count - 1] : NULL;
+    s.first = last ? last->first + last->count : 0;
+    s.count = (uint32_t)(count < SYMBOL_NUMBER_MAX ? count : SYMBOL_NUMBER_MAX);
+    f->sources[f->source_count++] = s;
+}
+
 /* Adds the table `name` of a file; true when it exists and is well-formed. */
 static bool add_table(struct symbol_files *f, const struct elf_file *file, const char *name)
 {
@@ -52,8 +62,8 @@ static bool add_table(struct symbol_files *f, const struct elf_file *file, const
     const struct elf_section *strings = &sections[symbols->link];
     if (strings->type != SHT_STRTAB || (strings->flags & SHF_COMPRESSED) || symbols->size_bytes < 2 * sizeof(Elf64_Sym))
         return false;
-    f->sources[f->source_count++] =
-        (struct source){.kind = SOURCE_TABLE, .file = file, .symbols = *symbols, .strings = *strings};
+    add_source(f, (struct source){.kind = SOURCE_TABLE, .file = file, .symbols = *symbols, .strings = *strings},
+               symbols->size_bytes / sizeof(Elf64_Sym));
     return true;
 }
 
@@ -64,8 +74,11 @@ static void add_plt(struct symbol_files *f)
     size_t count = elf_sections(f->main, &sections);
     if (!symbols || symbols->link >= count || f->source_count == SYMBOL_SOURCES_MAX || plt_read(f->main, &f->plt) < 0)
         return;
-    f->sources[f->source_count++] =
-        (struct source){.kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]};
+    const struct plt_stub *stubs;
+    add_source(
+        f,
+        (struct source){.kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]},
+        plt_stubs(f->plt, &stubs));
 }
 
 /* Names of Go functions, used when there is no .symtab. */
@@ -73,11 +86,11 @@ static void add_go(struct symbol_files *f)
 {
     if (f->source_count == SYMBOL_SOURCES_MAX || go_table_find(f->main, &f->go) < 0)
         return;
-    f->sources[f->source_count++] = (struct source){
-        .kind = SOURCE_GO,
-        .file = f->main,
-        .strings = {.type = SHT_STRTAB, .offset = f->go.offset, .size_bytes = f->go.size},
-    };
+    add_source(f,
+               (struct source){.kind = SOURCE_GO,
+                               .file = f->main,
+                               .strings = {.type = SHT_STRTAB, .offset = f->go.offset, .size_bytes = f->go.size}},
+               f->go.count);
 }
 
 int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret)
@@ -186,12 +199,6 @@ static bool function_of(const struct symbol_files *f, uint8_t source, const Elf6
     return entry_from(symbol, sections, section_count, ret) && !(ret->rank >= 4 && is_marker(f, ret));
 }
 
-static uint64_t table_count(const struct source *s)
-{
-    const uint64_t count = s->symbols.size_bytes / sizeof(Elf64_Sym);
-    return count < SYMBOL_NUMBER_MAX ? count : SYMBOL_NUMBER_MAX;
-}
-
 static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
 {
     const struct source *s = &f->sources[source];
@@ -200,18 +207,17 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
     _cleanup_free_ Elf64_Sym *piece = malloc(PIECE_BYTES);
     if (!piece)
         return -ENOMEM;
-    const uint64_t all = table_count(s);
-    for (uint64_t first = 0; first < all;) {
+    for (uint64_t first = 0; first < s->count;) {
         size_t count = PIECE_BYTES / sizeof(*piece);
-        if (count > all - first)
-            count = all - first;
+        if (count > s->count - first)
+            count = s->count - first;
         if (elf_read(s->file, s->symbols.offset + first * sizeof(*piece), piece, count * sizeof(*piece)) < 0)
             return 0; /* truncated: the symbols before have been reported */
         for (size_t i = 0; i < count; i++) {
             struct symbol_entry e;
             if (!function_of(f, source, &piece[i], sections, section_count, &e))
                 continue;
-            e.number = (uint32_t)(first + i);
+            e.number = s->first + (uint32_t)(first + i);
             int r = take(&e, context);
             if (r)
                 return r;
@@ -221,28 +227,28 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
     return 0;
 }
 
-static int table_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+/* The function with index `i` of a source, below its count; likewise plt_entry and go_entry. */
+static int table_entry(const struct symbol_files *f, uint8_t source, uint32_t i, struct symbol_entry *ret)
 {
     const struct source *s = &f->sources[source];
     const struct elf_section *sections;
     size_t section_count = elf_sections(s->file, &sections);
     Elf64_Sym symbol;
-    return number < table_count(s) &&
-                   elf_read(s->file, s->symbols.offset + number * sizeof(symbol), &symbol, sizeof(symbol)) == 0 &&
+    return elf_read(s->file, s->symbols.offset + i * sizeof(symbol), &symbol, sizeof(symbol)) == 0 &&
                    function_of(f, source, &symbol, sections, section_count, ret)
                ? 0
                : -ENOENT;
 }
 
-static int plt_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+static int plt_entry(const struct symbol_files *f, uint8_t source, uint32_t i, struct symbol_entry *ret)
 {
     const struct plt_stub *stubs;
-    if (number >= plt_stubs(f->plt, &stubs))
+    if (i >= plt_stubs(f->plt, &stubs))
         return -ENOENT;
-    *ret = (struct symbol_entry){.start = stubs[number].start,
-                                 .end = stubs[number].start + stubs[number].size,
-                                 .section_end = stubs[number].start + stubs[number].size,
-                                 .name = stubs[number].name,
+    *ret = (struct symbol_entry){.start = stubs[i].start,
+                                 .end = stubs[i].start + stubs[i].size,
+                                 .section_end = stubs[i].start + stubs[i].size,
+                                 .name = stubs[i].name,
                                  .source = source,
                                  .rank = 3};
     return 0;
@@ -252,7 +258,7 @@ static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *t
 {
     struct symbol_entry e;
     for (uint32_t i = 0; plt_entry(f, source, i, &e) == 0; i++) {
-        e.number = i;
+        e.number = f->sources[source].first + i;
         int r = take(&e, context);
         if (r)
             return r;
@@ -261,38 +267,36 @@ static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *t
 }
 
 /* False: an empty function. */
-static bool go_function_entry(const struct go_function *function, uint8_t source, uint32_t number,
-                              struct symbol_entry *ret)
+static bool go_function_entry(const struct go_function *function, uint8_t source, uint32_t i, struct symbol_entry *ret)
 {
     *ret = (struct symbol_entry){.start = function->start,
                                  .end = function->end,
                                  .section_end = function->end,
-                                 .name = number,
-                                 .number = number,
+                                 .name = i,
                                  .source = source,
                                  .rank = 1};
     return function->end > function->start;
 }
 
-static int go_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+static int go_entry(const struct symbol_files *f, uint8_t source, uint32_t i, struct symbol_entry *ret)
 {
     struct go_function function;
-    return go_table_functions(&f->go, number, &function, 1) == 1 && go_function_entry(&function, source, number, ret)
-               ? 0
-               : -ENOENT;
+    return go_table_functions(&f->go, i, &function, 1) == 1 && go_function_entry(&function, source, i, ret) ? 0
+                                                                                                            : -ENOENT;
 }
 
 static int scan_go(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
 {
     struct go_function functions[256];
     size_t count;
-    for (uint32_t first = 0;
-         first < SYMBOL_NUMBER_MAX && (count = go_table_functions(&f->go, first, functions, array_size(functions)));
+    for (uint32_t first = 0; first < f->sources[source].count &&
+                             (count = go_table_functions(&f->go, first, functions, array_size(functions)));
          first += count)
         for (size_t i = 0; i < count; i++) {
             struct symbol_entry e;
             if (!go_function_entry(&functions[i], source, first + (uint32_t)i, &e))
                 continue;
+            e.number = f->sources[source].first + first + (uint32_t)i;
             int r = take(&e, context);
             if (r)
                 return r;
@@ -315,32 +319,29 @@ int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *con
     return 0;
 }
 
-int symbol_files_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret)
+int symbol_files_entry(const struct symbol_files *f, uint32_t number, struct symbol_entry *ret)
 {
     static int (*const readers[])(const struct symbol_files *, uint8_t, uint32_t, struct symbol_entry *) = {
         [SOURCE_TABLE] = table_entry,
         [SOURCE_PLT] = plt_entry,
         [SOURCE_GO] = go_entry,
     };
-    if (source >= f->source_count)
+    uint8_t source = 0;
+    while (source < f->source_count && number - f->sources[source].first >= f->sources[source].count)
+        source++;
+    if (source == f->source_count)
         return -ENOENT;
-    int r = readers[f->sources[source].kind](f, source, number, ret);
+    const struct source *s = &f->sources[source];
+    int r = readers[s->kind](f, source, number - s->first, ret);
     if (r == 0)
         ret->number = number;
     return r;
 }
 
-uint64_t symbol_files_count(const struct symbol_files *f)
+uint32_t symbol_files_count(const struct symbol_files *f)
 {
-    uint64_t count = 0;
-    for (size_t i = 0; i < f->source_count; i++) {
-        const struct source *s = &f->sources[i];
-        const struct plt_stub *stubs;
-        count += s->kind == SOURCE_TABLE ? table_count(s)
-                 : s->kind == SOURCE_PLT ? plt_stubs(f->plt, &stubs)
-                                         : f->go.count;
-    }
-    return count;
+    const struct source *last = f->source_count ? &f->sources[f->source_count - 1] : NULL;
+    return last ? last->first + last->count : 0;
 }
 
 /* Reads up to size - 1 bytes of a string, within the section. */

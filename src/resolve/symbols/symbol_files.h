@@ -34,14 +34,14 @@ int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *
 
 #define SYMBOL_NAME_MAX    (1u << 29) /* offsets of names are below this */
 #define SYMBOL_SOURCES_MAX 8          /* indexes of sources are below this */
-#define SYMBOL_NUMBER_MAX  (1u << 26) /* per source; in a table of symbols, 1.5 GiB of file */
+#define SYMBOL_NUMBER_MAX  (1u << 26) /* functions of one source; in a table of symbols, 1.5 GiB of file */
 
 /* One function. Without a size it extends to the next symbol, at most to its section's end. */
 struct symbol_entry {
     uint64_t start, end; /* equal: no size */
     uint64_t section_end;
     uint32_t name;   /* for symbol_files_name */
-    uint32_t number; /* for symbol_files_entry; below SYMBOL_NUMBER_MAX */
+    uint32_t number; /* for symbol_files_entry; below symbol_files_count */
     uint8_t source;
     uint8_t rank; /* of several symbols at one address the lowest is preferred */
 };
@@ -51,12 +51,12 @@ struct symbol_entry {
 typedef int symbol_take(const struct symbol_entry *entry, void *context);
 int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *context);
 
-/* Reads again the function that a scan reported as `number` of `source`. -ENOENT: no function has this number, or the
- * file cannot be read. */
-int symbol_files_entry(const struct symbol_files *f, uint8_t source, uint32_t number, struct symbol_entry *ret);
+/* Reads again the function that a scan reported as `number`. -ENOENT: no function has this number, or the file cannot
+ * be read. */
+int symbol_files_entry(const struct symbol_files *f, uint32_t number, struct symbol_entry *ret);
 
-/* At least the number of functions that a scan reports. */
-uint64_t symbol_files_count(const struct symbol_files *f);
+/* At least the number of functions that a scan reports: the sources' functions are numbered one after another. */
+uint32_t symbol_files_count(const struct symbol_files *f);
 
 /* The name as stored in the file (mangled), without its version, cut to `size`; PLT stubs as "puts@plt". */
 int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t name, char *ret, size_t size);

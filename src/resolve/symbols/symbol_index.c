@@ -6,6 +6,8 @@
  * for any set of symbols in any order that contains those that matter: a scan passes all, an index a few. */
 #include "resolve/symbols/symbol_index.h"
 
+#include "base/packed.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -96,17 +98,16 @@ int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct
 
 /* --- the index --- */
 
-/* A symbol in a bucket: its number, its source, and whether it starts before the bucket and reaches into it. */
-#define ENTRY_REACHES     (1u << 31)
-#define ENTRY_SOURCE_BITS 26
-_Static_assert(SYMBOL_NUMBER_MAX == 1u << ENTRY_SOURCE_BITS && SYMBOL_SOURCES_MAX <= 16, "an entry has 32 bits");
+/* A symbol in a bucket: twice its number, and whether it starts before the bucket and reaches into it. */
+#define ENTRY_REACHES 1u
+_Static_assert((uint64_t)SYMBOL_NUMBER_MAX *SYMBOL_SOURCES_MAX <= 1u << 31, "an entry has at most 32 bits");
 
 struct symbol_index {
     uint64_t low, high;
     unsigned shift; /* a bucket covers 1 << shift bytes */
     size_t bucket_count, entry_count;
-    uint32_t *firsts; /* the first entry of each bucket, and the end of the last */
-    uint32_t *entries;
+    struct packed firsts; /* the first entry of each bucket, and the end of the last */
+    struct packed entries;
     struct symbol_entry label; /* names the code before the first symbol that starts in [low, high) */
     bool has_label;
 };
@@ -114,6 +115,7 @@ struct symbol_index {
 struct build {
     const struct symbol_files *files;
     struct symbol_index *index;
+    uint32_t *firsts; /* of the index, not packed yet */
     size_t entries_max;
     struct predecessor predecessor; /* of `low` */
 };
@@ -142,7 +144,7 @@ static int count_take(const struct symbol_entry *e, void *context)
         return -ENOSPC;
     b->index->entry_count += last - first + 1;
     for (size_t i = first; i <= last; i++)
-        b->index->firsts[i]++;
+        b->firsts[i]++;
     return 0;
 }
 
@@ -150,14 +152,15 @@ static int count_take(const struct symbol_entry *e, void *context)
  * other symbols: they overwrite entries of other buckets, but nothing else. */
 static int place_take(const struct symbol_entry *e, void *context)
 {
-    struct symbol_index *x = ((struct build *)context)->index;
+    struct build *b = context;
+    struct symbol_index *x = b->index;
     size_t first, last;
     if (!buckets_of(x, e, &first, &last))
         return 0;
-    const uint32_t entry = e->number | (uint32_t)e->source << ENTRY_SOURCE_BITS;
     for (size_t i = first; i <= last; i++)
-        if (x->firsts[i] > 0)
-            x->entries[--x->firsts[i]] = i > first || e->start < x->low ? entry | ENTRY_REACHES : entry;
+        if (b->firsts[i] > 0)
+            packed_set(&x->entries, --b->firsts[i],
+                       e->number << 1 | (i > first || e->start < x->low ? ENTRY_REACHES : 0));
     return 0;
 }
 
@@ -176,12 +179,42 @@ static unsigned bucket_shift(const struct symbol_files *files, uint64_t bytes, s
     return shift;
 }
 
-static int make_buckets(struct symbol_index *x, const struct symbol_files *files, size_t max_bytes)
+static int make_buckets(struct build *b, size_t max_bytes)
 {
-    x->shift = bucket_shift(files, x->high - x->low, max_bytes / 4 / sizeof(*x->firsts));
+    struct symbol_index *x = b->index;
+    x->shift = bucket_shift(b->files, x->high - x->low, max_bytes / 4 / sizeof(*b->firsts));
     x->bucket_count = ((x->high - x->low - 1) >> x->shift) + 1;
-    x->firsts = calloc(x->bucket_count + 1, sizeof(*x->firsts));
-    return x->firsts ? 0 : -ENOMEM;
+    b->firsts = calloc(x->bucket_count + 1, sizeof(*b->firsts));
+    return b->firsts ? 0 : -ENOMEM;
+}
+
+/* Counts the symbols of each bucket, and allocates their entries. */
+static int make_entries(struct build *b, size_t max_bytes)
+{
+    struct symbol_index *x = b->index;
+    const uint32_t count = symbol_files_count(b->files);
+    const unsigned bits = packed_bits(count ? count - 1 : 0) + 1;
+    const size_t other_bytes = sizeof(*x) + (x->bucket_count + 1) * sizeof(*b->firsts);
+    b->entries_max = max_bytes > other_bytes ? (max_bytes - other_bytes) * 8 / bits : 0;
+    if (b->entries_max > UINT32_MAX)
+        b->entries_max = UINT32_MAX;
+    int r = symbol_files_scan(b->files, count_take, b);
+    if (r < 0)
+        return r;
+    for (size_t i = 1; i <= x->bucket_count; i++)
+        b->firsts[i] += b->firsts[i - 1];
+    return packed_init(&x->entries, x->entry_count, bits);
+}
+
+static int place_entries(struct build *b)
+{
+    struct symbol_index *x = b->index;
+    int r = symbol_files_scan(b->files, place_take, b);
+    if (r == 0)
+        r = packed_init(&x->firsts, x->bucket_count + 1, packed_bits((uint32_t)x->entry_count));
+    for (size_t i = 0; r == 0 && i <= x->bucket_count; i++)
+        packed_set(&x->firsts, i, b->firsts[i]);
+    return r;
 }
 
 int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
@@ -194,21 +227,13 @@ int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t 
         return -ENOMEM;
     x->low = low;
     x->high = high;
-    int r = make_buckets(x, files, max_bytes);
-    if (r < 0)
-        return r;
     struct build b = {.files = files, .index = x, .predecessor.before = low};
-    if (max_bytes > symbol_index_bytes(x))
-        b.entries_max = (max_bytes - symbol_index_bytes(x)) / sizeof(*x->entries);
-    r = symbol_files_scan(files, count_take, &b);
-    if (r < 0)
-        return r;
-    for (size_t i = 1; i <= x->bucket_count; i++)
-        x->firsts[i] += x->firsts[i - 1];
-    x->entries = calloc(x->entry_count + 1, sizeof(*x->entries));
-    if (!x->entries)
-        return -ENOMEM;
-    r = symbol_files_scan(files, place_take, &b);
+    int r = make_buckets(&b, max_bytes);
+    if (r == 0)
+        r = make_entries(&b, max_bytes);
+    if (r == 0)
+        r = place_entries(&b);
+    free(b.firsts);
     if (r < 0)
         return r;
     const struct symbol_entry *label = predecessor_label(&b.predecessor, low);
@@ -223,8 +248,8 @@ void symbol_index_free(struct symbol_index *x)
 {
     if (!x)
         return;
-    free(x->firsts);
-    free(x->entries);
+    packed_clear(&x->firsts);
+    packed_clear(&x->entries);
     free(x);
 }
 
@@ -235,18 +260,19 @@ bool symbol_index_covers(const struct symbol_index *x, uint64_t address)
 
 static void search_bucket(const struct symbol_index *x, size_t bucket, struct search *s)
 {
-    for (uint32_t i = x->firsts[bucket]; i < x->firsts[bucket + 1]; i++) {
-        const uint32_t entry = x->entries[i] & ~ENTRY_REACHES;
+    const uint32_t end = packed_get(&x->firsts, bucket + 1);
+    for (uint32_t i = packed_get(&x->firsts, bucket); i < end; i++) {
         struct symbol_entry e;
-        if (symbol_files_entry(s->files, entry >> ENTRY_SOURCE_BITS, entry & (SYMBOL_NUMBER_MAX - 1), &e) == 0)
+        if (symbol_files_entry(s->files, packed_get(&x->entries, i) >> 1, &e) == 0)
             search_take(&e, s);
     }
 }
 
 static bool starts_in_bucket(const struct symbol_index *x, size_t bucket)
 {
-    for (uint32_t i = x->firsts[bucket]; i < x->firsts[bucket + 1]; i++)
-        if (!(x->entries[i] & ENTRY_REACHES))
+    const uint32_t end = packed_get(&x->firsts, bucket + 1);
+    for (uint32_t i = packed_get(&x->firsts, bucket); i < end; i++)
+        if (!(packed_get(&x->entries, i) & ENTRY_REACHES))
             return true;
     return false;
 }
@@ -278,7 +304,8 @@ int symbol_index_find(const struct symbol_index *x, const struct symbol_files *f
 
 size_t symbol_index_bytes(const struct symbol_index *x)
 {
-    return sizeof(*x) + (x->bucket_count + 1 + x->entry_count) * sizeof(*x->entries);
+    return sizeof(*x) + packed_bytes(x->bucket_count + 1, x->firsts.bits) +
+           packed_bytes(x->entry_count, x->entries.bits);
 }
 
 /* --- splitting an object that is too large for one index --- */

@@ -1,5 +1,5 @@
 /* Finds the functions of one object by address. An index keeps, for each range of some bytes of code, the numbers of
- * the symbols in it, which are read from the file again: 5 bytes for each symbol. It is built by two linear
+ * the symbols in it, which are read from the file again: about 3 bytes for each symbol. It is built by two linear
  * passes over the symbol tables, without sorting them. The name of an address does not depend on how much of the object
  * an index covers, nor on whether there is an index (symbol_index_scan needs none). */
 #pragma once
@@ -17,7 +17,7 @@ struct symbol_name {
     uint8_t source;
 };
 
-#define SYMBOL_INDEX_ENTRY_BYTES 5 /* of each function, about */
+#define SYMBOL_INDEX_ENTRY_BYTES 4 /* of each function, about, in a large object */
 
 struct symbol_index;
 
