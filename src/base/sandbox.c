@@ -106,7 +106,7 @@ static int set_limits(const struct sandbox_limits *limits)
     int r = set_limit(RLIMIT_CORE, 0);
     if (r == 0)
         r = set_limit(RLIMIT_FSIZE, 0);
-    if (r == 0)
+    if (r == 0 && limits->cpu_seconds != SANDBOX_CPU_UNLIMITED)
         r = set_limit(RLIMIT_CPU, limits->cpu_seconds);
     if (r == 0 && limits->data_bytes)
         r = set_limit(RLIMIT_DATA, data_bytes_now() + limits->data_bytes);

@@ -10,8 +10,9 @@
 struct sandbox_limits {
     uint64_t
         data_bytes; /* on top of the process's present size; 0: unlimited (a sanitizer's shadow memory is terabytes) */
-    unsigned cpu_seconds;
+    unsigned cpu_seconds; /* or SANDBOX_CPU_UNLIMITED: the parent limits it */
 };
+#define SANDBOX_CPU_UNLIMITED UINT_MAX
 
 /* Enters the sandbox; called by the process itself once everything that it needs is loaded and open. The process
  * also ends with its parent, `parent_pid`. `*ret_listener` must be sent to the parent and closed; -1: the kernel

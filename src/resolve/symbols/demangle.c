@@ -10,9 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SYMBOL_MAX 4096
-
-static const char *copy_cut(const char *symbol, char *out)
+const char *demangle_copy(const char *symbol, char out[DEMANGLED_MAX])
 {
     size_t size = strnlen(symbol, DEMANGLED_MAX);
     if (size < DEMANGLED_MAX) {
@@ -72,7 +70,7 @@ static bool demangle_as(enum language language, const char *symbol, struct outpu
     if (language == LANGUAGE_RUST) {
         ok = rust_demangle_callback(symbol, options, output_add, o);
     } else {
-        /* libiberty's own limit would refuse names longer than 1024 characters; ours is SYMBOL_MAX. */
+        /* libiberty's own limit would refuse names longer than 1024 characters; ours is DEMANGLE_SYMBOL_MAX. */
         ok = cplus_demangle_v3_callback(symbol, options | DMGL_NO_RECURSE_LIMIT, output_add, o);
     }
     return ok && (o->size || o->full);
@@ -102,26 +100,38 @@ static void add_clone(struct output *o, const char *suffix)
     o->text[o->size++] = ']';
 }
 
+static bool is_rust_v0(const char *symbol)
+{
+    return symbol[0] == '_' && symbol[1] == 'R';
+}
+
+static bool is_itanium(const char *symbol)
+{
+    return symbol[0] == '_' && (symbol[1] == 'Z' || !strncmp(symbol, "_GLOBAL_", 8));
+}
+
+bool demangle_is_mangled(const char *symbol)
+{
+    return (is_rust_v0(symbol) || is_itanium(symbol)) && strnlen(symbol, DEMANGLE_SYMBOL_MAX) < DEMANGLE_SYMBOL_MAX;
+}
+
 const char *demangle(const char *symbol, char out[DEMANGLED_MAX])
 {
-    bool is_v0 = symbol[0] == '_' && symbol[1] == 'R';
-    bool is_cplus = symbol[0] == '_' && (symbol[1] == 'Z' || !strncmp(symbol, "_GLOBAL_", 8));
-    if (!is_v0 && !is_cplus)
-        return copy_cut(symbol, out);
-    size_t size = strnlen(symbol, SYMBOL_MAX);
-    if (size == SYMBOL_MAX)
-        return copy_cut(symbol, out);
+    if (!demangle_is_mangled(symbol))
+        return demangle_copy(symbol, out);
+    const bool is_v0 = is_rust_v0(symbol), is_cplus = is_itanium(symbol);
+    const size_t size = strlen(symbol);
 
     struct output o = {.text = out};
     bool is_rust = demangle_as(LANGUAGE_RUST, symbol, &o);
     const char *suffix = clone_suffix(symbol, is_rust && !is_v0);
     if (!is_rust) {
-        char stem[SYMBOL_MAX];
+        char stem[DEMANGLE_SYMBOL_MAX];
         size_t stem_size = suffix ? (size_t)(suffix - symbol) : size;
         memcpy(stem, symbol, stem_size);
         stem[stem_size] = '\0';
         if (!is_cplus || !demangle_as(LANGUAGE_CPLUS, stem, &o))
-            return copy_cut(symbol, out);
+            return demangle_copy(symbol, out);
     }
     if (!o.full)
         add_clone(&o, suffix);

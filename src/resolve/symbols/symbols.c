@@ -4,7 +4,7 @@
  * needed. Where even that does not fit, its tables are scanned once for each new address. */
 #include "resolve/symbols/symbols.h"
 
-#include "resolve/symbols/demangle.h"
+#include "resolve/symbols/demangler.h"
 #include "resolve/symbols/name_cache.h"
 #include "resolve/symbols/symbol_files.h"
 #include "resolve/symbols/symbol_index.h"
@@ -50,6 +50,8 @@ struct record { /* cached facts about an object */
 
 struct symbols {
     char *debug_root;
+    struct demangler *demangler;
+    char not_demangled[DEMANGLED_MAX + 1]; /* a name and an empty one */
     struct name_cache names;
     size_t index_bytes, index_max_bytes;
     struct record **records; /* by ID */
@@ -82,7 +84,10 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = name_cache_init(&s->names, names_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
+    int r = demangler_new(&s->demangler);
+    if (r < 0)
+        return r;
+    r = name_cache_init(&s->names, names_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
     *ret = take_ptr(s);
@@ -125,6 +130,7 @@ void symbols_free(struct symbols *s)
     for (size_t i = 0; i < s->record_count; i++)
         record_free(s, s->records[i]);
     free(s->records);
+    demangler_free(s->demangler);
     name_cache_clear(&s->names);
     free(s->debug_root);
     free(s);
@@ -414,7 +420,8 @@ static void join(const char *readable, const char *mangled, char both[DEMANGLED_
     both[size + mangled_size] = '\0';
 }
 
-/* Reads and demangles a name; cached for other addresses of the same function. */
+/* Reads and demangles a name; cached for other addresses of the same function. -EAGAIN: the name is not demangled at
+ * present, and not to be cached. */
 static int read_name(struct symbols *s, struct record *o, const struct object *object, struct symbol_name name,
                      const char **ret)
 {
@@ -428,7 +435,13 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
         r = symbol_files_name(o->files, name.source, name.name, mangled, sizeof(mangled));
         if (r < 0)
             return r;
-        join(demangle(mangled, both), mangled, both);
+        if (demangler_demangle(s->demangler, mangled, both) == -EAGAIN) {
+            demangle_copy(mangled, s->not_demangled);
+            s->not_demangled[strlen(s->not_demangled) + 1] = '\0';
+            *ret = s->not_demangled;
+            return -EAGAIN;
+        }
+        join(both, mangled, both);
         text = name_cache_put(&s->names, o->id, key, 0, 0, both);
         if (!text)
             return -ENOMEM;
@@ -498,6 +511,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set)
 {
+    demangler_metrics(s->demangler, set);
     static const char bytes_help[] = "Memory held by a cache.", lookups_help[] = "Lookups in a cache, by outcome.";
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->names),
                METRIC_LABELS({"cache", "symbol_names"}));
