@@ -6,7 +6,7 @@
  * only: elsewhere no process has a layout. */
 #pragma once
 
-#include "probes/interpreter/hotspot_names.bpf.h"
+#include "probes/interpreter/hotspot_scopes.bpf.h"
 
 /* Steps to the caller, whose return address and frame pointer were found. */
 static __always_inline int hotspot_step_to(struct unwind_walk *w, __u64 ip, __u64 sp, __u64 fp)
@@ -235,7 +235,8 @@ __noinline int hotspot_stub(void)
 
 /* Words of an interpreted frame below and above its frame pointer. */
 enum {
-    HOTSPOT_FRAME_METHOD, /* at -24 */
+    HOTSPOT_FRAME_BYTECODE, /* at -64: saved during calls */
+    HOTSPOT_FRAME_METHOD = 5,
     HOTSPOT_FRAME_LAST_SP,
     HOTSPOT_FRAME_SENDER_SP, /* the caller's stack pointer before the interpreter's arguments were pushed */
     HOTSPOT_FRAME_FP,
@@ -301,12 +302,12 @@ __noinline int hotspot_interpreted(void)
     if (hotspot_is_entering(w)) {
         int end = hotspot_entering(h, w);
 
-        hotspot_put(w->window.leaf[3], false); /* rbx: the method */
+        hotspot_put(w->window.leaf[3], false, 1); /* rbx: the method */
         return end;
     }
     if ((fp & 7) || fp < w->r.sp || fp - w->r.sp > HOTSPOT_FRAME_MAX)
         return UNWIND_END_NO_CFI;
-    if (bpf_probe_read_user(h->words, HOTSPOT_FRAME_WORDS * 8, (const void *)(fp - 24)))
+    if (bpf_probe_read_user(h->words, HOTSPOT_FRAME_WORDS * 8, (const void *)(fp - 64)))
         return UNWIND_END_BAD_READ;
     /* A method handle's call removes its last argument and puts the return address in its place. */
     if (h->words[HOTSPOT_FRAME_SENDER_SP] - fp - 8 > HOTSPOT_FRAME_MAX)
@@ -314,7 +315,8 @@ __noinline int hotspot_interpreted(void)
     w->next.ip = h->words[HOTSPOT_FRAME_IP];
     w->next.sp = h->words[HOTSPOT_FRAME_SENDER_SP];
     w->next.fp = h->words[HOTSPOT_FRAME_FP];
-    hotspot_put(h->words[HOTSPOT_FRAME_METHOD], false);
+    hotspot_put(h->words[HOTSPOT_FRAME_METHOD], false,
+                w->interrupted && !w->r.ucontext ? w->window.leaf[13] : h->words[HOTSPOT_FRAME_BYTECODE]);
     return w->next.ip ? UNWIND_STEP_RETURNED : UNWIND_END_NO_CFI;
 }
 
@@ -341,9 +343,9 @@ __noinline int hotspot_step(void)
     else
         end = hotspot_compiled();
     if (h->kind == HOTSPOT_METHOD)
-        hotspot_put(h->method, false);
+        hotspot_put_compiled();
     else
-        hotspot_put(h->blob_low, true);
+        hotspot_put(h->blob_low, true, 0);
     return end;
 }
 
@@ -385,8 +387,8 @@ static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const 
     h->is_begun = 0;
     h->hops = HOTSPOT_WALK_HOPS;
     h->blob_low = h->blob_high = 0;
-    if (interpreter_read(&low, 8, h->layout.low_bound) || interpreter_read(&high, 8, h->layout.high_bound) ||
-        high <= low)
+    if (interpreter_read(&low, 8, h->layout.heaps + h->layout.low_bound) ||
+        interpreter_read(&high, 8, h->layout.heaps + h->layout.high_bound) || high <= low)
         return;
     w->code_low = low;
     w->code_bytes = high - low;

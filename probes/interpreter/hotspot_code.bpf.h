@@ -13,6 +13,7 @@
 #define HOTSPOT_BLOB_BYTES   256 /* contain everything that is read of a blob */
 #define HOTSPOT_CODE_BYTES   64  /* bytes of code that are examined */
 #define HOTSPOT_FRAME_MAX    (1 << 20)
+#define HOTSPOT_SCOPES_MAX   32 /* nested inlined methods of a frame */
 
 enum hotspot_kind {
     HOTSPOT_STUB,      /* code that sets up a frame pointer, or has no frame */
@@ -45,6 +46,15 @@ struct hotspot_scratch {
     /* Of the current method. */
     __u64 symbol[3];       /* class, name, signature */
     __u64 pool, source_in; /* source_in: the pool or class that contains the index of the source file */
+    __u64 constant;        /* its ConstMethod */
+    __u32 bytecode_bytes;
+    /* Of the current nmethod (hotspot_scopes.bpf.h). */
+    __u32 pc_count, scope_count, number_at;
+    __u64 pcs, scopes, metadata;
+    struct {
+        __u64 method;
+        __u64 position; /* 1 + index of the bytecode */
+    } scope[HOTSPOT_SCOPES_MAX];
     __u64 words[16];
     __u8 bytes[HOTSPOT_BLOB_BYTES + 8]; /* of a blob or of code */
 };
@@ -67,6 +77,12 @@ static __always_inline struct hotspot_scratch *hotspot_scratch_get(void)
 #define HOTSPOT_FIELD(h, type, offset)                                                                                 \
     (*(type *)((h)->bytes + ((offset) & (HOTSPOT_BLOB_BYTES - 1) & ~(sizeof(type) - 1))))
 
+/* What is added to each byte of a compressed number. */
+static __always_inline __u32 hotspot_number_bias(const struct hotspot_scratch *h)
+{
+    return h->layout.flags & HOTSPOT_NUMBERS_BY_1 ? 1 : 0;
+}
+
 /* Reads the current heaps and the interpreter's range. They rarely change, but reading them costs less than tracking
  * changes. */
 __noinline int hotspot_read_heaps(void)
@@ -80,7 +96,7 @@ __noinline int hotspot_read_heaps(void)
     h->is_begun = 1;
     h->heaps = 0;
     h->interpreter_low = h->interpreter_high = 0;
-    if (interpreter_read(&list, 8, h->layout.interpreter) == 0 &&
+    if (interpreter_read(&list, 8, h->layout.heaps + h->layout.interpreter) == 0 &&
         interpreter_read(&items, 8, list + h->layout.queue_start) == 0 &&
         interpreter_read(&bytes, 4, list + h->layout.queue_bytes) == 0) {
         h->interpreter_low = items;

@@ -41,27 +41,55 @@ static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
     return symbol;
 }
 
+/* Reads the current method's line table into its record. Returns its bytes; 0: it has none. */
+static __always_inline __u16 hotspot_read_lines(const struct hotspot_scratch *h, struct hotspot_method *m)
+{
+    const struct hotspot_layout *layout = &h->layout;
+    __u64 before = (__u64)layout->const_bytes + h->bytecode_bytes, bytes;
+    __u32 words;
+    __u16 flags;
+
+    if (!(layout->flags & HOTSPOT_LINES) || interpreter_read(&flags, 2, h->constant + layout->const_flags) ||
+        !(flags & HOTSPOT_HAS_LINES) || interpreter_read(&words, 4, h->constant + layout->const_words) ||
+        words * 8ULL <= before)
+        return 0;
+    bytes = words * 8ULL - before;
+    if (bytes > HOTSPOT_LINES_BYTES)
+        bytes = HOTSPOT_LINES_BYTES;
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes > HOTSPOT_LINES_BYTES || bpf_probe_read_user(m->lines, bytes, (const void *)(h->constant + before)))
+        return 0;
+    return bytes;
+}
+
 /* Emits the record of the method whose symbols are in h->symbol. 0: the ring took it. */
 __noinline int hotspot_emit_method(__u64 method, __u32 check)
 {
     struct interpreter_scratch *p = interpreter_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
     struct hotspot_method *m;
+    __u64 bytes;
 
     if (!p || !h)
         return -1;
     m = hotspot_record(p);
-    m->h.size_bytes = sizeof(*m);
     m->method = method;
     m->check = check;
     m->reserved = 0;
+    m->number_bias = hotspot_number_bias(h);
     m->class_bytes = hotspot_read_symbol(&h->layout, h->symbol[0], m->class_data, HOTSPOT_CLASS_BYTES);
     m->name_bytes = hotspot_read_symbol(&h->layout, h->symbol[1], m->name_data, HOTSPOT_NAME_BYTES);
     m->signature_bytes = hotspot_read_symbol(&h->layout, h->symbol[2], m->signature_data, HOTSPOT_SIGNATURE_BYTES);
     m->file_bytes = hotspot_read_symbol(&h->layout, hotspot_source(h), m->file_data, HOTSPOT_FILE_BYTES);
     if (m->class_bytes == 0 || m->name_bytes == 0 || m->signature_bytes == 0)
         return -1;
-    return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
+    m->lines_bytes = hotspot_read_lines(h, m);
+    bytes = sizeof(*m) + ((m->lines_bytes + 7) & ~7ULL);
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes > sizeof(*m) + HOTSPOT_LINES_BYTES)
+        return -1;
+    m->h.size_bytes = bytes;
+    return bpf_ringbuf_output(&records, m, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
 /* Finds the method's symbols, its constant pool and where its source file is named, and adds the structures that it
@@ -83,6 +111,8 @@ static __always_inline bool hotspot_find_symbols(struct hotspot_scratch *h, __u6
         hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
         hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
         return false;
+    h->constant = constant;
+    h->bytecode_bytes = code_bytes;
     h->pool = pool;
     h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
     *hash = hash_mix(hash_mix(*hash, constant), pool);
@@ -166,7 +196,8 @@ __noinline int hotspot_emit_blob(__u64 blob, __u32 check)
     m->h.size_bytes = sizeof(*m);
     m->method = blob;
     m->check = check;
-    m->class_bytes = m->signature_bytes = m->file_bytes = m->reserved = 0;
+    m->class_bytes = m->signature_bytes = m->file_bytes = m->lines_bytes = 0;
+    m->number_bias = m->reserved = 0;
     bytes = bpf_probe_read_user_str(m->name_data, HOTSPOT_NAME_BYTES, (const void *)h->name);
     if (bytes <= 1)
         return -1;
@@ -174,18 +205,26 @@ __noinline int hotspot_emit_blob(__u64 blob, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Adds an entry: the frame recorded last runs the code at `code`, a Method or, if `is_blob`, a blob. */
-__noinline int hotspot_put(__u64 code, bool is_blob)
+#define HOTSPOT_POSITION_MAX 0x10000 /* the bytecode of a method has at most 64 KiB */
+
+/* Adds an entry: the frame recorded last runs the code at `code`, a Method or, if `is_blob`, a blob. `position`: 1 +
+ * index of the bytecode, or its address; 0: unknown. */
+__noinline int hotspot_put(__u64 code, bool is_blob, __u64 position)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct interpreter_scratch *p = interpreter_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
     __u32 check;
     __u64 hash, *emitted;
 
-    if (!scratch || !p || !p->names_code)
+    if (!scratch || !p || !h || !p->names_code)
         return 0;
     check = is_blob ? hotspot_identify_blob() : hotspot_identify(code);
-    interpreter_put(p, code, scratch->walk.frames, check);
+    if (position > HOTSPOT_POSITION_MAX)
+        position -= h->constant + h->layout.const_bytes - 1;
+    if (!check || position > h->bytecode_bytes)
+        position = 0;
+    interpreter_put(p, code, scratch->walk.frames | position << INTERPRETER_ENTRY_POSITION_SHIFT, check);
     scratch->walk.interpreted = 1;
     if (!check)
         return 0;

@@ -28,13 +28,17 @@ enum interpreter_kind {
 struct interpreter_entry {
     __u64 code;        /* address of the code; of a mark: INTERPRETER_ENTRY_MARK | address on the native stack */
     __u32 instruction; /* byte offset from the code's address to the current instruction; of a mark: 1 + number of the
-                          native frame, 0: not reached; with INTERPRETER_TAIL_PLACED: likewise of the frame */
+                          native frame, 0: not reached; with INTERPRETER_TAIL_PLACED: INTERPRETER_ENTRY_* below */
     __u32 check;       /* over the constant part of the code's metadata: distinguishes it from other code at the same
                           address; 0: unreadable; of a mark: 0 */
 };
 #define INTERPRETER_ENTRY_MARK (1ULL << 63)
-/* In the number of a native frame (INTERPRETER_TAIL_PLACED): that frame may be executing another function, called by
- * this one, so the native frame must be kept. */
+/* With INTERPRETER_TAIL_PLACED: 1 + number of the native frame. */
+#define INTERPRETER_ENTRY_FRAME 0xfffU
+/* Above it: 1 + position in the code, as its runtime counts; 0: unknown. */
+#define INTERPRETER_ENTRY_POSITION_SHIFT 12
+#define INTERPRETER_ENTRY_POSITION_MAX   0x7ffffU
+/* That native frame may be executing another function, called by this one, so the native frame must be kept. */
 #define INTERPRETER_ENTRY_CALLER (1U << 31)
 
 /* How the walk of the interpreter's frames ended. */
@@ -63,7 +67,8 @@ _Static_assert(sizeof(struct interpreter_tail) == 8, "record format");
 /* The process has several interpreters. Runs are in order only within each interpreter, and may belong to other
  * threads: the runs of this thread are the runs whose marks were reached. */
 #define INTERPRETER_TAIL_SEVERAL 2
-/* Each entry belongs to one native frame, whose number it contains; there are no marks. */
+/* Each entry belongs to one native frame, whose number it contains; there are no marks. Several consecutive entries may
+ * belong to the same frame: functions that a compiler inlined, innermost first. */
 #define INTERPRETER_TAIL_PLACED 4
 
 /* The code whose record was emitted, shared with user space: a table of hashes, each at the index derived from it. */

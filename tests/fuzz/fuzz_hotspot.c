@@ -1,5 +1,5 @@
 /* A Java method record from the BPF side, with any memory contents: name and file are UTF-8 without control
- * characters. */
+ * characters; any line table ends. */
 #include "check_name.h"
 
 #include "resolve/interpreter/interpreter.h"
@@ -12,17 +12,23 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct hotspot_method record = {0};
+    union {
+        struct hotspot_method m;
+        uint8_t bytes[sizeof(struct hotspot_method) + 256];
+    } memory = {0};
+    struct hotspot_method *record = &memory.m;
     struct interpreted_name name;
     void *hotspot;
     if (interpreter_hotspot.open(1 << 20, &hotspot) < 0)
         abort();
-    memcpy(&record, data, size < sizeof(record) ? size : sizeof(record));
-    record.h.size_bytes = sizeof(record);
-    if (interpreter_hotspot.take(hotspot, &record.h) < 0)
+    memcpy(&memory, data, size < sizeof(memory) ? size : sizeof(memory));
+    record->h.size_bytes = sizeof(memory);
+    record->lines_bytes %= 257;
+    if (interpreter_hotspot.take(hotspot, &record->h) < 0)
         abort();
-    const struct interpreter_entry entry = {.code = record.method, .check = record.check};
-    if (interpreter_hotspot.find(hotspot, record.h.pid, &entry, &name) < 0)
+    const struct interpreter_entry entry = {
+        .code = record->method, .check = record->check, .instruction = record->h.tid};
+    if (interpreter_hotspot.find(hotspot, record->h.pid, &entry, &name) < 0)
         abort();
     check_name(name.function);
     check_name(name.file);

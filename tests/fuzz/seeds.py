@@ -192,10 +192,10 @@ def hotspot_images():
                 texts.extend(word.encode() + b"\0")
             return 0x7f0000000000 + 0x800000 + at + 1
         texts.extend(b"\0")
-        rows = fields("common") + fields(name)
+        rows = fields("common") + fields(name) + [("Abstract_VM_Version", "_vm_major_version", "int", True, 0x7f0000000000 + 0x1000000 + 8)]
         structs = b"".join(struct.pack("<QQQQQQ", text(a), text(b), text(kind), is_static, *((0, value) if is_static else (value, 0))) for a, b, kind, is_static, value in rows) + bytes(48)
-        types = b"".join(struct.pack("<QQQQQ", text(a), 0, 0, 0, size) for a, size in (("HeapBlock", 16), ("ConstantPool", 64))) + bytes(40)
-        ints = b"".join(struct.pack("<Qq", text(a), value) for a, value in (("frame::interpreter_frame_sender_sp_offset", -1), ("CodeBlobKind::Nmethod", 1))) + bytes(16)
+        types = b"".join(struct.pack("<QQQQQ", text(a), 0, 0, 0, size) for a, size in (("HeapBlock", 16), ("ConstantPool", 64), ("ConstMethod", 56))) + bytes(40)
+        ints = b"".join(struct.pack("<Qq", text(a), value) for a, value in (("frame::interpreter_frame_sender_sp_offset", -1), ("CodeBlobKind::Nmethod", 1), ("ConstMethod::_has_linenumber_table", 1))) + bytes(16)
         start = 0x7f0000000000 + 0x1000000 + 8 * 16
         words = [start, 48, 0, 8, 16, 24, 32, 40, start + len(structs), 40, 0, 32, start + len(structs) + len(types), 16, 0, 8]
         yield name, bytes(texts).ljust(2048, b"\0") + struct.pack("<16Q", *words) + structs + types + ints
@@ -206,6 +206,10 @@ def hotspot_methods():
                            ("hidden", (b"A$$Lambda$14+0x00007f3644000a10", b"<init>", b"()V", b"\xc0\x80\n")), ("odd", (b"A", b"f", b"((L", b""))):
         yield name, bytes(24) + struct.pack("<QIHHHHI", 4096, 1, *map(len, texts_of), 0) + b"".join(t.ljust(n, b"\0") for t, n in zip(texts_of, (512, 256, 512, 256)))
     yield "cut", bytes(24) + struct.pack("<QIHHHHI", 4096, 1, 65535, 65535, 65535, 65535, 0) + b"(" * 1536
+    names = b"".join(text.ljust(n, b"\0") for text, n in ((b"A", 512), (b"f", 256), (b"()V", 512), (b"A.java", 256)))
+    for bias in (0, 1):
+        lines = bytes((0xFF, bias, 28 + bias, 3 << 3 | 1, 0xFF, 74 + bias, 242 + bias, 27 + bias, 20 << 3, 0xFF, bias, 19 + bias, 0))
+        yield f"lines-{bias}", bytes(20) + struct.pack("<IQIHHHHHBB", 40 << 12, 4096, 1, 1, 1, 3, 6, len(lines), bias, 0) + names + lines
 
 
 def traces():

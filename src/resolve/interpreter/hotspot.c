@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "resolve/interpreter/code_registry.h"
 #include "resolve/interpreter/hotspot_layout.h"
+#include "resolve/interpreter/hotspot_lines.h"
 #include "resolve/interpreter/hotspot_name.h"
 #include "resolve/interpreter/interpreter_files.h"
 #include "resolve/object/object_elf.h"
@@ -29,6 +30,13 @@
 #define TRIES_AFTER_REMAP 4 /* granted again after the process's mappings changed */
 #define FIRST_PAUSE_NS    200000000ull
 #define DOUBLED_MAX       4
+
+/* Description of a method or blob. The names end with a NUL. */
+struct content_head {
+    uint32_t lines_bytes;
+    uint32_t file_at; /* offset of the file name */
+    uint8_t number_bias;
+};
 
 /* The virtual machine of one process. */
 struct jvm {
@@ -45,7 +53,7 @@ struct jvm {
 struct hotspots {
     read_memory read; /* NULL: process memory cannot be read */
     struct processes *processes;
-    struct code_registry *methods; /* content: u32 offset of the file name; method name; file name */
+    struct code_registry *methods; /* content: struct content_head, line table, method name, file name */
     struct interpreter_files *files;
     size_t jvm_count;
     uint64_t uses;
@@ -239,24 +247,26 @@ static struct hotspot_text make_text(const uint8_t *data, size_t capacity, uint1
 
 static int write_content(const struct hotspot_method *record, struct buf *to)
 {
+    struct content_head head = {.number_bias = record->number_bias,
+                                .lines_bytes = (uint32_t)hotspot_lines_bytes(record->lines, record->lines_bytes)};
     const struct hotspot_text holder = make_text(record->class_data, sizeof(record->class_data), record->class_bytes),
                               name = make_text(record->name_data, sizeof(record->name_data), record->name_bytes),
                               signature = make_text(record->signature_data, sizeof(record->signature_data),
                                                     record->signature_bytes),
                               file = make_text(record->file_data, sizeof(record->file_data), record->file_bytes),
                               none = {.data = ""};
-    uint32_t file_at = 0;
-    buf_append(to, &file_at, sizeof(file_at));
+    buf_append(to, &head, sizeof(head));
+    buf_append(to, record->lines, head.lines_bytes);
     int r = hotspot_name_write(&holder, &name, &signature, to);
     buf_putc(to, '\0');
-    file_at = (uint32_t)to->size;
+    head.file_at = (uint32_t)to->size;
     if (r == 0 && file.whole == file.size)
         r = hotspot_name_write(&none, &file, &none, to);
     buf_putc(to, '\0');
     if (r == 0)
         r = buf_error(to);
     if (r == 0)
-        memcpy(to->data, &file_at, sizeof(file_at));
+        memcpy(to->data, &head, sizeof(head));
     return r;
 }
 
@@ -264,7 +274,7 @@ static int hotspots_take(void *self, const struct record_header *header)
 {
     struct hotspots *x = self;
     const struct hotspot_method *record = (const struct hotspot_method *)header;
-    if (header->size_bytes < sizeof(*record))
+    if (!hotspot_method_is_sound(record))
         return -EBADMSG;
     const struct missing_code key = {.code = record->method, .pid = header->pid, .check = record->check};
     _cleanup_buf_ struct buf content = {0};
@@ -278,11 +288,15 @@ static int hotspots_find(void *self, uint32_t pid, const struct interpreter_entr
     struct hotspots *x = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
     struct registered_code found;
-    uint32_t file_at;
+    struct content_head head;
     if (!code_registry_find(x->methods, &key, &found))
         return -ENOENT;
-    memcpy(&file_at, found.data, sizeof(file_at));
-    *ret = (struct interpreted_name){(const char *)found.data + sizeof(file_at), (const char *)found.data + file_at, 0};
+    memcpy(&head, found.data, sizeof(head));
+    const uint8_t *lines = (const uint8_t *)found.data + sizeof(head);
+    const uint32_t position = entry->instruction >> INTERPRETER_ENTRY_POSITION_SHIFT & INTERPRETER_ENTRY_POSITION_MAX;
+    *ret =
+        (struct interpreted_name){(const char *)lines + head.lines_bytes, (const char *)found.data + head.file_at,
+                                  hotspot_line(lines, head.lines_bytes, head.number_bias, position ? position - 1 : 0)};
     return 0;
 }
 

@@ -17,8 +17,10 @@
 
 #define BLOB_MAX                                                                                                       \
     (256 - 8) /* the BPF side reads these fields in one go: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
-#define CONST_MAX  (64 - 8)
-#define OFFSET_MAX 4096
+#define CONST_MAX          (64 - 8)
+#define OFFSET_MAX         4096
+
+#define NUMBERS_BY_1_FIRST 20 /* the first version with HOTSPOT_NUMBERS_BY_1 */
 
 static const char *const symbol_names[HOTSPOT_SYMBOL_COUNT] = {
     [HOTSPOT_STRUCTS] = "gHotSpotVMStructs",
@@ -152,12 +154,15 @@ static uint64_t entry_word(const struct hotspot_image *m, const struct table *t,
 /* ---- the fields that the walk needs ---- */
 
 enum want_flags {
-    WANT_STATIC = 1, /* a static field: store its 64-bit address */
+    WANT_STATIC = 1, /* a static field (enum static_field) */
     WANT_INT = 2,    /* the field's type must be int */
     WANT_PIECE = 4,  /* a nested field: add its offset to the previous row's */
     WANT_ELSE = 8,   /* alternative to the previous row */
     WANT_OPTIONAL = 16,
 };
+
+/* The first rows of `wants`. */
+enum static_field { HEAPS, LOW_BOUND, HIGH_BOUND, INTERPRETER, STATIC_FIELD_COUNT };
 
 #define FIELD(name) (uint16_t) offsetof(struct hotspot_layout, name)
 /* Rows for the same member of the layout must be consecutive. */
@@ -166,10 +171,10 @@ static const struct want {
     uint16_t to, max;
     uint8_t flags, sets; /* HOTSPOT_* */
 } wants[] = {
-    {"CodeCache", "_heaps", FIELD(heaps), 0, WANT_STATIC, 0},
-    {"CodeCache", "_low_bound", FIELD(low_bound), 0, WANT_STATIC, 0},
-    {"CodeCache", "_high_bound", FIELD(high_bound), 0, WANT_STATIC, 0},
-    {"AbstractInterpreter", "_code", FIELD(interpreter), 0, WANT_STATIC, 0},
+    [HEAPS] = {"CodeCache", "_heaps", 0, 0, WANT_STATIC, 0},
+    [LOW_BOUND] = {"CodeCache", "_low_bound", 0, 0, WANT_STATIC, 0},
+    [HIGH_BOUND] = {"CodeCache", "_high_bound", 0, 0, WANT_STATIC, 0},
+    [INTERPRETER] = {"AbstractInterpreter", "_code", 0, 0, WANT_STATIC, 0},
     {"GrowableArrayBase", "_len", FIELD(list_count), OFFSET_MAX, WANT_INT, 0},
     {"GenericGrowableArray", "_len", FIELD(list_count), OFFSET_MAX, WANT_INT | WANT_ELSE, 0},
     {"GrowableArray<int>", "_data", FIELD(list_items), OFFSET_MAX, 0, 0},
@@ -204,10 +209,47 @@ static const struct want {
     {"Symbol", "_body", FIELD(symbol_body), 64, 0, 0},
 };
 
+/* Fields that only lines and inlined methods need. Without them, or with others, the JVM is supported without lines. */
+enum line_field {
+    CONST_WORDS,
+    CONST_FLAGS,
+    CONST_FLAGS_21,
+    PCS_OFFSET,
+    DEPENDENCIES_OFFSET,
+    SCOPES_BEGIN,
+    METADATA_OFFSET,
+    SCOPES_OFFSET,
+    IMMUTABLE_DATA,
+    MUTABLE_DATA,
+    RELOCATION_BYTES,
+    LINE_FIELD_COUNT,
+};
+
+static const struct {
+    const char *type, *field, *kind;
+    uint16_t max;
+} line_fields[LINE_FIELD_COUNT] = {
+    [CONST_WORDS] = {"ConstMethod", "_constMethod_size", "int", CONST_MAX},
+    [CONST_FLAGS] = {"ConstMethod", "_flags", "u2", CONST_MAX},
+    [CONST_FLAGS_21] = {"ConstMethod", "_flags._flags", "u4", CONST_MAX},
+    [PCS_OFFSET] = {"nmethod", "_scopes_pcs_offset", "int", OFFSET_MAX},
+    [DEPENDENCIES_OFFSET] = {"nmethod", "_dependencies_offset", "int", OFFSET_MAX},
+    [SCOPES_BEGIN] = {"CompiledMethod", "_scopes_data_begin", "address", OFFSET_MAX},
+    [METADATA_OFFSET] = {"nmethod", "_metadata_offset", "int", OFFSET_MAX},
+    [SCOPES_OFFSET] = {"nmethod", "_scopes_data_offset", "int", OFFSET_MAX},
+    [IMMUTABLE_DATA] = {"nmethod", "_immutable_data", "address", OFFSET_MAX},
+    [MUTABLE_DATA] = {"CodeBlob", "_mutable_data", "address", OFFSET_MAX},
+    [RELOCATION_BYTES] = {"CodeBlob", "_relocation_size", "int", BLOB_MAX},
+};
+
 struct reading {
     struct hotspot_layout layout;
     bool found[array_size(wants)];
+    uint64_t statics[STATIC_FIELD_COUNT]; /* addresses */
     uint64_t low, high;
+    bool has_lines_bit;
+    uint16_t line_field[LINE_FIELD_COUNT]; /* offsets; 0: absent */
+    uint64_t version;                      /* address of the major version; 0: unknown */
 };
 
 static int set_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset,
@@ -219,7 +261,7 @@ static int set_field(struct reading *x, size_t number, const char *kind, bool is
         return -EBADMSG;
     x->found[number] = true;
     if (is_static) {
-        memcpy(to, &address, sizeof(address));
+        x->statics[number] = address;
         return address ? 0 : -EBADMSG;
     }
     uint16_t sum = 0;
@@ -232,6 +274,14 @@ static int set_field(struct reading *x, size_t number, const char *kind, bool is
     memcpy(to, &sum, sizeof(sum));
     x->layout.flags |= w->sets;
     return 0;
+}
+
+static void note_line_field(struct reading *x, const char *type, const char *field, const char *kind, uint64_t offset)
+{
+    for (size_t i = 0; i < LINE_FIELD_COUNT; i++)
+        if (strcmp(type, line_fields[i].type) == 0 && strcmp(field, line_fields[i].field) == 0 &&
+            strcmp(kind, line_fields[i].kind) == 0 && offset <= line_fields[i].max)
+            x->line_field[i] = (uint16_t)offset;
 }
 
 static int read_struct_entry(struct reading *x, const struct hotspot_image *m, const struct table *t, size_t number)
@@ -253,6 +303,9 @@ static int read_struct_entry(struct reading *x, const struct hotspot_image *m, c
             x->layout.flags |= HOTSPOT_SHORT_COMPLETE;
         }
     }
+    note_line_field(x, type, field, kind, offset);
+    if (strcmp(type, "Abstract_VM_Version") == 0 && strcmp(field, "_vm_major_version") == 0)
+        x->version = entry_word(m, t, number, HOTSPOT_STRUCT_ADDRESS);
     if (strcmp(type, "VirtualSpace") == 0 && strcmp(field, "_low") == 0)
         x->low = offset;
     if (strcmp(type, "VirtualSpace") == 0 && strcmp(field, "_high") == 0)
@@ -280,6 +333,8 @@ static int read_types(struct reading *x, const struct hotspot_image *m)
             x->layout.block_bytes = size <= 24 ? (uint16_t)size : 0;
         else if (strcmp(name, "ConstantPool") == 0)
             x->layout.pool_bytes = size <= OFFSET_MAX ? (uint16_t)size : 0;
+        else if (strcmp(name, "ConstMethod") == 0)
+            x->layout.const_bytes = size <= UINT8_MAX ? (uint8_t)size : 0;
     }
     return r;
 }
@@ -303,6 +358,9 @@ static int read_ints(struct reading *x, const struct hotspot_image *m)
             return -ENOTSUP;
         if (strcmp(name, "CodeBlobKind::Nmethod") == 0)
             x->layout.kind_nmethod = value > 0 && value < 256 ? (uint8_t)value : 0;
+        else if (strcmp(name, "ConstMethod::_has_linenumber_table") == 0 ||
+                 strcmp(name, "ConstMethodFlags::_misc_has_linenumber_table") == 0)
+            x->has_lines_bit = value == HOTSPOT_HAS_LINES;
     }
     return r;
 }
@@ -321,6 +379,50 @@ static bool is_complete(const struct reading *x)
            (!(x->layout.flags & HOTSPOT_KINDS) || x->layout.kind_nmethod);
 }
 
+/* False: too far from each other. */
+static bool set_statics(struct reading *x)
+{
+    int64_t distance[STATIC_FIELD_COUNT];
+    for (size_t i = 0; i < STATIC_FIELD_COUNT; i++) {
+        distance[i] = (int64_t)(x->statics[i] - x->statics[HEAPS]);
+        if (distance[i] < INT32_MIN || distance[i] > INT32_MAX)
+            return false;
+    }
+    x->layout.heaps = x->statics[HEAPS];
+    x->layout.low_bound = (int32_t)distance[LOW_BOUND];
+    x->layout.high_bound = (int32_t)distance[HIGH_BOUND];
+    x->layout.interpreter = (int32_t)distance[INTERPRETER];
+    return true;
+}
+
+/* Completes the layout of line tables, and of what compiled code records of its instructions: before 23 within the
+ * nmethod, since 25 in two areas of its own. */
+static void set_lines(struct reading *x, const struct hotspot_image *m)
+{
+    struct hotspot_layout *l = &x->layout;
+    const uint16_t *f = x->line_field;
+    uint64_t version = 0;
+    if (!x->version || !read_word(m, x->version - m->bias, &version) || !f[CONST_WORDS] ||
+        !(f[CONST_FLAGS] || f[CONST_FLAGS_21]) || !l->const_bytes || !x->has_lines_bit)
+        return;
+    l->const_words = (uint8_t)f[CONST_WORDS];
+    l->const_flags = (uint8_t)(f[CONST_FLAGS] ?: f[CONST_FLAGS_21]);
+    l->flags |= HOTSPOT_LINES | ((uint32_t)version >= NUMBERS_BY_1_FIRST ? HOTSPOT_NUMBERS_BY_1 : 0);
+    l->pcs_from = f[PCS_OFFSET];
+    if (f[PCS_OFFSET] && f[DEPENDENCIES_OFFSET] && f[SCOPES_BEGIN] && f[METADATA_OFFSET]) {
+        l->pcs_to = f[DEPENDENCIES_OFFSET];
+        l->scopes = f[SCOPES_BEGIN];
+        l->metadata = f[METADATA_OFFSET];
+        l->flags |= HOTSPOT_SCOPES;
+    } else if (f[PCS_OFFSET] && f[SCOPES_OFFSET] && f[IMMUTABLE_DATA] && f[MUTABLE_DATA] && f[RELOCATION_BYTES]) {
+        l->pcs_to = f[SCOPES_OFFSET];
+        l->scopes = f[IMMUTABLE_DATA];
+        l->metadata = f[MUTABLE_DATA];
+        l->relocations = (uint8_t)f[RELOCATION_BYTES];
+        l->flags |= HOTSPOT_SCOPES | HOTSPOT_APART;
+    }
+}
+
 int hotspot_layout_read(const struct hotspot_image *m, struct hotspot_layout *ret)
 {
     struct reading x = {0};
@@ -337,6 +439,9 @@ int hotspot_layout_read(const struct hotspot_image *m, struct hotspot_layout *re
         return -EAGAIN;
     if (x.high != x.low + 8)
         return -ENOTSUP;
+    if (!set_statics(&x))
+        return -ENOTSUP;
+    set_lines(&x, m);
     *ret = x.layout;
     return 0;
 }

@@ -130,14 +130,16 @@ size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_
     if (!interpreted_is_next(x, frame))
         return 0;
     *ret_stays = x->entries[x->taken].instruction & INTERPRETER_ENTRY_CALLER;
-    *ret_first = x->taken++;
-    return 1;
+    *ret_first = x->taken;
+    while (interpreted_is_next(x, frame))
+        x->taken++;
+    return x->taken - *ret_first;
 }
 
 bool interpreted_is_next(const struct interpreted *x, size_t frame)
 {
     return x->is_placed && x->taken < x->count &&
-           (x->entries[x->taken].instruction & ~INTERPRETER_ENTRY_CALLER) == frame + 1;
+           (x->entries[x->taken].instruction & INTERPRETER_ENTRY_FRAME) == frame + 1;
 }
 
 bool interpreted_is_joined(const struct interpreted *x)

@@ -40,8 +40,8 @@ void interpreted_settle(struct interpreted *x);
  * among them. 0: the native frame stays. Call in order for every native frame. */
 size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first);
 
-/* interpreted_take for INTERPRETER_TAIL_PLACED: returns 0 or 1. `*ret_stays`: the native frame stays as well, above the
- * entry, which called it. */
+/* interpreted_take for INTERPRETER_TAIL_PLACED. `*ret_stays`: the native frame stays as well, above the entries, which
+ * called it. */
 size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays);
 
 /* With INTERPRETER_TAIL_PLACED: whether the next entry belongs to this native frame. */

@@ -25,7 +25,7 @@ static bool check_v8(const struct record_header *header)
 
 static bool check_hotspot(const struct record_header *header)
 {
-    return header->size_bytes == sizeof(struct hotspot_method);
+    return hotspot_method_is_sound((const struct hotspot_method *)header);
 }
 
 static const struct record_type records[] = {

@@ -12,6 +12,7 @@
 #define STRUCTS_AT    0x1000
 #define TYPES_AT      0x8000
 #define INTS_AT       0xa000
+#define VERSION_AT    0xb000
 #define IMAGE_BYTES   0xc000
 #define STRUCT_STRIDE 48
 #define TYPE_STRIDE   40
@@ -122,8 +123,12 @@ static inline void image_common(struct hotspot_memory *m)
     image_field(m, "Klass", "_name", "Symbol*", false, 24);
     image_field(m, "Symbol", "_length", "u2", false, 4);
     image_field(m, "Symbol", "_body", "", false, 6);
+    image_field(m, "ConstMethod", "_constMethod_size", "int", false, 24);
+    image_field(m, "nmethod", "_scopes_pcs_offset", "int", false, 268);
+    image_field(m, "Abstract_VM_Version", "_vm_major_version", "int", true, IMAGE_BIAS + DATA_VADDR + VERSION_AT);
     image_type(m, "HeapBlock", 16);
     image_type(m, "ConstantPool", 64);
+    image_type(m, "ConstMethod", 56);
     image_int(m, "frame::interpreter_frame_sender_sp_offset", -1);
     image_int(m, "frame::interpreter_frame_last_sp_offset", -2);
 }
@@ -136,6 +141,12 @@ static inline void image_17(struct hotspot_memory *m)
     image_field(m, "CodeBlob", "_code_begin", "address", false, 32);
     image_field(m, "CompiledMethod", "_method", "Method*", false, 112);
     image_field(m, "ConstantPool", "_source_file_name_index", "u2", false, 60);
+    image_field(m, "ConstMethod", "_flags", "u2", false, 28);
+    image_field(m, "nmethod", "_dependencies_offset", "int", false, 272);
+    image_field(m, "nmethod", "_metadata_offset", "int", false, 260);
+    image_field(m, "CompiledMethod", "_scopes_data_begin", "address", false, 120);
+    image_int(m, "ConstMethod::_has_linenumber_table", 1);
+    image_set(m, VERSION_AT, 17);
 }
 
 static inline void image_25(struct hotspot_memory *m)
@@ -147,5 +158,12 @@ static inline void image_25(struct hotspot_memory *m)
     image_field(m, "CodeBlob", "_kind", "CodeBlobKind", false, 50);
     image_field(m, "nmethod", "_method", "Method*", false, 112);
     image_field(m, "ConstantPool", "_source_file_name_index", "u2", false, 60);
+    image_field(m, "ConstMethod", "_flags._flags", "u4", false, 28);
+    image_field(m, "nmethod", "_scopes_data_offset", "int", false, 200);
+    image_field(m, "nmethod", "_immutable_data", "address", false, 96);
+    image_field(m, "CodeBlob", "_mutable_data", "address", false, 16);
+    image_field(m, "CodeBlob", "_relocation_size", "int", false, 28);
+    image_int(m, "ConstMethodFlags::_misc_has_linenumber_table", 1);
     image_int(m, "CodeBlobKind::Nmethod", 1);
+    image_set(m, VERSION_AT, 25);
 }

@@ -1,6 +1,7 @@
-/* Names of Java methods: as HotSpot formats them, truncated and invalid ones; eviction and re-emission; whose memory
- * is read. */
+/* Names of Java methods: as HotSpot formats them, truncated and invalid ones; lines of their bytecode; eviction and
+ * re-emission; whose memory is read. */
 #include "base/buf.h"
+#include "resolve/interpreter/hotspot_lines.h"
 #include "resolve/interpreter/hotspot_name.h"
 #include "resolve/interpreter/interpreter.h"
 #include "resolve/process/processes.h"
@@ -70,6 +71,39 @@ static void test_truncated_names_are_marked(void **state)
 }
 
 #define PID 4711
+
+/* Bytecode 0: line 14, 3: line 15, 40: line 1000, 60: line 990; then in line 990 + 2 at 50. */
+static const uint8_t lines_of_17[] = {0xff, 0, 28, 3 << 3 | 1, 0xff, 37 * 2, 242, 27, 20 << 3 | 0,
+                                      0xff, 0, 19, 0xff,       19,   4,      0,   77},
+                     lines_of_25[] = {0xff,        1,    29, 3 << 3 | 1, 0xff, 37 * 2 + 1, 243, 28,
+                                      20 << 3 | 0, 0xff, 1,  20,         0xff, 20,         5,   0};
+
+static void test_line_of_a_bytecode(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t index, line;
+    } expected[] = {{0, 14},    {2, 14},   {3, 15},   {39, 15},  {40, 1000},
+                    {49, 1000}, {50, 992}, {59, 992}, {60, 990}, {65535, 990}};
+    assert_int_equal(hotspot_lines_bytes(lines_of_17, sizeof(lines_of_17)), sizeof(lines_of_17) - 1);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
+        assert_int_equal(hotspot_line(lines_of_17, sizeof(lines_of_17), 0, expected[i].index), expected[i].line);
+        assert_int_equal(hotspot_line(lines_of_25, sizeof(lines_of_25), 1, expected[i].index), expected[i].line);
+    }
+}
+
+static void test_line_table_without_its_end(void **state)
+{
+    (void)state;
+    static const uint8_t long_number[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0};
+    assert_int_equal(hotspot_line(lines_of_17, 0, 0, 0), 0);
+    assert_int_equal(hotspot_lines_bytes(lines_of_17, 4), 4);
+    assert_int_equal(hotspot_line(lines_of_17, 4, 0, 3), 15); /* the entry itself is there */
+    assert_int_equal(hotspot_line(lines_of_17, 4, 0, 4), 0);  /* another one may follow */
+    assert_int_equal(hotspot_line(lines_of_17, 6, 0, 50), 0); /* in the middle of an entry */
+    hotspot_line(long_number, sizeof(long_number), 0, 7);
+    assert_int_equal(hotspot_lines_bytes(long_number, sizeof(long_number)), sizeof(long_number));
+}
 
 static struct hotspot_method method_record(uint64_t method, const char *holder, const char *name, const char *signature,
                                            const char *file)
@@ -144,6 +178,37 @@ static void test_least_recently_used_method_is_evicted_and_requested_again(void 
     interpreter_hotspot.free(x);
 }
 
+static void test_entry_has_the_line_of_its_bytecode(void **state)
+{
+    void *x = open_with(1 << 20);
+    struct interpreted_name name;
+    union {
+        struct hotspot_method m;
+        uint8_t bytes[sizeof(struct hotspot_method) + 24];
+    } record = {.m = method_record(4096, "A", "f", "()V", "A.java")};
+    struct interpreter_entry entry = {.code = 4096, .check = 1};
+    (void)state;
+    record.m.lines_bytes = sizeof(lines_of_25);
+    record.m.number_bias = 1;
+    record.m.h.size_bytes = sizeof(record);
+    memcpy(record.m.lines, lines_of_25, sizeof(lines_of_25));
+    assert_int_equal(interpreter_hotspot.take(x, &record.m.h), 0);
+    entry.instruction = 7 | (3 + 1) << INTERPRETER_ENTRY_POSITION_SHIFT;
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
+    assert_string_equal(name.function, "void A.f()");
+    assert_string_equal(name.file, "A.java");
+    assert_int_equal(name.line, 15);
+    entry.instruction = 7 | INTERPRETER_ENTRY_CALLER; /* unknown: where the method begins */
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
+    assert_int_equal(name.line, 14);
+    record.m.lines_bytes = 25;
+    assert_int_equal(interpreter_hotspot.take(x, &record.m.h), -EBADMSG);
+    record.m.h.size_bytes = UINT32_MAX;
+    record.m.lines_bytes = HOTSPOT_LINES_BYTES + 1;
+    assert_int_equal(interpreter_hotspot.take(x, &record.m.h), -EBADMSG);
+    interpreter_hotspot.free(x);
+}
+
 /* Without permission to read memory, or in a replay, no process has a layout. */
 static void test_no_layout_without_memory_access(void **state)
 {
@@ -163,6 +228,9 @@ int main(void)
         cmocka_unit_test(test_names_match_hotspots_perf_map),
         cmocka_unit_test(test_invalid_parts_are_omitted),
         cmocka_unit_test(test_truncated_names_are_marked),
+        cmocka_unit_test(test_line_of_a_bytecode),
+        cmocka_unit_test(test_line_table_without_its_end),
+        cmocka_unit_test(test_entry_has_the_line_of_its_bytecode),
         cmocka_unit_test(test_method_key_includes_process_and_check),
         cmocka_unit_test(test_least_recently_used_method_is_evicted_and_requested_again),
         cmocka_unit_test(test_no_layout_without_memory_access),

@@ -24,9 +24,9 @@ static void test_layout_of_17(void **state)
     assert_int_equal(read_made(&layout), 0);
     const struct hotspot_layout expected = {
         .heaps = 0xa000,
-        .low_bound = 0xa008,
-        .high_bound = 0xa010,
-        .interpreter = 0xa018,
+        .low_bound = 8,
+        .high_bound = 16,
+        .interpreter = 24,
         .list_items = 8,
         .heap_low = 8 + 16,
         .heap_segments = 120 + 16,
@@ -52,6 +52,14 @@ static void test_layout_of_17(void **state)
         .class_name = 24,
         .symbol_length = 4,
         .symbol_body = 6,
+        .flags = HOTSPOT_LINES | HOTSPOT_SCOPES,
+        .const_bytes = 56,
+        .const_words = 24,
+        .const_flags = 28,
+        .pcs_from = 268,
+        .pcs_to = 272,
+        .scopes = 120,
+        .metadata = 260,
     };
     assert_memory_equal(&layout, &expected, sizeof(expected));
 }
@@ -62,7 +70,12 @@ static void test_layouts_of_11_and_25(void **state)
     (void)state;
     image_25(&made);
     assert_int_equal(read_made(&layout), 0);
-    assert_int_equal(layout.flags, HOTSPOT_KINDS | HOTSPOT_CODE_OFFSET | HOTSPOT_SHORT_COMPLETE);
+    assert_int_equal(layout.flags, (uint8_t)(HOTSPOT_KINDS | HOTSPOT_CODE_OFFSET | HOTSPOT_SHORT_COMPLETE |
+                                             HOTSPOT_LINES | HOTSPOT_SCOPES | HOTSPOT_APART | HOTSPOT_NUMBERS_BY_1));
+    assert_int_equal(layout.pcs_to, 200);
+    assert_int_equal(layout.scopes, 96);
+    assert_int_equal(layout.metadata, 16);
+    assert_int_equal(layout.relocations, 28);
     assert_int_equal(layout.kind_nmethod, 1);
     assert_int_equal(layout.blob_kind, 50);
     assert_int_equal(layout.blob_method, 112);
@@ -76,6 +89,36 @@ static void test_layouts_of_11_and_25(void **state)
     assert_int_equal(layout.flags, HOTSPOT_SOURCE_IN_CLASS);
     assert_int_equal(layout.list_count, 4);
     assert_int_equal(layout.source_file, 298);
+}
+
+/* Java 23 and 24: a part of 25's fields, and metadata in another place. */
+static void test_unknown_compiled_code_has_no_lines(void **state)
+{
+    struct hotspot_layout layout;
+    (void)state;
+    image_17(&made);
+    image_set(&made, VERSION_AT, 20);
+    assert_int_equal(read_made(&layout), 0);
+    assert_int_equal(layout.flags, (uint8_t)(HOTSPOT_LINES | HOTSPOT_SCOPES | HOTSPOT_NUMBERS_BY_1));
+    image_17(&made);
+    image_int(&made, "ConstMethod::_has_linenumber_table", 4); /* a bit that BPF does not test */
+    assert_int_equal(read_made(&layout), 0);
+    assert_int_equal(layout.flags, 0);
+    image_common(&made);
+    image_field(&made, "GrowableArrayBase", "_len", "int", false, 0);
+    image_field(&made, "CodeBlob", "_frame_complete_offset", "int16_t", false, 20);
+    image_field(&made, "CodeBlob", "_code_offset", "int", false, 32);
+    image_field(&made, "nmethod", "_method", "Method*", false, 112);
+    image_field(&made, "ConstantPool", "_source_file_name_index", "u2", false, 60);
+    image_field(&made, "ConstMethod", "_flags._flags", "u4", false, 28);
+    image_field(&made, "nmethod", "_scopes_data_offset", "int", false, 200);
+    image_field(&made, "nmethod", "_immutable_data", "address", false, 96);
+    image_field(&made, "nmethod", "_metadata_offset", "u2", false, 160);
+    image_int(&made, "ConstMethodFlags::_misc_has_linenumber_table", 1);
+    image_set(&made, VERSION_AT, 24);
+    assert_int_equal(read_made(&layout), 0);
+    assert_int_equal(layout.flags,
+                     (uint8_t)(HOTSPOT_CODE_OFFSET | HOTSPOT_SHORT_COMPLETE | HOTSPOT_LINES | HOTSPOT_NUMBERS_BY_1));
 }
 
 /* Since 17 the offsets are filled in while the library is loaded. */
@@ -106,7 +149,8 @@ static void test_missing_fields_are_refused(void **state)
         image_17(&made);
         image_set(&made, STRUCTS_AT + i * STRUCT_STRIDE + 8, image_text(&made, "_renamed"));
         int r = read_made(&layout);
-        if (r != -ENOTSUP && r != -EAGAIN)
+        const bool has_no_lines = r == 0 && !(layout.flags & HOTSPOT_SCOPES);
+        if (r != -ENOTSUP && r != -EAGAIN && !has_no_lines)
             fail_msg("without field %zu: %d", i, r);
     }
     for (size_t i = 0; i < 2; i++) {
@@ -190,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_of_17),
         cmocka_unit_test(test_layouts_of_11_and_25),
+        cmocka_unit_test(test_unknown_compiled_code_has_no_lines),
         cmocka_unit_test(test_unfilled_tables_are_retried),
         cmocka_unit_test(test_missing_fields_are_refused),
         cmocka_unit_test(test_unsupported_types_and_frames_are_refused),

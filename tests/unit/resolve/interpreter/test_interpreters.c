@@ -230,6 +230,22 @@ static void test_callees_of_the_leaf_are_kept(void **state)
     assert_int_equal(sum(&f->losses), 0);
 }
 
+static void test_inlined_functions_share_a_frame(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1301, 0x1201};
+    const struct interpreter_entry entries[] = {
+        PLACED(1, 1 | 5 << INTERPRETER_ENTRY_POSITION_SHIFT),
+        PLACED(2, 1 | INTERPRETER_ENTRY_POSITION_MAX << INTERPRETER_ENTRY_POSITION_SHIFT), PLACED(3, 2)};
+    emit_word(f, 1, "dup");
+    emit_word(f, 2, "square");
+    emit_word(f, 3, "main");
+    struct stack_record *r = make_stack(f, natives, 3);
+    put_forth(r, entries, 3, INTERPRETER_TAIL_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square main");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
 /* Our recordings do not contain these; a damaged one may. */
 static void test_invalid_places_leave_frames_unplaced(void **state)
 {
@@ -346,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_frames_replace_the_evaluators, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_each_frame_has_a_native_frame, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_callees_of_the_leaf_are_kept, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_inlined_functions_share_a_frame, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_invalid_places_leave_frames_unplaced, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_evaluators_without_marks_are_counted, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_interpreters_do_not_share_evaluators, setup_both, teardown),
