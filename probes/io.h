@@ -92,7 +92,7 @@ struct io_path {
 
 /* ABI: the numbers of errors (asm-generic/errno.h) that programs expect: they look for files that may not exist, do
  * without what a file system lacks, or come back later. */
-static inline int io_error_is_usual(__u32 error)
+static inline int io_error_is_expected(__u32 error)
 {
     switch (error) {
     case 2:  /* ENOENT */

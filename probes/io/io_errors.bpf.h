@@ -38,7 +38,7 @@ struct {
 /* Whether an error is counted by process and file. */
 static __always_inline bool is_error_named(__u32 error)
 {
-    return by_access || (counts_uses && !io_error_is_usual(error));
+    return by_access || (counts_uses && !io_error_is_expected(error));
 }
 
 /* Keeps the path that a failed call named, and returns its hash; 0: it cannot be read. */

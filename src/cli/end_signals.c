@@ -1,6 +1,8 @@
 /* SIGINT and SIGTERM as the end of a wait; see end_signals.h. */
 #include "cli/end_signals.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <time.h>
 
@@ -14,6 +16,14 @@ int end_signals_block(sigset_t *ret)
 
 bool end_signals_wait(const sigset_t *signals, uint64_t wait_ns)
 {
-    const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
-    return sigtimedwait(signals, NULL, &time) > 0;
+    const uint64_t end_ns = clock_monotonic_ns() + wait_ns;
+    for (uint64_t left_ns = wait_ns;;) {
+        const struct timespec time = {(time_t)(left_ns / 1000000000), (long)(left_ns % 1000000000)};
+        if (sigtimedwait(signals, NULL, &time) > 0)
+            return true;
+        const uint64_t now_ns = clock_monotonic_ns();
+        if (errno != EINTR || now_ns >= end_ns) /* the kernel's own work for this thread interrupts it, too */
+            return false;
+        left_ns = end_ns - now_ns;
+    }
 }

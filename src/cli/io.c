@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/end_signals.h"
+#include "cli/io_coverage.h"
+#include "cli/io_details.h"
 #include "cli/io_report.h"
 #include "cli/io_rows.h"
 #include "cli/io_text.h"
@@ -13,10 +15,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ROWS_SHOWN 30 /* by default */
+#define ROWS_SHOWN    30 /* by default */
+#define BUSY_SHOWN    5
+#define FAILING_SHOWN 8
+#define LISTED_MAX    50 /* of both in JSON */
 
 struct io_args {
     uint64_t interval_ns, duration_ns; /* duration 0: not given */
@@ -29,7 +35,7 @@ struct io_args {
 
 static int parse_order(const char *text, enum io_order *ret)
 {
-    static const char *const names[] = {"bytes", "read", "write", "operations", "time"};
+    static const char *const names[] = {"time", "bytes", "read", "write", "syncs", "operations"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret = (enum io_order)i;
@@ -39,16 +45,18 @@ static int parse_order(const char *text, enum io_order *ret)
     return -EINVAL;
 }
 
-static int open_source(const struct io_args *args, void **ret)
+static int open_source(const struct io_args *args, struct attach_entry *ret_attached, void **ret)
 {
     const struct io_options options = {.enabled = true,
                                        .by_process = args->fields & 1u << IO_FIELD_PROCESS,
-                                       .by_file = args->fields & 1u << IO_FIELD_FILE};
+                                       .by_file = args->fields & 1u << IO_FIELD_FILE,
+                                       .counts_uses = true};
     struct attach_report report = {0};
     int r = pid_namespace_check(&report);
     if (r < 0)
         return log_errno(r, "io: %s", report.entries[0].fallback_reason);
     r = source_io.open(&(struct source_services){0}, &options, &report, ret);
+    *ret_attached = report.entries[0];
     if (r == 0)
         return source_io.start(*ret);
     log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);
@@ -56,7 +64,8 @@ static int open_source(const struct io_args *args, void **ret)
     return r;
 }
 
-static int print_interval(const struct io_args *args, const struct io_rows *rows, uint64_t interval_ns, bool is_live)
+static int print_interval(const struct io_args *args, const struct attach_entry *attached, const struct io_rows *rows,
+                          uint64_t interval_ns, bool is_live)
 {
     _cleanup_buf_ struct buf out = {0};
     _cleanup_free_ struct io_row *list = NULL;
@@ -65,13 +74,29 @@ static int print_interval(const struct io_args *args, const struct io_rows *rows
     if (r < 0)
         return r;
     const size_t shown = count < (size_t)args->top ? count : (size_t)args->top;
+    _cleanup_free_ struct io_busy *busy = calloc(LISTED_MAX, sizeof(*busy));
+    _cleanup_free_ struct io_failing *failing = calloc(LISTED_MAX, sizeof(*failing));
+    if (!busy || !failing)
+        return -ENOMEM;
+    struct coverage coverage;
+    io_coverage_set(attached, interval_ns, &coverage);
+    const struct io_interval_text text = {
+        .rows = list,
+        .count = shown,
+        .omitted = count - shown,
+        .busy = busy,
+        .busy_count = io_details_busiest(io_rows_details(rows), busy, args->json ? LISTED_MAX : BUSY_SHOWN),
+        .failing = failing,
+        .failing_count = io_details_failing(io_rows_details(rows), failing, args->json ? LISTED_MAX : FAILING_SHOWN),
+        .fields = args->fields,
+        .interval_ns = interval_ns,
+        .coverage = &coverage,
+    };
     if (args->json) {
-        io_text_put_json(list, shown, interval_ns, &out);
+        io_text_put_json(&text, &out);
     } else {
         buf_puts(&out, is_live ? "\033[H\033[2J" : "");
-        io_text_put(list, shown, args->fields, interval_ns, &out);
-        if (shown < count)
-            buf_printf(&out, "and %zu more (--top)\n", count - shown);
+        io_text_put(&text, &out);
     }
     if (buf_error(&out) < 0)
         return buf_error(&out);
@@ -79,7 +104,7 @@ static int print_interval(const struct io_args *args, const struct io_rows *rows
 }
 
 /* Until the duration has passed, or SIGINT or SIGTERM. */
-static int watch(const struct io_args *args, struct io_rows *rows, bool is_live)
+static int watch(const struct io_args *args, const struct attach_entry *attached, struct io_rows *rows, bool is_live)
 {
     sigset_t signals;
     int r = end_signals_block(&signals) ?: io_rows_refresh(rows);
@@ -92,7 +117,7 @@ static int watch(const struct io_args *args, struct io_rows *rows, bool is_live)
         const uint64_t wait_ns = left_ns < args->interval_ns ? left_ns : args->interval_ns;
         const bool is_interrupted = end_signals_wait(&signals, wait_ns);
         const uint64_t now_ns = clock_monotonic_ns();
-        r = io_rows_refresh(rows) ?: print_interval(args, rows, now_ns - before_ns, is_live);
+        r = io_rows_refresh(rows) ?: print_interval(args, attached, rows, now_ns - before_ns, is_live);
         if (is_interrupted)
             break;
         before_ns = now_ns;
@@ -113,14 +138,15 @@ static void report_losses(void *source)
 
 static int run_io(int argc, char **argv)
 {
-    struct io_args args = {.interval_ns = 2000000000, .by = "job,mount", .sort = "bytes", .top = ROWS_SHOWN};
+    struct io_args args = {.interval_ns = 2000000000, .by = "job,mount", .sort = "time", .top = ROWS_SHOWN};
     const struct option_spec specs[] = {
         {'i', "interval", OPTION_DURATION, &args.interval_ns, "DURATION", "of each table (default 2s)", 100000000,
          3600000000000ll},
         {'d', "duration", OPTION_DURATION, &args.duration_ns, "DURATION",
          "how long; default: on a terminal until Ctrl-C, else one interval", 100000000, 86400000000000ll},
         {0, "by", OPTION_TEXT, &args.by, "FIELDS", "job, container, mount, process, file (default job,mount)", 0, 0},
-        {0, "sort", OPTION_TEXT, &args.sort, "ORDER", "bytes, read, write, operations or time (default bytes)", 0, 0},
+        {0, "sort", OPTION_TEXT, &args.sort, "ORDER", "time, bytes, read, write, syncs or operations (default time)", 0,
+         0},
         {'n', "top", OPTION_INTEGER, &args.top, "ROWS", "at most this many rows (default 30)", 1, 100000},
         {0, "json", OPTION_FLAG, &args.json, NULL, "one JSON object a line for each interval (docs/signals/io.md)", 0,
          0},
@@ -134,15 +160,16 @@ static int run_io(int argc, char **argv)
     if (io_rows_parse_fields(args.by, &args.fields) < 0)
         return log_errno(-EINVAL, "io: --by: '%s': one or several of job, container, mount, process, file", args.by);
     if (parse_order(args.sort, &args.order) < 0)
-        return log_errno(-EINVAL, "io: --sort: '%s': one of bytes, read, write, operations, time", args.sort);
+        return log_errno(-EINVAL, "io: --sort: '%s': one of time, bytes, read, write, syncs, operations", args.sort);
     void *source = NULL;
-    r = open_source(&args, &source);
+    struct attach_entry attached = {0};
+    r = open_source(&args, &attached, &source);
     if (r < 0)
         return r;
     _cleanup_(io_rows_freep) struct io_rows *rows = NULL;
     r = io_rows_new(source, args.fields, &rows);
     if (r == 0)
-        r = watch(&args, rows, isatty(STDOUT_FILENO) && !args.json && !args.duration_ns);
+        r = watch(&args, &attached, rows, isatty(STDOUT_FILENO) && !args.json && !args.duration_ns);
     report_losses(source);
     source_io.free(source);
     return r;

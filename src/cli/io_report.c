@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/end_signals.h"
+#include "cli/io_coverage.h"
 #include "cli/io_report_data.h"
 #include "cli/io_report_target.h"
 #include "cli/options.h"
@@ -47,6 +48,7 @@ struct recording {
     void *source;
     struct io_report_data *data;
     struct recorder_waits *waits; /* NULL: the kernel refuses the recorder */
+    struct attach_entry attached;
 };
 
 static void recording_end(struct recording *rec)
@@ -82,6 +84,7 @@ static int open_source(struct recording *rec, const struct task_filter *filter)
         return log_errno(r, "io report: the kernel's tables cannot be made");
     const struct source_services services = {.tables = rec->tables, .filter = filter};
     r = source_io.open(&services, &options, &report, &rec->source);
+    rec->attached = report.entries[0];
     if (r == 0)
         r = source_io.start(rec->source);
     if (r == 0) {
@@ -182,6 +185,7 @@ static int finish(struct recording *rec, struct io_report *ret)
         .job_id = rec->target.job_id,
     };
     r = r ?: io_report_data_finish(rec->data, end_ns, ret);
+    io_coverage_set(&rec->attached, ret->duration_ns, &ret->coverage);
     if (r == 0 && rec->waits)
         r = recorder_waits_finish(rec->waits, ret);
     if (r == 0)

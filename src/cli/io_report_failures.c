@@ -70,7 +70,7 @@ static struct failure *add_failure(struct io_report_failures *f, const struct io
     snprintf(added->number, sizeof(added->number), "%u", key->error);
     added->sum = (struct io_failure){.error = error ? error : added->number,
                                      .operation = io_metrics_operation(key->key.operation),
-                                     .is_usual = io_error_is_usual(key->error)};
+                                     .is_expected = io_error_is_expected(key->error)};
     if (key->key.mount == IO_NO_MOUNT && key->key.file && io_failed_path(f->source, key->key.file, &path))
         added->path = strdup(path.text);
     HASH_ADD(hh, f->failures, key, sizeof(added->key), added);
@@ -94,11 +94,11 @@ int io_report_failures_add(struct io_report_failures *f, const struct io_error_k
     return 0;
 }
 
-static int rare_first(const void *left, const void *right)
+static int unexpected_first(const void *left, const void *right)
 {
     const struct io_failure *a = left, *b = right;
-    if (a->is_usual != b->is_usual)
-        return a->is_usual ? 1 : -1;
+    if (a->is_expected != b->is_expected)
+        return a->is_expected ? 1 : -1;
     if (a->count != b->count)
         return a->count > b->count ? -1 : 1;
     return strcmp(a->path, b->path);
@@ -123,7 +123,7 @@ int io_report_failures_list(struct io_report_failures *f, const struct io_report
         at->sum.process = namer->process(namer->context, at->key.key.process);
         f->list[count++] = at->sum;
     }
-    qsort(f->list, count, sizeof(*f->list), rare_first);
+    qsort(f->list, count, sizeof(*f->list), unexpected_first);
     *ret = f->list;
     *ret_count = count;
     return 0;

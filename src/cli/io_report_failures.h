@@ -27,6 +27,6 @@ struct io_report_namer {
     uint32_t (*process)(void *context, uint32_t pid); /* its index in the report */
 };
 
-/* Lists them, errors that programs seldom expect first, then by count. `*ret` is borrowed from `f`. -ENOMEM. */
+/* Lists them, errors that programs do not expect first, then by count. `*ret` is borrowed from `f`. -ENOMEM. */
 int io_report_failures_list(struct io_report_failures *f, const struct io_report_namer *namer,
                             const struct io_failure **ret, size_t *ret_count);

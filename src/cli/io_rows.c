@@ -5,7 +5,6 @@
 #include "signals/io/io_names.h"
 #include "sources/io/io.h"
 #include "sources/io/io_counters.h"
-#include "sources/io/io_path.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READS, DIRECT_READS, WRITES, OTHERS, KINDS };
+enum { READS, DIRECT_READS, WRITES, SYNCS, OTHERS, KINDS };
 
 #define IDLE_NS  60000000000ull
 #define SHORT_ID 12 /* of a container's ID, as container tools show it */
@@ -24,12 +23,14 @@ struct row {
     char *fields[IO_FIELDS];
     struct io_counters before[KINDS], now[KINDS];
     struct io_counters past[KINDS]; /* of keys that are no longer in the kernel's table; a part of `now` */
+    uint64_t unexpected_errors;     /* in the last interval */
     UT_hash_handle hh;
 };
 
 struct io_rows {
     unsigned fields;
     struct io_names names;
+    struct io_details *details;
     struct row *rows;
     size_t counted, seen; /* keys in the last round, and in this one */
     uint64_t now_ns;
@@ -67,6 +68,10 @@ int io_rows_new(void *source, unsigned fields, struct io_rows **ret)
         return -ENOMEM;
     r->fields = fields;
     r->names.source = source;
+    if (io_details_new(&r->names, &r->details) < 0) {
+        free(r);
+        return -ENOMEM;
+    }
     *ret = r;
     return 0;
 }
@@ -88,8 +93,14 @@ void io_rows_free(struct io_rows *r)
         HASH_DEL(r->rows, row);
         free_row(row);
     }
+    io_details_free(r->details);
     io_names_clear(&r->names);
     free(r);
+}
+
+struct io_details *io_rows_details(const struct io_rows *r)
+{
+    return r->details;
 }
 
 /* ---- fields ---- */
@@ -107,23 +118,7 @@ static void describe_process(uint32_t pid, char *ret, size_t size)
     snprintf(ret, size, "%u %s", pid, comm[0] ? comm : "(ended)");
 }
 
-static void describe_file(const struct io_rows *r, const struct io_key *key, const struct io_named *mount, char *ret,
-                          size_t size)
-{
-    const struct io_file_key file = {key->mount, key->file};
-    struct io_name name;
-    char below[IO_PATH_BYTES];
-    if (!key->file || !mount) {
-        snprintf(ret, size, "unknown");
-    } else if (!io_source_file(r->names.source, &file, &name)) {
-        snprintf(ret, size, "a file of %s", mount->path);
-    } else {
-        io_path_format(&name, below, sizeof(below));
-        io_named_join(mount, below, name.is_outside, ret, size);
-    }
-}
-
-static void describe(const struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
+static void describe(struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
                      const struct io_named *mount, enum io_field field, char *ret, size_t size)
 {
     static const struct job other = {.manager = "other"};
@@ -140,10 +135,10 @@ static void describe(const struct io_rows *r, const struct io_key *key, const st
         if (mount)
             snprintf(ret, size, "%s (%s)", mount->path, mount->type);
         else
-            snprintf(ret, size, "unknown");
+            snprintf(ret, size, "%s", key->cgroup_id == IO_OTHER ? "unknown" : "(calls that name a path)");
         break;
     default:
-        describe_file(r, key, mount, ret, size);
+        io_names_file(&r->names, key->mount, key->file, ret, size);
     }
 }
 
@@ -214,10 +209,27 @@ static void take(void *context, const struct io_key *key, const struct io_counte
     }
     const size_t kind = key->operation == IO_READ    ? (key->flags & IO_IS_DIRECT ? DIRECT_READS : READS)
                         : key->operation == IO_WRITE ? WRITES
+                        : key->operation == IO_SYNC  ? SYNCS
                                                      : OTHERS;
     io_counters_add(&row->now[kind], c);
     if (is_last)
         io_counters_add(&row->past[kind], c);
+}
+
+static void take_error(void *context, const struct io_error_key *key, uint64_t count, bool is_final)
+{
+    struct io_rows *r = context;
+    const struct io_named *cgroup =
+        key->key.cgroup_id == IO_OTHER ? NULL : io_names_cgroup(&r->names, key->key.cgroup_id);
+    const struct io_named *mount = key->key.mount == IO_NO_MOUNT ? NULL : io_names_mount(&r->names, key->key.mount);
+    (void)is_final;
+    if (mount && mount->is_hidden)
+        return;
+    struct row *row = io_error_is_expected(key->error) ? NULL : find_row(r, &key->key, cgroup, mount);
+    if (row)
+        row->unexpected_errors += count;
+    if (io_details_add_error(r->details, key, count) < 0)
+        r->error = -ENOMEM;
 }
 
 /* Nothing of it is in the kernel's table any more, and nothing came in the last interval. */
@@ -228,7 +240,8 @@ static bool is_over(const struct row *row)
 
 int io_rows_refresh(struct io_rows *r)
 {
-    const struct io_reader reader = {.context = r, .is_final = is_final, .take = take, .ends_errors = true};
+    const struct io_reader reader = {
+        .context = r, .is_final = is_final, .take = take, .take_error = take_error, .ends_errors = true};
     struct row *row, *next;
     r->error = 0;
     r->counted = r->seen;
@@ -243,10 +256,12 @@ int io_rows_refresh(struct io_rows *r)
         }
         memcpy(row->before, row->now, sizeof(row->before));
         memcpy(row->now, row->past, sizeof(row->now));
+        row->unexpected_errors = 0;
     }
+    const int details = io_details_refresh(r->details);
     const int read = io_source_read(r->names.source, &reader);
     io_source_sweep(r->names.source, r->now_ns);
-    return read < 0 ? read : r->error;
+    return read < 0 ? read : details < 0 ? details : r->error;
 }
 
 /* ---- the list ---- */
@@ -291,7 +306,9 @@ static struct io_row row_of(const struct row *row, bool counts_misses)
         .write_bytes = bytes_of(row, WRITES),
         .reads = operations_of(row, READS) + operations_of(row, DIRECT_READS),
         .writes = operations_of(row, WRITES),
+        .syncs = operations_of(row, SYNCS),
         .others = operations_of(row, OTHERS),
+        .unexpected_errors = row->unexpected_errors,
     };
     uint64_t durations[IO_BUCKETS] = {0};
     for (size_t kind = 0; kind < KINDS; kind++) {
@@ -307,6 +324,11 @@ static struct io_row row_of(const struct row *row, bool counts_misses)
     return result;
 }
 
+static uint64_t all_operations(const struct io_row *row)
+{
+    return row->reads + row->writes + row->syncs + row->others;
+}
+
 static uint64_t weight_of(const struct io_row *row, enum io_order order)
 {
     switch (order) {
@@ -315,7 +337,9 @@ static uint64_t weight_of(const struct io_row *row, enum io_order order)
     case IO_ORDER_WRITE:
         return row->write_bytes;
     case IO_ORDER_OPERATIONS:
-        return row->reads + row->writes + row->others;
+        return all_operations(row);
+    case IO_ORDER_SYNCS:
+        return row->syncs;
     case IO_ORDER_TIME:
         return row->time_ns;
     default:
@@ -330,7 +354,7 @@ static int greatest_first(const void *a, const void *b, void *order)
     const uint64_t one = weight_of(x, by), other = weight_of(y, by);
     if (one != other)
         return one < other ? 1 : -1;
-    return x->reads + x->writes + x->others < y->reads + y->writes + y->others ? 1 : -1;
+    return all_operations(x) < all_operations(y) ? 1 : -1;
 }
 
 int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count)
@@ -342,7 +366,7 @@ int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **r
         return -ENOMEM;
     for (const struct row *row = r->rows; row; row = row->hh.next) {
         list[count] = row_of(row, counts_misses);
-        count += list[count].reads + list[count].writes + list[count].others > 0;
+        count += all_operations(&list[count]) > 0;
     }
     qsort_r(list, count, sizeof(*list), greatest_first, &order);
     *ret = list;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "cli/io_details.h"
 
 #include "probes/io.h"
 
@@ -16,7 +17,8 @@ enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCE
 
 struct io_row {
     const char *fields[IO_FIELDS]; /* NULL: it does not distinguish rows */
-    uint64_t read_bytes, write_bytes, reads, writes, others, errors;
+    uint64_t read_bytes, write_bytes, reads, writes, syncs, others, errors;
+    uint64_t unexpected_errors; /* of `errors`: that programs do not expect (probes/io.h) */
     uint64_t direct_read_bytes; /* of read_bytes: past the page cache */
     bool counts_misses;
     uint64_t missed_bytes; /* that the other reads brought into the page cache, with read-ahead */
@@ -25,7 +27,7 @@ struct io_row {
     uint64_t p99_ns;
 };
 
-enum io_order { IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_OPERATIONS, IO_ORDER_TIME };
+enum io_order { IO_ORDER_TIME, IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_SYNCS, IO_ORDER_OPERATIONS };
 
 struct io_rows;
 
@@ -40,6 +42,8 @@ DEFINE_FREEP(io_rows)
 
 /* Ends an interval, and begins the next one: reads all counters. -errno. */
 int io_rows_refresh(struct io_rows *r);
+/* Those of the last interval; borrowed. */
+struct io_details *io_rows_details(const struct io_rows *r);
 
 /* The rows of the last interval that have an operation, the greatest first. The caller frees `*ret`; strings are valid
  * until the next refresh. -ENOMEM. */

@@ -1,13 +1,17 @@
-/* Tables and JSON of I/O; see io_text.h. */
+/* Tables of I/O; see io_text.h. */
 #include "cli/io_text.h"
 
 #include "base/units.h"
+#include "cli/coverage_text.h"
 #include "cli/table_cell.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Of the last field, 0: as wide as it is. */
+#define BUSY_PERCENT_MIN 1 /* of the I/O time: processes with less are not listed */
+
+/* At most; a column is as wide as its widest cell. */
 static const int widths[IO_FIELDS] = {[IO_FIELD_JOB] = 50,
                                       [IO_FIELD_CONTAINER] = 13,
                                       [IO_FIELD_MOUNT] = 32,
@@ -15,9 +19,16 @@ static const int widths[IO_FIELDS] = {[IO_FIELD_JOB] = 50,
                                       [IO_FIELD_FILE] = 48};
 static const char *const headings[IO_FIELDS] = {"JOB", "CONTAINER", "MOUNT", "PROCESS", "FILE"};
 
-static int width_of(unsigned fields, unsigned field)
+/* Of the last field, 0: it is not padded. */
+static int width_of(const struct io_interval_text *t, unsigned field)
 {
-    return fields >> (field + 1) ? widths[field] : 0;
+    int width = (int)strlen(headings[field]);
+    if (!(t->fields >> (field + 1)))
+        return 0;
+    for (size_t i = 0; i < t->count; i++)
+        if ((int)strlen(t->rows[i].fields[field]) > width)
+            width = (int)strlen(t->rows[i].fields[field]);
+    return width < widths[field] ? width : widths[field];
 }
 
 static void put_rate(uint64_t bytes, uint64_t interval_ns, struct buf *out)
@@ -42,6 +53,16 @@ static void put_duration(uint64_t ns, struct buf *out)
     buf_printf(out, "%8s ", ns ? units_format_duration(ns, text, sizeof(text)) : "-");
 }
 
+/* As a share of the interval: 100 % is one thread that does nothing else. */
+static void put_time(uint64_t ns, uint64_t interval_ns, struct buf *out)
+{
+    const double percent = 100 * (double)ns / (double)interval_ns;
+    if (ns)
+        buf_printf(out, "%5.*f %% ", percent < 10, percent);
+    else
+        buf_printf(out, "%7s ", "-");
+}
+
 /* The share of buffered reads that the page cache had; with read-ahead, more may have been missed than was read. */
 static void put_hits(const struct io_row *row, struct buf *out)
 {
@@ -54,57 +75,111 @@ static void put_hits(const struct io_row *row, struct buf *out)
         buf_printf(out, "%4.0f %% ", 100 - 100 * (double)row->missed_bytes / (double)buffered);
 }
 
-void io_text_put(const struct io_row *rows, size_t count, unsigned fields, uint64_t interval_ns, struct buf *out)
+static void put_row(const struct io_interval_text *t, const struct io_row *row, struct buf *out)
 {
-    buf_printf(out, "%10s %6s %10s %8s %8s %8s %7s %8s %8s ", "READ/S", "CACHED", "WRITE/S", "READS/S", "WRITES/S",
-               "OTHERS/S", "ERR/S", "P50", "P99");
-    for (unsigned i = 0; i < IO_FIELDS; i++)
-        if (fields & 1u << i)
-            buf_printf(out, " %-*s", width_of(fields, i), headings[i]);
+    put_time(row->time_ns, t->interval_ns, out);
+    put_rate(row->read_bytes, t->interval_ns, out);
+    put_hits(row, out);
+    put_rate(row->write_bytes, t->interval_ns, out);
+    put_count(row->reads, t->interval_ns, 8, out);
+    put_count(row->writes, t->interval_ns, 8, out);
+    put_count(row->syncs, t->interval_ns, 8, out);
+    put_count(row->others, t->interval_ns, 8, out);
+    put_count(row->unexpected_errors, t->interval_ns, 7, out);
+    put_duration(row->median_ns, out);
+    put_duration(row->p99_ns, out);
+    for (unsigned i = 0; i < IO_FIELDS; i++) {
+        if (!(t->fields & 1u << i))
+            continue;
+        buf_putc(out, ' ');
+        table_cell_put(out, row->fields[i], width_of(t, i));
+    }
     buf_putc(out, '\n');
-    for (size_t k = 0; k < count; k++) {
-        const struct io_row *row = &rows[k];
-        put_rate(row->read_bytes, interval_ns, out);
-        put_hits(row, out);
-        put_rate(row->write_bytes, interval_ns, out);
-        put_count(row->reads, interval_ns, 8, out);
-        put_count(row->writes, interval_ns, 8, out);
-        put_count(row->others, interval_ns, 8, out);
-        put_count(row->errors, interval_ns, 7, out);
-        put_duration(row->median_ns, out);
-        put_duration(row->p99_ns, out);
-        for (unsigned i = 0; i < IO_FIELDS; i++) {
-            if (!(fields & 1u << i))
-                continue;
-            buf_putc(out, ' ');
-            table_cell_put(out, row->fields[i], width_of(fields, i));
-        }
+}
+
+static void put_process(uint32_t process, const char *command, int width, struct buf *out)
+{
+    char text[48] = "-";
+    if (process)
+        snprintf(text, sizeof(text), "%" PRIu32 " %s", process, command[0] ? command : "(ended)");
+    table_cell_put(out, text, width);
+}
+
+/* "/srv/journal", or how many files if no file has half of the time. */
+static void put_busy_file(const struct io_busy *b, struct buf *out)
+{
+    if (!b->files)
+        buf_puts(out, "(calls that name a path)");
+    else if (b->files > 1 && 2 * b->path_ns < b->ns)
+        buf_printf(out, "%zu files, among them ", b->files);
+    if (b->files)
+        table_cell_put(out, b->path, 0);
+    if (b->files > 1 && 2 * b->path_ns >= b->ns)
+        buf_printf(out, " and %zu more", b->files - 1);
+}
+
+static void put_busy(const struct io_interval_text *t, struct buf *out)
+{
+    uint64_t all_ns = 0;
+    for (size_t i = 0; i < t->busy_count; i++)
+        all_ns += t->busy[i].ns;
+    if (!all_ns)
+        return;
+    buf_printf(out, "\nProcesses with the most I/O time:\n%7s %8s  %-24s %-9s %s\n", "IO TIME", "OPS/S", "PROCESS",
+               "OPERATION", "FILE");
+    for (size_t i = 0; i < t->busy_count && 100 * t->busy[i].ns >= BUSY_PERCENT_MIN * all_ns; i++) {
+        const struct io_busy *b = &t->busy[i];
+        put_time(b->ns, t->interval_ns, out);
+        put_count(b->operations, t->interval_ns, 8, out);
+        buf_putc(out, ' ');
+        put_process(b->process, b->command, 24, out);
+        buf_printf(out, " %-9s ", b->operation);
+        put_busy_file(b, out);
         buf_putc(out, '\n');
     }
 }
 
-void io_text_put_json(const struct io_row *rows, size_t count, uint64_t interval_ns, struct buf *out)
+/* Appends expected errors in one line, the others as a table. */
+static void put_failing(const struct io_interval_text *t, struct buf *out)
 {
-    buf_printf(out, "{\"interval_ns\":%" PRIu64 ",\"rows\":[", interval_ns);
-    for (size_t k = 0; k < count; k++) {
-        const struct io_row *row = &rows[k];
-        buf_puts(out, k ? ",{" : "{");
-        for (unsigned i = 0; i < IO_FIELDS; i++) {
-            if (!row->fields[i])
-                continue;
-            buf_printf(out, "\"%s\":", io_rows_field_name((enum io_field)i));
-            buf_put_json_string(out, row->fields[i]);
-            buf_putc(out, ',');
-        }
-        buf_printf(out,
-                   "\"read_bytes\":%" PRIu64 ",\"direct_read_bytes\":%" PRIu64 ",\"write_bytes\":%" PRIu64
-                   ",\"reads\":%" PRIu64 ",\"writes\":%" PRIu64 ",\"others\":%" PRIu64 ",\"errors\":%" PRIu64
-                   ",\"time_ns\":%" PRIu64 ",\"p50_at_most_ns\":%" PRIu64 ",\"p99_at_most_ns\":%" PRIu64,
-                   row->read_bytes, row->direct_read_bytes, row->write_bytes, row->reads, row->writes, row->others,
-                   row->errors, row->time_ns, row->median_ns, row->p99_ns);
-        if (row->counts_misses)
-            buf_printf(out, ",\"cache_missed_bytes\":%" PRIu64, row->missed_bytes);
-        buf_putc(out, '}');
+    size_t i = 0;
+    if (t->failing_count && !t->failing[0].is_expected)
+        buf_printf(out, "\nFailed operations:\n%7s %-12s %-9s %-24s %s\n", "ERR/S", "ERROR", "OPERATION", "PROCESS",
+                   "FILE");
+    for (; i < t->failing_count && !t->failing[i].is_expected; i++) {
+        const struct io_failing *f = &t->failing[i];
+        put_count(f->count, t->interval_ns, 7, out);
+        buf_printf(out, "%-12s %-9s ", f->error, f->operation);
+        put_process(f->process, f->command, 24, out);
+        buf_putc(out, ' ');
+        table_cell_put(out, f->path[0] ? f->path : "(path not known)", 0);
+        buf_putc(out, '\n');
     }
-    buf_puts(out, "]}\n");
+    if (i == t->failing_count)
+        return;
+    buf_puts(out, "\nErrors a second that programs expect, for example while they look for files:");
+    for (const char *separator = " "; i < t->failing_count; i++, separator = ", ")
+        buf_printf(out, "%s%s of %s %.1f", separator, t->failing[i].error, t->failing[i].operation,
+                   (double)t->failing[i].count * 1e9 / (double)t->interval_ns);
+    buf_putc(out, '\n');
+}
+
+void io_text_put(const struct io_interval_text *t, struct buf *out)
+{
+    if (!t->count) {
+        coverage_text_put_nothing(t->coverage, COVERAGE_IO, out);
+        return;
+    }
+    buf_printf(out, "%7s %10s %6s %10s %8s %8s %8s %8s %7s %8s %8s ", "IO TIME", "READ/S", "CACHED", "WRITE/S",
+               "READS/S", "WRITES/S", "SYNCS/S", "OTHERS/S", "ERR/S", "P50", "P99");
+    for (unsigned i = 0; i < IO_FIELDS; i++)
+        if (t->fields & 1u << i)
+            buf_printf(out, " %-*s", width_of(t, i), headings[i]);
+    buf_putc(out, '\n');
+    for (size_t k = 0; k < t->count; k++)
+        put_row(t, &t->rows[k], out);
+    if (t->omitted)
+        buf_printf(out, "and %zu more (--top)\n", t->omitted);
+    put_busy(t, out);
+    put_failing(t, out);
 }

@@ -2,13 +2,29 @@
 #pragma once
 
 #include "base/buf.h"
+#include "cli/io_details.h"
 #include "cli/io_rows.h"
+#include "model/coverage.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Appends a table: a heading, and one line a row. */
-void io_text_put(const struct io_row *rows, size_t count, unsigned fields, uint64_t interval_ns, struct buf *out);
+/* An interval: rows, and what is listed below them. All borrowed. */
+struct io_interval_text {
+    const struct io_row *rows;
+    size_t count;
+    size_t omitted; /* rows that --top leaves out */
+    const struct io_busy *busy;
+    size_t busy_count;
+    const struct io_failing *failing;
+    size_t failing_count;
+    unsigned fields; /* of the rows */
+    uint64_t interval_ns;
+    const struct coverage *coverage;
+};
 
-/* Appends one line: a JSON object of the interval with its rows. */
-void io_text_put_json(const struct io_row *rows, size_t count, uint64_t interval_ns, struct buf *out);
+/* Appends a table: a heading, one line a row, and the lists below; without rows, the reason. */
+void io_text_put(const struct io_interval_text *t, struct buf *out);
+
+/* Appends one line: a JSON object of the interval. */
+void io_text_put_json(const struct io_interval_text *t, struct buf *out);

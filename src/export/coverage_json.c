@@ -30,7 +30,7 @@ void coverage_json_put(const struct coverage *c, enum coverage_subject subject, 
         buf_putc(out, '}');
     }
     buf_putc(out, ']');
-    if (subject != COVERAGE_EVENTS)
+    if (subject != COVERAGE_EVENTS && subject != COVERAGE_IO)
         put_ports(c, out);
     buf_putc(out, '}');
 }

@@ -1,6 +1,7 @@
 /* JSON of an I/O report; see io_report_json.h and docs/signals/io.md. */
 #include "export/io_report_json.h"
 
+#include "export/coverage_json.h"
 #include "model/io_merge.h"
 
 #include <inttypes.h>
@@ -144,7 +145,7 @@ static void put_failures(struct buf *out, const struct io_report *report)
         buf_printf(out, "%s{\"error\":\"%s\",\"operation\":\"%s\"", i ? ",\n" : "\n", f->error, f->operation);
         put_text(out, "path", f->path);
         put_number(out, "process", f->process);
-        buf_printf(out, ",\"is_usual\":%s", f->is_usual ? "true" : "false");
+        buf_printf(out, ",\"is_expected\":%s", f->is_expected ? "true" : "false");
         put_number(out, "count", f->count);
         buf_putc(out, '}');
     }
@@ -161,6 +162,8 @@ static void put_head(struct buf *out, const struct io_report *report)
     put_number(out, "start_unix_ns", report->start_unix_ns);
     put_number(out, "duration_ns", report->duration_ns);
     put_number(out, "uid", report->uid);
+    buf_puts(out, ",\"coverage\":");
+    coverage_json_put(&report->coverage, COVERAGE_IO, out);
     put_number(out, "lost_operations", report->lost);
     put_number(out, "pending_operations", report->pending);
     put_number(out, "waits_observed_ns", report->waits_observed_ns);

@@ -125,9 +125,8 @@ static void put_total(struct buf *out, const char *name, uint64_t operations, ui
     buf_puts(out, bytes && ns ? "/s\n" : "\n");
 }
 
-static void put_head(struct buf *out, const struct io_report *report, const struct io_report_file *all, size_t files)
+static void put_head(struct buf *out, const struct io_report *report, size_t files)
 {
-    const uint64_t all_ns = io_file_time_ns(all);
     buf_puts(out, "I/O of ");
     put_name(out, report->title, COLUMNS - 7);
     buf_putc(out, '\n');
@@ -149,6 +148,11 @@ static void put_head(struct buf *out, const struct io_report *report, const stru
         buf_printf(out, "\n  What main threads waited for is not known for %s: input_bound may be more.\n",
                    units_format_duration(report->waits_unknown_ns, unknown, sizeof(unknown)));
     }
+}
+
+static void put_totals(struct buf *out, const struct io_report_file *all)
+{
+    const uint64_t all_ns = io_file_time_ns(all);
     buf_printf(out, "\n  %-10s%14s%12s%10s%8s%14s\n", "", "OPERATIONS", "BYTES", "TIME", "SHARE", "BANDWIDTH");
     put_total(out, "read", all->reads.operations, all->reads.bytes, all->reads.time.ns, all_ns);
     put_total(out, "write", all->writes.operations, all->writes.bytes, all->writes.time.ns, all_ns);
@@ -213,26 +217,26 @@ static uint64_t put_failing(struct buf *out, const struct io_failure *first, con
 /* `failures`: how many operations failed, of the report's files. */
 static void put_failures(struct buf *out, const struct io_report *report, uint64_t failures)
 {
-    const struct io_failure *list = report->failures, *end = list + report->failure_count, *usual = list;
-    uint64_t rare = 0;
+    const struct io_failure *list = report->failures, *end = list + report->failure_count, *expected = list;
+    uint64_t unexpected = 0;
     char number[NUMBER_BYTES];
     if (!failures)
         return;
-    for (; usual < end && !usual->is_usual; usual++)
-        rare += usual->count;
-    if (rare) {
-        buf_printf(out, "\n  %s %s failed:\n", units_format_count(rare, number, sizeof(number)),
-                   rare == 1 ? "operation" : "operations");
-        put_failing(out, list, usual);
+    for (; expected < end && !expected->is_expected; expected++)
+        unexpected += expected->count;
+    if (unexpected) {
+        buf_printf(out, "\n  %s %s failed:\n", units_format_count(unexpected, number, sizeof(number)),
+                   unexpected == 1 ? "operation" : "operations");
+        put_failing(out, list, expected);
     }
-    if (failures <= rare)
+    if (failures <= unexpected)
         return;
     buf_printf(out, "\n  %s%s failed as programs expect, for example while they look for files:\n",
-               units_format_count(failures - rare, number, sizeof(number)),
-               rare            ? " more"
+               units_format_count(failures - unexpected, number, sizeof(number)),
+               unexpected      ? " more"
                : failures == 1 ? " operation"
                                : " operations");
-    const uint64_t shown = rare + put_failing(out, usual, end);
+    const uint64_t shown = unexpected + put_failing(out, expected, end);
     if (shown < failures) {
         put_count(out, failures - shown, 12);
         buf_puts(out, "  (others)\n");
@@ -295,6 +299,16 @@ static void put_findings(struct buf *out, const struct io_report *report, const 
         buf_puts(out, "  None: nothing that can be changed explains 1 % of the time.\n");
     for (size_t i = 0; i < count; i++)
         put_finding(out, report, &findings[i]);
+}
+
+/* In place of all tables. */
+static void put_nothing(struct buf *out, const struct coverage *coverage)
+{
+    buf_puts(out, "\n  ");
+    coverage_put_nothing(coverage, COVERAGE_IO, out);
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < coverage->gap_count; i++)
+        put_wrapped(out, coverage->gaps[i].text, 2);
 }
 
 /* ---- files ---- */
@@ -498,12 +512,19 @@ int io_report_text_put(const struct io_report *report, const struct io_finding *
         return r;
     for (size_t i = 0; i < count; i++)
         io_merge_add(&all, &files[i].sum);
-    put_head(out, report, &all, count);
+    put_head(out, report, count);
+    if (!count) {
+        put_nothing(out, &report->coverage);
+        return buf_error(out);
+    }
+    put_totals(out, &all);
     put_failures(out, report, all.errors);
     put_findings(out, report, findings, finding_count);
     put_files(out, files, count, io_file_time_ns(&all));
-    put_sizes(out, &all);
-    put_patterns(out, &all);
-    r = put_heatmap(out, report);
+    if (all.reads.operations + all.writes.operations) {
+        put_sizes(out, &all);
+        put_patterns(out, &all);
+        r = put_heatmap(out, report);
+    }
     return r < 0 ? r : buf_error(out);
 }

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const reason_names[COVERAGE_REASONS + 1] = {"before_start", "budget",   "expired",
-                                                               "not_attached", "disabled", "unknown"};
+static const char *const reason_names[COVERAGE_REASONS + 1] = {"before_start", "budget", "expired", "not_attached",
+                                                               "disabled",     "method", "unknown"};
 
 const char *coverage_reason_name(enum coverage_reason reason)
 {
@@ -37,7 +37,8 @@ void coverage_add_gap(struct coverage *c, enum coverage_reason reason, uint64_t 
 
 void coverage_put_nothing(const struct coverage *c, enum coverage_subject subject, struct buf *out)
 {
-    static const char *const names[] = {"HTTP/1 request", "abnormal request", "HTTP/1 request", "event"};
+    static const char *const names[] = {"HTTP/1 request", "abnormal request", "HTTP/1 request", "event",
+                                        "I/O operation"};
     const char *what = names[subject];
     char asked[32], observed[32];
     units_format_duration(c->asked_ns, asked, sizeof(asked));

@@ -14,11 +14,12 @@ enum coverage_reason {
     COVERAGE_EXPIRED,      /* longer ago than is kept */
     COVERAGE_NOT_ATTACHED, /* the kernel refused all methods */
     COVERAGE_DISABLED,     /* by a setting */
+    COVERAGE_METHOD,       /* the attach method does not see a part of it */
     COVERAGE_REASONS
 };
 
 /* What an answer is about. */
-enum coverage_subject { COVERAGE_REQUESTS, COVERAGE_ABNORMAL, COVERAGE_ROUTES, COVERAGE_EVENTS };
+enum coverage_subject { COVERAGE_REQUESTS, COVERAGE_ABNORMAL, COVERAGE_ROUTES, COVERAGE_EVENTS, COVERAGE_IO };
 
 #define COVERAGE_GAPS_MAX  8
 #define COVERAGE_PORTS_MAX 10

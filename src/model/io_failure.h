@@ -9,6 +9,6 @@ struct io_failure {
     const char *operation; /* "write" */
     const char *path;      /* of the file, or as the call named it; "": not known */
     uint32_t process;      /* index of io_report.processes */
-    bool is_usual;         /* programs expect this error, as when they look for files that may not exist */
+    bool is_expected;      /* programs expect this error, as when they look for files that may not exist */
     uint64_t count;
 };

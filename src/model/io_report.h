@@ -4,6 +4,7 @@
  * Times are ns since the start of the report, durations ns, offsets and sizes bytes. */
 #pragma once
 
+#include "model/coverage.h"
 #include "model/io_failure.h"
 
 #include <stddef.h>
@@ -107,8 +108,9 @@ struct io_report {
     uint64_t pending; /* operations that had not ended: likewise */
     const struct io_report_thread *threads; /* by process */
     size_t thread_count;
-    const struct io_failure *failures; /* rare errors first, then by count */
+    const struct io_failure *failures; /* unexpected errors first, then by count */
     size_t failure_count;
+    struct coverage coverage;           /* what was observed */
     const struct io_report_wait *waits; /* in no order */
     size_t wait_count;
     uint64_t waits_observed_ns; /* how long threads were observed for this; 0: not at all (rights or kernel) */

@@ -92,7 +92,7 @@ static const struct io_failure failures[] = {
      .path = "/scratch/run/checkpoint.pt",
      .process = PROCESSES - 1,
      .count = 2},
-    {.error = "ENOENT", .operation = "open", .path = "train.yaml", .is_usual = true, .count = 10}};
+    {.error = "ENOENT", .operation = "open", .path = "train.yaml", .is_expected = true, .count = 10}};
 
 int main(int argc, char **argv)
 {

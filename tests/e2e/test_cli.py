@@ -82,7 +82,7 @@ def test_missing_and_unknown_subcommand(run_sonde):
     (["requests", "all"], "unexpected argument 'all'"),
     (["io", "--by", "job,inode"], "'job,inode': one or several of job, container, mount, process, file"),
     (["io", "--by", ""], "'': one or several of"),
-    (["io", "--sort", "size"], "'size': one of bytes, read, write, operations, time"),
+    (["io", "--sort", "size"], "'size': one of time, bytes, read, write, syncs, operations"),
     (["io", "-i", "1ms"], "100 ms to 3600 s"),
     (["up", "--set", "budget.one_cpu=lots"], "budget.one_cpu: 'lots'"),
     (["up", "--set", "budget.cpu=1%"], "budget.cpu was a share of all CPUs; set budget.one_cpu"),

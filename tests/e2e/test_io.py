@@ -140,6 +140,11 @@ def test_a_process_that_moves_counts_where_it_is(watching, file_system, cgroup):
         wait_for(lambda: counted(watching, point, manager="none", job_id=f"/sonde-io-{name}")[0] == (10, 40960))  # noqa: B023
 
 
+def intervals(running):
+    """Of `sonde io --json`: the lines that are complete."""
+    return [json.loads(line) for line in running.out.split("\n")[:-1]]
+
+
 def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
     """All intervals together have what fio did, by process and file; each operation is in one of them."""
     point = file_system("tmpfs")
@@ -149,7 +154,7 @@ def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
     done = fio(point, "--rw=randrw", "--bs=4k", "--number_ios=300")
 
     def seen():
-        rows = [row for line in watch.out.splitlines() for row in json.loads(line)["rows"] if row["mount"] == f"{point} (tmpfs)"]
+        rows = [row for interval in intervals(watch) for row in interval["rows"] if row["mount"] == f"{point} (tmpfs)"]
         return [(sum(row[f"{way}s"] for row in rows), sum(row[f"{way}_bytes"] for row in rows)) for way in ("read", "write")], rows
     wait_for(lambda: seen()[0] == done, what=f"{done}, not {seen()[0]}")
     rows = [row for row in seen()[1] if row["reads"]]
@@ -162,7 +167,43 @@ def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
 def test_table_as_text(sonde, root, file_system):
     done = subprocess.run([sonde, "io", "-i", "300ms"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.splitlines()[0].split() == [
-        "READ/S", "CACHED", "WRITE/S", "READS/S", "WRITES/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done
+        "IO", "TIME", "READ/S", "CACHED", "WRITE/S", "READS/S", "WRITES/S", "SYNCS/S", "OTHERS/S", "ERR/S", "P50", "P99", "JOB", "MOUNT"], done
+
+
+SYNCING = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+for _ in range(200):
+    os.write(fd, b"x" * 4096)
+    os.fsync(fd)
+    try:
+        os.read(fd, 1)
+    except OSError:
+        pass
+"""
+
+
+def test_a_job_that_syncs_and_fails_is_named(sonde, run, root, file_system):
+    """Rows are in the order of I/O time. Syncs have a column; process, file and error are listed."""
+    point = file_system("ext4")
+    watch = run(sonde, "io", "--json", "-i", "200ms", "-d", "60s", "-n", "100000")
+    wait_for(lambda: watch.out.count("\n") > 1, what="the first interval")
+    work = run(sys.executable, "-c", SYNCING, point / "log", name="syncing")
+
+    def listed(name, **values):
+        return [item for interval in intervals(watch) for item in interval[name] if all(item[key] == value for key, value in values.items())]
+    wait_for(lambda: sum(row["syncs"] for row in listed("rows", mount=f"{point} (ext4)")) == 200)
+    busy = listed("busiest", operation="sync", path=f"{point}/log")
+    assert sum(item["operations"] for item in busy) == 200 and all(item["files"] == 1 and item["time_ns"] == item["path_time_ns"] > 0 for item in busy)
+    assert {(item["process"], item["command"]) for item in busy} == {(work.pid, os.path.basename(sys.executable))}
+    failed = listed("failures", error="EBADF", operation="read", path=f"{point}/log", process=work.pid)
+    assert sum(item["count"] for item in failed) == 200 and not any(item["is_expected"] for item in failed)
+    assert sum(row["unexpected_errors"] for row in listed("rows", mount=f"{point} (ext4)")) == 200
+    for interval in intervals(watch):
+        assert (times := [row["time_ns"] for row in interval["rows"]]) == sorted(times, reverse=True)
+        covered = interval["coverage"]
+        assert covered["asked_seconds"] == covered["observed_seconds"] > 0 and "opaque_ports" not in covered
+    watch.stop()
 
 
 def test_mount_points_with_any_name(watching, file_system, tmp_path):

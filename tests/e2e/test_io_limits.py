@@ -156,7 +156,7 @@ print("done", flush=True)
 
 
 def rows_at(running, point):
-    return [row for line in running.out.splitlines() for row in json.loads(line)["rows"] if row["mount"] == f"{point} (tmpfs)"]
+    return [row for line in running.out.split("\n")[:-1] for row in json.loads(line)["rows"] if row["mount"] == f"{point} (tmpfs)"]
 
 
 def test_cgroups_that_vanish_lose_nothing(watching, sonde, run, file_system, cgroup):

@@ -207,6 +207,12 @@ def test_formats_and_exit_status(sonde, file_system, tmp_path):
         assert (tmp_path / name).read_bytes()[:len(begin)].lower() == begin.lower(), name
 
 
+def test_report_without_operations_says_why(sonde, run, tmp_path):
+    idle = run("sleep", "60")
+    done = subprocess.run([sonde, "io", "report", "-p", str(idle.pid), "-d", "300ms"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and re.search(r"\n  No I/O operation was seen in the last \S+ m?s, and all of that time was observed.\n", done.stdout), done
+
+
 FAILING = """
 import os, sys
 folder = sys.argv[1]
@@ -224,9 +230,9 @@ def test_failed_operations_name_error_and_file(sonde, report, file_system, tmp_p
     point = file_system("tmpfs")
     _, made = report(sys.executable, "-c", FAILING, point)
     assert sum(failure["count"] for failure in made["failures"]) == sum(file["errors"] for file in made["files"])
-    assert [(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if not f["is_usual"]] == [("EBADF", "read", f"{point}/file", 3)]
-    usual = {(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if f["is_usual"]}
-    assert {("ENOTDIR", "mkdir", "/proc/version/x", 1), ("ENOENT", "open", f"{point}/missing/file", 1)} <= usual
+    assert [(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if not f["is_expected"]] == [("EBADF", "read", f"{point}/file", 3)]
+    expected = {(f["error"], f["operation"], f["path"], f["count"]) for f in made["failures"] if f["is_expected"]}
+    assert {("ENOTDIR", "mkdir", "/proc/version/x", 1), ("ENOENT", "open", f"{point}/missing/file", 1)} <= expected
     text = subprocess.run([sonde, "io", "report", "--", sys.executable, "-c", FAILING, point], capture_output=True, text=True, timeout=60).stdout
     assert re.search(r"\n  3 operations failed:\n +3  EBADF +read +\S+/file\n", text), text
     assert re.search(r"\n  [\d,]+ more failed as programs expect", text)

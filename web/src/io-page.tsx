@@ -1,6 +1,7 @@
 // The self-contained file of `sonde io report --html`: findings, bytes by process and time, access sizes, and files.
 
 import { useMemo, useState } from 'preact/hooks';
+import { Nothing } from './coverage';
 import { renderFile } from './file-page';
 import * as format from './format';
 import { heatColor } from './heat';
@@ -140,12 +141,20 @@ function IoPage({ report }: { report: Report }) {
             {report.pending > 0 && <p class="failed">{format.count(report.pending, 'operation')} had not ended: they and their time are missing here.</p>}
             <main id="main" tabIndex={-1}>
                 {report.executable && <p class="code io-command">{report.executable}</p>}
-                <Totals report={report} />
-                <Findings report={report} />
-                <Failures failures={report.failures} />
-                <Heatmap report={report} dark={theme.dark} />
-                <Sizes files={report.files} />
-                <Files files={report.files} />
+                {report.files.length > 0 ? (
+                    <>
+                        <Totals report={report} />
+                        <Findings report={report} />
+                        <Failures failures={report.failures} />
+                        <Heatmap report={report} dark={theme.dark} />
+                        <Sizes files={report.files} />
+                        <Files files={report.files} />
+                    </>
+                ) : (
+                    <section data-testid="nothing">
+                        <Nothing coverage={report.coverage} />
+                    </section>
+                )}
             </main>
         </>
     );

@@ -104,7 +104,7 @@ const FAILURES = 10; // shown until "Show all" is pressed
 export function Failures({ failures }: { failures: Failure[] }) {
     const [all, setAll] = useState(false);
     if (failures.length === 0) return null;
-    const count = (usual: boolean) => failures.reduce((sum, f) => sum + (f.usual === usual ? f.count : 0), 0);
+    const count = (expected: boolean) => failures.reduce((sum, f) => sum + (f.expected === expected ? f.count : 0), 0);
     return (
         <section aria-labelledby="failures-title">
             <header class="bar">
@@ -126,7 +126,7 @@ export function Failures({ failures }: { failures: Failure[] }) {
                     </thead>
                     <tbody>
                         {(all ? failures : failures.slice(0, FAILURES)).map((f, i) => (
-                            <tr key={i} class={f.usual ? 'dim' : ''}>
+                            <tr key={i} class={f.expected ? 'dim' : ''}>
                                 <td class="number">{format.integer(f.count)}</td>
                                 <td>{f.error}</td>
                                 <td>{f.operation}</td>

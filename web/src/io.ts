@@ -1,5 +1,6 @@
 // Decodes the JSON of `sonde io report --json` (docs/signals/io.md), and adds up what the page shows.
 
+import { decodeCoverage, type Coverage } from './coverage';
 import { list, number, object, text, type Json } from './json';
 
 export const BINS = ['to 100 B', 'to 1 KiB', 'to 10 KiB', 'to 100 KiB', 'to 1 MiB', 'to 4 MiB', 'to 10 MiB', 'to 100 MiB', 'to 1 GiB', 'more'];
@@ -46,7 +47,7 @@ export interface Failure {
     error: string; // 'ENOSPC'
     operation: string;
     path: string; // '': not known
-    usual: boolean; // programs expect this error
+    expected: boolean; // programs expect this error
     process: string;
     count: number;
 }
@@ -65,10 +66,11 @@ export interface Report {
     uid: number;
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
+    coverage: Coverage;
     lost: number; // operations
     pending: number; // operations that had not ended
     findings: Finding[];
-    failures: Failure[]; // rare errors first
+    failures: Failure[]; // unexpected errors first
     files: File[]; // those with the most time first
     processes: Process[];
     interval: number; // nanoseconds
@@ -165,7 +167,7 @@ function decodeFailure(f: Json, processes: Process[]): Failure {
         error: text(f.error),
         operation: text(f.operation),
         path: text(f.path),
-        usual: f.is_usual === true,
+        expected: f.is_expected === true,
         process: process ? `${process.command} ${process.pid}` : '',
         count: number(f.count),
     };
@@ -189,6 +191,7 @@ export function decodeReport(value: unknown): Report {
         uid: number(r.uid),
         start: number(r.start_unix_ns) / 1e6,
         duration: number(r.duration_ns),
+        coverage: decodeCoverage(r.coverage),
         lost: number(r.lost_operations),
         pending: number(r.pending_operations),
         findings: list(r.findings).map(object).map((f) => decodeFinding(f, processes)),

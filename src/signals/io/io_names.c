@@ -63,6 +63,22 @@ void io_named_join(const struct io_named *mount, const char *below, bool is_outs
         snprintf(ret, size, "%s%s", is_root ? "" : mount->path, is_mount_point && !is_root ? "" : below);
 }
 
+void io_names_file(struct io_names *n, uint64_t mount_id, uint64_t file, char *ret, size_t size)
+{
+    const struct io_named *mount = mount_id == IO_NO_MOUNT ? NULL : io_names_mount(n, mount_id);
+    const struct io_file_key key = {mount_id, file};
+    struct io_name name;
+    char below[IO_PATH_BYTES];
+    if (!file || !mount) {
+        snprintf(ret, size, "(calls that name a path)");
+    } else if (!io_source_file(n->source, &key, &name)) {
+        snprintf(ret, size, "a file of %s", mount->path);
+    } else {
+        io_path_format(&name, below, sizeof(below));
+        io_named_join(mount, below, name.is_outside, ret, size);
+    }
+}
+
 void io_names_refresh_mounts(struct io_names *n)
 {
     struct io_name name;

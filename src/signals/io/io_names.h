@@ -39,6 +39,9 @@ struct io_named *io_names_mount(struct io_names *n, uint64_t id);
  * `is_outside`: the mount does not show the file, and `below` is its path in the file system: "ext4:/data/file". */
 void io_named_join(const struct io_named *mount, const char *below, bool is_outside, char *ret, size_t size);
 
+/* Writes the path of a file of a mount, cut to fit; for calls that name a path, words that say so. */
+void io_names_file(struct io_names *n, uint64_t mount, uint64_t file, char *ret, size_t size);
+
 /* Reads the names of the known mounts again: a mount may have been moved. */
 void io_names_refresh_mounts(struct io_names *n);
 

@@ -24,7 +24,7 @@ struct io_options {
     bool by_process, by_file; /* counters of their own for each; the tables are then soon full */
     bool by_access;   /* records accesses (io_accesses.h) of the tasks that the filter selects; nothing else is counted
                          then */
-    bool counts_uses; /* keeps what io_uses.h takes, and counts rare errors by process and file */
+    bool counts_uses; /* keeps what io_uses.h takes, and counts unexpected errors by process and file */
     bool devices;     /* requests of block devices, too */
     enum io_method method; /* the only method to try; no setting */
 };

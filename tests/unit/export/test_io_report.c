@@ -66,9 +66,9 @@ static const struct io_report_cell cells[2 * INTERVALS] = {{1 << 20, 0}, {0, 0},
 
 static const struct io_failure failures[] = {
     {.error = "ENOSPC", .operation = "write", .path = "/out/log", .process = 1, .count = 2},
-    {.error = "ENOENT", .operation = "open", .path = "a\nb", .is_usual = true, .count = 900},
-    {.error = "ENOENT", .operation = "open", .path = "c", .is_usual = true, .count = 60},
-    {.error = "ENOENT", .operation = "stat", .path = "", .is_usual = true, .count = 15},
+    {.error = "ENOENT", .operation = "open", .path = "a\nb", .is_expected = true, .count = 900},
+    {.error = "ENOENT", .operation = "open", .path = "c", .is_expected = true, .count = 60},
+    {.error = "ENOENT", .operation = "stat", .path = "", .is_expected = true, .count = 15},
 };
 
 static const struct io_finding finding = {.name = "small_accesses",
@@ -234,15 +234,40 @@ static void test_only_files_with_the_most_time_are_listed(void **state)
     assert_holds(out.data, "... 5 more with less time\n");
 }
 
-static void test_text_of_an_empty_report(void **state)
+static struct io_report empty_report(void)
+{
+    struct io_report report = {.title = "process 815", .executable = "", .job_id = "", .duration_ns = 3 * S};
+    report.coverage = (struct coverage){.asked_ns = 3 * S, .observed_ns = 3 * S};
+    coverage_add_gap(&report.coverage, COVERAGE_METHOD, 3 * S, "Not observed by this method: io_uring is not seen.");
+    return report;
+}
+
+static void test_text_without_operations_says_why(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
-    const struct io_report report = {.title = "process 1", .executable = "", .job_id = ""};
+    const struct io_report report = empty_report();
     assert_int_equal(io_report_text_put(&report, NULL, 0, &out), 0);
+    assert_holds(out.data, "\n  No I/O operation was seen in the last 3.00 s, and all of that time was observed.\n"
+                           "  Not observed by this method: io_uring is not seen.\n");
     assert_holds(out.data, "  0 processes, 0 files, user 0\n");
-    assert_holds(out.data, "  read                   -           -         -   0.0 %           -\n");
+    assert_null(strstr(out.data, "OPERATIONS"));
     assert_null(strstr(out.data, "over time"));
+}
+
+static void test_json_without_operations_says_why(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0};
+    const struct io_report report = empty_report();
+    assert_int_equal(io_report_json_put(&report, NULL, 0, &out), 0);
+    json_t *root = json_loadb(out.data, out.size, 0, NULL), *coverage = json_object_get(root, "coverage");
+    assert_string_equal(json_string_value(json_object_get(coverage, "nothing")),
+                        "No I/O operation was seen in the last 3.00 s, and all of that time was observed.");
+    json_t *gap = json_array_get(json_object_get(coverage, "gaps"), 0);
+    assert_string_equal(json_string_value(json_object_get(gap, "reason")), "method");
+    assert_null(json_object_get(coverage, "opaque_ports"));
+    json_decref(root);
 }
 
 /* ---- JSON ---- */
@@ -346,8 +371,8 @@ static void test_json_of_a_report(void **state)
     assert_text_at(json_array_get(failed, 0), "path", "/out/log");
     assert_int_equal(integer_at(json_array_get(failed, 0), "process"), 1);
     assert_int_equal(integer_at(json_array_get(failed, 0), "count"), 2);
-    assert_true(json_is_false(json_object_get(json_array_get(failed, 0), "is_usual")));
-    assert_true(json_is_true(json_object_get(json_array_get(failed, 1), "is_usual")));
+    assert_true(json_is_false(json_object_get(json_array_get(failed, 0), "is_expected")));
+    assert_true(json_is_true(json_object_get(json_array_get(failed, 1), "is_expected")));
     json_t *heatmap = json_object_get(root, "heatmap");
     assert_int_equal(integer_at(heatmap, "interval_ns"), 15 * S);
     json_t *second = json_array_get(json_object_get(heatmap, "processes"), 1);
@@ -438,11 +463,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_of_a_report),
+        cmocka_unit_test(test_text_without_operations_says_why),
+        cmocka_unit_test(test_json_without_operations_says_why),
         cmocka_unit_test(test_text_states_losses_first),
         cmocka_unit_test(test_text_fits_the_terminal),
         cmocka_unit_test(test_text_without_control_characters),
         cmocka_unit_test(test_only_files_with_the_most_time_are_listed),
-        cmocka_unit_test(test_text_of_an_empty_report),
         cmocka_unit_test(test_json_of_a_report),
         cmocka_unit_test(test_json_escapes_names),
         cmocka_unit_test(test_page_holds_the_json),
