@@ -1,13 +1,12 @@
 """What `sonde doctor` says of the I/O programs on this kernel."""
-import json
-import subprocess
-
 import pytest
+
+from harness.recording import attached_probes
 
 
 def limitation(sonde):
-    said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
-    return next(probe["limitation"] for probe in said["probes"] if probe["probe"] == "I/O of file systems")
+    """What the programs cannot see, in words."""
+    return attached_probes(sonde)["I/O of file systems"]["limitation"]
 
 
 @pytest.fixture

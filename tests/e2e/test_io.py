@@ -10,6 +10,7 @@ import pytest
 
 from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
+from harness.agents import NO_REQUESTS
 from harness.machine import skip
 from harness.processes import wait_for
 from io_probe import unseen  # noqa: F401 (a fixture)
@@ -29,6 +30,12 @@ ENGINES = {
 }
 
 
+def results_of(fio_output):
+    """What each job of fio did: (operations, bytes) of reads and of writes."""
+    jobs = json.loads(fio_output[fio_output.index("{"):])["jobs"]
+    return [[(job[way]["total_ios"], job[way]["io_bytes"]) for way in ("read", "write")] for job in jobs]
+
+
 def fio(folder, *options, enter=None):
     """What fio did: (operations, bytes) of reads and of writes."""
     command = ["fio", "--name=work", f"--filename={folder}/data", "--output-format=json", "--size=8m", *options]
@@ -37,8 +44,17 @@ def fio(folder, *options, enter=None):
         command = ["sh", "-c", f'for procs in {procs}; do echo $$ > $procs || exit; done; exec "$0" "$@"', *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
-    return [(job[way]["total_ios"], job[way]["io_bytes"]) for way in ("read", "write")]
+    return results_of(done.stdout)[0]
+
+
+def fio_by_each_engine(points, engines, direct):
+    """What the job of each engine did at its point; they run at the same time."""
+    command = ["fio", "--output-format=json", "--name=global", "--size=8m", "--rw=randrw", "--bs=4k", "--number_ios=300", "--io_size=256m", f"--direct={direct}"]
+    for point, (name, options) in zip(points, engines.items(), strict=True):
+        command += [f"--name={name}", f"--filename={point}/data", f"--ioengine={name.partition('-')[0]}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return results_of(done.stdout)
 
 
 def counted(started, point, **labels):
@@ -46,9 +62,9 @@ def counted(started, point, **labels):
     return [(started.metric("sonde_io_operations_total", operation=way, **at), started.metric(f"sonde_io_{way}_bytes_total", **at)) for way in ("read", "write")]
 
 
-@pytest.fixture
-def watching(agent):
-    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
+@pytest.fixture(scope="module")
+def watching(module_agent):
+    return module_agent(*NO_REQUESTS, "--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def test_fio_is_counted_exactly(watching, file_system, unseen):
@@ -59,9 +75,8 @@ def test_fio_is_counted_exactly(watching, file_system, unseen):
     for kind, direct in (("tmpfs", 0), ("ext4", 0), ("ext4", 1), ("xfs", 0), ("xfs", 1), ("overlay", 0), ("bindfs", 0)):
         whole = file_system(kind)
         (whole / "data").write_bytes(bytes(8 << 20))  # whole: fio does not count the writes that complete a file
-        for name, options in engines.items():
-            point = file_system(whole)
-            done = fio(point, f"--ioengine={name.partition('-')[0]}", "--rw=randrw", "--bs=4k", "--number_ios=300", "--io_size=256m", f"--direct={direct}", *options)
+        points = [file_system(whole) for _ in engines]
+        for point, name, done in zip(points, engines, fio_by_each_engine(points, engines, direct), strict=True):
             assert done[0][0] + done[1][0] == 300 and (done[0][1] + done[1][1] == 300 * 4096) == ("large" not in name), done
             expected[str(point)], names[str(point)] = done, f"{name} on {kind}, direct={direct}"
     seen = {}

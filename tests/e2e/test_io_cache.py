@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from file_systems import file_system  # noqa: F401 (a fixture)
+from harness.agents import NO_REQUESTS
 from harness.machine import need_command, skip
 from harness.processes import wait_for
-from io_probe import unseen  # noqa: F401 (a fixture)
+from io_probe import limitation, unseen  # noqa: F401 (a fixture)
 
 SIZE = 8 << 20
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -30,12 +31,12 @@ def with_evictions(test):
     return repeated
 
 
-@pytest.fixture
-def watching(agent, unseen):
+@pytest.fixture(scope="module")
+def watching(module_agent, sonde):
     need_command("fincore")
-    if "misses of the page cache are not seen" in unseen:
+    if "misses of the page cache are not seen" in limitation(sonde):
         skip("this kernel has no tracepoint for it")
-    return agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
+    return module_agent(*NO_REQUESTS, "--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def resident(path):

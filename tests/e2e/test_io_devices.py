@@ -1,5 +1,4 @@
 """Requests of block devices by job: as many, and as many bytes, as fio asked for and as the kernel's own statistics have."""
-import json
 import os
 import subprocess
 import time
@@ -9,10 +8,18 @@ import pytest
 
 from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
+from harness.agents import NO_REQUESTS
 from harness.processes import wait_for
-from test_io import CONTAINER, fio, watching  # noqa: F401 (a fixture)
+from harness.recording import attached_probes
+from test_io import CONTAINER, fio
 
 SECTOR = 512
+
+
+@pytest.fixture
+def watching(agent):
+    """Not shared: tests may get the same loop device."""
+    return agent(*NO_REQUESTS, "--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
 
 
 def device_of(point):
@@ -104,5 +111,4 @@ def test_buffered_writes_of_a_job(watching, file_system, cgroup):  # noqa: F811
 
 
 def test_doctor_reports_block_devices(sonde, root):
-    said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
-    assert next(probe for probe in said["probes"] if probe["probe"] == "block devices")["attached"]
+    assert attached_probes(sonde)["block devices"]["attached"]

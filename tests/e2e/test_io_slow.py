@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.agents import NO_REQUESTS
 from harness.machine import skip
 from harness.processes import wait_for
+from harness.recording import attached_probes
 
 pytestmark = pytest.mark.usefixtures("root")
 READ = """
@@ -44,9 +46,8 @@ def events(started, name, pid):
 
 def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
     fuse, point = server
-    said = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
-    walks = next(probe for probe in said["probes"] if probe["probe"] == "I/O that does not end")["attached"]
-    started = agent("--set", "io.enabled=true", "--set", "io.hung=2s", "--set", "budget.one_cpu=1000%")
+    walks = attached_probes(sonde)["I/O that does not end"]["attached"]
+    started = agent(*NO_REQUESTS, "--set", "io.enabled=true", "--set", "io.hung=2s", "--set", "budget.one_cpu=1000%")
     reader = run(sys.executable, "-c", READ, point / "program", tmp_path / "stopped")
     wait_for(lambda: "open" in reader.out)
     os.kill(fuse.pid, signal.SIGUSR1)
@@ -66,7 +67,7 @@ def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
 
 
 def test_fast_operations_are_no_events(agent, tmp_path):
-    started = agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
+    started = agent(*NO_REQUESTS, "--set", "io.enabled=true", "--set", "budget.one_cpu=1000%")
     for i in range(100):
         (tmp_path / str(i)).write_bytes(b"x")
     wait_for(lambda: started.metric("sonde_io_operations_total", operation="create") >= 100)

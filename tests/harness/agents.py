@@ -5,10 +5,16 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from harness.processes import bpf_objects, resident_bytes
+from harness.machine import need_root
+from harness.processes import bpf_objects, programs, resident_bytes
+
+
+# An agent that does not observe requests starts in half the time.
+NO_REQUESTS = ("--set", "requests.enabled=false", "--set", "recorder.enabled=false")
 
 
 def everything_enabled(sonde):
@@ -78,10 +84,9 @@ class Agent:
         return self.running.stop(signal_number)
 
 
-@pytest.fixture
-def agent(sonde, run, root):
-    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until it is ready (--ready-fd): it answers and
-    counts. An agent still running when the test ends must exit cleanly. wait=False: does not wait; the agent has no port then."""
+@contextmanager
+def agents(sonde, run):
+    """A function that starts agents by `run`; one that still runs at the end must exit cleanly."""
     all_started = []
 
     def start(*arguments, verb="up", wait=True, pass_fds=(), **options):
@@ -100,3 +105,19 @@ def agent(sonde, run, root):
         if started.running.alive:
             assert started.stop() == 0, started.running.error[-3000:]
         assert "Sanitizer" not in started.running.error, started.running.error[-6000:]
+
+
+@pytest.fixture
+def agent(sonde, run, root):
+    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until it is ready (--ready-fd): it answers and
+    counts. An agent still running when the test ends must exit cleanly. wait=False: does not wait; the agent has no port then."""
+    with agents(sonde, run) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_agent(sonde, tmp_path_factory):
+    """As `agent`, for an agent that the tests of a module share: each must look only at what it did itself."""
+    need_root()
+    with programs(tmp_path_factory.mktemp("agent")) as run, agents(sonde, run) as start:
+        yield start

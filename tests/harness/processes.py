@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -151,15 +152,22 @@ class Running:
         self.process.wait()
 
 
-@pytest.fixture
-def run(tmp_path):
-    """run(command...) -> Running, ended with the test, children included."""
+@contextmanager
+def programs(folder):
+    """A function start(command...) -> Running; what it started ends with the context, children included."""
     started = []
 
     def start(*command, name=None, **options):
-        running = Running(command, tmp_path, name or f"{Path(str(command[0])).name}-{len(started)}", **options)
+        running = Running(command, folder, name or f"{Path(str(command[0])).name}-{len(started)}", **options)
         started.append(running)
         return running
     yield start
     for running in started:
         running.kill()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(command...) -> Running, ended with the test, children included."""
+    with programs(tmp_path) as start:
+        yield start

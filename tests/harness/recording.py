@@ -1,4 +1,6 @@
 """`sonde record` and the profile that it writes."""
+import functools
+import json
 import os
 import re
 import select
@@ -101,11 +103,17 @@ def stack_matches(frames, pattern):
     return any(at(start, 0) for start in range(len(frames)))
 
 
+@functools.cache
+def attached_probes(sonde):
+    """{name: what `sonde doctor` says of this probe}, on this kernel. `sonde doctor` takes some seconds."""
+    said = subprocess.run([sonde, "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True).stdout
+    return {probe["probe"]: probe for probe in json.loads(said)["probes"]}
+
+
 @pytest.fixture(scope="session")
 def reads_sleeping_stacks(sonde):
     """Whether stacks of threads that slept before the recording started are read (Linux 5.18 and later)."""
-    said = subprocess.run([str(sonde), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
-    return re.search(r"^ *stacks of sleeping tasks +iterator that may sleep$", said, re.M) is not None
+    return attached_probes(sonde).get("stacks of sleeping tasks", {}).get("method") == "iterator that may sleep"
 
 
 @pytest.fixture
