@@ -21,8 +21,10 @@
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/jit/jit.h"
 #include "resolve/lines/line_objects.h"
+#include "resolve/lines/native_lines.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
+#include "signals/own_lines.h"
 #include "signals/recent_samples.h"
 #include "signals/recent_waits.h"
 #include "sources/attach/sample_event.h"
@@ -288,11 +290,14 @@ static int make_sample_stages(struct pipeline *p, const struct pipeline_options 
 }
 
 /* Long after the stack was recorded. Its missing frames are not counted: it is evidence, and no sample. */
-static bool resolve_wait(void *pipeline, const struct stack_record *record, struct sample *ret)
+static int resolve_wait(void *pipeline, const struct stack_record *record, struct sample *ret)
 {
     const struct pipeline *p = pipeline;
     struct losses not_counted = {0};
-    return sample_resolve(p->resolver, record, &not_counted, ret) != -EBADMSG;
+    if (sample_resolve(p->resolver, record, &not_counted, ret) == -EBADMSG)
+        return -EBADMSG;
+    return !p->native_lines || own_lines_add(p->native_lines, sample_frames(p->resolver), ret->frame_count) ? 0
+                                                                                                            : -EAGAIN;
 }
 
 static struct signal_services services_of(struct pipeline *p, const struct pipeline_options *options)
@@ -434,6 +439,7 @@ void pipeline_free(struct pipeline *p)
     kernel_symbols_free(p->kernel);
     kernel_names_free(p->kernel_names);
     symbols_free(p->symbols);
+    native_lines_free(p->native_lines); /* it refers to objects */
     line_objects_free(p->line_objects);
     processes_free(p->processes);
     record_writer_free(p->record_events);

@@ -75,6 +75,8 @@ int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *opti
     if (r < 0)
         return log_errno(r, "too few file descriptors; raise the limit (ulimit -n)");
     pipeline_start_helper(p, report);
+    if (p->sink.request)
+        pipeline_start_lines(p, report);
     p->no_runtimes =
         options->runtimes_if_seen && !runtimes_may_be_in(p->processes, options->filter.pids, options->filter.pid_count);
     r = make_tables(p, options) ?: open_sources(p, options, report);

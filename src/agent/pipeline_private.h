@@ -42,6 +42,7 @@ struct pipeline {
     struct jits *jits;
     struct sample_resolver *resolver;
     struct line_objects *line_objects;  /* NULL: no source lines requested */
+    struct native_lines *native_lines;  /* NULL: a replay, no requests are wanted, or libdw is not installed */
     struct unwind_publisher *publisher; /* NULL in a replay */
     struct thread_contexts *contexts;   /* NULL in a replay, and without CPU samples and off-CPU samples */
     struct watched_processes *watched;  /* NULL: all are watched */
@@ -60,6 +61,8 @@ int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries);
 /* Forks the helper process that opens files. Called before anything is attached, so that it inherits no kernel
  * objects. */
 void pipeline_start_helper(struct pipeline *p, struct attach_report *report);
+/* Forks the process whose children read source lines, likewise. */
+void pipeline_start_lines(struct pipeline *p, struct attach_report *report);
 /* Resolves kernel symbols through BPF. On failure they are read from /proc/kallsyms, as in a replay. */
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report);
 

@@ -5,6 +5,7 @@
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/jit/jit.h"
 #include "resolve/kernel/kernel.h"
+#include "resolve/lines/native_lines.h"
 #include "resolve/process/processes.h"
 #include "resolve/sample/samples.h"
 #include "resolve/symbols/symbols.h"
@@ -60,6 +61,22 @@ void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
                          log_errno(r, "no helper process: files are opened later, or not at all"));
     snprintf(entry->limitation, sizeof(entry->limitation),
              "files are opened later, or not at all: frames may lack names, stacks may be truncated");
+}
+
+void pipeline_start_lines(struct pipeline *p, struct attach_report *report)
+{
+    struct attach_entry *entry = attach_report_add(report, "lines of native code");
+    int r = native_lines_new(&p->native_lines);
+    entry->attached = r == 0;
+    if (r == 0) {
+        snprintf(entry->method, sizeof(entry->method), "DWARF, by confined processes");
+        return;
+    }
+    if (r == -ENOPKG)
+        attach_entry_unfit(entry, "DWARF", "libdw.so.1 is not installed (package libdw1, or elfutils-libs)");
+    else
+        attach_entry_refused(entry, "DWARF", r);
+    snprintf(entry->limitation, sizeof(entry->limitation), "causes name native functions without their source lines");
 }
 
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)

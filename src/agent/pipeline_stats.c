@@ -8,6 +8,7 @@
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/jit/jit.h"
 #include "resolve/kernel/kernel.h"
+#include "resolve/lines/native_lines.h"
 #include "resolve/process/processes.h"
 #include "resolve/symbols/symbols.h"
 #include "resolve/unwind/unwind_cache.h"
@@ -193,7 +194,10 @@ uint64_t pipeline_run_time_ns(const struct pipeline *p)
 
 uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
 {
-    uint64_t ns = processes_helper_cpu_ns(p->processes);
+    struct native_lines_stats lines = {0};
+    if (p->native_lines)
+        native_lines_stats(p->native_lines, &lines);
+    uint64_t ns = processes_helper_cpu_ns(p->processes) + lines.cpu_ns;
     for (size_t i = 0; i < p->opened_count; i++)
         if (p->opened[i].source && p->opened[i].signal->source->helper_cpu_ns)
             ns += p->opened[i].signal->source->helper_cpu_ns(p->opened[i].source);
@@ -234,6 +238,8 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
     interpreters_metrics(p->interpreters, set);
     jits_metrics(p->jits, set);
     kernel_symbols_metrics(p->kernel, set);
+    if (p->native_lines)
+        native_lines_metrics(p->native_lines, set);
     unwind_cache_metrics(p->unwind_cache, set);
     if (p->publisher)
         unwind_publisher_metrics(p->publisher, set);

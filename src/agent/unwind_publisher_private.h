@@ -1,9 +1,9 @@
 /* State of the publisher, for unwind_publisher.c and unwind_publisher_stats.c. */
 #pragma once
 
-#include "agent/cpu_share.h"
 #include "agent/unwind_builder.h"
 #include "agent/unwind_publisher.h"
+#include "base/cpu_share.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,15 +6,27 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* The source file of native code is known some time after its function, for some of its addresses before others. */
+static bool is_same_file(const struct code_place *a, const struct code_place *b)
+{
+    return !a->file[0] || !b->file[0] || strcmp(a->file, b->file) == 0;
+}
+
 static bool is_same_function(const struct code_place *a, const struct code_place *b)
 {
-    return a->function[0] ? strcmp(a->function, b->function) == 0 && strcmp(a->file, b->file) == 0
+    return a->function[0] ? strcmp(a->function, b->function) == 0 && is_same_file(a, b)
                           : !b->function[0] && strcmp(a->runs, b->runs) == 0;
 }
 
 static bool is_same_line(const struct code_place *a, const struct code_place *b)
 {
     return is_same_function(a, b) && a->line == b->line;
+}
+
+/* Places without a line do not count. */
+static bool is_same_known_line(const struct code_place *a, const struct code_place *b)
+{
+    return a->line && is_same_line(a, b);
 }
 
 static bool is_same_place(const struct code_place *a, const struct code_place *b)
@@ -66,7 +78,7 @@ size_t code_tally_most(const struct code_tally *t, struct code_place *ret)
     const struct code_place *function = find_most(t, NULL, NULL, is_same_function, &samples);
     if (!function)
         return 0;
-    const struct code_place *line = find_most(t, is_same_function, function, is_same_line, &unused);
+    const struct code_place *line = find_most(t, is_same_function, function, is_same_known_line, &unused) ?: function;
     *ret = *find_most(t, is_same_line, line, is_same_place, &unused);
     return samples;
 }

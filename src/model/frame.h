@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct object;
+
 /* Names equal the values of OpenTelemetry's attribute profile.frame.type where one exists. */
 enum frame_kind {
     FRAME_NATIVE,      /* "native" */
@@ -31,6 +33,7 @@ struct frame {
     const char *build_id;    /* hexadecimal */
     bool inlined;            /* the function was inlined into the next frame's function, at the same address */
     uint64_t address;        /* native: virtual address in the ELF file; kernel: as is */
+    struct object *object;   /* native: the ELF file, for stages before the windows; NULL: unknown */
 };
 
 const char *frame_kind_name(enum frame_kind kind);

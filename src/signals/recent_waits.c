@@ -39,6 +39,7 @@ struct kept_stack {
     struct buf stack;
     struct code_place *place;
     size_t bytes;
+    bool texts_are_final, place_is_final; /* false: source lines were still looked up */
 };
 
 struct wanted_process {
@@ -47,7 +48,7 @@ struct wanted_process {
 };
 
 struct recent_waits {
-    bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret);
+    recent_waits_resolve *resolve;
     void *context;
     struct wanted_process wanted[RECENT_WAITS_PROCESSES];
     size_t wanted_count;
@@ -60,8 +61,7 @@ struct recent_waits {
     uint64_t run_count;
 };
 
-int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret),
-                     void *context, struct recent_waits **ret)
+int recent_waits_new(recent_waits_resolve *resolve, void *context, struct recent_waits **ret)
 {
     struct recent_waits *w = calloc(1, sizeof(*w)); /* pages take memory when they are first written to */
     if (!w)
@@ -72,12 +72,26 @@ int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *r
     return 0;
 }
 
+static size_t texts_bytes(const struct kept_stack *s)
+{
+    return s->where ? (size_t)(s->kernel - s->where) + strlen(s->kernel) + 1 + s->stack.size : 0;
+}
+
+static void drop_texts(struct recent_waits *w, struct kept_stack *s)
+{
+    const size_t bytes = texts_bytes(s);
+    s->bytes -= bytes;
+    w->bytes -= bytes;
+    free(s->where);
+    s->where = s->kernel = NULL;
+    buf_clear(&s->stack);
+}
+
 static void drop_stack(struct recent_waits *w, struct kept_stack *s)
 {
+    drop_texts(w, s);
     free(s->record);
-    free(s->where);
     free(s->place);
-    buf_clear(&s->stack);
     w->bytes -= s->bytes;
     *s = (struct kept_stack){0};
 }
@@ -174,10 +188,13 @@ static bool put_texts(struct recent_waits *w, struct kept_stack *s)
 {
     struct sample sample;
     char where[WHERE_BYTES] = "", kernel[WHERE_BYTES] = "";
-    if (s->where)
+    if (s->where && s->texts_are_final)
         return true;
-    if (!w->resolve(w->context, s->record, &sample))
+    drop_texts(w, s);
+    const int r = w->resolve(w->context, s->record, &sample);
+    if (r < 0 && r != -EAGAIN)
         return false;
+    s->texts_are_final = r == 0;
     const size_t in_kernel = count_kernel_frames(&sample);
     stack_text_append_user(sample.frames + in_kernel, sample.frame_count - in_kernel, where, sizeof(where));
     stack_text_append_kernel(sample.frames, in_kernel, kernel, sizeof(kernel));
@@ -191,7 +208,7 @@ static bool put_texts(struct recent_waits *w, struct kept_stack *s)
     s->kernel = s->where + where_bytes;
     memcpy(s->where, where, where_bytes);
     memcpy(s->kernel, kernel, kernel_bytes);
-    add_bytes(w, s, where_bytes + kernel_bytes + s->stack.size);
+    add_bytes(w, s, texts_bytes(s));
     return true;
 }
 
@@ -243,15 +260,19 @@ void recent_waits_put_run(struct recent_waits *w, uint32_t tid, uint64_t time_ns
 static const struct code_place *place_of(struct recent_waits *w, struct kept_stack *s)
 {
     struct sample sample;
-    if (s->place)
+    if (s->place && s->place_is_final)
         return s->place;
-    if (!w->resolve(w->context, s->record, &sample))
-        return NULL;
-    s->place = malloc(sizeof(*s->place));
+    const int r = w->resolve(w->context, s->record, &sample);
+    if (r < 0 && r != -EAGAIN)
+        return s->place;
+    const bool is_new = !s->place;
+    s->place = s->place ?: malloc(sizeof(*s->place));
     if (!s->place)
         return NULL;
+    s->place_is_final = r == 0;
     code_place_of(sample.frames, sample.frame_count, s->place);
-    add_bytes(w, s, sizeof(*s->place));
+    if (is_new)
+        add_bytes(w, s, sizeof(*s->place));
     return s->place;
 }
 

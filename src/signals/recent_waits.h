@@ -18,9 +18,12 @@ struct stack_record;
 #define RECENT_WAITS_PROCESSES 256
 #define RECENT_WAITS_BYTES     (2 << 20) /* of stacks and their texts */
 
-/* `resolve` fills `ret`, valid until its next call; false: malformed record. The caller frees `*ret`. -ENOMEM. */
-int recent_waits_new(bool (*resolve)(void *context, const struct stack_record *record, struct sample *ret),
-                     void *context, struct recent_waits **ret);
+/* Fills `ret`, valid until its next call. 0; -EAGAIN: filled, but source lines are still looked up, and the stack is
+ * resolved again when a path needs it again; -EBADMSG: malformed record. */
+typedef int recent_waits_resolve(void *context, const struct stack_record *record, struct sample *ret);
+
+/* The caller frees `*ret`. -ENOMEM. */
+int recent_waits_new(recent_waits_resolve *resolve, void *context, struct recent_waits **ret);
 void recent_waits_free(struct recent_waits *w);
 DEFINE_FREEP(recent_waits)
 

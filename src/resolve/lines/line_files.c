@@ -2,9 +2,7 @@
 #include "resolve/lines/line_files.h"
 
 #include "resolve/elf/debug_files.h"
-#include "resolve/files/file_opener.h"
 #include "resolve/object/object_elf.h"
-#include "resolve/object/objects_private.h"
 #include "resolve/remote/remote_file.h"
 
 #include <elf.h>
@@ -13,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define COPY_MAX   ((uint64_t)1 << 30) /* of DWARF per file */
 #define COPY_PIECE (256u << 10)
 #define DEBUG_ROOT "/usr/lib/debug"
 
@@ -60,12 +57,12 @@ static bool is_dwarf_section(const struct elf_section *s)
 }
 
 /* Copies only the DWARF sections into a sparse memfd of the same size, so that file offsets stay valid. */
-static int copy_dwarf(const struct elf_file *file)
+static int copy_dwarf(const struct elf_file *file, uint64_t copy_max)
 {
     Elf64_Ehdr header;
     const struct elf_section *sections;
     const size_t count = elf_sections(file, &sections);
-    uint64_t left = COPY_MAX;
+    uint64_t left = copy_max;
     _cleanup_close_ int copy = memfd_create("sonde-lines", MFD_CLOEXEC);
     if (copy < 0 || ftruncate(copy, (off_t)elf_size(file)) < 0)
         return -errno;
@@ -83,10 +80,10 @@ static int copy_dwarf(const struct elf_file *file)
 }
 
 /* A descriptor whose reads never block. */
-static int nonblocking_descriptor(const struct elf_file *file)
+static int nonblocking_descriptor(const struct elf_file *file, uint64_t copy_max)
 {
     if (remote_file_is(elf_descriptor(file)))
-        return copy_dwarf(file);
+        return copy_dwarf(file, copy_max);
     const int fd = fcntl(elf_descriptor(file), F_DUPFD_CLOEXEC, 3);
     return fd < 0 ? -errno : fd;
 }
@@ -98,14 +95,14 @@ static int open_object(const struct object *object, struct elf_file **ret)
 }
 
 static int open_with_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
-                                 struct line_files *ret)
+                                 uint64_t copy_max, struct line_files *ret)
 {
     _cleanup_(elf_file_freep) struct elf_file *alternative = NULL;
-    struct line_files files = {.fd = nonblocking_descriptor(file), .alt_fd = -1};
+    struct line_files files = {.fd = nonblocking_descriptor(file, copy_max), .alt_fd = -1};
     if (files.fd < 0)
         return files.fd;
     if (debug_files_find_alternative(file, path, search, &files.misses_alternative, &alternative) == 0) {
-        files.alt_fd = nonblocking_descriptor(alternative);
+        files.alt_fd = nonblocking_descriptor(alternative, copy_max);
         files.misses_alternative = files.alt_fd < 0;
     }
     *ret = files;
@@ -113,7 +110,7 @@ static int open_with_alternative(const struct elf_file *file, const char *path, 
 }
 
 int line_files_open(const struct object *object, const char *debug_root, const struct debug_fetcher *fetcher,
-                    struct line_files *ret)
+                    uint64_t copy_max, struct line_files *ret)
 {
     char debug_path[DEBUG_PATH_BYTES] = "";
     _cleanup_(elf_file_freep) struct elf_file *own = NULL;
@@ -127,20 +124,19 @@ int line_files_open(const struct object *object, const char *debug_root, const s
                                   .open_in_process_root = open_in_process_root,
                                   .context = object,
                                   .fetcher = fetcher};
-    file_opener_begin_turn(objects_opener(object_entry_of(object)->registry));
     int r = open_object(object, &own);
     if (r < 0)
         return r;
     if (debug_files_has_dwarf(own))
-        return open_with_alternative(own, object->path, &search, ret);
+        return open_with_alternative(own, object->path, &search, copy_max, ret);
     r = debug_files_find(own, &search, &debug);
     if (r < 0)
         return r == -EAGAIN || r == -ECANCELED ? r : -ENODATA;
     search.found_path = NULL;
-    return open_with_alternative(debug, debug_path, &search, ret);
+    return open_with_alternative(debug, debug_path, &search, copy_max, ret);
 }
 
-int line_files_open_split(const struct object *object, const char *path)
+int line_files_open_split(const struct object *object, const char *path, uint64_t copy_max)
 {
     if (path[0] != '/')
         return -ENOENT;
@@ -156,7 +152,7 @@ int line_files_open_split(const struct object *object, const char *path)
         return -ENOENT;
     }
     const struct elf_section *split = elf_section(file, ".debug_info.dwo");
-    return split && split->type != SHT_NOBITS ? nonblocking_descriptor(file) : -ENOENT;
+    return split && split->type != SHT_NOBITS ? nonblocking_descriptor(file, copy_max) : -ENOENT;
 }
 
 bool line_files_has_package(const struct object *object)
@@ -164,6 +160,6 @@ bool line_files_has_package(const struct object *object)
     char path[DEBUG_PATH_BYTES];
     _cleanup_close_ int fd = -1;
     if (snprintf(path, sizeof(path), "%s.dwp", object->path) < (int)sizeof(path))
-        fd = line_files_open_split(object, path);
+        fd = line_files_open_split(object, path, LINE_FILES_COPY_MAX);
     return fd >= 0;
 }

@@ -6,6 +6,8 @@
 
 #include "resolve/object/objects.h"
 
+#define LINE_FILES_COPY_MAX ((uint64_t)1 << 30) /* of a recording: DWARF of a remote file */
+
 struct debug_fetcher;
 
 struct line_files {
@@ -14,12 +16,13 @@ struct line_files {
 };
 
 /* Files that are not on this machine are requested from `fetcher` (NULL: none). -ENODATA: no file has DWARF for it;
- * -EFBIG: more DWARF than the copy limit; -ECANCELED: interrupted; any other error: the file cannot be opened. */
+ * -EFBIG: the file is remote and has more than `copy_max` bytes of DWARF; -ECANCELED: interrupted; any other error: the
+ * file cannot be opened. */
 int line_files_open(const struct object *object, const char *debug_root, const struct debug_fetcher *fetcher,
-                    struct line_files *ret);
+                    uint64_t copy_max, struct line_files *ret);
 
 /* True when split DWARF is in a package next to the object (its name with .dwp), as dwp(1) creates them. */
 bool line_files_has_package(const struct object *object);
 
 /* Opens a file that DWARF names by its path, if it contains split DWARF. A descriptor or -errno. */
-int line_files_open_split(const struct object *object, const char *path);
+int line_files_open_split(const struct object *object, const char *path, uint64_t copy_max);

@@ -22,9 +22,9 @@
 #define __has_feature(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define DATA_LIMIT 0 /* the sanitizer's shadow memory alone exceeds the limit */
+#define DATA_LIMIT(bytes) 0 /* the sanitizer's shadow memory alone exceeds the limit */
 #else
-#define DATA_LIMIT DATA_BYTES
+#define DATA_LIMIT(bytes) (bytes)
 #endif
 
 static bool send_message(void *context, const void *data, size_t size)
@@ -45,9 +45,10 @@ static void send_end(int socket, enum line_answer_status status)
         send_message(&socket, message.data, message.size);
 }
 
-_Noreturn static void helper_main(const struct dwarf_request *request, int socket, int parent_pid, unsigned cpu_seconds)
+void line_helper_run(const struct dwarf_request *request, int socket, int parent_pid, unsigned cpu_seconds,
+                     uint64_t data_bytes)
 {
-    const struct sandbox_limits limits = {.data_bytes = DATA_LIMIT, .cpu_seconds = cpu_seconds};
+    const struct sandbox_limits limits = {.data_bytes = DATA_LIMIT(data_bytes), .cpu_seconds = cpu_seconds};
     int kept[] = {socket, request->fd, request->alt_fd};
     struct dwarf_library library;
     sigset_t none;
@@ -111,7 +112,7 @@ int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds,
         return -errno;
     const pid_t pid = fork();
     if (pid == 0)
-        helper_main(request, pair[1], parent_pid, cpu_seconds);
+        line_helper_run(request, pair[1], parent_pid, cpu_seconds, DATA_BYTES);
     const int r = pid < 0 ? -errno : 0;
     close(pair[1]);
     if (r < 0) {

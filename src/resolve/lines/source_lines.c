@@ -5,24 +5,22 @@
 #include "resolve/lines/source_lines.h"
 
 #include "base/clock.h"
-#include "base/descriptors.h"
-#include "base/sandbox.h"
+#include "resolve/files/file_opener.h"
 #include "resolve/lines/line_files.h"
 #include "resolve/lines/line_helper.h"
 #include "resolve/lines/line_objects.h"
+#include "resolve/lines/line_reading.h"
+#include "resolve/object/objects_private.h"
 #include "resolve/symbols/demangle.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define FILE_MAX_NS 30000000000ull
 #define ALL_MAX_NS  (20 * FILE_MAX_NS)
 #define TEXTS_MAX   (64u << 20)
 #define LINES_MAX   (2u << 20)
-#define OPENS_MAX   65536 /* per process */
 
 struct line_lookup {            /* one frame to look up */
     uint32_t mapping, build_id; /* string numbers of the profile */
@@ -184,98 +182,20 @@ static int store_place(struct source_lines *s, const struct line_answer *answer,
     return 0;
 }
 
-/* ---- the current process ---- */
+/* ---- files ---- */
 
-struct reading {
-    const struct object *object;
-    struct line_helper helper;
+struct place_store { /* context of store_message */
+    struct source_lines *s;
     uint32_t lookups_end;
-    unsigned opens;
-    bool greeted, ended;
-    enum line_answer_status status;
-    int error; /* -EBADMSG, -ENOSPC, -ETIMEDOUT, -ECANCELED */
 };
 
-static void read_message(struct source_lines *s, struct reading *r)
+static int store_message(void *context, const struct line_answer *answer)
 {
-    _cleanup_free_ char *data = malloc(LINE_ANSWER_BYTES_MAX);
-    struct descriptors with;
-    if (!data) {
-        r->error = -ENOSPC;
-        return;
-    }
-    const ssize_t n = descriptors_receive(r->helper.socket, data, LINE_ANSWER_BYTES_MAX, &with, MSG_DONTWAIT);
-    if (n > 0 && !r->greeted) {
-        r->greeted = true;
-        r->helper.listener = with.fds[0];
-        with.fds[0] = -1;
-        if (n == 1) {
-            descriptors_close(&with);
-            return;
-        }
-    }
-    descriptors_close(&with);
-    if (n == -EAGAIN)
-        return;
-    if (n <= 0) {
-        r->ended = true;
-        r->error = -EBADMSG; /* it ended without a status message */
-        return;
-    }
-    r->error = line_answer_read(data, (size_t)n, s->answer);
-    if (r->error < 0)
-        return;
-    if (s->answer->kind == LINE_ANSWER_PLACE) {
-        r->error = store_place(s, s->answer, r->lookups_end);
-        return;
-    }
-    r->status = s->answer->status;
-    r->ended = true;
+    const struct place_store *to = context;
+    return store_place(to->s, answer, to->lookups_end);
 }
 
-static void serve_open_request(struct reading *r)
-{
-    struct sandbox_open asked;
-    if (sandbox_next_open(r->helper.listener, &asked) < 0)
-        return;
-    _cleanup_close_ int fd = ++r->opens < OPENS_MAX ? line_files_open_split(r->object, asked.path) : -EMFILE;
-    sandbox_answer_open(r->helper.listener, &asked, fd < 0 ? -ENOENT : fd);
-}
-
-static int wait_ms(uint64_t until_ns)
-{
-    const uint64_t now_ns = clock_monotonic_ns();
-    return now_ns >= until_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
-}
-
-static void process_messages(struct source_lines *s, struct reading *r)
-{
-    uint64_t until_ns = clock_monotonic_ns() + s->options.file_max_ns;
-    until_ns = until_ns < s->end_ns ? until_ns : s->end_ns;
-    while (!r->ended && r->error == 0) {
-        struct pollfd fds[] = {{.fd = r->helper.socket, .events = POLLIN},
-                               {.fd = r->helper.listener, .events = POLLIN},
-                               {.fd = s->options.stop_fd, .events = POLLIN}};
-        const int ready = poll(fds, array_size(fds), wait_ms(until_ns));
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready <= 0) {
-            r->error = -ETIMEDOUT;
-        } else if (fds[2].revents) {
-            s->stopped = true;
-            r->error = -ECANCELED;
-        } else if (fds[0].revents) {
-            read_message(s, r);
-        } else if (fds[1].revents & POLLIN) {
-            serve_open_request(r);
-        } else if (fds[1].revents) { /* the process is about to end */
-            close(r->helper.listener);
-            r->helper.listener = -1;
-        }
-    }
-}
-
-static enum source_line_reason reason_of(const struct reading *r, int status, bool misses_files)
+static enum source_line_reason reason_of(const struct line_reading *r, int status, bool misses_files)
 {
     if (r->error == -ETIMEDOUT || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
         return SOURCE_LINE_TOO_LONG;
@@ -301,12 +221,22 @@ static enum source_line_reason read_file(struct source_lines *s, const struct ob
                                           .addresses = s->addresses,
                                           .count = s->address_count,
                                           .inlines = s->options.inlines};
-    struct reading r = {.object = object, .lookups_end = lookups_end};
+    const uint64_t until_ns = clock_monotonic_ns() + s->options.file_max_ns;
+    struct place_store to = {s, lookups_end};
+    struct line_helper helper;
     int status = 0;
-    if (line_helper_start(&request, (unsigned)(s->options.file_max_ns / 1000000000) + 1, &r.helper) < 0)
+    if (line_helper_start(&request, (unsigned)(s->options.file_max_ns / 1000000000) + 1, &helper) < 0)
         return SOURCE_LINE_TOO_MUCH;
-    process_messages(s, &r);
-    if (line_helper_end(&r.helper, &status) < 0)
+    struct line_reading r = {.object = object,
+                             .until_ns = until_ns < s->end_ns ? until_ns : s->end_ns,
+                             .copy_max = LINE_FILES_COPY_MAX,
+                             .stop_fd = s->options.stop_fd,
+                             .place = store_message,
+                             .context = &to,
+                             .answer = s->answer};
+    line_reading_run(&r, &helper);
+    s->stopped |= r.error == -ECANCELED;
+    if (line_helper_end(&helper, &status) < 0)
         s->stopped = true; /* whatever blocks this process may block the next one */
     return reason_of(&r, status, files->misses_alternative);
 }
@@ -332,8 +262,10 @@ static enum source_line_reason look_up_file(struct source_lines *s, uint32_t fir
     if (s->stopped || clock_monotonic_ns() > s->end_ns)
         return SOURCE_LINE_ENDED;
     int r = line_objects_find(s->objects, profile_text(p, lookup->mapping), profile_text(p, lookup->build_id), &object);
-    if (r == 0)
-        r = line_files_open(object, s->options.debug_root, s->options.fetcher, &files);
+    if (r == 0) {
+        file_opener_begin_turn(objects_opener(object_entry_of(object)->registry));
+        r = line_files_open(object, s->options.debug_root, s->options.fetcher, LINE_FILES_COPY_MAX, &files);
+    }
     s->stopped |= r == -ECANCELED;
     if (s->stopped)
         return SOURCE_LINE_ENDED;

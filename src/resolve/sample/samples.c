@@ -166,6 +166,7 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     ret->mapping = m->path;
     ret->build_id = m->object->build_id;
     ret->address = symbol.address;
+    ret->object = m->object;
     if (r->line_objects)
         line_objects_note(r->line_objects, m->object, m->path);
 }
@@ -194,6 +195,11 @@ static void add_truncation_frame(struct sample *s, struct frame *frames, const c
 {
     frames[s->frame_count++] = (struct frame){
         .kind = FRAME_TRUNCATED, .function = reason, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+}
+
+struct frame *sample_frames(struct sample_resolver *r)
+{
+    return r->frames;
 }
 
 /* Before a retpoline returns, it replaces its own return address with the jump target, which the unwinder takes for a

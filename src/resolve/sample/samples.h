@@ -37,6 +37,9 @@ void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *
 int sample_resolve(struct sample_resolver *r, const struct stack_record *record, struct losses *losses,
                    struct sample *ret);
 
+/* The frames of the sample resolved last, leaf first, which a caller may complete. */
+struct frame *sample_frames(struct sample_resolver *r);
+
 /* Adds a frame of kind FRAME_WAIT as the leaf of `s`, or replaces the one added before. `s` must be the sample resolved
  * last, with its own frames. `text` is borrowed as long as `s` is used. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);

@@ -98,13 +98,14 @@ static void read_device(void *context, uint32_t device, char *out, size_t size)
         snprintf(out, size, "%s", last + 1);
 }
 
+/* The samples of a watched server are the more frequent ones, and have lines of native code. */
 static void find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
 {
     const struct request_namer *n = context;
-    if (n->recent_samples)
-        recent_samples_find(n->recent_samples, tid, from_ns, to_ns, tally);
     if (n->recent_waits)
         recent_waits_find_runs(n->recent_waits, tid, from_ns, to_ns, tally);
+    if (n->recent_samples && !tally->samples)
+        recent_samples_find(n->recent_samples, tid, from_ns, to_ns, tally);
 }
 
 static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret)

@@ -1,11 +1,13 @@
-/* C, with DWARF: each request computes for 120 ms in a function that calls the C library. */
+/* C, with DWARF: each request computes for 120 ms in a function that calls the C library. With -DBURN_INLINED,
+ * this function is inlined into main. */
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ITEMS 20000
+#define ITEMS 2000
 
 static double cpu_seconds(void)
 {
@@ -14,20 +16,22 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int compare(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
+#ifdef BURN_INLINED
+#define BURN static inline __attribute__((always_inline))
+#else
+#define BURN static __attribute__((noinline))
+#endif
 
-__attribute__((noinline)) static void burn_items(double seconds)
+BURN void burn_items(double seconds)
 {
-    static int values[ITEMS];
+    static double sum;
     const double end = cpu_seconds() + seconds;
-    while (cpu_seconds() < end) {
-        for (int i = 0; i < ITEMS; i++)
-            values[i] = rand();
-        qsort(values, ITEMS, sizeof(values[0]), compare);
-    }
+    while (cpu_seconds() < end)
+        for (int i = 0; i < ITEMS; i++) {
+            char text[32];
+            snprintf(text, sizeof(text), "%d.%d", rand(), i);
+            sum += strtod(text, NULL);
+        }
 }
 
 int main(int argc, char **argv)

@@ -174,6 +174,23 @@ static void test_tally_counts_functions_then_lines_then_what_ran(void **state)
     assert_int_equal(t.samples, 7);
 }
 
+/* The line of native code is known some time after its function. */
+static void test_known_line_is_preferred(void **state)
+{
+    struct code_tally t;
+    struct code_place place;
+    (void)state;
+    code_tally_begin(&t);
+    for (int i = 0; i < 5; i++)
+        add(&t, "a()", 0, "x");
+    code_tally_add(&t, &(struct code_place){.function = "a()", .file = "a.c", .line = 7, .runs = "y"});
+    add(&t, "b()", 3, "x");
+    assert_int_equal(code_tally_most(&t, &place), 6);
+    assert_string_equal(place.file, "a.c");
+    assert_int_equal(place.line, 7);
+    assert_string_equal(place.runs, "y");
+}
+
 static void test_full_tally_counts_functions(void **state)
 {
     struct code_tally t;
@@ -198,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_long_and_foreign_names),
         cmocka_unit_test(test_text_of_a_wait),
         cmocka_unit_test(test_tally_counts_functions_then_lines_then_what_ran),
+        cmocka_unit_test(test_known_line_is_preferred),
         cmocka_unit_test(test_full_tally_counts_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

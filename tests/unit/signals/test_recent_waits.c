@@ -8,6 +8,7 @@
 
 #include "probes/unwind/stack.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,9 +19,10 @@
 #define SECOND 1000000000ull
 
 static size_t resolved;
+static uint32_t line; /* of the thread's function; 0: it is still looked up */
 
 /* Frames by the thread's name in the record: for "kernel" the frames of the program are missing. */
-static bool resolve(void *context, const struct stack_record *record, struct sample *ret)
+static int resolve(void *context, const struct stack_record *record, struct sample *ret)
 {
     static struct frame frames[] = {
         {.kind = FRAME_KERNEL, .function = "schedule", .mapping = ""},
@@ -34,8 +36,11 @@ static bool resolve(void *context, const struct stack_record *record, struct sam
     resolved++;
     memcpy(name, record->comm, sizeof(name));
     frames[3].function = name;
+    frames[3].mapping = strcmp(name, "native") == 0 ? "/srv/server" : "";
+    frames[3].file = line ? "/src/server.c" : "";
+    frames[3].line = line;
     *ret = (struct sample){.frames = frames, .frame_count = strcmp(name, "kernel") ? 5 : 3};
-    return strcmp(name, "malformed") != 0;
+    return strcmp(name, "malformed") == 0 ? -EBADMSG : strcmp(name, "native") == 0 && !line ? -EAGAIN : 0;
 }
 
 static struct recent_waits *make(void)
@@ -43,6 +48,7 @@ static struct recent_waits *make(void)
     struct recent_waits *w;
     assert_int_equal(recent_waits_new(resolve, NULL, &w), 0);
     resolved = 0;
+    line = 0;
     return w;
 }
 
@@ -168,6 +174,34 @@ static void test_samples_in_the_interval(void **state)
     assert_int_equal(resolved, 2); /* the malformed one again, when it is asked for again */
 }
 
+static void check_place(struct recent_waits *w, const char *where, uint32_t of_line)
+{
+    struct code_tally tally;
+    struct code_place place;
+    struct path_wait wait;
+    code_tally_begin(&tally);
+    recent_waits_find_runs(w, 7, 0, 10, &tally);
+    assert_int_equal(code_tally_most(&tally, &place), 1);
+    assert_int_equal(place.line, of_line);
+    assert_true(recent_waits_find(w, 7, 0, 10, &wait));
+    assert_string_equal(wait.where, where);
+}
+
+static void test_stack_is_resolved_again_until_its_line_is_known(void **state)
+{
+    _cleanup_(recent_waits_freep) struct recent_waits *w = make();
+    (void)state;
+    put_stack(w, 1, "native", 0);
+    recent_waits_put_run(w, 7, 5, 1);
+    recent_waits_put(w, 7, 0, 10, 1);
+    check_place(w, " in native < main", 0);
+    line = 12;
+    check_place(w, " in native() server.c:12", 12);
+    resolved = 0;
+    check_place(w, " in native() server.c:12", 12);
+    assert_int_equal(resolved, 0);
+}
+
 static void test_processes_are_wanted_for_a_minute(void **state)
 {
     _cleanup_(recent_waits_freep) struct recent_waits *w = make();
@@ -207,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_oldest_waits_are_overwritten),
         cmocka_unit_test(test_stacks_are_bounded_by_their_bytes),
         cmocka_unit_test(test_samples_in_the_interval),
+        cmocka_unit_test(test_stack_is_resolved_again_until_its_line_is_known),
         cmocka_unit_test(test_processes_are_wanted_for_a_minute),
         cmocka_unit_test(test_process_named_longest_ago_gives_way),
     };

@@ -1,5 +1,5 @@
 /* A token bucket of CPU time. */
-#include "agent/cpu_share.h"
+#include "base/cpu_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

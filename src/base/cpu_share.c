@@ -1,5 +1,5 @@
 /* A token bucket of CPU time; see cpu_share.h. */
-#include "agent/cpu_share.h"
+#include "base/cpu_share.h"
 
 void cpu_share_init(struct cpu_share *s, double of_cpu, uint64_t burst_ns, uint64_t now_ns)
 {
