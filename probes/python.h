@@ -76,22 +76,33 @@ enum python_lines {
 #define PYTHON_TEXT_STATE  32
 #define PYTHON_BYTES_SIZE  16
 #define PYTHON_BYTES_DATA  32
+#define PYTHON_TYPE        8  /* of any object */
+#define PYTHON_TYPE_NAME   24 /* a C string */
+#define PYTHON_TUPLE_SIZE  16
 #define PYTHON_TUPLE_ITEMS 24
+#define PYTHON_CELL        16 /* the object in a cell */
 #define PYTHON_LIST_ITEMS  24 /* a pointer to them */
 /* struct _gil_runtime_state */
 #define PYTHON_GIL_HOLDER 8  /* the state of the thread that has it, or had it last */
 #define PYTHON_GIL_LOCKED 16 /* int */
 #define PYTHON_GIL_BYTES  208
-/* _asyncio.Future: the context of the first callback (fut_context0), and the list of the others (fut_callbacks; 0:
- * none), each a tuple of the callback and its context. */
+/* _asyncio.Future and _asyncio.Task: the first callback (fut_callback0), its context (fut_context0), and the list of
+ * the others (fut_callbacks; 0: none), each a tuple of the callback and its context. */
+#define PYTHON_FUTURE_CALLBACK  24
 #define PYTHON_FUTURE_CONTEXT   32
 #define PYTHON_FUTURE_CALLBACKS 40
 
-#define PYTHON_PTHREAD_BYTES    4096 /* a struct pthread is smaller, and two threads' are further apart */
+/* What a callback is bound to: `self` of a built-in function or of a method, the arguments of functools.partial. */
+#define PYTHON_BOUND_TO 24
+/* In a function: the tuple of the cells with the variables of the functions around it. */
+#define PYTHON_CLOSURE       72
+#define PYTHON_CLOSURE_OLD   48 /* 3.8, 3.9 */
 
-#define PYTHON_FILE_BYTES       1024
-#define PYTHON_NAME_BYTES       512
-#define PYTHON_LINES_BYTES      16384
+#define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller, and two threads' are further apart */
+
+#define PYTHON_FILE_BYTES    1024
+#define PYTHON_NAME_BYTES    512
+#define PYTHON_LINES_BYTES   16384
 
 /* A string as the interpreter stores it: `length` characters of the width given by `state`; characters that did not
  * fit are missing. */

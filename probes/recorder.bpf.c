@@ -87,7 +87,11 @@ static __always_inline void record_waking(struct task_struct *task)
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
     if (has_tasks && !r.flags)
-        record_program(r.time_ns, r.syscall == NR_futex ? RECORDER_AT_RELEASE : RECORDER_AT_SCHEDULER, r.object);
+        record_program(r.time_ns,
+                       r.syscall == NR_futex   ? RECORDER_AT_RELEASE
+                       : r.syscall == NR_write ? RECORDER_AT_WRITE
+                                               : RECORDER_AT_SCHEDULER,
+                       r.object);
     timer_stop(RECORDER_TIMER_WAKING, start_ns);
 }
 

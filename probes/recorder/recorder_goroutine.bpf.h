@@ -59,7 +59,7 @@ static __always_inline void record_task_wait(const struct recorder_place *place,
         return;
     task->is_told = 1;
     task->reason = reason;
-    record_task(place, task->id, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, now_ns);
+    record_task(place, task->id, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, 0, now_ns);
 }
 
 /* The goroutine that gave the thread back to the runtime's scheduler, `g`, last: its address is the first word on the
@@ -96,7 +96,7 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
     else if (is_news)
         *last = now;
     if (is_running && (is_operation || is_news))
-        record_task(&place, now.id, RECORDER_TASK_RUNS, now_ns);
+        record_task(&place, now.id, RECORDER_TASK_RUNS, 0, now_ns);
     last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last)
         record_task_wait(&place, l, last, now_ns);

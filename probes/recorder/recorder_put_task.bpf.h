@@ -9,11 +9,14 @@ enum recorder_moment {
     RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
     RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
     RECORDER_AT_RELEASE,   /* it wakes another by a futex */
+    RECORDER_AT_WRITE,     /* it wakes another by write(): by an eventfd or a pipe */
     RECORDER_AT_SOCKET,    /* it sends or receives */
     RECORDER_AT_MESSAGE,   /* its message on a socket of AF_UNIX arrives */
 };
 
-static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u64 now_ns)
+/* `how`: RECORDER_BY_WRITE or 0. */
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how,
+                                        __u64 now_ns)
 {
     const __u64 current = bpf_get_current_pid_tgid();
     struct recorder_record r = {.time_ns = now_ns,
@@ -22,6 +25,6 @@ static __always_inline void record_task(const struct recorder_place *place, __u6
                                 .syscall = RECORDER_NO_SYSCALL,
                                 .tid = current,
                                 .object = id,
-                                .value = current & 0xffffffff00000000ULL};
+                                .value = (current & 0xffffffff00000000ULL) | how};
     recorder_put_object(place, &r);
 }

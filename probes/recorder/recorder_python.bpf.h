@@ -19,6 +19,10 @@
 #include "probes/recorder/recorder_put_task.bpf.h"
 
 #define PYTHON_STATES_SEARCHED 256
+#define PYTHON_LOCALS_SEARCHED 8
+#define PYTHON_CELLS_SEARCHED  4
+#define PYTHON_VALUES_SEARCHED 12
+#define PYTHON_AWAITED_MAX     6 /* futures and tasks: each completes the next one */
 #define PYTHON_ARGUMENTS       3 /* place of `args` in def call_soon_threadsafe(self, callback, *args, context=None) */
 
 /* 0 where it cannot be read, as the helper leaves it then: a branch less for the verifier to follow. */
@@ -60,12 +64,12 @@ static __noinline __u64 python_current_state(const struct python_layout *l)
     return state;
 }
 
-static __always_inline __u64 python_caller(const struct python_layout *l, __u64 state)
+/* The frame of the function that the thread executes. */
+static __always_inline __u64 python_frame(const struct python_layout *l, __u64 state)
 {
-    __u64 frame = python_word(state + l->thread_current);
-    if ((l->flags & PYTHON_CFRAMES) && !(l->flags & PYTHON_FRAME_OBJECTS))
-        frame = python_word(frame + l->cframe_current);
-    return python_word(frame + l->frame_previous);
+    const __u64 frame = python_word(state + l->thread_current);
+    return (l->flags & PYTHON_CFRAMES) && !(l->flags & PYTHON_FRAME_OBJECTS) ? python_word(frame + l->cframe_current)
+                                                                             : frame;
 }
 
 /* Before 3.11 code objects had no qualified names. */
@@ -81,19 +85,139 @@ static __always_inline bool python_is_call_soon_threadsafe(const struct python_l
            (__u32)a[2] == (__u32)b[2];
 }
 
-/* The context of the task that the thread has finished work for; 0: none. */
-static __noinline __u64 python_finished_context(const struct python_layout *l, __u64 state)
+/* ---- futures, and the tasks that wait for them ---- */
+
+#define PYTHON_NAME_WORD(a, b, c, d, e, f, g, h)                                                                       \
+    ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40 |        \
+     (__u64)(g) << 48 | (__u64)(h) << 56)
+/* First characters of the names of types. */
+#define PYTHON_ASYNCIO   PYTHON_NAME_WORD('_', 'a', 's', 'y', 'n', 'c', 'i', 'o')
+#define PYTHON_FUTURE    PYTHON_NAME_WORD('.', 'F', 'u', 't', 'u', 'r', 'e', 0)
+#define PYTHON_TASK      PYTHON_NAME_WORD('.', 'T', 'a', 's', 'k', 0, 0, 0)
+#define PYTHON_TASK_MASK 0xffffffffffffULL
+#define PYTHON_GATHERING PYTHON_NAME_WORD('_', 'G', 'a', 't', 'h', 'e', 'r', 'i') /* _GatheringFuture */
+#define PYTHON_BUILT_IN  PYTHON_NAME_WORD('b', 'u', 'i', 'l', 't', 'i', 'n', '_') /* builtin_function_or_method */
+#define PYTHON_PARTIAL   PYTHON_NAME_WORD('f', 'u', 'n', 'c', 't', 'o', 'o', 'l') /* functools.partial */
+#define PYTHON_FUNCTION  PYTHON_NAME_WORD('f', 'u', 'n', 'c', 't', 'i', 'o', 'n')
+#define PYTHON_METHOD    PYTHON_NAME_WORD('m', 'e', 't', 'h', 'o', 'd', 0, 0)
+#define PYTHON_GROUP     PYTHON_NAME_WORD('T', 'a', 's', 'k', 'G', 'r', 'o', 'u') /* asyncio's and anyio's TaskGroup */
+#define PYTHON_CELL_NAME PYTHON_NAME_WORD('c', 'e', 'l', 'l', 0, 0, 0, 0)
+
+static __always_inline __u64 python_type_name(__u64 object)
 {
-    const __u64 frame = python_caller(l, state);
+    return python_word(python_word(object + PYTHON_TYPE) + PYTHON_TYPE_NAME);
+}
+
+static __noinline bool python_is_future(__u64 object)
+{
+    const __u64 name = python_type_name(object), word = python_word(name);
+    return word == PYTHON_GATHERING || (word == PYTHON_ASYNCIO && python_word(name + 8) == PYTHON_FUTURE);
+}
+
+static __always_inline bool python_is_task(__u64 object)
+{
+    const __u64 name = python_type_name(object);
+    return python_word(name) == PYTHON_ASYNCIO && (python_word(name + 8) & PYTHON_TASK_MASK) == PYTHON_TASK;
+}
+
+/* The future among the attributes of an object without `__slots__`, which are in the order of their creation. 0: none,
+ * or not known: before 3.11 they are in a dictionary. `flags`: of the layout. */
+static __always_inline __u64 python_future_in(__u64 object, __u32 flags)
+{
+    const bool has_cframes = flags & PYTHON_CFRAMES, has_marks = flags & PYTHON_MARKED_FRAMES;
+    const __u64 first = flags & PYTHON_FRAME_OBJECTS ? 0
+                        : !has_marks                 ? python_word(object - 32)
+                        : has_cframes                ? python_word(object - 24) - 1
+                                                     : object + 24;
+    for (int i = 0; first && i < PYTHON_VALUES_SEARCHED; i++) {
+        const __u64 value = python_word(first + 8 * i);
+        if (python_is_future(value))
+            return value;
+    }
+    return 0;
+}
+
+/* The future that this callback completes, of a task or a future: the callback of gather, wait, wait_for, and of task
+ * groups. 0: not known. `flags`: of the layout. A global function: the verifier checks it once. */
+__noinline __u64 python_completed_by(__u64 callback, __u32 flags)
+{
+    const bool is_old = (flags & PYTHON_FRAME_OBJECTS) && !(flags & PYTHON_CFRAMES);
+    const __u64 name = python_word(python_type_name(callback));
+    const __u64 bound = python_word(callback + PYTHON_BOUND_TO);
+    __u64 future = 0;
+    if (name == PYTHON_PARTIAL) {
+        future = python_word(bound + PYTHON_TUPLE_ITEMS);
+        return python_is_future(future) ? future : 0;
+    }
+    if ((name & 0xffffffffffffffULL) == PYTHON_METHOD)
+        return python_word(python_type_name(bound)) == PYTHON_GROUP ? python_future_in(bound, flags) : 0;
+    if (name != PYTHON_FUNCTION)
+        return 0;
+    const __u64 cells = python_word(callback + (is_old ? PYTHON_CLOSURE_OLD : PYTHON_CLOSURE)),
+                count = python_word(cells + PYTHON_TUPLE_SIZE);
+    __u64 group = 0;
+    for (int i = 0; i < PYTHON_CELLS_SEARCHED && i < count; i++) {
+        const __u64 content = python_word(python_word(cells + PYTHON_TUPLE_ITEMS + 8 * i) + PYTHON_CELL);
+        if (python_is_future(content))
+            return content;
+        if (python_word(python_type_name(content)) == PYTHON_GROUP)
+            group = content;
+    }
+    return group ? python_future_in(group, flags) : 0;
+}
+
+/* Whether the callback is the wake-up of a task that waits, which is `*ret`. */
+static __always_inline bool python_wakes_task(__u64 callback, __u64 *ret)
+{
+    *ret = python_word(callback + PYTHON_BOUND_TO);
+    return python_word(python_type_name(callback)) == PYTHON_BUILT_IN && python_is_task(*ret);
+}
+
+/* The thread has completed this future: records its job as finished for the task that waits for it, for the task that
+ * waits for that one, and so on. */
+static __noinline void record_python_finished(const struct python_layout *l, __u64 future, __u32 how, __u64 now_ns)
+{
+    const struct recorder_place place = recorder_place();
+    for (int i = 0; i < PYTHON_AWAITED_MAX && future && place.cpu; i++) {
+        __u64 callback = python_word(future + PYTHON_FUTURE_CALLBACK);
+        __u64 context = python_word(future + PYTHON_FUTURE_CONTEXT), task;
+        const __u64 list = python_word(future + PYTHON_FUTURE_CALLBACKS);
+        bool is_task = python_wakes_task(callback, &task);
+        future = is_task ? task : python_completed_by(callback, l->flags);
+        if (!future && list) {
+            const __u64 second = python_word(python_word(list + PYTHON_LIST_ITEMS));
+            callback = python_word(second + PYTHON_TUPLE_ITEMS);
+            context = python_word(second + PYTHON_TUPLE_ITEMS + 8);
+            is_task = python_wakes_task(callback, &task);
+            future = is_task ? task : python_completed_by(callback, l->flags);
+        }
+        if (is_task && context)
+            record_task(&place, context, RECORDER_TASK_FINISHED, how, now_ns);
+    }
+}
+
+/* The future that the thread completes by call_soon_threadsafe; 0: none. */
+static __noinline __u64 python_finished_future(const struct python_layout *l, __u64 state)
+{
+    const __u64 frame = python_word(python_frame(l, state) + l->frame_previous);
     if (!python_is_call_soon_threadsafe(l, frame))
         return 0;
-    const __u64 arguments = python_word(frame + l->frame_locals + PYTHON_ARGUMENTS * 8);
-    const __u64 future = python_word(arguments + PYTHON_TUPLE_ITEMS);
-    const __u64 callbacks = python_word(future + PYTHON_FUTURE_CALLBACKS);
-    if (!callbacks)
-        return python_word(future + PYTHON_FUTURE_CONTEXT);
-    const __u64 callback = python_word(python_word(callbacks + PYTHON_LIST_ITEMS));
-    return python_word(callback + PYTHON_TUPLE_ITEMS + 8);
+    return python_word(python_word(frame + l->frame_locals + PYTHON_ARGUMENTS * 8) + PYTHON_TUPLE_ITEMS);
+}
+
+/* The future among the local variables of the function that the thread executes; 0: none. That of uvloop's
+ * call_soon_threadsafe, which is compiled and has no frame. */
+static __noinline __u64 python_local_future(const struct python_layout *l, __u64 state)
+{
+    const __u64 locals = python_frame(l, state) + l->frame_locals;
+    for (int i = 0; i < PYTHON_LOCALS_SEARCHED; i++) {
+        __u64 value = python_word(locals + 8 * i);
+        if ((python_word(python_type_name(value)) & 0xffffffffffULL) == PYTHON_CELL_NAME)
+            value = python_word(value + PYTHON_CELL);
+        if (python_is_future(value))
+            return value;
+    }
+    return 0;
 }
 
 /* ---- the GIL ---- */
@@ -144,10 +268,18 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
     const bool runs =
         moment == RECORDER_AT_SOCKET || (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES);
     const __u64 state = python_current_state(l);
-    const __u64 context = !state ? 0
-                          : runs ? python_word(state + l->thread_context)
-                                 : python_finished_context(l, state);
-    if (context && place.cpu)
-        record_task(&place, context, runs ? RECORDER_TASK_RUNS : RECORDER_TASK_FINISHED, now_ns);
+    if (!state || !place.cpu)
+        return 0;
+    if (moment == RECORDER_AT_WRITE) {
+        record_python_finished(l, python_local_future(l, state), RECORDER_BY_WRITE, now_ns);
+        return 0;
+    }
+    if (!runs) {
+        record_python_finished(l, python_finished_future(l, state), 0, now_ns);
+        return 0;
+    }
+    const __u64 context = python_word(state + l->thread_context);
+    if (context)
+        record_task(&place, context, RECORDER_TASK_RUNS, 0, now_ns);
     return 0;
 }

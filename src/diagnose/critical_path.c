@@ -5,6 +5,7 @@
 #include "diagnose/critical_path.h"
 
 #include "diagnose/path_holder.h"
+#include "diagnose/path_job.h"
 #include "diagnose/path_marks.h"
 #include "diagnose/path_socket.h"
 #include "diagnose/path_taken.h"
@@ -37,13 +38,15 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         request_work_last_mark(w->index, w->thread, path_walk_subject(w), floor_ns, w->t_ns, &mark);
     if (schedules_itself(w) && path_task_leave(w, e ? e->record->time_ns : floor_ns))
         return;
+    if (path_job_leave(w, e, floor_ns))
+        return;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);
     if (mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES) {
         s.is_inferred = true;
         s.reason = "work before the next reply";
     }
     path_walk_add(w, e ? e->record->time_ns : span->start_ns, s);
-    if (w->finished && mark != WORK_NO_MARK) {
+    if (mark != WORK_NO_MARK && path_job_is_ready(w, w->t_ns)) {
         path_mark_finished(w);
         return;
     }
@@ -68,12 +71,16 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
 }
 
 /* Whether a wait for events began for this request before the thread went to sleep: since the request was last worked
- * on, by this thread before it served others, or by another one. */
+ * on, by this thread before it served others, or by another one, and since its task ran. */
 static bool waited_since_slice(struct path_walk *w, const struct thread_span *wait, struct work_slice *ret)
 {
     if (!path_wait_is_for_events(wait->left) ||
         !request_work_previous(w->index, path_walk_subject(w), w->out->begin_ns, wait->left->time_ns + 1, ret))
         return false;
+    const struct recorder_record *run =
+        w->depth == 0 ? task_run_find(w->index, w->task_pid, w->task, ret->end_ns, wait->left->time_ns + 1) : NULL;
+    if (run && !w->schedules_itself)
+        *ret = (struct work_slice){run->tid, run->time_ns, run->time_ns};
     if (ret->end_ns >= wait->left->time_ns)
         return false;
     return ret->tid != w->thread->key || request_work_first_foreign(w->index, w->thread, path_walk_subject(w),
@@ -86,7 +93,7 @@ static uint32_t find_returning_thread(const struct path_walk *w, const struct wo
 {
     const uint32_t loop = (uint32_t)w->thread->key;
     const uint64_t reply_ns = w->out->count ? w->out->items[0].end_ns : w->t_ns;
-    if (w->depth > 0)
+    if (w->depth > 0 || flight_index_has_jobs_by_write(w->index, w->thread->pid))
         return 0;
     const uint32_t last = request_hands_last(w->hands, w->thread->pid, loop, slice->start_ns, reply_ns);
     return last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
@@ -167,7 +174,9 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
         struct path_segment s = {.kind = REQUEST_PART_QUEUE_BEHIND,
                                  .tid = tid,
                                  .for_tid = (uint32_t)w->thread->key,
-                                 .owner = REQUEST_OWNER_OTHER,
+                                 .owner = flight_index_has_jobs_by_write(w->index, w->thread->pid)
+                                              ? REQUEST_OWNER_UNKNOWN
+                                              : REQUEST_OWNER_OTHER,
                                  .is_inferred = true,
                                  .syscall = RECORDER_NO_SYSCALL,
                                  .reason = "its thread had other work"};
@@ -177,11 +186,13 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
 }
 
 /* A thread that does not work for the request woke the event loop. False: no other thread is known to have had the
- * request then. True: goes on in the one that got it last, from when that was done with it. */
+ * request then, or threads finish jobs that are not seen. True: goes on in the one that got it last, from when that was
+ * done with it. */
 static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
 {
+    const bool is_unsure = w->depth > 0 || flight_index_has_jobs_by_write(w->index, w->thread->pid);
     const uint32_t tid =
-        w->depth > 0 ? 0 : request_hands_last(w->hands, 0, (uint32_t)w->thread->key, w->out->begin_ns, end_ns);
+        is_unsure ? 0 : request_hands_last(w->hands, 0, (uint32_t)w->thread->key, w->out->begin_ns, end_ns);
     const struct flight_list *thread = tid ? flight_index_thread(w->index, tid) : NULL;
     if (!thread)
         return false;
@@ -376,6 +387,11 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
     } else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK)) {
         s.socket = path_socket_of_wait(w->thread, wait->left, end_ns);
     }
+    if (s.kind == REQUEST_PART_SLEEP && path_job_may_end_wait(w, wait->left, end_ns)) {
+        s.kind = REQUEST_PART_UNATTRIBUTED;
+        s.owner = REQUEST_OWNER_UNKNOWN;
+        s.reason = "for a timer, or for a thread that may have finished a job just then";
+    }
     path_walk_add(w, from_ns, s);
     return false;
 }
@@ -392,7 +408,7 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
 {
     const uint64_t start_ns = wait->left ? wait->left->time_ns : 0;
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_OTHER);
-    if (w->finished && path_wait_is_for_events(wait->left)) {
+    if (path_wait_is_for_events(wait->left) && path_job_is_ready(w, wait->left->time_ns)) {
         path_mark_finished(w);
         return;
     }
@@ -489,9 +505,9 @@ static const struct recorder_record *find_reply(const struct flight_index *index
 static bool has_more(struct path_walk *w)
 {
     if (w->finished && w->t_ns <= w->floor_ns)
-        path_walk_go_to_finished(w);
+        path_job_go_to_finished(w);
     if (w->handed && w->t_ns <= w->floor_ns)
-        path_walk_go_to_handed(w);
+        path_job_go_to_handed(w);
     while (w->waiting_count && w->t_ns <= w->floor_ns)
         path_task_return(w);
     return w->t_ns > w->floor_ns && !w->end_reason && !w->out->is_full;
@@ -504,7 +520,7 @@ static const char *walk_back(struct path_walk *w)
         if (steps == STEPS_MAX || flight_index_is_spent(w->index))
             return "the path has too many events to follow it further back";
         if (w->depth == 0 && depth > 0 && !w->schedules_itself)
-            path_walk_find_finished(w);
+            path_job_find(w);
         depth = w->depth;
         const uint64_t before_ns = w->t_ns;
         const struct flight_list *thread = w->thread;

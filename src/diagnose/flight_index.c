@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-#define SEARCH_MAX 1000000 /* events, in all searches for a request: some 10 ms */
+#define WRITERS_MAX 16
+#define SEARCH_MAX  1000000 /* events, in all searches for a request: some 10 ms */
 
 struct flight_index {
     const struct flight_window *window;
@@ -19,7 +20,9 @@ struct flight_index {
     struct held_locks *held;
     uint32_t *record_sockets; /* of each record: 1 + number of its socket; 0: none */
     bool has_arrivals;
-    uint32_t *searches_left; /* its own allocation, as searching does not change the index */
+    uint32_t writers[WRITERS_MAX]; /* processes whose threads let event loops know by write() of finished jobs */
+    size_t writer_count;           /* WRITERS_MAX: there may be more */
+    uint32_t *searches_left;       /* its own allocation, as searching does not change the index */
 };
 
 /* ---- which lists a record is in ---- */
@@ -282,6 +285,14 @@ static bool has_tasks(const struct flight_window *window)
     return false;
 }
 
+static void note_writer(struct flight_index *index, const struct recorder_record *task)
+{
+    const uint32_t pid = recorder_high(task->value);
+    if (task->flags == RECORDER_TASK_FINISHED && recorder_low(task->value) == RECORDER_BY_WRITE &&
+        !flight_index_has_jobs_by_write(index, pid))
+        index->writers[index->writer_count++] = pid;
+}
+
 void flight_index_free(struct flight_index *index)
 {
     if (!index)
@@ -333,6 +344,8 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     for (size_t i = 0; i < index->tasks.count; i++) {
         const struct flight_list *task = &index->tasks.lists[i];
         link_replies(index, task, index->tasks.events + (task->events - index->tasks.events));
+        for (size_t k = 0; k < task->count; k++)
+            note_writer(index, task->events[k].record);
     }
     *ret = take_ptr(index);
     return 0;
@@ -366,6 +379,14 @@ const struct flight_list *flight_index_socket(const struct flight_index *index, 
 const struct flight_list *flight_index_task(const struct flight_index *index, uint32_t pid, uint64_t id)
 {
     return flight_lists_find(&index->tasks, task_key(pid, id));
+}
+
+bool flight_index_has_jobs_by_write(const struct flight_index *index, uint32_t pid)
+{
+    size_t i = 0;
+    while (i < index->writer_count && index->writers[i] != pid)
+        i++;
+    return i < index->writer_count || index->writer_count == WRITERS_MAX;
 }
 
 const struct flight_list *flight_index_tasks_of(const struct flight_index *index, uint32_t tid)

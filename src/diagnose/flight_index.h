@@ -85,6 +85,9 @@ const struct flight_list *flight_index_socket(const struct flight_index *index, 
  * no records. */
 const struct flight_list *flight_index_task(const struct flight_index *index, uint32_t pid, uint64_t id);
 const struct flight_list *flight_index_tasks_of(const struct flight_index *index, uint32_t tid);
+/* Whether a thread of process `pid` let an event loop know by write() of a finished job (RECORDER_BY_WRITE); also true
+ * if there are too many such processes. */
+bool flight_index_has_jobs_by_write(const struct flight_index *index, uint32_t pid);
 /* The socket of a record of the window that is about one; NULL: it has no cookie. */
 const struct flight_list *flight_record_socket(const struct flight_index *index, const struct recorder_record *record);
 size_t flight_index_thread_count(const struct flight_index *index);

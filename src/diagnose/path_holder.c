@@ -187,8 +187,10 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
                 break;
             const struct flight_list *next = holder_of(walk, &span);
             const uint64_t slept_ns = span.left && span.left->time_ns > from_ns ? span.left->time_ns : from_ns;
-            if (is_followed(walk) &&
-                path_holder_add_held(walk, span.left, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
+            struct holder_walk holders = *walk;
+            if (!is_followed(walk))
+                holders.kind = REQUEST_PART_LOCK;
+            if (path_holder_add_held(&holders, span.left, next ? (uint32_t)next->key : 0, slept_ns, t_ns)) {
                 t_ns = slept_ns;
                 continue;
             }

@@ -387,7 +387,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     uint32_t worker;
     uint64_t done_ns;
     /* A loop that slept since had nothing to do: that worker handed its work on. */
-    if (is_loop && request_work_handed_by(w->index, &slice, w->t_ns, &worker, &done_ns) &&
+    if (is_loop && request_work_handed_by(w->index, &slice, path_walk_subject(w), w->t_ns, &worker, &done_ns) &&
         (!woken || done_ns > woken->time_ns)) {
         path_ready_add(w, done_ns, busy, false, "the event loop served others");
         path_walk_go_to_peer(w, worker, done_ns, 0);

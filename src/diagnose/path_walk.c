@@ -74,63 +74,6 @@ void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     path_walk_go_to(w, task->tid, t_ns);
 }
 
-/* When the request was last read from before `t`. An earlier task may have had the same id. */
-static uint64_t last_read_ns(const struct path_walk *w)
-{
-    const struct flight_list *socket = flight_index_socket(w->index, w->subjects[0]);
-    for (uint32_t i = flight_operation_before(socket, w->t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
-         i = flight_previous_operation(socket, i))
-        if (socket->events[i].role == FLIGHT_RECEIVES)
-            return socket->events[i].record->time_ns;
-    return 0;
-}
-
-void path_walk_find_finished(struct path_walk *w)
-{
-    const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
-    if (!w->task)
-        return;
-    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
-    w->is_unpaired = !w->finished && task_is_any_finished(w->index, w->task_pid, from_ns, w->t_ns);
-    if (w->finished) {
-        w->handed = NULL;
-        w->floor_ns = w->finished->time_ns;
-    }
-}
-
-/* Returns the socket that carried the thread's message of this record; 0: not known. */
-static uint64_t socket_of_message(const struct flight_list *thread, const struct recorder_record *message)
-{
-    const uint32_t before = flight_list_before(thread, message->time_ns);
-    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; thread && i < thread->count; i++)
-        if (thread->events[i].role == FLIGHT_SENDS)
-            return thread->events[i].record->object;
-    return 0;
-}
-
-void path_walk_go_to_finished(struct path_walk *w)
-{
-    const struct recorder_record *finished = w->finished;
-    w->finished = NULL;
-    w->handed = task_run_find(w->index, w->task_pid, w->task, w->first_ns, finished->time_ns);
-    w->floor_ns = w->handed ? w->handed->time_ns : w->first_ns;
-    w->depth = 0;
-    w->is_paired = true;
-    w->is_inferred = false;
-    path_walk_go_to_peer(w, finished->tid, finished->time_ns,
-                         socket_of_message(flight_index_thread(w->index, finished->tid), finished));
-}
-
-void path_walk_go_to_handed(struct path_walk *w)
-{
-    const struct recorder_record *handed = w->handed;
-    w->handed = NULL;
-    w->floor_ns = w->first_ns;
-    w->depth = 0;
-    w->is_inferred = false;
-    path_walk_go_to(w, handed->tid, handed->time_ns);
-}
-
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject)
 {
     if (w->depth + 1 == PATH_PEERS_MAX) {

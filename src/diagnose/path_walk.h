@@ -40,6 +40,7 @@ struct path_walk {
     unsigned waiting_count;
     const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
                                                there the walk goes on, whatever its own thread did until then */
+    const struct recorder_record *job;      /* the last such job that the walk went to; NULL: it went to none */
     const struct recorder_record *handed;   /* NULL, or the walk is in a job of the task, which ran last before the job
                                                then, on its own thread: there the walk goes on */
     bool is_unpaired; /* no job was finished for the task itself, but jobs were finished for other tasks: the jobs that
@@ -59,14 +60,6 @@ struct path_segment path_walk_segment(const struct flight_list *thread, enum req
 /* Adds `segment` as [start, w->t), and goes back to its start. */
 void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment segment);
 void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const char *reason);
-
-/* Finds the event that the request's task waited for, before the thread that replies worked for the request again. Sets
- * `finished`. */
-void path_walk_find_finished(struct path_walk *w);
-/* Goes on in the thread of `finished`. Sets `handed`. */
-void path_walk_go_to_finished(struct path_walk *w);
-/* Goes on in the thread of `handed`. */
-void path_walk_go_to_handed(struct path_walk *w);
 
 /* Goes on in thread `tid` as it was at `t`. */
 void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);

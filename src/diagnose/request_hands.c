@@ -34,7 +34,7 @@ struct thread_work {
 
 struct request_hands {
     const struct flight_index *index;
-    uint64_t subject, begin_ns;
+    uint64_t subject, begin_ns, end_ns;
     struct thread_work *threads; /* by flight_list.number */
     struct hand *hands;
     size_t hand_count;
@@ -232,7 +232,9 @@ static void note_wakeup(struct request_hands *h, const struct recorder_record *r
         return;
     if (has)
         put_hand(h, work, r->time_ns, NULL, 0, false);
-    else if (r->syscall == SYS_futex && !was_idle(h->index, thread, r))
+    else if (r->syscall == SYS_futex &&
+             (!was_idle(h->index, thread, r) ||
+              request_work_is_of_any(h->index, waker_thread, h->subject, r->time_ns, h->end_ns)))
         return;
     else if (waker->works_for == WORKS_FOR_THIS)
         put_hand(h, work, r->time_ns, r, 1, waker->is_shared);
@@ -341,6 +343,7 @@ int request_hands_new(const struct flight_index *index, uint64_t subject, uint64
     h->index = index;
     h->subject = subject;
     h->begin_ns = begin_ns;
+    h->end_ns = end_ns;
     h->threads = calloc(threads + 1, sizeof(*h->threads));
     h->hands = reallocarray(NULL, to - from + 1, sizeof(*h->hands)); /* a record begins or ends one at most */
     if (!h->threads || !h->hands)

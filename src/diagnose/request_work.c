@@ -257,8 +257,39 @@ static bool find_done(const struct flight_index *index, const struct flight_list
     return false;
 }
 
-bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
-                            uint32_t *ret_tid, uint64_t *ret_done_ns)
+/* Whether the thread has requests other than `subject`'s at `t_ns`: by `end_ns` it sends something for them, and reads
+ * nothing more from them before that. */
+static bool has_others(const struct flight_index *index, const struct flight_list *thread, uint64_t subject,
+                       uint64_t t_ns, uint64_t end_ns)
+{
+    const uint32_t before = flight_list_before(thread, t_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < thread->count && flight_index_spend(index); i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns > end_ns)
+            break;
+        if (e->role != FLIGHT_SENDS || e->record->object == subject || !request_work_is_served(index, e->record))
+            continue;
+        const struct flight_list *socket = flight_record_socket(index, e->record);
+        const uint32_t read = socket->events[flight_list_before(socket, e->record->time_ns + 1)].read;
+        if (read != FLIGHT_NONE && socket->events[read].record->time_ns < t_ns)
+            return true;
+    }
+    return false;
+}
+
+bool request_work_is_of_any(const struct flight_index *index, const struct flight_list *thread, uint64_t subject,
+                            uint64_t t_ns, uint64_t end_ns)
+{
+    const uint32_t tid = (uint32_t)thread->key;
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
+    const uint32_t i = flight_list_before(tasks, t_ns + 1);
+    const struct recorder_record *run = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
+    return run && run->time_ns == t_ns && run->flags == RECORDER_TASK_RUNS && !task_request_of_run(index, tid, t_ns) &&
+           has_others(index, thread, subject, t_ns, end_ns);
+}
+
+bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
+                            uint64_t t_ns, uint32_t *ret_tid, uint64_t *ret_done_ns)
 {
     const struct flight_list *thread = flight_index_thread(index, slice->tid);
     uint32_t tid = 0;
@@ -271,6 +302,8 @@ bool request_work_handed_by(const struct flight_index *index, const struct work_
         if (!woken || e->record->syscall != SYS_futex ||
             flight_thread_is_locking(index, (uint32_t)woken->key, e->record->object))
             continue;
+        if (request_work_is_of_any(index, thread, subject, e->record->time_ns, t_ns))
+            return false;
         if ((tid && tid != e->record->tid) || !find_done(index, woken, e->record, t_ns, ret_done_ns))
             return false;
         tid = e->record->tid;

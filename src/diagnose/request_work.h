@@ -64,11 +64,17 @@ bool request_work_is_for(const struct flight_index *index, uint32_t tid, uint64_
 bool request_work_asked(const struct flight_index *index, uint64_t cookie, uint64_t subject, uint64_t begin_ns,
                         uint64_t t_ns);
 
+/* Whether the thread woke another one at `t_ns` in a task that may work for the request of `subject` or for another
+ * one: the task's request is not known, and by `end_ns` the thread sends something for other requests that it had read
+ * by then. */
+bool request_work_is_of_any(const struct flight_index *index, const struct flight_list *thread, uint64_t subject,
+                            uint64_t t_ns, uint64_t end_ns);
+
 /* Finds the thread that this slice gave work to by waking it, and the time when that thread was done: it next waited
- * for work again, before `t_ns`. Returns false if there is no such thread, or several, or if the thread was not done by
- * then. */
-bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t t_ns,
-                            uint32_t *ret_tid, uint64_t *ret_done_ns);
+ * for work again, before `t_ns`. Returns false if there is no such thread, or several, if the thread was not done by
+ * then, or if the work may be another request's than `subject`'s. */
+bool request_work_handed_by(const struct flight_index *index, const struct work_slice *slice, uint64_t subject,
+                            uint64_t t_ns, uint32_t *ret_tid, uint64_t *ret_done_ns);
 
 /* Whether the thread was in the middle of a request at `t`: it had read one and not answered it. */
 bool request_work_is_busy(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns);

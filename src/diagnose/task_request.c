@@ -34,10 +34,11 @@ static uint64_t read_ns(const struct flight_index *index, const struct recorder_
     return read == FLIGHT_NONE ? 0 : socket->events[read].record->time_ns;
 }
 
-/* The request of task `id` at `t_ns`; 0: not known. Ids are used again: a task with the same id that replies after
- * `t_ns` is the task at `t_ns` only if the request had been read by then. If the id has also answered another request
- * since that read, it belongs to no task: it is the context that an event loop uses to send all replies. */
-static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
+/* The request that task `id`, as it was at `t_ns`, replies to itself; 0: not known. Ids are used again: a task with the
+ * same id that replies after `t_ns` is the task at `t_ns` only if the request had been read by then. If the id has also
+ * answered another request since that read, it belongs to no task: it is the context that an event loop uses to send
+ * all replies. */
+static uint64_t replied_by(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
 {
     const struct flight_list *task = flight_index_task(index, pid, id);
     const struct recorder_record *next = reply_at(index, task, next_reply(task, t_ns));
@@ -48,6 +49,32 @@ static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint6
     if (!began_ns || began_ns > t_ns || (last && last->object != next->object && last->time_ns > began_ns))
         return 0;
     return next->object;
+}
+
+/* The request of a task that waited for task `id`: by the first job that a thread finished, at `t_ns` or later, for
+ * both. 0: not known. */
+static uint64_t replied_by_waiting(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
+{
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    const uint32_t before = flight_list_before(task, t_ns);
+    const struct recorder_record *job = NULL;
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1;
+         !job && task && i < task->count && flight_index_spend(index); i++)
+        job = task->events[i].record->flags == RECORDER_TASK_FINISHED ? task->events[i].record : NULL;
+    const struct flight_list *tasks = job ? flight_index_tasks_of(index, job->tid) : NULL;
+    uint64_t request = 0;
+    for (uint32_t i = job ? flight_list_before(tasks, job->time_ns + 1) : FLIGHT_NONE;
+         !request && i != FLIGHT_NONE && tasks->events[i].record->time_ns == job->time_ns; i--)
+        if (tasks->events[i].record->flags == RECORDER_TASK_FINISHED)
+            request = replied_by(index, pid, tasks->events[i].record->object, t_ns);
+    return request;
+}
+
+/* The request that task `id`, as it was at `t_ns`, works for; 0: not known. */
+static uint64_t request_of(const struct flight_index *index, uint32_t pid, uint64_t id, uint64_t t_ns)
+{
+    const uint64_t request = replied_by(index, pid, id, t_ns);
+    return request ? request : replied_by_waiting(index, pid, id, t_ns);
 }
 
 uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uint64_t t_ns)

@@ -1,7 +1,6 @@
-/* Which request a task of an event loop (asyncio) works for: the one whose reply it sends. From RECORDER_TASK. Not
- * known for a task that sends no reply itself, as those that other tasks wait for, nor for one of an event loop that
- * sends the replies of all tasks together (uvloop). Each function returns the request's socket; 0: not known. Pure:
- * reads only the indexed window. */
+/* Which request a task of an event loop (asyncio, uvloop) works for: the one whose reply it sends, or the one whose
+ * reply a task sends that waits for it. From RECORDER_TASK. The second is known only from jobs that a thread finishes
+ * for both. Each function returns the request's socket; 0: not known. Pure: reads only the indexed window. */
 #pragma once
 
 #include "diagnose/flight_index.h"

@@ -3,6 +3,8 @@
 
 #include "diagnose/request_work.h"
 
+#include <sys/syscall.h>
+
 /* Between what a task does and what another one does for it, or the reverse. */
 #define HAND_OVER_NS 1000000
 #define QUESTION_NS  5000000 /* until another one has sent what the task asks: that one, too, waits for a CPU */
@@ -45,6 +47,19 @@ static bool has_slept(const struct flight_index *index, const struct flight_list
     return false;
 }
 
+/* The record in a thread's list `tasks`, of the time of event `i`, that a job was finished for task `id`; NULL: there
+ * is none. A job is finished for several tasks at once if they wait for each other. */
+static const struct recorder_record *finished_for(const struct flight_list *tasks, uint32_t i, uint64_t id)
+{
+    const uint64_t t_ns = tasks->events[i].record->time_ns;
+    for (; i != FLIGHT_NONE && tasks->events[i].record->time_ns == t_ns; i--) {
+        const struct recorder_record *r = tasks->events[i].record;
+        if (r->flags == RECORDER_TASK_FINISHED && r->object == id)
+            return r;
+    }
+    return NULL;
+}
+
 /* A thread's record that it has finished a job is written when the thread sends the message, and may be written again
  * after that. Returns the last record before the message was sent. `finished`: the last record. */
 static const struct recorder_record *at_message(const struct flight_index *index,
@@ -59,8 +74,8 @@ static const struct recorder_record *at_message(const struct flight_index *index
     uint32_t i = flight_list_before(tasks, sent_ns);
     while (i != FLIGHT_NONE && tasks->events[i].record->flags != RECORDER_TASK_FINISHED && flight_index_spend(index))
         i--;
-    const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
-    return r && r->object == finished->object && !has_slept(index, thread, sent_ns, finished->time_ns) ? r : finished;
+    const struct recorder_record *r = i == FLIGHT_NONE ? NULL : finished_for(tasks, i, finished->object);
+    return r && !has_slept(index, thread, sent_ns, finished->time_ns) ? r : finished;
 }
 
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
@@ -85,6 +100,96 @@ bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64
         if (r->time_ns <= after_ns)
             break;
         if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && recorder_high(r->value) == pid)
+            return true;
+    }
+    return false;
+}
+
+const struct recorder_record *task_job_before(const struct flight_index *index, uint32_t tid, uint64_t from_ns,
+                                              uint64_t to_ns)
+{
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
+    for (uint32_t i = flight_list_before(tasks, to_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = tasks->events[i].record;
+        if (r->time_ns < from_ns)
+            break;
+        if (r->flags == RECORDER_TASK_FINISHED)
+            return r;
+    }
+    return NULL;
+}
+
+bool task_job_is_for(const struct flight_index *index, const struct recorder_record *job, uint64_t id)
+{
+    const struct flight_list *tasks = flight_index_tasks_of(index, job->tid);
+    return finished_for(tasks, flight_list_before(tasks, job->time_ns + 1), id) != NULL;
+}
+
+/* Whether the thread waits for work since this switch: for a futex that is no lock whose holders are recorded. NULL:
+ * since before the window, which is longer than a wait for a lock. */
+static bool is_idle(const struct flight_index *index, const struct recorder_record *left)
+{
+    return !left || (left->syscall == SYS_futex && !flight_thread_is_held_lock(index, left->tid, left->object));
+}
+
+bool task_job_is_bounded(const struct flight_index *index, const struct recorder_record *job, uint32_t loop_tid,
+                         uint64_t from_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, job->tid);
+    if (!thread || task_job_before(index, job->tid, from_ns, job->time_ns))
+        return thread != NULL;
+    for (uint32_t i = flight_list_before(thread, job->time_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < from_ns)
+            break;
+        if (e->role == FLIGHT_WOKEN && e->state == THREAD_RUNNABLE && recorder_low(e->record->value) == loop_tid &&
+            !(e->record->flags & (RECORDER_IN_SOFTIRQ | RECORDER_IN_HARDIRQ)) &&
+            is_idle(index, flight_thread_span(thread, e->record->time_ns + 1).left))
+            return true;
+    }
+    const struct thread_span span = flight_thread_span(thread, from_ns);
+    return span.state == THREAD_BLOCKED && is_idle(index, span.left);
+}
+
+/* Whether a wait of the thread ended in [from, to), for anything but a lock whose holders are recorded. */
+static bool was_woken(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
+                      uint64_t to_ns)
+{
+    for (uint32_t i = flight_list_before(thread, to_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < from_ns)
+            break;
+        if (e->role != FLIGHT_WOKEN || e->state != THREAD_RUNNABLE)
+            continue;
+        const struct recorder_record *left = flight_thread_span(thread, e->record->time_ns + 1).left;
+        if (!left || !flight_thread_is_held_lock(index, left->tid, left->object))
+            return true;
+    }
+    return false;
+}
+
+/* Whether thread `tid`, which ran in [from, to), may have finished a job then; see task_may_have_unseen_job. */
+static bool may_have_finished(const struct flight_index *index, const struct flight_list *loop, uint32_t tid,
+                              uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    return thread && thread != loop && thread->pid == loop->pid && was_woken(index, thread, begin_ns, to_ns) &&
+           !task_job_before(index, tid, from_ns, to_ns);
+}
+
+bool task_may_have_unseen_job(const struct flight_index *index, const struct flight_list *loop, uint64_t begin_ns,
+                              uint64_t from_ns, uint64_t to_ns)
+{
+    const struct flight_window *window = flight_index_window(index);
+    if (!flight_index_has_jobs_by_write(index, loop->pid))
+        return false;
+    for (size_t i = flight_window_since(window, from_ns); i < window->count && flight_index_spend(index); i++) {
+        const struct recorder_record *r = &window->records[i];
+        if (r->time_ns >= to_ns)
+            break;
+        if (r->kind == RECORDER_SWITCH &&
+            (may_have_finished(index, loop, r->tid, begin_ns, from_ns, to_ns) ||
+             may_have_finished(index, loop, recorder_low(r->value), begin_ns, from_ns, to_ns)))
             return true;
     }
     return false;

@@ -20,6 +20,24 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
 /* Whether any thread of process `pid` finished something for a task in (after, before). */
 bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns);
 
+/* Returns the last record in [from_ns, to_ns) that thread `tid` finished a job; NULL if there is no such record. */
+const struct recorder_record *task_job_before(const struct flight_index *index, uint32_t tid, uint64_t from_ns,
+                                              uint64_t to_ns);
+
+/* Whether the job of this record of task_job_before was for task `id`, or for a task that `id` waits for. */
+bool task_job_is_for(const struct flight_index *index, const struct recorder_record *job, uint64_t id);
+
+/* Whether the records show, for a job that was given at `from_ns` or later, when its thread began it: the thread had
+ * finished another one after `from_ns`, or had nothing to do then, or event loop `loop_tid` woke it since. */
+bool task_job_is_bounded(const struct flight_index *index, const struct recorder_record *job, uint32_t loop_tid,
+                         uint64_t from_ns);
+
+/* Whether another thread of the process of event loop `loop` may have finished a job in [from_ns, to_ns) without a
+ * record: threads of the process let the event loop know by write() (RECORDER_BY_WRITE), and this one ran then, after a
+ * wait that ended at `begin_ns` or later. */
+bool task_may_have_unseen_job(const struct flight_index *index, const struct flight_list *loop, uint64_t begin_ns,
+                              uint64_t from_ns, uint64_t to_ns);
+
 /* The last record in [after, before) that task `id` of process `pid` runs. NULL: none. */
 const struct recorder_record *task_run_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                             uint64_t after_ns, uint64_t before_ns);
