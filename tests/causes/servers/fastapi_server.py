@@ -137,10 +137,16 @@ async def anyio_group(request: Request):
 
 @app.get("/gather_threads")
 async def gather_threads(request: Request):
-    """Tasks that wait for jobs of threads."""
+    """Tasks that wait for jobs of threads: each thread works for the request until its job has ended."""
     ms = asked_ms(request)
-    _, slower = await asyncio.gather(asyncio.to_thread(sleep_in_thread, ms / 2, now()), asyncio.to_thread(sleep_in_thread, ms, now()))
-    request.state.truth += slower
+    (queued, slept), slower = await asyncio.gather(asyncio.to_thread(sleep_in_thread, ms / 2, now()), asyncio.to_thread(sleep_in_thread, ms, now()))
+    if slept["tid"] == slower[0]["tid"] and slept["t1"] <= slower[0]["t1"]:
+        request.state.truth += [queued, slept]
+        slower[0]["t0"] = slept["t1"]
+    for one in slower:
+        both = {**one, "t1": min(one["t1"], slept["t1"]), "only": [slept["tid"], *one["only"]]}
+        rest = {**one, "t0": max(one["t0"], slept["t1"])}
+        request.state.truth += [part for part in (both, rest) if part["t0"] < part["t1"]]
 
 
 @app.get("/gather_service")
