@@ -91,7 +91,7 @@ static void want_waits(const struct request_signal *q, const struct request_reco
 }
 
 /* Diagnoses the pending requests once the whole turn has been read, when everything about them is known: the requests
- * of a turn share the cost of their paths. */
+ * of a turn share the cost of their paths. The texts of the paths are made within the same budget. */
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
@@ -103,6 +103,7 @@ static void diagnose_pending(struct request_signal *q)
                                   &q->served};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);
+    const uint64_t since_ns = clock_thread_cpu_ns();
     for (size_t i = 0; i < q->pending_count; i++) {
         struct request_path *pending = &q->pending[i];
         struct request *request;
@@ -115,6 +116,7 @@ static void diagnose_pending(struct request_signal *q)
             losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
         path_segments_clear(&pending->segments);
     }
+    request_paths_spend(q->paths, clock_thread_cpu_ns() - since_ns);
     q->pending_count = 0;
 }
 
@@ -162,7 +164,7 @@ static void put_metrics(void *self, struct metric_set *set)
 }
 
 static const struct source_level levels[] = {
-    {SOURCE_DETAIL_FULL, "the causes of slow requests, within a quarter of budget.one_cpu"},
+    {SOURCE_DETAIL_FULL, "the causes of slow requests, within a fifth of budget.one_cpu"},
     {SOURCE_DETAIL_SLOWEST_PATHS, "the causes of the slowest requests of each route only"},
     {SOURCE_DETAIL_LEAST, "no causes of slow requests"},
     {0},

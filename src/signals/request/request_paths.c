@@ -18,7 +18,7 @@
 
 #define LEAST_BUDGET_NS 10000000  /* what a second may cost on average, at least */
 #define MOST_BUDGET_NS  250000000 /* the pipeline has other work, too */
-#define BUDGET_OF_AGENT 0.25      /* share of the whole agent's CPU limit: below the level that reduces its detail */
+#define BUDGET_OF_AGENT 0.2       /* share of the whole agent's CPU limit: below the level that reduces its detail */
 #define BUDGET_MAX_NS   50000000  /* most unused budget that is kept: for so long the pipeline may stand still */
 #define RECORDS_MAX     65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */
@@ -141,11 +141,16 @@ static void find_path(struct request_paths *p, const struct flight_index *index,
     p->outcomes[is_found ? FOUND : NO_RECORDS]++;
 }
 
+void request_paths_spend(struct request_paths *p, uint64_t cpu_ns)
+{
+    p->budget_ns -= (int64_t)cpu_ns;
+    p->cpu_ns += cpu_ns;
+}
+
 static void pass_time(struct request_paths *p, uint64_t *since_ns)
 {
-    const uint64_t now_ns = clock_thread_cpu_ns(), spent_ns = now_ns - *since_ns;
-    p->budget_ns -= (int64_t)spent_ns;
-    p->cpu_ns += spent_ns;
+    const uint64_t now_ns = clock_thread_cpu_ns();
+    request_paths_spend(p, now_ns - *since_ns);
     *since_ns = now_ns;
 }
 
@@ -218,5 +223,6 @@ void request_paths_metrics(const struct request_paths *p, struct metric_set *set
                    "the request; over_budget: not looked for.",
                    (double)p->outcomes[i], METRIC_LABELS({"outcome", names[i]}));
     metric_add(set, "sonde_self_request_paths_cpu_seconds", METRIC_COUNTER, "seconds",
-               "CPU time spent on finding critical paths.", (double)p->cpu_ns / 1e9, METRIC_NO_LABELS);
+               "CPU time spent on finding critical paths and on their texts.", (double)p->cpu_ns / 1e9,
+               METRIC_NO_LABELS);
 }

@@ -23,8 +23,8 @@ struct request_path {
     enum request_no_path no_path;  /* for this reason */
 };
 
-/* `recorder` is borrowed; NULL: no path is ever found. `agent_cpus`: how many CPUs the whole agent may use; a quarter
- * of that is for paths, and 1 % of a CPU at least. The caller frees `*ret`. -ENOMEM. */
+/* `recorder` is borrowed; NULL: no path is ever found. `agent_cpus`: how many CPUs the whole agent may use; a fifth
+ * of that is for paths and their texts, and 1 % of a CPU at least. The caller frees `*ret`. -ENOMEM. */
 int request_paths_new(struct flight_recorder *recorder, double agent_cpus, struct request_paths **ret);
 void request_paths_free(struct request_paths *p);
 DEFINE_FREEP(request_paths)
@@ -33,6 +33,9 @@ DEFINE_FREEP(request_paths)
  * that lie close together in time share one window of the recorder. The caller sets `record` and `schedules_itself`,
  * sets the rest to zero, and clears `segments` with path_segments_clear. */
 void request_paths_find(struct request_paths *p, struct request_path *requests, size_t count);
+
+/* The texts of paths took this time. */
+void request_paths_spend(struct request_paths *p, uint64_t cpu_ns);
 
 /* From this level of detail on fewer paths are looked for, or none. */
 void request_paths_shed(struct request_paths *p, enum source_detail detail);
