@@ -96,6 +96,7 @@ static inline int io_error_is_expected(__u32 error)
 {
     switch (error) {
     case 2:  /* ENOENT */
+    case 3:  /* ESRCH: a file in /proc of a process that ended */
     case 4:  /* EINTR */
     case 6:  /* ENXIO: /dev/tty without a terminal */
     case 11: /* EAGAIN */

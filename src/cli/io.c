@@ -65,8 +65,9 @@ static int open_source(const struct io_args *args, struct attach_entry *ret_atta
 }
 
 static int print_interval(const struct io_args *args, const struct attach_entry *attached, const struct io_rows *rows,
-                          uint64_t interval_ns, bool is_live)
+                          bool is_live)
 {
+    const uint64_t interval_ns = io_rows_interval_ns(rows);
     _cleanup_buf_ struct buf out = {0};
     _cleanup_free_ struct io_row *list = NULL;
     size_t count = 0;
@@ -117,7 +118,7 @@ static int watch(const struct io_args *args, const struct attach_entry *attached
         const uint64_t wait_ns = left_ns < args->interval_ns ? left_ns : args->interval_ns;
         const bool is_interrupted = end_signals_wait(&signals, wait_ns);
         const uint64_t now_ns = clock_monotonic_ns();
-        r = io_rows_refresh(rows) ?: print_interval(args, attached, rows, now_ns - before_ns, is_live);
+        r = io_rows_refresh(rows) ?: print_interval(args, attached, rows, is_live);
         if (is_interrupted)
             break;
         before_ns = now_ns;

@@ -32,8 +32,8 @@ struct io_rows {
     struct io_names names;
     struct io_details *details;
     struct row *rows;
-    size_t counted, seen; /* keys in the last round, and in this one */
-    uint64_t now_ns;
+    size_t counted, seen;       /* keys in the last round, and in this one */
+    uint64_t before_ns, now_ns; /* when the last round, and the present one, began */
     int error;
 };
 
@@ -96,6 +96,11 @@ void io_rows_free(struct io_rows *r)
     io_details_free(r->details);
     io_names_clear(&r->names);
     free(r);
+}
+
+uint64_t io_rows_interval_ns(const struct io_rows *r)
+{
+    return r->now_ns > r->before_ns ? r->now_ns - r->before_ns : 1;
 }
 
 struct io_details *io_rows_details(const struct io_rows *r)
@@ -246,6 +251,7 @@ int io_rows_refresh(struct io_rows *r)
     r->error = 0;
     r->counted = r->seen;
     r->seen = 0;
+    r->before_ns = r->now_ns;
     r->now_ns = clock_monotonic_ns();
     io_names_refresh_mounts(&r->names);
     HASH_ITER (hh, r->rows, row, next) {

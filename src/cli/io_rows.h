@@ -42,6 +42,9 @@ DEFINE_FREEP(io_rows)
 
 /* Ends an interval, and begins the next one: reads all counters. -errno. */
 int io_rows_refresh(struct io_rows *r);
+/* The length of the last interval: between the times at which the reading of all counters began, as that may take
+ * long on a busy node. */
+uint64_t io_rows_interval_ns(const struct io_rows *r);
 /* Those of the last interval; borrowed. */
 struct io_details *io_rows_details(const struct io_rows *r);
 
