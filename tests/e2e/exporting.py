@@ -1,5 +1,6 @@
 """Fixtures: agents that export their samples as OTLP profiles, and HTTP receivers of those profiles."""
 import pytest
+from harness.agents import NO_REQUESTS
 from otlp_receiver import receivers
 from profiles_receiver import ProfilesReceiver
 
@@ -21,7 +22,7 @@ def exporting(agent, workload):
     nothing is dropped while the receiver is down, even on a busy node."""
     def start(url, *arguments, **options):
         start.workload = workload("threads", 600)
-        return agent("--rate", "97", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
+        return agent(*NO_REQUESTS, "--rate", "97", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
                      verb="agent", **options)
     return start
 

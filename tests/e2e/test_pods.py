@@ -193,17 +193,18 @@ HOSTILE = {"absent": None, "closes": b"", "garbage": os.urandom(4096), "http": b
 
 
 @pytest.mark.sanitized
-def test_broken_runtimes_cost_only_the_names(recording, sonde, pod, tmp_path):
+def test_broken_runtimes_cost_only_the_names(recording, sonde, run, pod, tmp_path):
     """Whatever answers, and however: selection by pod fails in bounded time, and a recording lacks only the names."""
-    listeners = []
+    listeners, selections = [], {}
     for kind, answer in HOSTILE.items():
         path = tmp_path / kind
         if kind == "no socket":
             path.write_text("")
         elif kind != "absent":
             listeners.append(raw_server(path, answer))
-        done = subprocess.run([sonde, "record", "-d", "1", "--cri-socket", path, "--pod", "shop/web-1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1 and f"cannot select pods: {path}: " in done.stderr, (kind, done.stderr)
+        selections[path] = run(sonde, "record", "-d", "1", "--cri-socket", path, "--pod", "shop/web-1")
+    for path, selection in selections.items():
+        assert selection.wait() == 1 and f"cannot select pods: {path}: " in selection.error, (path, selection.error)
     for kind in ("garbage", "slow"):
         web = pod(WEB)
         running = recording("--event", FIRED, "--cri-socket", tmp_path / kind, "-p", web.pid)
