@@ -26,14 +26,15 @@ static void check_place(const struct line_answer *answer)
         const struct line_answer_line *line = &answer->lines[i];
         if (!is_clean(line->file, sizeof(line->file)) || !is_clean(line->name, sizeof(line->name)))
             abort();
-        line_answer_add(&again, line->file, line->line, line->name);
+        line_answer_add(&again, line->file, line->line, line->name, line->system_name);
     }
     if (!line_answer_finish(&again, answer->count) || line_answer_read(again.data, again.size, second) < 0 ||
         second->number != answer->number || second->count != answer->count)
         abort();
     for (size_t i = 0; i < answer->count; i++)
         if (answer->lines[i].line != second->lines[i].line || strcmp(answer->lines[i].file, second->lines[i].file) != 0 ||
-            strcmp(answer->lines[i].name, second->lines[i].name) != 0)
+            strcmp(answer->lines[i].name, second->lines[i].name) != 0 ||
+            strcmp(answer->lines[i].system_name, second->lines[i].system_name) != 0)
             abort();
     free(second);
 }

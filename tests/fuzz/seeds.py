@@ -286,7 +286,7 @@ GRPC = texts(b"HTTP/2 200\r\ncontent-type: application/grpc\r\ngrpc-encoding: gz
              b"grpc-encoding: gzip\r\ngrpc-status: 0\r\n\n\1\0\0\0" + (lambda data: bytes([len(data)]) + data)(gzip.compress(b"\x0a\x02\x08\x03")))
 
 def line_message(number, *lines):
-    return b"\x01" + struct.pack("<IB", number, len(lines)) + b"".join(struct.pack("<IHH", line, len(file), len(name)) + file + name for line, file, name in lines)
+    return b"\x01" + struct.pack("<IB", number, len(lines)) + b"".join(struct.pack("<IHHH", line, len(file), len(name), 0) + file + name for line, file, name in lines)
 
 
 LINES = texts(line_message(0, (12, b"/src/a.c", b"main")), line_message(70000, (3, b"/src/a.h", b"_ZN4shop4TillIlE4ringEl"), (0, b"", b"")), b"\x02\x00", b"\x02\x03")

@@ -6,6 +6,7 @@
 #include "resolve/lines/dwarf_lines.h"
 
 #include "resolve/lines/dwarf_tree.h"
+#include "resolve/symbols/demangle.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -59,6 +60,14 @@ static uint32_t attribute_number(const struct line_search *t, Dwarf_Die *die, un
     return (uint32_t)value;
 }
 
+/* Demangles here, in the confined process: a name in DWARF is untrusted too (resolve/symbols/demangler.h). */
+static void add_line(struct line_search *t, const char *path, uint32_t line, const char *name)
+{
+    char demangled[DEMANGLED_MAX];
+    demangle(name, demangled);
+    line_answer_add(&t->message, path ? path : "", line, demangled, strcmp(demangled, name) == 0 ? "" : name);
+}
+
 /* Adds the line of the call of an inlined function. */
 static void add_call(struct line_search *t, Dwarf_Die *inlined, const char *name)
 {
@@ -68,7 +77,7 @@ static void add_call(struct line_search *t, Dwarf_Die *inlined, const char *name
     const char *path = NULL;
     if (t->dw->dwarf_getsrcfiles(t->tree, &files, &count) == 0 && file < count)
         path = t->dw->dwarf_filesrc(files, file, NULL, NULL);
-    line_answer_add(&t->message, path ? path : "", path ? attribute_number(t, inlined, DW_AT_call_line) : 0, name);
+    add_line(t, path, path ? attribute_number(t, inlined, DW_AT_call_line) : 0, name);
 }
 
 static void add_line_of(struct line_search *t, uint64_t address, const char *name)
@@ -78,7 +87,7 @@ static void add_line_of(struct line_search *t, uint64_t address, const char *nam
     const char *path = line ? t->dw->dwarf_linesrc(line, NULL, NULL) : NULL;
     if (!path || t->dw->dwarf_lineno(line, &number) != 0 || number < 0)
         number = 0;
-    line_answer_add(&t->message, path ? path : "", (uint32_t)number, name);
+    add_line(t, path, (uint32_t)number, name);
 }
 
 static void report_place(void *context, struct dwarf_place *place, const struct dwarf_scope *innermost)

@@ -22,14 +22,14 @@ void line_answer_begin(struct buf *out, uint32_t number)
     buf_putc(out, 0);
 }
 
-void line_answer_add(struct buf *out, const char *file, uint32_t line, const char *name)
+void line_answer_add(struct buf *out, const char *file, uint32_t line, const char *name, const char *system_name)
 {
-    const size_t file_bytes = strnlen(file, LINE_ANSWER_TEXT_MAX), name_bytes = strnlen(name, LINE_ANSWER_TEXT_MAX);
+    const char *const texts[] = {file, name, system_name};
     append_number(out, line, 4);
-    append_number(out, (uint32_t)file_bytes, 2);
-    append_number(out, (uint32_t)name_bytes, 2);
-    buf_append(out, file, file_bytes);
-    buf_append(out, name, name_bytes);
+    for (size_t i = 0; i < array_size(texts); i++)
+        append_number(out, (uint32_t)strnlen(texts[i], LINE_ANSWER_TEXT_MAX), 2);
+    for (size_t i = 0; i < array_size(texts); i++)
+        buf_append(out, texts[i], strnlen(texts[i], LINE_ANSWER_TEXT_MAX));
 }
 
 bool line_answer_finish(struct buf *out, size_t count)
@@ -69,9 +69,10 @@ static int read_place(struct cursor *c, struct line_answer *ret)
     for (size_t i = 0; i < ret->count; i++) {
         struct line_answer_line *line = &ret->lines[i];
         line->line = cursor_u32(c);
-        const size_t file_bytes = cursor_u16(c), name_bytes = cursor_u16(c);
+        const size_t file_bytes = cursor_u16(c), name_bytes = cursor_u16(c), system_name_bytes = cursor_u16(c);
         read_string(c, file_bytes, line->file);
         read_string(c, name_bytes, line->name);
+        read_string(c, system_name_bytes, line->system_name);
     }
     return c->failed || cursor_left(c) ? -EBADMSG : 0;
 }

@@ -3,8 +3,8 @@
  * and checked against limits.
  *
  * Format, little-endian: u8 kind. LINE_ANSWER_PLACE: u32 index of the address, u8 count of lines, then for each
- * line, innermost first, u32 line, u16 length of the file's path, u16 length of the function's name, both strings
- * without NUL. LINE_ANSWER_END: u8 status. */
+ * line, innermost first, u32 line, u16 length of the file's path, u16 length of the function's name, u16 length of its
+ * linkage name, and the strings without NUL. LINE_ANSWER_END: u8 status. */
 #pragma once
 
 #include "base/buf.h"
@@ -15,7 +15,7 @@
 
 #define LINE_ANSWER_LINES_MAX 64   /* per place; deeper inlining is left out */
 #define LINE_ANSWER_TEXT_MAX  1024 /* bytes; longer strings are cut */
-#define LINE_ANSWER_BYTES_MAX (6 + LINE_ANSWER_LINES_MAX * (8 + 2 * LINE_ANSWER_TEXT_MAX))
+#define LINE_ANSWER_BYTES_MAX (6 + LINE_ANSWER_LINES_MAX * (10 + 3 * LINE_ANSWER_TEXT_MAX))
 
 enum line_answer_kind { LINE_ANSWER_PLACE = 1, LINE_ANSWER_END };
 
@@ -29,9 +29,10 @@ enum line_answer_status {
 };
 
 struct line_answer_line {
-    uint32_t line;                       /* 0: unknown */
-    char file[LINE_ANSWER_TEXT_MAX + 1]; /* "": unknown */
-    char name[LINE_ANSWER_TEXT_MAX + 1]; /* linkage name, or as in the source; "": unknown */
+    uint32_t line;                              /* 0: unknown */
+    char file[LINE_ANSWER_TEXT_MAX + 1];        /* "": unknown */
+    char name[LINE_ANSWER_TEXT_MAX + 1];        /* demangled; "": unknown */
+    char system_name[LINE_ANSWER_TEXT_MAX + 1]; /* linkage name; "": equal to `name` */
 };
 
 struct line_answer {
@@ -44,7 +45,7 @@ struct line_answer {
 
 /* Writing: _begin, _add for each line, then _finish, which returns false when memory ran out. */
 void line_answer_begin(struct buf *out, uint32_t number);
-void line_answer_add(struct buf *out, const char *file, uint32_t line, const char *name);
+void line_answer_add(struct buf *out, const char *file, uint32_t line, const char *name, const char *system_name);
 bool line_answer_finish(struct buf *out, size_t count);
 void line_answer_end(struct buf *out, enum line_answer_status status);
 

@@ -10,7 +10,6 @@
 #include "resolve/lines/line_files.h"
 #include "resolve/lines/line_reading.h"
 #include "resolve/lines/line_spawner.h"
-#include "resolve/symbols/demangle.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -107,7 +106,6 @@ static void keep_message(struct native_lines *n, struct answer *a, const struct 
 {
     const size_t count = message->count < NATIVE_LINES_FUNCTIONS_MAX ? message->count : NATIVE_LINES_FUNCTIONS_MAX;
     const struct line_answer_line *lines = message->lines + (message->count - count);
-    char demangled[DEMANGLED_MAX];
     if (a->state != ANSWER_QUEUED || !lines[count - 1].line) /* twice, or without information */
         return;
     a->functions = calloc(count, sizeof(*a->functions));
@@ -117,7 +115,7 @@ static void keep_message(struct native_lines *n, struct answer *a, const struct 
     a->state = ANSWER_KNOWN;
     a->count = count;
     for (size_t i = 0; i < count; i++) {
-        a->functions[i].function = strings_add(n->texts, demangle(lines[i].name, demangled));
+        a->functions[i].function = strings_add(n->texts, lines[i].name);
         a->functions[i].file = strings_add(n->texts, lines[i].file);
         a->functions[i].line = lines[i].line;
     }

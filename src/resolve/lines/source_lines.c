@@ -11,7 +11,6 @@
 #include "resolve/lines/line_objects.h"
 #include "resolve/lines/line_reading.h"
 #include "resolve/object/objects_private.h"
-#include "resolve/symbols/demangle.h"
 
 #include <errno.h>
 #include <string.h>
@@ -147,11 +146,9 @@ static bool reserve_lines(struct source_lines *s, size_t count)
 
 static void store_line(struct source_lines *s, const struct line_answer_line *line)
 {
-    char demangled[DEMANGLED_MAX];
-    const char *function = demangle(line->name, demangled);
     uint32_t *texts = s->line_texts + 3 * (size_t)s->line_count;
-    texts[0] = strings_add(s->texts, function);
-    texts[1] = strings_add(s->texts, strcmp(function, line->name) == 0 ? "" : line->name);
+    texts[0] = strings_add(s->texts, line->name);
+    texts[1] = strings_add(s->texts, line->system_name);
     texts[2] = strings_add(s->texts, line->file);
     s->lines[s->line_count++] = (struct profile_line){.line = line->line};
 }

@@ -14,8 +14,8 @@ static struct line_answer answer;
 static void put_two(struct buf *out)
 {
     line_answer_begin(out, 7);
-    line_answer_add(out, "/src/a.h", 12, "inner");
-    line_answer_add(out, "/src/a.c", UINT32_MAX, "");
+    line_answer_add(out, "/src/a.h", 12, "inner", "_ZL5innerv");
+    line_answer_add(out, "/src/a.c", UINT32_MAX, "", "");
     assert_true(line_answer_finish(out, 2));
 }
 
@@ -30,6 +30,7 @@ static void test_written_answer_is_read(void **state)
     assert_int_equal(answer.count, 2);
     assert_string_equal(answer.lines[0].file, "/src/a.h");
     assert_string_equal(answer.lines[0].name, "inner");
+    assert_string_equal(answer.lines[0].system_name, "_ZL5innerv");
     assert_int_equal(answer.lines[0].line, 12);
     assert_string_equal(answer.lines[1].name, "");
     assert_int_equal(answer.lines[1].line, UINT32_MAX);
@@ -60,7 +61,7 @@ static void test_long_texts_are_truncated_and_controls_replaced(void **state)
     memset(text, '\n', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     line_answer_begin(&out, 0);
-    line_answer_add(&out, text, 1, "a\x7f\x1b[2Jb");
+    line_answer_add(&out, text, 1, "a\x7f\x1b[2Jb", "");
     assert_true(line_answer_finish(&out, 1));
     assert_int_equal(line_answer_read(out.data, out.size, &answer), 0);
     assert_int_equal(strspn(answer.lines[0].file, " "), LINE_ANSWER_TEXT_MAX);
