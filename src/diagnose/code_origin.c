@@ -100,6 +100,7 @@ static const char *class_of(const char *function)
     return space ? space + 1 : function;
 }
 
+/* HotSpot's own code has names without a class: "StubRoutines (1)", "I2C/C2I adapters". */
 static enum code_origin origin_of_java(const struct frame *f)
 {
     static const char *const libraries[] = {"java.",
@@ -133,8 +134,9 @@ static enum code_origin origin_of_java(const struct frame *f)
                                             "org.glassfish.",
                                             "org.jboss.",
                                             NULL};
-    return f->function[0] && f->function[0] != '<' && !starts_with_any(class_of(f->function), libraries) ? CODE_OWN
-                                                                                                         : CODE_LIBRARY;
+    const char *class = class_of(f->function);
+    const bool is_method = class[strcspn(class, ".(")] == '.';
+    return is_method && class[0] != '<' && !starts_with_any(class, libraries) ? CODE_OWN : CODE_LIBRARY;
 }
 
 static enum code_origin origin_of_dotnet(const struct frame *f)

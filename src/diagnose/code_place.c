@@ -184,6 +184,7 @@ static void put_function(const struct frame *f, struct code_place *ret)
     code_place_function(name, ret->function);
     stack_text_printable(slash && slash[1] ? slash + 1 : f->file, ret->file, sizeof(ret->file));
     ret->line = f->line;
+    ret->is_first_line = f->is_first_line && f->line;
 }
 
 void code_place_of(const struct frame *frames, size_t count, struct code_place *ret)
@@ -202,12 +203,14 @@ void code_place_of(const struct frame *frames, size_t count, struct code_place *
 
 const char *code_place_text(const struct code_place *p, char out[CODE_TEXT_BYTES])
 {
-    char line[16] = "";
+    char line[16] = "", where[CODE_FILE_BYTES + 32] = "";
     if (p->line)
         snprintf(line, sizeof(line), ":%u", p->line);
+    if (p->file[0])
+        snprintf(where, sizeof(where), " %s%s%s%s", p->is_first_line ? "(begins at " : "", p->file, line,
+                 p->is_first_line ? ")" : "");
     if (p->function[0])
-        snprintf(out, CODE_TEXT_BYTES, "%s%s%s%s%s%s", p->function, p->file[0] ? " " : "", p->file,
-                 p->file[0] ? line : "", p->runs[0] ? ", running " : "", p->runs);
+        snprintf(out, CODE_TEXT_BYTES, "%s%s%s%s", p->function, where, p->runs[0] ? ", running " : "", p->runs);
     else
         snprintf(out, CODE_TEXT_BYTES, "%s", p->runs);
     return out;

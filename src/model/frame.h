@@ -31,6 +31,7 @@ struct frame {
     uint32_t line;           /* 0: unknown */
     const char *mapping;     /* path of the executable file; "[kernel.kallsyms]", "[nvidia]" (a module), "[vdso]" */
     const char *build_id;    /* hexadecimal */
+    bool is_first_line;      /* `line` is where the function begins: the line that runs is unknown */
     bool inlined;            /* the function was inlined into the next frame's function, at the same address */
     uint64_t address;        /* native: virtual address in the ELF file; kernel: as is */
     struct object *object;   /* native: the ELF file, for stages before the windows; NULL: unknown */

@@ -294,9 +294,11 @@ static int hotspots_find(void *self, uint32_t pid, const struct interpreter_entr
     memcpy(&head, found.data, sizeof(head));
     const uint8_t *lines = (const uint8_t *)found.data + sizeof(head);
     const uint32_t position = entry->instruction >> INTERPRETER_ENTRY_POSITION_SHIFT & INTERPRETER_ENTRY_POSITION_MAX;
-    *ret =
-        (struct interpreted_name){(const char *)lines + head.lines_bytes, (const char *)found.data + head.file_at,
-                                  hotspot_line(lines, head.lines_bytes, head.number_bias, position ? position - 1 : 0)};
+    *ret = (struct interpreted_name){
+        .function = (const char *)lines + head.lines_bytes,
+        .file = (const char *)found.data + head.file_at,
+        .line = hotspot_line(lines, head.lines_bytes, head.number_bias, position ? position - 1 : 0),
+        .is_first_line = !position};
     return 0;
 }
 

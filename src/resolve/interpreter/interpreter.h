@@ -31,7 +31,8 @@ typedef int (*read_memory)(struct processes *processes, const struct process *pr
 struct interpreted_name {
     const char *function; /* in the notation of the runtime's own profilers */
     const char *file;
-    uint32_t line; /* 0: unknown */
+    uint32_t line;      /* 0: unknown */
+    bool is_first_line; /* as in struct frame */
 };
 
 /* Key of code whose description was evicted or never received. */

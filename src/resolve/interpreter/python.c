@@ -185,7 +185,8 @@ static int pythons_find(void *self, uint32_t pid, const struct interpreter_entry
         return -ENOENT;
     const struct content_head *head = (const struct content_head *)content.data;
     const char *file = (const char *)(head + 1) + head->lines_bytes;
-    *ret = (struct interpreted_name){file + head->file_bytes, file, lookup_line(p, &content, entry->instruction)};
+    *ret = (struct interpreted_name){
+        .function = file + head->file_bytes, .file = file, .line = lookup_line(p, &content, entry->instruction)};
     return 0;
 }
 

@@ -137,7 +137,8 @@ static int v8s_find(void *self, uint32_t pid, const struct interpreter_entry *en
     const char *function = content->texts + content->file_bytes;
     if (!function[0])
         return -ENOENT;
-    *ret = (struct interpreted_name){function, content->texts, content->line};
+    *ret = (struct interpreted_name){
+        .function = function, .file = content->texts, .line = content->line, .is_first_line = true};
     return 0;
 }
 

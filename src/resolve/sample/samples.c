@@ -136,6 +136,7 @@ static void resolve_jit(struct sample_resolver *r, const struct process *process
     frame->function = copy_string(r, name.function);
     frame->file = copy_string(r, name.file);
     frame->line = name.line;
+    frame->is_first_line = true;
     if (name.kind == FRAME_NATIVE)
         return;
     frame->mapping = "";
@@ -334,6 +335,7 @@ static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const s
     ret->function = name.function;
     ret->file = name.file;
     ret->line = name.line;
+    ret->is_first_line = name.is_first_line;
     return true;
 }
 

@@ -81,11 +81,19 @@ static void test_javascript(void **state)
            code(FRAME_V8JS, "JSON.stringify", "", 0), code(FRAME_V8JS, "log", "node:console", 9),
            code(FRAME_V8JS, "send", "/srv/shop/node_modules/express/lib/response.js", 113),
            code(FRAME_V8JS, "sell", "/srv/shop/shop.js", 4), code(FRAME_V8JS, "emit", "node:events", 513));
+    struct frame first = code(FRAME_V8JS, "sell", "/srv/shop/shop.js", 4);
+    first.is_first_line = true;
+    EXPECT("sell() (begins at shop.js:4), running JSON.stringify", code(FRAME_V8JS, "JSON.stringify", "", 0), first);
+    first.line = 0;
+    EXPECT("sell() shop.js", first);
 }
 
 static void test_java(void **state)
 {
     (void)state;
+    EXPECT("com.example.Shop.sell() Shop.java, running StubRoutines (1)", code(FRAME_JVM, "StubRoutines (1)", "", 0),
+           code(FRAME_JVM, "I2C/C2I adapters", "", 0),
+           code(FRAME_JVM, "int com.example.Shop.sell(long, java.lang.String)", "Shop.java", 0));
     EXPECT("com.example.Shop.sell() Shop.java, running java.util.HashMap$Node[] java.util.HashMap.resize()",
            code(FRAME_JVM, "java.util.HashMap$Node[] java.util.HashMap.resize()", "HashMap.java", 0),
            code(FRAME_JVM, "int com.example.Shop.sell(long, java.lang.String)", "Shop.java", 0),

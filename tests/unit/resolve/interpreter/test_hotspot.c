@@ -198,9 +198,11 @@ static void test_entry_has_the_line_of_its_bytecode(void **state)
     assert_string_equal(name.function, "void A.f()");
     assert_string_equal(name.file, "A.java");
     assert_int_equal(name.line, 15);
+    assert_false(name.is_first_line);
     entry.instruction = 7 | INTERPRETER_ENTRY_CALLER; /* unknown: where the method begins */
     assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
     assert_int_equal(name.line, 14);
+    assert_true(name.is_first_line);
     record.m.lines_bytes = 25;
     assert_int_equal(interpreter_hotspot.take(x, &record.m.h), -EBADMSG);
     record.m.h.size_bytes = UINT32_MAX;

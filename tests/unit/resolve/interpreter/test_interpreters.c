@@ -64,7 +64,8 @@ static int forth_find(void *self, uint32_t pid, const struct interpreter_entry *
         f->missing_count = 1;
         return -ENOENT;
     }
-    *ret = (struct interpreted_name){f->names[entry->code], "/words.fs", entry->instruction};
+    *ret =
+        (struct interpreted_name){.function = f->names[entry->code], .file = "/words.fs", .line = entry->instruction};
     return 0;
 }
 

@@ -54,6 +54,7 @@ static void expect(void *v, const struct v8_code *c, const char *function, const
     assert_string_equal(name.function, function);
     assert_string_equal(name.file, file);
     assert_int_equal(name.line, line);
+    assert_true(name.is_first_line);
 }
 
 static void test_strings_become_utf8(void **state)
