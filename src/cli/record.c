@@ -248,38 +248,40 @@ static void explain_unread_interpreters(const struct interpreters *interpreters)
             name);
 }
 
-/* An empty profile is not an error, but the user should know why it is empty. */
-static void explain_no_samples(const struct record_args *args, const struct profile *profile)
+/* Notes in an empty profile why it is empty: that is no error. */
+static void explain_no_samples(const struct record_args *args, struct profile *profile)
 {
+    _cleanup_buf_ struct buf out = {0};
     char period[32], duration[32];
     units_format_duration(profile->period, period, sizeof(period));
-    if (args->replay) {
-        log_warning("record: %s holds no CPU samples", args->replay);
-        return;
-    }
-    record_filters_explain(&args->filters);
-    if (args->event)
-        record_event_explain_none(args->event);
+    if (!args->replay)
+        record_filters_explain(&args->filters, &out);
+    if (args->replay)
+        buf_printf(&out, "%s holds no CPU samples", args->replay);
+    else if (args->event)
+        record_event_explain_none(args->event, &out);
     else if (args->type == &sample_type_off_cpu)
-        log_warning("record: no selected thread waited%s", args->min_wait_ns ? " as long as --min-wait" : "");
+        buf_printf(&out, "no selected thread waited%s", args->min_wait_ns ? " as long as --min-wait" : "");
     else if (profile->duration_ns < profile->period)
-        log_warning("record: the recording lasted %s, and a sample is due only every %s: use -F for a higher rate",
-                    units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
+        buf_printf(&out, "the recording lasted %s, and a sample is due only every %s: use -F for a higher rate",
+                   units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
     else
-        log_warning(
-            "record: no selected thread was sampled on a CPU: a sample is due every %s of CPU time (-F %lld), and waiting threads use none (--off-cpu)",
+        buf_printf(
+            &out,
+            "no selected thread was sampled on a CPU: a sample is due every %s of CPU time (-F %lld), and waiting threads use none (--off-cpu)",
             period, (long long)args->rate_hz);
+    snprintf(profile->nothing, sizeof(profile->nothing), "%s", out.data ? out.data : "");
 }
 
 /* Warns of missing data in the written profile. */
-static void explain_gaps(const struct record_args *args, const struct recording *rec, bool is_complete)
+static void explain_gaps(const struct recording *rec)
 {
     explain_unread_interpreters(pipeline_interpreters(rec->pipeline));
     if (pipeline_missed_runtime(rec->pipeline))
         log_warning(
             "record: a Node.js or Java process started during the recording, and its functions have no names: record it by PID (-p), or the whole node (-a)");
-    if (is_complete && pipeline_samples(rec->pipeline) == 0)
-        explain_no_samples(args, rec->profile);
+    if (rec->profile->nothing[0])
+        log_warning("record: %s", rec->profile->nothing);
 }
 
 /* ---- the recording ---- */
@@ -433,11 +435,14 @@ static int run_recording(struct recording *rec, struct loop_end *ret_end)
 }
 
 /* Completes the profile and writes it. */
-static int write_recording(const struct record_args *args, const struct record_outputs *outputs, struct recording *rec)
+static int write_recording(const struct record_args *args, const struct record_outputs *outputs, bool is_complete,
+                           struct recording *rec)
 {
     int r = args->replay ? set_replayed_times(rec) : 0;
     if (r < 0)
         return r;
+    if (is_complete && pipeline_samples(rec->pipeline) == 0)
+        explain_no_samples(args, rec->profile);
     if (args->lines)
         record_lines_add(&rec->profile, pipeline_line_objects(rec->pipeline), args->inlines, rec->show_progress,
                          PROFILE_MAX_BYTES, &rec->lines);
@@ -468,11 +473,11 @@ static int record_profile(const struct record_args *args)
         return r;
     struct loop_end end;
     int ended = run_recording(&rec, &end); /* on failure too, the recorded data is written */
-    r = write_recording(args, &outputs, &rec);
+    r = write_recording(args, &outputs, ended == 0, &rec);
     if (r < 0)
         return r;
     report_end(&rec, args->output);
-    explain_gaps(args, &rec, ended == 0);
+    explain_gaps(&rec);
     r = pipeline_record_events_error(rec.pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;

@@ -349,12 +349,12 @@ const char *record_event_format(const struct record_event *e, uint64_t samples, 
     return out;
 }
 
-void record_event_explain_none(const struct record_event *e)
+void record_event_explain_none(const struct record_event *e, struct buf *out)
 {
     const unsigned long long period = e->event.period;
     if (period > 1)
-        log_warning("record: no samples of %s: one sample is taken per %llu events%s; lower it with --period",
-                    e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
+        buf_printf(out, "no samples of %s: one sample is taken per %llu events%s; lower it with --period",
+                   e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
     else
-        log_warning("record: no events of %s were recorded", e->event.name);
+        buf_printf(out, "no events of %s were recorded", e->event.name);
 }

@@ -2,6 +2,7 @@
  * Functions that fail log the reason. Main thread only. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "sources/attach/sample_event.h"
 
@@ -35,5 +36,5 @@ int record_event_set(const struct record_event *e, struct profile *profile);
 /* Formats "12 events", or "3 samples for 12 events": `sum` is the sum of the values of all samples. Returns `out`. */
 const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t sum,
                                 char out[RECORD_EVENT_TEXT_BYTES]);
-/* Logs why there may be no samples. */
-void record_event_explain_none(const struct record_event *e);
+/* Appends why there may be no samples: a clause. */
+void record_event_explain_none(const struct record_event *e, struct buf *out);

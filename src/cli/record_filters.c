@@ -152,12 +152,12 @@ static bool is_thread_name(const char *name)
     return found;
 }
 
-void record_filters_explain(const struct record_filters *f)
+void record_filters_explain(const struct record_filters *f, struct buf *out)
 {
     for (size_t i = 0; i < f->pids.count; i++)
         if (kill((pid_t)strtol(f->pids.values[i], NULL, 10), 0) < 0 && errno == ESRCH)
-            log_warning("record: process %s has ended", f->pids.values[i]);
+            buf_printf(out, "process %s has ended; ", f->pids.values[i]);
     for (size_t i = 0; i < f->commands.count; i++)
         if (!is_thread_name(f->commands.values[i]))
-            log_warning("record: no thread is named '%s' now (`ps -eLo comm` lists them)", f->commands.values[i]);
+            buf_printf(out, "no thread is named '%s' now (`ps -eLo comm` lists them); ", f->commands.values[i]);
 }

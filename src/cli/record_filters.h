@@ -1,6 +1,7 @@
 /* Process filters of `sonde record`: converts command-line options to the filters of the sources. Errors are logged. */
 #pragma once
 
+#include "base/buf.h"
 #include "cli/options.h"
 #include "model/task_filter.h"
 
@@ -17,5 +18,6 @@ bool record_filters_narrow(const struct record_filters *f);
  * -ESRCH: no such process, container, pod or cgroup. */
 int record_filters_set(const struct record_filters *f, struct task_filter *filter);
 
-/* After an empty recording: warns of selected processes and thread names that do not exist (any more). */
-void record_filters_explain(const struct record_filters *f);
+/* After an empty recording: appends clauses, each with "; " behind it, about selected processes and thread names that
+ * do not exist (any more). */
+void record_filters_explain(const struct record_filters *f, struct buf *out);

@@ -199,7 +199,8 @@ static void write_process(const struct writer *w, const struct process *process,
     buf_puts(out, "}}");
 }
 
-static void write_head(const struct writer *w)
+/* `nothing`: of the whole profile. */
+static void write_head(const struct writer *w, const char *nothing)
 {
     const struct profile *p = w->p;
     const bool is_time = sample_type_is_time(p->type);
@@ -224,10 +225,14 @@ static void write_head(const struct writer *w)
     }
     buf_printf(w->out,
                ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64
-               ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"dropped\":%" PRIu64
-               "},\n\"shared\":{\"frames\":[",
+               ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"dropped\":%" PRIu64,
                p->start_unix_ns / 1000000u, p->duration_ns, p->not_observed_ns, is_time ? "period_ns" : "period",
                p->period, samples, is_time ? "weight_ns" : "weight", sum, p->dropped);
+    if (nothing[0]) {
+        buf_putc(w->out, ',');
+        put_key_string(w->out, "nothing", nothing);
+    }
+    buf_puts(w->out, "},\n\"shared\":{\"frames\":[");
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)
@@ -240,7 +245,7 @@ static int speedscope_write(const struct profile *whole, struct buf *out)
     r = writer_sort(&w);
     if (r < 0)
         return r;
-    write_head(&w);
+    write_head(&w, whole->nothing);
     write_frames(&w);
     buf_puts(out, "]},\n\"profiles\":[");
     for (uint32_t first = 0, end = 0; first < p->entry_count && !out->error; first = end) {

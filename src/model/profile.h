@@ -87,6 +87,7 @@ struct profile {
     uint64_t dropped;  /* samples not added because memory ran out or max_bytes was reached */
     uint64_t unlinked; /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
     uint64_t unlabelled;         /* likewise without their labels */
+    char nothing[512];           /* why it has no samples, for people; "": it has some, or the reason is not known */
     struct profile_index *index; /* private */
 };
 

@@ -1,5 +1,6 @@
 """Outputs that cannot be written: the message has the path and the reason, and existing files are left alone. The recorded event occurs once in a
 shell, at its start, so that no timing decides whether there is a sample."""
+import json
 import os
 import re
 import resource
@@ -197,8 +198,10 @@ def test_replaced_pipe_is_not_followed(sonde, root, tmp_path):
 def test_empty_profile_is_explained(sonde, root, run, tmp_path, arguments, said):
     sleeper = run("bash", "-c", "echo -n a-name-that-is-cut-by-the-kernel > /proc/$$/comm; kill -STOP $$")
     wait_for(lambda: Path(f"/proc/{sleeper.pid}/stat").read_text().split()[1:3] == ["(a-name-that-is-)", "T"], 30, "it to be stopped")
-    done = record(sonde, *(sleeper.pid if a == "SLEEPER" else a for a in arguments), "-o", tmp_path / "p.folded")
-    assert done.returncode == 0 and ": 0 samples" in done.stderr and all(words in done.stderr for words in said), done
+    done = record(sonde, *(sleeper.pid if a == "SLEEPER" else a for a in arguments), "-o", tmp_path / "p.json")
+    assert done.returncode == 0 and ": 0 samples" in done.stderr, done
+    why = json.loads((tmp_path / "p.json").read_text())["sonde"]["nothing"]
+    assert f"sonde: warning: record: {why}\n" in done.stderr and all(words in why for words in said), (done, why)
     assert ("no thread" in done.stderr) == ("sleepless" in arguments), done
 
 

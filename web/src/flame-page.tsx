@@ -48,7 +48,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>No monitored thread {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} {sayNotObserved(profile) ? 'while monitoring was on' : 'during the recording'}.</p>
+                                <p>{profile.nothing ? `Why: ${profile.nothing}.` : `No monitored thread ${{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} ${sayNotObserved(profile) ? 'while monitoring was on' : 'during the recording'}.`}</p>
                             </>
                         }
                     />

@@ -58,6 +58,7 @@ export interface Profile {
     samples: number;
     weight: number;
     dropped: number;
+    nothing: string; // why there are no samples; '': not known
     compared: { before: Recording; after: Recording } | null; // in a comparison; weights are from the second profile
 }
 
@@ -154,6 +155,7 @@ export function decodeProfile(value: unknown): Profile {
         samples: processes.reduce((a, p) => a + p.samples, 0),
         weight: processes.reduce((a, p) => a + p.weight, 0),
         dropped: number(own.dropped),
+        nothing: text(own.nothing),
         compared: decodeCompared(own.compared),
     };
 }
