@@ -161,6 +161,71 @@ def test_thread_to_which_a_task_gives_a_job(sonde, agent, handing_over):
     wait_for(look, 60, what="two requests, each with the thread that did its job")
 
 
+CHILDREN = """
+import asyncio, concurrent.futures, threading, time
+pool = concurrent.futures.ThreadPoolExecutor(4)
+def job():
+    time.sleep(SLOW_S)
+    return threading.get_native_id()
+async def child():
+    return await asyncio.get_running_loop().run_in_executor(pool, job)
+async def gather():
+    return (await asyncio.gather(child()))[0]
+async def wait():
+    done, _ = await asyncio.wait({asyncio.ensure_future(child())})
+    return done.pop().result()
+async def group():
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(child())
+    return task.result()
+WAYS = {"/gather": gather, "/wait": wait, "/wait_for": lambda: asyncio.wait_for(child(), 60), "/task": lambda: asyncio.ensure_future(child())}
+if hasattr(asyncio, "TaskGroup"):
+    WAYS["/group"] = group
+async def serve(reader, writer):
+    path = (await reader.readuntil(b"\\r\\n\\r\\n")).split()[1].decode()
+    result = str(await WAYS[path]()).encode()
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n" % len(result) + result)
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("ways", *WAYS, "port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+""".replace("SLOW_S", str(SLOW_S))
+
+
+def get_at_once(port, path):
+    """The threads that did the jobs of two requests."""
+    threads = []
+    others = [threading.Thread(target=lambda: threads.append(int(get(port, path).body))) for _ in range(2)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    return set(threads)
+
+
+@pytest.mark.parametrize("version", versions(*MINORS))
+def test_job_of_a_task_that_the_requests_task_waits_for(sonde, agent, run, version):
+    """Two requests at once, whose jobs end together: each has the thread of its own job, in each way of waiting for a task."""
+    running = run(interpreter_of(version), "-c", CHILDREN, name="children")
+    said = wait_for(lambda: re.search(r"^ways (.+) port (\d+)\n", running.out), what="the server")
+    ways, port = set(said[1].split()), int(said[2])
+    started = agent("--set", "budget.one_cpu=1000%")
+
+    def look():
+        for way in sorted(ways):
+            workers = get_at_once(port, way)
+            found = [r for r in why(sonde, started, "--route", way) if r["pid"] == running.pid and r["segments"]]
+            last = sorted(found, key=lambda r: r["start_time_unix_nano"])[-2:]
+            waits = [max(r["segments"], key=lambda s: s["ns"]) for r in last]
+            if {s["tid"] for s in waits if s["owner"] == "this" and s["evidence"] == "measured"} == workers:
+                ways.discard(way)
+        return not ways
+    wait_for(look, 60, what="two requests, each with the thread of its job")
+
+
 def holders_of_the_gil(sonde, agent, server):
     """Pollers take it for moments and wake those that wait for it. Returns the spinner, and how long each thread held it for requests that waited; 0: the
     rest of their time."""
