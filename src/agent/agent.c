@@ -8,6 +8,7 @@
 #include "agent/profile_export.h"
 #include "agent/sampled_types.h"
 #include "agent/unwind_publisher.h"
+#include "aggregate/cpu_users.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
@@ -45,6 +46,8 @@ static int take_sample(void *context, const struct sample *sample)
         profile_export_add(a->profile_export, sample);
     if (sample->type == &sample_type_off_cpu) /* only waits have a reason */
         wait_seconds_add(a->wait_seconds, sample);
+    if (sample->type == &sample_type_cpu)
+        cpu_users_add(a->cpu_users, sample->resource->command, sample->value, sample->time_ns);
     return windows_add(a->windows, sample);
 }
 
@@ -332,7 +335,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(a->memory.bytes[MEMORY_REQUESTS], &a->requests);
     if (r < 0)
         return r;
-    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports);
+    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports) ?: cpu_users_new(&a->cpu_users);
     if (r < 0)
         return r;
     r = attach(config, &a->memory, a, &a->report, &a->pipeline);
@@ -369,6 +372,7 @@ void agent_free(struct agent *a)
     requests_free(a->requests);
     node_events_free(a->events);
     opaque_ports_free(a->opaque_ports);
+    cpu_users_free(a->cpu_users);
     windows_free(a->windows);
     wait_seconds_free(a->wait_seconds);
     metric_set_free(a->stats.metrics);

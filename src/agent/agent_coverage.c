@@ -1,6 +1,8 @@
 /* What the agent observed of an interval, and why not the rest: goes with its answers (model/coverage.h). */
 #include "agent/agent_private.h"
 
+#include "agent/overload.h"
+#include "aggregate/cpu_users.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
@@ -9,6 +11,7 @@
 #include "signals/signals.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Why no method of this signal attached; NULL: one did. */
 static const struct attach_entry *find_refused(const struct attach_report *report, const char *signal)
@@ -51,6 +54,16 @@ static void add_budget(struct coverage *c, uint64_t shed_ns, bool lasts)
         duration, lasts ? "; this still lasts" : "");
 }
 
+static void describe_overload(struct agent *a, uint64_t since_ns, uint64_t now_ns, struct coverage *ret)
+{
+    struct request_totals totals;
+    struct cpu_use use = {.cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN)};
+    requests_totals(a->requests, since_ns, &totals);
+    use.user_count =
+        cpu_users_list(a->cpu_users, since_ns, now_ns, use.users, OVERLOAD_USERS_MAX, &use.all_ns, &use.span_ns);
+    overload_describe(&totals, &use, ret->overload, sizeof(ret->overload));
+}
+
 static void cover_requests(struct agent *a, uint64_t since_ns, uint64_t now_ns, struct coverage *ret)
 {
     const struct attach_entry *refused = find_refused(&a->report, "request");
@@ -79,6 +92,7 @@ static void cover_requests(struct agent *a, uint64_t since_ns, uint64_t now_ns, 
     add_budget(ret, now_ns - from_ns - ret->observed_ns, !is_observed);
     ret->port_count =
         opaque_ports_list(a->opaque_ports, since_ns, now_ns, ret->ports, COVERAGE_PORTS_MAX, &ret->ports_omitted);
+    describe_overload(a, since_ns, now_ns, ret);
 }
 
 /* A gap for each signal that would emit events. Returns whether one of them does. */

@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
+#define PATHS_NS    (60 * 1000000000ull) /* requests without a path are counted for so long, */
+#define PATHS_SHARE 10                   /* and are reported if they are more than this part */
+
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
     struct agent *a = agent;
@@ -265,17 +268,35 @@ static void append_text(void *context, const char *what)
     buf_put_json_string(out, what);
 }
 
+/* Requests without a path, where they are more than a few. */
+static void put_paths(const struct request_totals *totals, struct buf *out)
+{
+    char text[128];
+    if (totals->over_budget * PATHS_SHARE <= totals->abnormal)
+        return;
+    snprintf(text, sizeof(text), "no causes of %.0f %% of the slow or failed requests of the last minute",
+             100.0 * totals->over_budget / totals->abnormal);
+    append_text(out, text);
+}
+
 static void put_budget(const struct agent *a, const struct budget *b, struct buf *out)
 {
+    char outlook[BUDGET_OUTLOOK_BYTES];
+    struct request_totals totals;
+    const uint64_t now_ns = clock_monotonic_ns();
+    requests_totals(a->requests, now_ns > PATHS_NS ? now_ns - PATHS_NS : 0, &totals);
     buf_printf(out,
                "\"budget\":{\"detail\":\"%s\",\"one_cpu_share\":%.6f,\"one_cpu_share_allowed\":%.6f,"
                "\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu,\"reduced\":[",
                budget_detail_name(b->detail), b->one_cpu_share, b->one_cpu_share_allowed,
                (unsigned long long)b->memory_bytes, (unsigned long long)b->memory_bytes_allowed);
     pipeline_describe_detail(a->pipeline, b->detail, true, append_text, out);
+    put_paths(&totals, out);
     buf_puts(out, "],\"complete\":[");
     pipeline_describe_detail(a->pipeline, b->detail, false, append_text, out);
-    buf_puts(out, "]}");
+    buf_puts(out, "],\"outlook\":");
+    buf_put_json_string(out, budget_outlook(b, now_ns, outlook));
+    buf_putc(out, '}');
 }
 
 int agent_status(void *agent, char **ret_json)

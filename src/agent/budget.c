@@ -136,6 +136,32 @@ bool budget_is_exhausted(const struct budget *b)
     return b->saved_ns < 0 && next_level(b, b->detail, 1) == b->detail;
 }
 
+/* How long the savings last at the present cost, and a level at least. */
+static uint64_t reduces_after_ns(const struct budget *b, uint64_t now_ns)
+{
+    const double excess = b->one_cpu_share - b->one_cpu_share_allowed;
+    const uint64_t lasted_ns = now_ns - b->last_change_ns;
+    const uint64_t free_ns = !b->changes && lasted_ns < WORSE_FIRST_NS ? WORSE_FIRST_NS - lasted_ns : 0;
+    const uint64_t saved_ns = free_ns + (uint64_t)(b->saved_ns > 0 ? b->saved_ns / excess : 0);
+    const uint64_t level_ns = lasted_ns < LEVEL_NS ? LEVEL_NS - lasted_ns : 0;
+    return saved_ns > level_ns ? saved_ns : level_ns;
+}
+
+const char *budget_outlook(const struct budget *b, uint64_t now_ns, char out[BUDGET_OUTLOOK_BYTES])
+{
+    out[0] = '\0';
+    if (b->one_cpu_share <= b->one_cpu_share_allowed || now_ns < b->last_change_ns)
+        return out;
+    if (next_level(b, b->detail, 1) == b->detail)
+        snprintf(out, BUDGET_OUTLOOK_BYTES, "above its limit, and no detail is left to reduce");
+    else
+        snprintf(out, BUDGET_OUTLOOK_BYTES,
+                 "above its limit for a while, by CPU time that it left unused before; at this rate it reduces detail "
+                 "in about %llu s",
+                 (unsigned long long)(reduces_after_ns(b, now_ns) / SECOND_NS + 1));
+    return out;
+}
+
 const char *budget_detail_name(enum source_detail detail)
 {
     static const char *const names[] = {

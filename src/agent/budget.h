@@ -46,6 +46,11 @@ bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t
 /* Whether more is used than allowed and no level is left that would reduce it. */
 bool budget_is_exhausted(const struct budget *b);
 
+/* While more CPU time is used than allowed and detail is not reduced yet: why, and in how many seconds it is; else "".
+ */
+#define BUDGET_OUTLOOK_BYTES 192
+const char *budget_outlook(const struct budget *b, uint64_t now_ns, char out[BUDGET_OUTLOOK_BYTES]);
+
 const char *budget_detail_name(enum source_detail detail); /* "full", "no_wait_stacks", ..., "least" */
 
 /* Statistics of this process: CPU time of all threads; resident bytes without mapped BPF maps, which are counted on

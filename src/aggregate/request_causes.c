@@ -30,7 +30,7 @@ static double lost_by(const struct abnormal_request *a, uint64_t usual_ns)
 
 struct cause_sum {
     uint32_t key;
-    double lost_ns;
+    double lost_ns, time_ns;
     uint64_t longest_ns;
     struct request_cause cause;
 };
@@ -62,6 +62,7 @@ static void add_to_cause(struct cause_sum *sum, const struct abnormal_request *a
     sum->cause.group.requests += a->stands;
     sum->cause.group.is_estimate |= a->stands != 1;
     sum->lost_ns += a->stands * lost_by(a, usual_ns);
+    sum->time_ns += a->stands * (double)a->entry->duration_ns;
     if (a->entry->duration_ns > sum->longest_ns && a->entry->cause == sum->key) {
         sum->longest_ns = a->entry->duration_ns;
         sum->cause.example_id = a->entry->id;
@@ -99,6 +100,7 @@ static size_t merge_small_causes(struct cause_sum *sums, size_t count)
         if (to == i || !is_small)
             continue;
         sums[to].lost_ns += sums[i].lost_ns;
+        sums[to].time_ns += sums[i].time_ns;
         sums[to].cause.group.requests += sums[i].cause.group.requests;
         sums[to].cause.group.is_estimate |= sums[i].cause.group.is_estimate;
         memmove(&sums[i], &sums[i + 1], (--count - i) * sizeof(sums[0]));
@@ -127,6 +129,7 @@ void request_causes_fill(struct abnormal_request *abnormal, size_t count, uint64
     for (size_t i = 0; i < sum_count; i++) {
         route->causes[i] = sums[i].cause;
         route->causes[i].group.lost_ns = (uint64_t)(sums[i].lost_ns + 0.5);
+        route->causes[i].group.time_ns = (uint64_t)(sums[i].time_ns + 0.5);
         route->lost_ns += route->causes[i].group.lost_ns;
         route->lost_is_estimate |= sums[i].lost_ns > 0 && sums[i].cause.group.is_estimate;
     }

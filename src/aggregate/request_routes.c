@@ -137,7 +137,8 @@ static struct request_entry make_entry(const struct request *r)
                               .end_ns = r->start_ns + r->duration_ns,
                               .duration_ns = r->duration_ns,
                               .weight = r->weight,
-                              .status = r->status};
+                              .status = r->status,
+                              .is_over_budget = r->is_over_budget};
     e.is_explained = r->segment_count || request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10;
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
         uint64_t us = (request_kind_ns(r, (enum request_part_kind)kind) + 500) / 1000;
@@ -470,10 +471,11 @@ static void set_usual_cause(const struct selection *sample, double scale, struct
     }
     if (!best)
         return;
-    ret->causes[0] = (struct request_cause){
-        .group = {.requests = ret->requests * scale, .is_estimate = ret->is_estimate || scale > 1},
-        .kind = (enum request_part_kind)best->kind,
-        .example_id = best->id};
+    ret->causes[0] = (struct request_cause){.group = {.requests = ret->requests * scale,
+                                                      .time_ns = ret->time_ns,
+                                                      .is_estimate = ret->is_estimate || scale > 1},
+                                            .kind = (enum request_part_kind)best->kind,
+                                            .example_id = best->id};
     ret->cause_count = 1;
 }
 
@@ -551,6 +553,16 @@ int request_routes_list(const struct request_routes *r, const struct request_rou
     *ret = list;
     *ret_count = count;
     return 0;
+}
+
+void request_routes_totals(const struct request_routes *r, uint64_t since_ns, struct request_totals *ret)
+{
+    *ret = (struct request_totals){0};
+    for (size_t i = 0; i < r->count; i++) {
+        request_totals_add(&r->routes[i].sample, since_ns, ret);
+        request_totals_add(&r->routes[i].slow, since_ns, ret);
+        request_totals_add(&r->routes[i].failed, since_ns, ret);
+    }
 }
 
 size_t request_routes_count(const struct request_routes *r)

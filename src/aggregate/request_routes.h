@@ -4,6 +4,7 @@
 #pragma once
 
 #include "aggregate/observed_spans.h"
+#include "aggregate/request_totals.h"
 #include "base/cleanup.h"
 #include "model/request_route.h"
 
@@ -39,6 +40,9 @@ struct request_routes_period {
  * set. The caller frees `*ret`. -ENOMEM. */
 int request_routes_list(const struct request_routes *r, const struct request_routes_period *period,
                         struct request_route **ret, size_t *ret_count);
+
+/* Sums over all routes, of the requests that ended at `since_ns` or later. */
+void request_routes_totals(const struct request_routes *r, uint64_t since_ns, struct request_totals *ret);
 
 size_t request_routes_count(const struct request_routes *r);
 size_t request_routes_bytes(const struct request_routes *r);

@@ -546,6 +546,13 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
     }
 }
 
+void requests_totals(struct requests *r, uint64_t since_ns, struct request_totals *ret)
+{
+    pthread_mutex_lock(&r->lock);
+    request_routes_totals(r->routes, since_ns, ret);
+    pthread_mutex_unlock(&r->lock);
+}
+
 void requests_metrics(struct requests *r, struct metric_set *set)
 {
     pthread_mutex_lock(&r->lock);

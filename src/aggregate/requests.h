@@ -2,6 +2,7 @@
  * recorded by service, method and status. Bounded. Thread-safe: the pipeline adds, HTTP threads take snapshots. */
 #pragma once
 
+#include "aggregate/request_totals.h"
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "model/request.h"
@@ -59,5 +60,8 @@ uint64_t requests_observed(struct requests *r, uint64_t since_ns, uint64_t now_n
 /* The routes with requests that ended in [since, now): see request_routes_list. */
 int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,
                     size_t *ret_count);
+
+/* See request_routes_totals. */
+void requests_totals(struct requests *r, uint64_t since_ns, struct request_totals *ret);
 
 void requests_metrics(struct requests *r, struct metric_set *set);

@@ -106,6 +106,8 @@ int agent_client_state(const char *address, struct agent_state *ret)
         snprintf(ret->detail, sizeof(ret->detail), "%s", detail);
         join_texts(json_object_get(budget, "reduced"), ret->reduced, sizeof(ret->reduced));
         join_texts(json_object_get(budget, "complete"), ret->complete, sizeof(ret->complete));
+        const char *outlook = json_string_value(json_object_get(budget, "outlook"));
+        snprintf(ret->outlook, sizeof(ret->outlook), "%s", outlook ? outlook : "");
         ret->now_ms = (uint64_t)json_integer_value(json_object_get(status, "now_ms"));
         ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
     }

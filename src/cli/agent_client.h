@@ -25,6 +25,7 @@ int agent_client_routes(const char *address, uint64_t seconds, struct coverage *
 struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */
     char reduced[512], complete[512]; /* signals at this level, in words, separated by "; " */
+    char outlook[192]; /* why it may use more CPU time than its limit now, and how long; "": it does not */
     uint64_t uptime_ns;
     uint64_t now_ms; /* on the clock of the region API; 0: the agent does not report it */
 };

@@ -4,14 +4,12 @@
 #include "base/log.h"
 #include "cli/agent_client.h"
 
-#include <string.h>
-
 void agent_limits_report(const char *address)
 {
     struct agent_state state;
     if (agent_client_state(address, &state) < 0)
         return;
-    if (strcmp(state.detail, "full") != 0)
-        log_warning("the agent keeps to its CPU limit (budget.one_cpu) with: %s. Complete: %s", state.reduced,
+    if (state.reduced[0])
+        log_warning("the agent keeps to its CPU limit (budget.one_cpu). Reduced: %s. Complete: %s", state.reduced,
                     state.complete[0] ? state.complete : "nothing");
 }

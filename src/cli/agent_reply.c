@@ -109,6 +109,7 @@ static struct request_group decode_group(const json_t *object)
 {
     return (struct request_group){.requests = json_number_value(json_object_get(object, "requests")),
                                   .lost_ns = json_number(object, "lost_ns"),
+                                  .time_ns = json_number(object, "time_ns"),
                                   .is_estimate = json_is_true(json_object_get(object, "estimated"))};
 }
 
@@ -206,6 +207,7 @@ static void decode_coverage(const json_t *object, struct coverage *ret)
     *ret = (struct coverage){.asked_ns = json_seconds_ns(object, "asked_seconds"),
                              .observed_ns = json_seconds_ns(object, "observed_seconds"),
                              .ports_omitted = json_number(object, "opaque_ports_omitted")};
+    copy_text(ret->overload, sizeof(ret->overload), object, "overload");
     json_array_foreach(json_object_get(object, "gaps"), i, item)
     {
         const char *reason = json_string_value(json_object_get(item, "reason")),

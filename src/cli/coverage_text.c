@@ -56,6 +56,12 @@ void coverage_text_put_nothing(const struct coverage *c, enum coverage_subject s
     coverage_text_put_ports(c, "  ", out);
 }
 
+void coverage_text_put_overload(const struct coverage *c, struct buf *out)
+{
+    table_cell_put(out, c->overload, 0);
+    buf_puts(out, c->overload[0] ? "\n\n" : "");
+}
+
 void coverage_text_put_rest(const struct coverage *c, struct buf *out)
 {
     for (size_t i = 0; i < c->gap_count; i++)

@@ -23,7 +23,7 @@
 struct fact {
     const char *name;
     bool good;
-    char value[160];
+    char value[320];
     const char *cost; /* what Sonde cannot do when not good */
 };
 
@@ -130,7 +130,8 @@ static struct fact fact_agent(const char *address)
     f.good = !state.reduced[0];
     f.cost = state.reduced;
     if (f.good)
-        snprintf(f.value, sizeof(f.value), "at %.100s, nothing is reduced", address);
+        snprintf(f.value, sizeof(f.value), "at %.60s, nothing is reduced%s%s", address, state.outlook[0] ? "; " : "",
+                 state.outlook);
     else
         snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu", address);
     return f;

@@ -69,6 +69,7 @@ static int put_routes(const struct requests_args *args, struct buf *out)
         return buf_puts(out, "}\n");
     }
     if (kept) {
+        coverage_text_put_overload(&coverage, out);
         requests_text_put_routes(routes, kept, out);
         coverage_text_put_rest(&coverage, out);
     } else {

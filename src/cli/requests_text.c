@@ -16,15 +16,40 @@ static const char *duration_or_dash(uint64_t ns, char *out, size_t size)
     return out;
 }
 
-/* The cause that lost most time, in words, else "disk in 3 of 4 slow", "cpu"; "-": not known. */
+/* The failures of a route whose first cause is another one: "; fails: status 503 (~60 requests)". */
+static void put_failures(const struct request_route *r, struct buf *out)
+{
+    bool is_first = true;
+    for (size_t i = 1; i < r->cause_count && !r->causes[0].is_failed; i++) {
+        const struct request_cause *c = &r->causes[i];
+        if (!c->is_failed)
+            continue;
+        buf_puts(out, is_first ? "; fails: " : ", ");
+        if (c->status)
+            buf_printf(out, "status %u", c->status);
+        else
+            buf_puts(out, "no reply");
+        buf_printf(out, " (%s%.0f request%s)", c->group.is_estimate ? "~" : "", c->group.requests,
+                   c->group.requests > 1.5 ? "s" : "");
+        is_first = false;
+    }
+}
+
+/* The cause that lost most time, in words; of a route without slow requests, what they take their time for. */
 static void put_cause(const struct request_route *r, struct buf *out)
 {
-    if (r->cause[0] && r->cause_count && (r->lost_ns || r->causes[0].is_failed))
+    char duration[32];
+    const bool is_abnormal = r->lost_ns || r->slow.requests || (r->cause_count && r->causes[0].is_failed);
+    if (r->cause[0] && r->cause_count) {
+        if (!is_abnormal && request_route_has_usual(r) && r->usual.p50_ns)
+            buf_printf(out, "always about %s: ", units_format_duration(r->usual.p50_ns, duration, sizeof(duration)));
         table_cell_put(out, r->cause, 0);
-    else if (r->top_count)
-        buf_printf(out, "%s in %u of %u slow", request_part_name(r->top_kind), r->top_count, r->slow.requests);
-    else
+    } else if (r->top_count) {
+        buf_printf(out, "%s in %u of %u slow requests", request_part_name(r->top_kind), r->top_count, r->slow.requests);
+    } else {
         buf_puts(out, r->usual.explained ? request_part_name(r->top_kind) : "-");
+    }
+    put_failures(r, out);
 }
 
 static const char *lost_or_dash(uint64_t lost_ns, bool is_estimate, char *out, size_t size)
@@ -44,59 +69,74 @@ static void put_service(const char *service, const char *unit, uint16_t port, st
     buf_putc(out, ' ');
 }
 
+/* "~5.0%"; of a route without a sample, how many failed requests were recorded: "36". */
+static const char *failed_text(const struct request_route *r, char *out, size_t size)
+{
+    if (r->sampled)
+        snprintf(out, size, "%s%.1f%%", r->is_estimate ? "~" : "",
+                 r->requests > 0 ? 100 * (r->failed < r->requests ? r->failed / r->requests : 1) : 0);
+    else if (r->failed > 0)
+        snprintf(out, size, "%.0f", r->failed);
+    else
+        snprintf(out, size, "-");
+    return out;
+}
+
+static bool has_median(const struct request_route *r)
+{
+    return r->usual.known >= REQUEST_MEDIAN_MIN;
+}
+
 static void put_route(const struct request_route *r, struct buf *out)
 {
-    char rate[32], failed[32], p50[32], p99[32], lost[40];
-    const char *about = r->is_estimate ? "~" : "";
-    snprintf(rate, sizeof(rate), "%s%.2f", about, r->span_ns ? r->requests * 1e9 / (double)r->span_ns : 0);
-    snprintf(failed, sizeof(failed), "%s%.1f%%", about,
-             r->requests > 0 ? 100 * (r->failed < r->requests ? r->failed / r->requests : 1) : 0);
+    char rate[32], failed[32], p50[32], p99[32], lost[40], all[40];
+    snprintf(rate, sizeof(rate), "%s%.2f", r->is_estimate ? "~" : "",
+             r->span_ns ? r->requests * 1e9 / (double)r->span_ns : 0);
     put_service(r->service, r->unit, r->port, out);
     const size_t before = out->size;
     table_cell_put(out, r->method, 0);
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
-    buf_printf(out, " %10s %10s %10s %10s %9s %8u  ",
+    buf_printf(out, " %10s %10s %10s %10s %10s %9s %8u  ",
                request_route_has_usual(r) ? lost_or_dash(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
-               r->sampled ? rate : "-", duration_or_dash(r->usual.p50_ns, p50, sizeof(p50)),
-               duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)), r->sampled ? failed : "-", r->sampled);
+               lost_or_dash(r->time_ns, r->is_estimate, all, sizeof(all)), r->sampled ? rate : "-",
+               duration_or_dash(has_median(r) ? r->usual.p50_ns : 0, p50, sizeof(p50)),
+               duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)), failed_text(r, failed, sizeof(failed)),
+               r->usual.known);
     put_cause(r, out);
     buf_putc(out, '\n');
 }
 
-/* What "-" means, for the columns that have it: the route with the most requests among those. */
+/* What "-" means, for the columns that have it. */
 static void put_dashes(const struct request_route *routes, size_t count, struct buf *out)
 {
-    uint32_t known = 0, sampled = 0;
-    bool has_unknown = false, has_no_p99 = false, has_none = false;
+    bool has_unknown = false, has_no_p50 = false, has_no_p99 = false, has_none = false;
     for (size_t i = 0; i < count; i++) {
         const struct request_route *r = &routes[i];
+        has_unknown |= !request_route_has_usual(r);
         has_none |= !r->sampled;
-        if (!request_route_has_usual(r)) {
-            has_unknown = true;
-            known = r->known > known ? r->known : known;
-        }
-        if (r->sampled && !r->usual.p99_ns) {
-            has_no_p99 = true;
-            sampled = r->usual.known > sampled ? r->usual.known : sampled;
-        }
+        has_no_p50 |= r->sampled && !has_median(r);
+        has_no_p99 |= r->sampled && !r->usual.p99_ns;
     }
     if (has_unknown)
         buf_printf(
             out,
-            "LOST -: too few requests in the sample to know what is usual, each counted by its weight: at most %u of %d needed; these routes are ranked by the time of all their requests\n",
-            known, REQUEST_USUAL_MIN);
+            "LOST -: the route has a SAMPLE of less than %d in the last 5 minutes, so its usual latency is not known; it is ranked by its TIME\n",
+            REQUEST_USUAL_MIN);
+    if (has_no_p50)
+        buf_printf(out, "P50 -: needs a SAMPLE of %d\n", REQUEST_MEDIAN_MIN);
     if (has_no_p99)
-        buf_printf(out, "P99 -: too few requests in the sample, each counted by its weight: at most %u of %d needed\n",
-                   sampled, REQUEST_USUAL_MIN_P99);
+        buf_printf(out, "P99 -: needs a SAMPLE of %d\n", REQUEST_USUAL_MIN_P99);
     if (has_none)
-        buf_puts(out, "RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded\n");
+        buf_puts(
+            out,
+            "SAMPLE 0: only slow or failed requests of the route were recorded; FAILED is their number, not a share\n");
 }
 
 void requests_text_put_routes(const struct request_route *routes, size_t count, struct buf *out)
 {
-    buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "RATE/S", "P50", "P99",
-               "FAILED", "SAMPLE", "TOP CAUSE");
+    buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "TIME", "RATE/S",
+               "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
         put_route(&routes[i], out);
     put_dashes(routes, count, out);

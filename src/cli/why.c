@@ -109,9 +109,11 @@ static int print_requests(struct request *const *requests, size_t count, const s
         requests_json_write(requests, count, &out);
         buf_puts(&out, "}\n");
     } else if (count && format->grouped) {
+        coverage_text_put_overload(coverage, &out);
         why_text_put_groups(requests, count, format->stacks, last_ns, &out);
         coverage_text_put_rest(coverage, &out);
     } else if (count) {
+        coverage_text_put_overload(coverage, &out);
         why_text_put(requests, count, format->stacks, last_ns, &out);
         coverage_text_put_rest(coverage, &out);
     } else {

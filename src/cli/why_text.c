@@ -49,8 +49,8 @@ static void put_usual(const struct request_usual *usual, struct buf *out)
     char duration[32];
     const char *separator = ": ";
     if (!usual->requests) {
-        buf_printf(out, "   Usual: not known, too few requests of this route: %u of %d needed\n", usual->known,
-                   REQUEST_USUAL_MIN);
+        buf_printf(out, "   Usual: not known yet: the random sample has %u requests of this route, %d are needed\n",
+                   usual->known, REQUEST_USUAL_MIN);
         return;
     }
     buf_printf(out, "   Usual: %s", units_format_duration(usual->p50_ns, duration, sizeof(duration)));
@@ -111,7 +111,7 @@ static void put_body(const struct request *r, bool stacks, struct buf *out)
 
 /* ---- groups ---- */
 
-/* "lost 12.3 s in ~83 slow requests", "14 requests failed", "none slow: ~180 requests, usually 122 ms". */
+/* "lost 12.3 s in ~83 slow requests", "14 requests failed", "~180 requests took 22.0 s, none is slower than usual". */
 static void put_sum(const struct request *r, struct buf *out)
 {
     char duration[32];
@@ -122,8 +122,9 @@ static void put_sum(const struct request *r, struct buf *out)
     else if (request_is_failed(r->status))
         buf_printf(out, "%s%.0f request%s failed", about, r->group.requests, many);
     else
-        buf_printf(out, "%s%s%.0f request%s", request_is_abnormal(r) || !r->usual.requests ? "" : "none slow: ", about,
-                   r->group.requests, many);
+        buf_printf(out, "%s%.0f request%s took %s%s%s", about, r->group.requests, many, about,
+                   units_format_duration(r->group.time_ns, duration, sizeof(duration)),
+                   request_is_abnormal(r) || !r->usual.requests ? "" : ", none is slower than usual");
 }
 
 static void put_group(size_t number, const struct request *r, bool stacks, struct buf *out)

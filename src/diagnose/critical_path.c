@@ -529,7 +529,7 @@ static const char *walk_back(struct path_walk *w)
         if (w->t_ns == before_ns && w->thread == thread)
             return "nothing earlier is recorded";
     }
-    return w->end_reason ? w->end_reason : "the flight recorder no longer had it";
+    return w->end_reason ? w->end_reason : "the flight recorder had overwritten its events";
 }
 
 int critical_path_find(const struct flight_index *index, const struct critical_path_request *request,

@@ -40,6 +40,7 @@ static void add_parts_without_path(struct diagnosis *d, enum request_no_path no_
         [REQUEST_NO_BUDGET] = "its path was not computed, to keep to budget.one_cpu",
     };
     struct request *r = &d->request;
+    r->is_over_budget = no_path == REQUEST_NO_BUDGET;
     const uint64_t unread_ns = d->record->unread_ns < r->duration_ns ? d->record->unread_ns : r->duration_ns,
                    rest_ns = r->duration_ns - unread_ns;
     const struct request_part unread = {

@@ -32,6 +32,10 @@ void coverage_json_put(const struct coverage *c, enum coverage_subject subject, 
     buf_putc(out, ']');
     if (subject != COVERAGE_EVENTS && subject != COVERAGE_IO)
         put_ports(c, out);
+    if (c->overload[0]) {
+        buf_puts(out, ",\"overload\":");
+        buf_put_json_string(out, c->overload);
+    }
     buf_putc(out, '}');
 }
 

@@ -36,8 +36,8 @@ static void put_text(const char *key, const char *text, struct buf *out)
 
 void request_group_json_put(const struct request_group *group, struct buf *out)
 {
-    buf_printf(out, "{\"requests\":%.0f,\"lost_ns\":%" PRIu64 ",\"estimated\":%s}", group->requests, group->lost_ns,
-               group->is_estimate ? "true" : "false");
+    buf_printf(out, "{\"requests\":%.0f,\"lost_ns\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"estimated\":%s}",
+               group->requests, group->lost_ns, group->time_ns, group->is_estimate ? "true" : "false");
 }
 
 static void put_cause(const struct request_cause *c, struct buf *out)

@@ -39,6 +39,7 @@ struct coverage {
     struct opaque_port ports[COVERAGE_PORTS_MAX]; /* those with the most bytes, most first */
     size_t port_count;
     size_t ports_omitted; /* further ones */
+    char overload[384];   /* one sentence, where requests waited for a CPU much of their time; "": they did not */
 };
 
 /* Names for JSON: "before_start", "budget", ... COVERAGE_REASONS: not known. */

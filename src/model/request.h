@@ -67,18 +67,19 @@ struct request_segment {
     uint64_t duration_ns;
     enum request_part_kind kind;
     enum request_owner owner;
-    bool is_inferred;    /* it rests on an inference; otherwise it is measured */
-    uint32_t tid, pid;   /* the thread that ran, waited or held the lock; 0: not known */
-    const char *thread;  /* its name; "": not known */
-    const char *process; /* name of the process, where that is not the request's: "uvicorn :8100"; "": not known */
+    bool is_inferred;   /* it rests on an inference; otherwise it is measured */
+    uint32_t tid, pid;  /* the thread that ran, waited or held the lock; 0: not known */
+    const char *thread; /* its name; "": not known */
     const char *detail;
-    const char *notes; /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
+    const char *notes;   /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
+    const char *process; /* the name of its process, if that is not the request's: "uvicorn :8100"; "": not known */
 };
 
 #define REQUEST_SEGMENTS_MAX  64
 
-#define REQUEST_USUAL_MIN     20  /* a smaller sample makes no baseline; */
-#define REQUEST_USUAL_MIN_P99 100 /* nor about the 99th percentile */
+#define REQUEST_MEDIAN_MIN    5   /* a smaller sample's median is not shown; */
+#define REQUEST_USUAL_MIN     20  /* a smaller sample makes no baseline, */
+#define REQUEST_USUAL_MIN_P99 100 /* and has no 99th percentile */
 
 /* Durations of requests, as medians and 99th percentiles. The values of the components need not add up. */
 struct request_usual {
@@ -93,6 +94,7 @@ struct request_usual {
 struct request_group {
     double requests;  /* in the period; 0: the request is not the example of a group */
     uint64_t lost_ns; /* time beyond the usual of all slow ones */
+    uint64_t time_ns; /* that all of them took */
     bool is_estimate; /* not every request of the group was recorded */
 };
 
@@ -121,6 +123,7 @@ struct request {
     const char *cause;          /* one sentence: what differs most from the usual, or else took most, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
+    bool is_over_budget; /* its path was not computed, to keep to budget.one_cpu */
     const struct request_segment
         *segments;        /* by time; exclusive, and they sum to the duration. None: no path is known */
     size_t segment_count; /* at most REQUEST_SEGMENTS_MAX */

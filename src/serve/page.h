@@ -46,7 +46,8 @@ struct page_data {
      * there are any):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:
      * count},"budget":{"detail","one_cpu_share","one_cpu_share_allowed","memory_bytes","memory_bytes_allowed",
      * "reduced":["CPU samples at half the rate"],"complete":["off-CPU
-     * time"]},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller frees it. */
+     * time"],"outlook"},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller frees it.
+     */
     int (*status)(void *context, char **ret_json);
 };
 

@@ -50,7 +50,7 @@ static const struct request synthetic_requests[] = {
      .unit = "nginx.service",
      .port = 80,
      .usual = {.known = 3},
-     .group = {.requests = 3},
+     .group = {.requests = 3, .time_ns = 1900 * MS},
      .cause = "74 % waiting for another service: postgres at 127.0.0.1:5432",
      .part_count = 4,
      .parts = {{REQUEST_PART_CPU, 112 * MS, "parse_headers < worker < main"},
@@ -67,7 +67,7 @@ static const struct request synthetic_requests[] = {
      .upstream = "127.0.0.1:5432",
      .upstream_ns = 20 * MS,
      .port = 8100,
-     .group = {.requests = 9, .lost_ns = 3762 * MS, .is_estimate = true},
+     .group = {.requests = 9, .lost_ns = 3762 * MS, .time_ns = 3870 * MS, .is_estimate = true},
      .group_cause = "status 503: waiting for a lock held by another thread",
      .usual = {.requests = 240,
                .known = 240,
@@ -87,7 +87,7 @@ static const struct request synthetic_requests[] = {
      .method = "GET",
      .route = "/static/app.js",
      .status = 404,
-     .group = {.requests = 1},
+     .group = {.requests = 1, .time_ns = 96 * MS},
      .cause = "62 % waiting for the disk: read /var/www/app.js",
      .part_count = 5,
      .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"},
@@ -101,7 +101,7 @@ static const struct request synthetic_requests[] = {
      .method = "GET",
      .route = "/",
      .status = 200,
-     .group = {.requests = 30},
+     .group = {.requests = 30, .time_ns = 90 * MS},
      .usual = {.requests = 30, .known = 30, .p50_ns = 3 * MS},
      .cause = "67 % on CPU",
      .part_count = 2,
@@ -173,8 +173,8 @@ static const struct request_route synthetic_routes[] = {
      .lost_is_estimate = true,
      .time_ns = 19000 * MS,
      .cause_count = 2,
-     .causes = {{.group = {9, 3762 * MS, true}, .kind = REQUEST_PART_LOCK},
-                {.group = {60, 338 * MS, true}, .kind = REQUEST_PART_CPU, .status = 503, .is_failed = true}},
+     .causes = {{.group = {9, 3762 * MS, 3870 * MS, true}, .kind = REQUEST_PART_LOCK},
+                {.group = {60, 338 * MS, 1058 * MS, true}, .kind = REQUEST_PART_CPU, .status = 503, .is_failed = true}},
      .cause = "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12)",
      .usual = {.requests = 240,
                .known = 240,
@@ -200,7 +200,7 @@ static const struct request_route synthetic_routes[] = {
      .known = 30,
      .time_ns = 90 * MS,
      .cause_count = 1,
-     .causes = {{.group = {.requests = 30}, .kind = REQUEST_PART_CPU}},
+     .causes = {{.group = {.requests = 30, .time_ns = 90 * MS}, .kind = REQUEST_PART_CPU}},
      .cause = "on a CPU",
      .usual =
          {.requests = 30, .known = 30, .p50_ns = 3 * MS, .explained = 30, .part_p50_ns = {[REQUEST_PART_CPU] = 2 * MS}},
@@ -234,6 +234,8 @@ void fake_coverage(void *context, enum coverage_subject subject, uint64_t second
     const struct fake *fake = context;
     (void)subject;
     *ret = (struct coverage){.asked_ns = seconds * 1000 * MS, .observed_ns = seconds * 1000 * MS};
+    if (strcmp(fake->mode, "hostile") == 0)
+        snprintf(ret->overload, sizeof(ret->overload), "</td><img src=x onerror=\"document.title='owned'\">\033[31m");
     if (strcmp(fake->mode, "normal") == 0)
         return;
     ret->ports[ret->port_count++] = (struct opaque_port){

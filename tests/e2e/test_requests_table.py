@@ -24,13 +24,14 @@ def test_table_of_routes(sonde, synthetic_agent):
     done = run_requests(sonde, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
     heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
-    assert heading == ["SERVICE", "ROUTE", "LOST", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
-    assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240", "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12)"],
-                    ["nginx.service :80", "GET /", "0", "0.50", "3.00 ms", "-", "0.0%", "30", "cpu"],
-                    ["nginx", "GET /static/app.js", "-", "-", "-", "-", "-", "0", "-"],
-                    ["LOST -: too few requests in the sample to know what is usual, each counted by its weight: at most 0 of 20 needed; these routes are ranked by the time of all their requests"],
-                    ["P99 -: too few requests in the sample, each counted by its weight: at most 30 of 100 needed"],
-                    ["RATE/S, P50, FAILED -: no request in the sample, only slow or failed ones were recorded"]]
+    assert heading == ["SERVICE", "ROUTE", "LOST", "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
+    assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~19.0 s", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240",
+                     "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12); fails: status 503 (~60 requests)"],
+                    ["nginx.service :80", "GET /", "0", "90.0 ms", "0.50", "3.00 ms", "-", "0.0%", "30", "always about 3.00 ms: on a CPU"],
+                    ["nginx", "GET /static/app.js", "-", "0", "-", "-", "-", "-", "0", "-"],
+                    ["LOST -: the route has a SAMPLE of less than 20 in the last 5 minutes, so its usual latency is not known; it is ranked by its TIME"],
+                    ["P99 -: needs a SAMPLE of 100"],
+                    ["SAMPLE 0: only slow or failed requests of the route were recorded; FAILED is their number, not a share"]]
     one = run_requests(sonde, "--service", "shop :8100", "--agent", synthetic_agent("normal"))
     assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout
     unknown = run_requests(sonde, "--service", "unknown", "--agent", synthetic_agent("normal"))

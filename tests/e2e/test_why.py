@@ -67,13 +67,14 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
                                   "   Cause: status 503: waiting for a lock held by another thread\n"
                                   "   Example: 430 ms, status 503, process 303, began "), done.stdout
     heads = re.findall(r"^\d+\. (.*)$", done.stdout, re.M)
-    assert heads[1:] == ["GET /users/{id}/orders  (nginx.service :80): 3 requests", "GET /static/app.js  (nginx): 1 request", "GET /  (nginx): none slow: 30 requests"]
-    assert "   Usual: not known, too few requests of this route: 3 of 20 needed\n" in done.stdout
+    assert heads[1:] == ["GET /users/{id}/orders  (nginx.service :80): 3 requests took 1.90 s", "GET /static/app.js  (nginx): 1 request took 96.0 ms",
+                         "GET /  (nginx): 30 requests took 90.0 ms, none is slower than usual"]
+    assert "   Usual: not known yet: the random sample has 3 requests of this route, 20 are needed\n" in done.stdout
     assert done.stdout.count("   Path:\n") == 2, "the example has its path"
     as_json = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)["requests"]
     assert [(r["route"], r["service"], r["unit"], r["port"], r["group"]) for r in as_json[:2]] == [
-        ("/cart", "shop", "", 8100, {"requests": 9, "lost_ns": 3762 * 10**6, "estimated": True}),
-        ("/users/{id}/orders", "nginx", "nginx.service", 80, {"requests": 3, "lost_ns": 0, "estimated": False})]
+        ("/cart", "shop", "", 8100, {"requests": 9, "lost_ns": 3762 * 10**6, "time_ns": 3870 * 10**6, "estimated": True}),
+        ("/users/{id}/orders", "nginx", "nginx.service", 80, {"requests": 3, "lost_ns": 0, "time_ns": 1900 * 10**6, "estimated": False})]
     assert all("group" not in r for r in json.loads(run_why(sonde, "--json", "-n", 10, "--agent", synthetic_agent("normal")).stdout)["requests"])
 
 
@@ -111,7 +112,7 @@ def test_stacks_follow_their_component(sonde, synthetic_agent):
 def test_over_budget_is_reported(sonde, synthetic_agent):
     """The synthetic agent works at half its rate, which is reported."""
     done = run_why(sonde, "--agent", synthetic_agent("large"))
-    assert done.returncode == 0 and "the agent keeps to its CPU limit (budget.one_cpu) with: CPU samples at half the rate. Complete: off-CPU time" in done.stderr, done
+    assert done.returncode == 0 and "the agent keeps to its CPU limit (budget.one_cpu). Reduced: CPU samples at half the rate. Complete: off-CPU time" in done.stderr, done
 
 
 @pytest.mark.sanitized

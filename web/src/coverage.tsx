@@ -15,6 +15,7 @@ export interface Coverage {
     gaps: { reason: string; text: string }[];
     ports: OpaquePort[];
     omitted: number; // further ports
+    overload: string; // requests waited for a CPU much of their time: one sentence; '': they did not
 }
 
 export function decodeCoverage(value: unknown): Coverage {
@@ -24,6 +25,7 @@ export function decodeCoverage(value: unknown): Coverage {
         gaps: list(c.gaps).map(object).map((g) => ({ reason: text(g.reason), text: text(g.text) })),
         ports: list(c.opaque_ports).map(object).map((p) => ({ port: number(p.port), service: text(p.service), protocol: text(p.protocol), rate: number(p.bytes_per_second) })),
         omitted: number(c.opaque_ports_omitted),
+        overload: text(c.overload),
     };
 }
 
@@ -48,6 +50,11 @@ export function Nothing({ coverage: c }: { coverage: Coverage }) {
             ))}
         </>
     );
+}
+
+/** Above all requests: the node is overloaded. */
+export function Overload({ coverage: c }: { coverage: Coverage }) {
+    return c.overload ? <p class="overload" role="status" data-testid="overload">{c.overload}</p> : null;
 }
 
 /** Above a list that does not cover the whole interval. */

@@ -16,7 +16,8 @@ export function decodeGroup(value: unknown): Group | null {
     return requests > 0 ? { requests, lost: number(g.lost_ns), estimated: g.estimated === true } : null;
 }
 
-export const USUAL_MIN = 20; // sampled requests; must match src/model/request.h
+export const MEDIAN_MIN = 5; // sampled requests; must match src/model/request.h
+export const USUAL_MIN = 20;
 export const USUAL_MIN_P99 = 100;
 
 /** Why a figure that needs `needed` sampled requests is not there. */

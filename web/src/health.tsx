@@ -26,6 +26,7 @@ export interface Status {
     incompleteStacks: number; // among `stacks`
     detail: string;
     reduced: string[]; // signals that record less than configured at this level of detail, in words
+    outlook: string; // why it may use more CPU time than allowed now, and how long; '': it does not
     complete: string[]; // signals that record as configured
     cpu: number; // share of one CPU
     cpuAllowed: number;
@@ -56,6 +57,7 @@ export function decodeStatus(value: unknown): Status {
         incompleteStacks: number(s.incomplete_stacks),
         detail: text(budget.detail),
         reduced: texts(budget.reduced),
+        outlook: text(budget.outlook),
         complete: texts(budget.complete),
         cpu: number(budget.one_cpu_share),
         cpuAllowed: number(budget.one_cpu_share_allowed),
@@ -159,9 +161,10 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                         </>
                     )}
                 </span>
-                {dropped > 0 && <span class="item warn">{format.count(dropped, 'sample')} did not fit into memory</span>}
+                {dropped > 0 && <span class="item warn">{format.count(dropped, 'sample')} did not fit into memory: raise budget.memory</span>}
                 <span class="item">
                     <Meter label="agent" value={status.cpu} allowed={status.cpuAllowed} show={format.percent} unit=" of one CPU" />
+                    {status.outlook && <span class="dim"> {status.outlook}</span>}
                 </span>
                 <span class="item">
                     <Meter label="memory" value={status.memory} allowed={status.memoryAllowed} show={format.bytes} />

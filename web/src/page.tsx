@@ -10,7 +10,7 @@ import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './he
 import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
 import { HotspotsPanel } from './hotspots-panel';
 import { NotObserved, isUnmonitored } from './observed';
-import { Gaps, Nothing, OpaquePorts, type Coverage } from './coverage';
+import { Gaps, Nothing, OpaquePorts, Overload, type Coverage } from './coverage';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Routes } from './routes';
@@ -289,6 +289,7 @@ function Page() {
             {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
             <main id="main" tabIndex={-1} class="node">
             <div class="front">
+                {coverage && view.scope.kind === 'node' && <Overload coverage={coverage} />}
                 {view.scope.kind === 'node' && <Routes routes={live.routes.value?.list ?? []} seconds={view.seconds} error={live.routes.error === live.status.error || live.routes.error === live.requests.error ? '' : sentence(live.routes.error)} />}
                 {coverage && requests.length > 0 && <Gaps coverage={coverage} />}
                 {(live.requests.value || live.requests.error) && (

@@ -3,7 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import * as format from './format';
-import { capital, decodeGroup, sayCount, sayLost, tooFew, USUAL_MIN, USUAL_MIN_P99, type Group } from './groups';
+import { capital, decodeGroup, sayCount, sayLost, tooFew, MEDIAN_MIN, USUAL_MIN, USUAL_MIN_P99, type Group } from './groups';
 import { list, number, object, text } from './json';
 import { classOf, nameOf } from './parts';
 import { serviceName } from './service';
@@ -24,11 +24,13 @@ export interface Route {
     route: string;
     rate: number; // requests a second
     failed: number; // share
+    failures: number; // how many
     sampled: number; // requests that these rest on; 0: not known
     estimated: boolean;
     known: number; // requests that the usual rests on
     lost: number; // nanoseconds in the period
     lostEstimated: boolean;
+    time: number; // nanoseconds that all requests of the period took
     cause: string; // of most of the lost time, in words; '': not known
     causes: Cause[];
     usual: Usual | null;
@@ -56,11 +58,13 @@ export function decodeRoutes(value: unknown): Route[] {
             route: text(r.route),
             rate: seconds > 0 ? requests / seconds : 0,
             failed: requests > 0 ? Math.min(1, number(r.failed) / requests) : 0,
+            failures: number(r.failed),
             sampled: number(r.sampled),
             estimated: r.estimated === true,
             known: number(r.usual_known),
             lost: number(r.lost_ns),
             lostEstimated: r.lost_estimated === true,
+            time: number(r.time_ns),
             cause: text(r.cause),
             causes: decodeCauses(r.causes),
             usual: decodeUsual(r.usual),
@@ -75,6 +79,8 @@ const comparedOf = (slow: Usual): Compared => ({ name: 'Slow', p50: slow.p50, p9
 
 const sum = (causes: Cause[]): Group => ({ requests: causes.reduce((n, c) => n + c.group.requests, 0), lost: 0, estimated: causes.some((c) => c.group.estimated) });
 
+const hasMedian = (r: Route): boolean => (r.usual?.known ?? 0) >= MEDIAN_MIN;
+
 /** The cause of most of the lost time, with its share; of a route without slow requests, what takes most time in it. */
 function Cause({ route: r }: { route: Route }) {
     const first = r.causes[0];
@@ -84,7 +90,7 @@ function Cause({ route: r }: { route: Route }) {
     if (!first || (!r.slow && first.status === null))
         return (
             <>
-                <span class="dim">None slow. Most time: </span>
+                <span class="dim">{hasMedian(r) && r.known >= USUAL_MIN ? `Always about ${format.duration(r.usual!.p50)}: ` : 'Most time: '}</span>
                 {words}
             </>
         );
@@ -110,10 +116,11 @@ function Cause({ route: r }: { route: Route }) {
 }
 
 function Lost({ route: r, most }: { route: Route; most: number }) {
-    if (r.known < USUAL_MIN && !r.lost) return <span class="dim" title={tooFew(r.known, USUAL_MIN)}>–</span>;
+    const isKnown = r.known >= USUAL_MIN || r.lost > 0;
     return (
         <>
-            {r.lost > 0 ? <b>{sayLost(r.lost, r.lostEstimated)}</b> : <span class="dim">none</span>}
+            {r.lost > 0 ? <b>{sayLost(r.lost, r.lostEstimated)}</b> : isKnown ? <span class="dim">none</span> : <span class="dim" title={tooFew(r.known, USUAL_MIN)}>–</span>}
+            {r.time > 0 && <span class="all-time dim" title="The time that all requests of the route took"> of {sayLost(r.time, r.estimated)}</span>}
             {r.lost > 0 && <i class="lost-bar" aria-hidden="true" style={{ width: `${(r.lost / most) * 100}%` }} />}
         </>
     );
@@ -148,11 +155,11 @@ function Row({ route: r, most, open, toggle, id }: { route: Route; most: number;
                     <Cause route={r} />
                 </td>
                 <td class="number" data-label="requests/s">{r.sampled ? `${about}${r.rate.toFixed(2)}` : '\u2013'}</td>
-                <td class="number" data-label="median">{r.usual ? format.duration(r.usual.p50) : '\u2013'}</td>
+                <td class="number" data-label="median"><span title={r.usual && !hasMedian(r) ? `of ${format.count(r.usual.requests, 'request')}` : undefined}>{hasMedian(r) ? format.duration(r.usual!.p50) : '\u2013'}</span></td>
                 <td class="number p99" data-label="99th percentile" title={r.usual && !r.usual.p99 ? tooFew(r.usual.known, USUAL_MIN_P99) : undefined}>
                     {r.usual?.p99 ? format.duration(r.usual.p99) : '\u2013'}
                 </td>
-                <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? '\u2013' : r.failed > 0 ? `${about}${format.percent(r.failed)}` : '0 %'}</td>
+                <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? (r.failures > 0 ? `${r.failures} failed` : '\u2013') : r.failed > 0 ? `${about}${format.percent(r.failed)}` : '0 %'}</td>
             </tr>
             {open && compares && (
                 <tr class="route-comparison" id={id}>
@@ -170,10 +177,12 @@ function Row({ route: r, most, open, toggle, id }: { route: Route; most: number;
 function Signs({ routes }: { routes: Route[] }) {
     const most = (of: number[]) => Math.max(...of);
     const unknown = routes.filter((r) => r.known < USUAL_MIN && !r.lost);
+    const noMedian = routes.filter((r) => r.usual && !hasMedian(r));
     const noP99 = routes.filter((r) => r.usual && !r.usual.p99);
     const words = [
         routes.some((r) => r.estimated || r.lostEstimated) && '~ is estimated from a random sample of the requests',
         unknown.length > 0 && `– for time lost: ${tooFew(most(unknown.map((r) => r.known)), USUAL_MIN)}`,
+        noMedian.length > 0 && `– for the median: ${tooFew(most(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN)}`,
         noP99.length > 0 && `– for the 99th percentile: ${tooFew(most(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99)}`,
     ].filter(Boolean);
     return words.length ? <p class="signs dim">{words.join('. ')}.</p> : null;

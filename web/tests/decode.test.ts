@@ -6,7 +6,7 @@ import { decodeStatus } from '../src/health';
 import { sayNotObserved } from '../src/observed';
 import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
-import { lanesOf, saySegment, stackOf, ticksOf } from '../src/path';
+import { lanesOf, sayLane, saySegment, stackOf, ticksOf } from '../src/path';
 import { byKind, decodeRequests } from '../src/requests';
 
 test('an invalid profile is rejected with a reason', () => {
@@ -67,8 +67,10 @@ test('segments without a place in the request are dropped, the others are in tim
 });
 
 test('a lane is a thread; its name may come with a later segment', () => {
-    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, detail: '', notes: [] });
-    assert.deepEqual(lanesOf([at(5, ''), at(0, ''), at(5, 'loop'), at(5, 'other')]), [{ tid: 5, pid: 1, name: 'loop' }, { tid: 0, pid: 1, name: '' }]);
+    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, process: 'web :80', detail: '', notes: [] });
+    const lanes = lanesOf([at(5, ''), at(0, ''), at(5, 'loop'), at(5, 'other')]);
+    assert.deepEqual(lanes, [{ tid: 5, pid: 1, name: 'loop', process: 'web :80' }, { tid: 0, pid: 1, name: '', process: 'web :80' }]);
+    assert.deepEqual([sayLane(lanes[0]!, 1), sayLane(lanes[0]!, 2)], ['loop 5', 'loop 5 process 1 (web :80)']);
 });
 
 test('the ticks of a time axis are round and few', () => {

@@ -1,5 +1,6 @@
 /* agent_coverage.c: the observed part of an interval, and the reasons for the rest. The clock is the test's. */
 #include "agent/agent_private.h"
+#include "aggregate/cpu_users.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
@@ -33,6 +34,7 @@ static int begin(void **state)
     assert_int_equal(requests_new(1 << 20, &agent.requests), 0);
     assert_int_equal(node_events_new(&agent.events), 0);
     assert_int_equal(opaque_ports_new(&agent.opaque_ports), 0);
+    assert_int_equal(cpu_users_new(&agent.cpu_users), 0);
     requests_observe(agent.requests, true, START);
     *state = &agent;
     return 0;

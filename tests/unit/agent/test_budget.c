@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -74,6 +75,32 @@ static void test_sheds_in_order(void **state)
     assert_int_equal(last, SOURCE_DETAIL_LEAST);
     assert_int_equal(l.b.changes, SOURCE_DETAIL_LEAST);
     assert_true(budget_is_exhausted(&l.b));
+}
+
+static void expect_outlook(const struct load *l, const char *expected)
+{
+    char text[BUDGET_OUTLOOK_BYTES];
+    assert_string_equal(budget_outlook(&l->b, l->now_ns, text), expected);
+}
+
+/* The outlook says what happens while detail is "full" and the budget is exceeded. */
+static void test_outlook_counts_down_to_the_reduction(void **state)
+{
+    static const char text[] = "above its limit for a while, by CPU time that it left unused before; at this rate it "
+                               "reduces detail in about %d s";
+    char expected[BUDGET_OUTLOOK_BYTES];
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.02, 100);
+    expect_outlook(&l, "");
+    spend(&l, 0.04, 20); /* the savings are the allowance of 30 s, and the last ten seconds cost twice that */
+    snprintf(expected, sizeof(expected), text, 11);
+    expect_outlook(&l, expected);
+    assert_int_equal(spend(&l, 0.04, 10), 0);
+    assert_int_equal(spend(&l, 0.04, 1), 1);
+    budget_init(&l.b, 0.02, 64 << 20, 1u << SOURCE_DETAIL_FULL);
+    spend(&l, 0.04, 100);
+    expect_outlook(&l, "above its limit, and no detail is left to reduce");
 }
 
 /* Far over the budget, one level would not suffice. */
@@ -211,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_default_follows_the_machine_within_bounds),
         cmocka_unit_test(test_full_detail_within_budget),
         cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_outlook_counts_down_to_the_reduction),
         cmocka_unit_test(test_far_over_budget_sheds_two_levels_at_a_time),
         cmocka_unit_test(test_sheds_only_what_is_monitored),
         cmocka_unit_test(test_startup_cost_does_not_shed),

@@ -49,6 +49,7 @@ static void test_recorded_requests_are_summed(void **state)
     assert_int_equal(route.cause_count, 2);
     assert_int_equal(route.causes[0].kind, REQUEST_PART_DISK);
     assert_int_equal(route.causes[0].group.lost_ns, 1050 * MS);
+    assert_int_equal(route.causes[0].group.time_ns, 1070 * MS);
     assert_int_equal(route.causes[0].example_id, 4); /* the slowest */
     assert_true(route.causes[0].group.requests == 2 && route.causes[1].group.requests == 3);
 }
@@ -102,6 +103,7 @@ static void test_small_causes_join_the_largest_of_their_kind(void **state)
     const struct request_route route = fill(USUAL);
     assert_int_equal(route.cause_count, 3);
     assert_int_equal(route.causes[0].group.lost_ns, 1050 * MS);
+    assert_int_equal(route.causes[0].group.time_ns, 1070 * MS);
     assert_int_equal(route.causes[0].example_id, 1);
     assert_int_equal(route.lost_ns, 1150 * MS);
 }

@@ -102,6 +102,29 @@ static void test_percentiles_by_weight(void **state)
     assert_int_equal(route.usual.p99_ns, 9 * MS);
 }
 
+static void test_totals(void **state)
+{
+    (void)state;
+    struct request_totals totals;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (int i = 0; i < 20; i++) {
+        struct request request = make_request("/", NOW, 1 * MS, 3 * MS, 2);
+        request.parts[1].kind = REQUEST_PART_RUN_QUEUE;
+        request_routes_add(r, &request);
+    }
+    add(r, "/", NOW - 61 * SECOND, 9 * MS, 0, 1);                   /* too early */
+    struct request request = make_request("/", NOW, 0, 90 * MS, 0); /* slow: not in the sample */
+    request_routes_add(r, &request);
+    request.id = 2;
+    request.is_over_budget = true;
+    request_routes_add(r, &request);
+    request_routes_totals(r, NOW - 60 * SECOND, &totals);
+    assert_true(totals.explained == 40 && totals.time_ns == 160.0 * MS && totals.run_queue_ns == 120.0 * MS);
+    assert_int_equal(totals.abnormal, 2);
+    assert_int_equal(totals.over_budget, 1);
+}
+
 /* 24 requests, one with the weight 1000: that one alone would decide. */
 static void test_unequal_weights_are_fewer_requests(void **state)
 {
@@ -363,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_few_say_nothing),
         cmocka_unit_test(test_percentiles_by_weight),
+        cmocka_unit_test(test_totals),
         cmocka_unit_test(test_unequal_weights_are_fewer_requests),
         cmocka_unit_test(test_slow_against_usual),
         cmocka_unit_test(test_unexplained_requests_say_nothing_of_components),

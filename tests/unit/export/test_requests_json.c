@@ -46,7 +46,7 @@ static void test_two_requests(void **state)
         .unit = "shop.service",
         .port = 8100,
         .usual = {.known = 7},
-        .group = {3, 60, true},
+        .group = {3, 60, 90, true},
         .group_cause = "g",
         .cause = "c",
         .segments = &segment,
@@ -59,7 +59,7 @@ static void test_two_requests(void **state)
         out.data,
         "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"unit\":\"shop.service\",\"port\":8100,\"pid\":5,\"tid\":6,"
         "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
-        "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
+        "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"time_ns\":90,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
         "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
         "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
         "\"tid\":9,\"thread\":\"a\\\"b\",\"process\":\"w :80\",\"detail\":\"held\"}]},\n"
