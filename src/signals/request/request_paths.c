@@ -80,9 +80,10 @@ static void refill_budget(struct request_paths *p, uint64_t now_ns)
 }
 
 /* On a busy node the sample of ordinary requests would spend the whole budget. The last half of the saved budget is
- * therefore kept for requests that are slower than others. The slowest of its route in the last seconds may overdraw
- * the budget by half as much as can be saved. */
-static bool has_budget(const struct request_paths *p, const struct request_path *request)
+ * therefore kept for requests that are slower than others, and for those in a window that is read anyway
+ * (`is_in_window`): their paths cost little. The slowest of its route in the last seconds may overdraw the budget by
+ * half as much as can be saved. */
+static bool has_budget(const struct request_paths *p, const struct request_path *request, bool is_in_window)
 {
     const uint64_t duration_ns = request->record->duration_ns;
     if (p->detail >= SOURCE_DETAIL_LEAST)
@@ -90,7 +91,7 @@ static bool has_budget(const struct request_paths *p, const struct request_path 
     if (route_slowest_is(&p->slowest, request->route, duration_ns, p->refilled_ns))
         return p->budget_ns > -BUDGET_MAX_NS / 2;
     return p->detail < SOURCE_DETAIL_SLOWEST_PATHS &&
-           p->budget_ns > (duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
+           p->budget_ns > (is_in_window || duration_ns >= p->mean_ns ? 0 : BUDGET_MAX_NS / 2);
 }
 
 static struct interval recorded_interval(const struct request_record *r)
@@ -115,7 +116,7 @@ static struct interval shared_interval(const struct request_paths *p, const stru
         const uint64_t from_ns = one.from_ns < shared.from_ns ? one.from_ns : shared.from_ns,
                        to_ns = one.to_ns > shared.to_ns ? one.to_ns : shared.to_ns;
         if (!requests[i].is_done && to_ns - from_ns <= p->window_ns && p->budget_ns > BUDGET_MAX_NS / 2 &&
-            has_budget(p, &requests[i]))
+            has_budget(p, &requests[i], false))
             shared = (struct interval){from_ns, to_ns};
     }
     return shared;
@@ -170,7 +171,7 @@ static void find_paths(struct request_paths *p, struct request_path *first, stru
     pass_time(p, &since_ns);
     for (size_t i = 0; i < count; i++) {
         const struct interval one = recorded_interval(requests[i].record);
-        if (requests[i].is_done || !contains(&shared, &one) || !has_budget(p, &requests[i]))
+        if (requests[i].is_done || !contains(&shared, &one) || !has_budget(p, &requests[i], true))
             continue;
         find_path(p, index, &requests[i]);
         pass_time(p, &since_ns);
@@ -197,7 +198,7 @@ void request_paths_find(struct request_paths *p, struct request_path *requests, 
         p->mean_ns += ((int64_t)requests[i].record->duration_ns - (int64_t)p->mean_ns) / MEAN_OF;
     }
     for (struct request_path *slowest; (slowest = find_slowest(requests, count));) {
-        if (has_budget(p, slowest)) {
+        if (has_budget(p, slowest, false)) {
             find_paths(p, slowest, requests, count);
         } else {
             slowest->is_done = true;
