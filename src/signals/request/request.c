@@ -103,9 +103,9 @@ static void diagnose_pending(struct request_signal *q)
                                   &q->served};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);
-    const uint64_t since_ns = clock_thread_cpu_ns();
     for (size_t i = 0; i < q->pending_count; i++) {
         struct request_path *pending = &q->pending[i];
+        const uint64_t since_ns = pending->segments.count ? clock_thread_cpu_ns() : 0;
         struct request *request;
         if (q->services->recent_waits)
             want_waits(q, pending->record, &pending->segments);
@@ -114,9 +114,10 @@ static void diagnose_pending(struct request_signal *q)
             q->services->emit_request(q->services->pipeline, request);
         else
             losses->count[r == -EBADMSG ? LOSS_DECODE : LOSS_REQUEST_NOT_DETAILED]++;
+        if (since_ns)
+            request_paths_spend(q->paths, clock_thread_cpu_ns() - since_ns);
         path_segments_clear(&pending->segments);
     }
-    request_paths_spend(q->paths, clock_thread_cpu_ns() - since_ns);
     q->pending_count = 0;
 }
 
