@@ -62,6 +62,8 @@ CAUSES = {
     "task_group": Cause("sleep", "task_group", 200, at_once=3, before=BESIDE),
     "anyio_group": Cause("sleep", "anyio_group", 200, at_once=3, before=BESIDE),
     "gather_threads": Cause("sleep", "gather_threads", 200, at_once=3, before=BESIDE),
+    "group_threads": Cause("sleep", "group_threads", 200, at_once=3, before=BESIDE),
+    "anyio_threads": Cause("sleep", "anyio_threads", 200, at_once=3, before=BESIDE),
     "gather_service": Cause("downstream", "gather_service", 200, at_once=3, before=BESIDE),
     "wait_for": Cause("sleep", "wait_for", 200, at_once=3, before=BESIDE),
     "handovers": Cause("lock", "handovers", 150),
@@ -76,7 +78,7 @@ INFERENCE = (*IN_PYTHON, "slow_worker")
 
 FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httpx==0.28.1", "anyio==4.16.0")
 STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
-TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "gather_service", "wait_for", "handovers")
+TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "group_threads", "anyio_threads", "gather_service", "wait_for", "handovers")
 WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
 
 

@@ -135,18 +135,39 @@ async def anyio_group(request: Request):
         group.start_soon(wait, truth, ms)
 
 
+def add_jobs(truth, faster, slower):
+    """Two jobs of threads that a request waits for: either thread works for the request."""
+    queued, slept = faster
+    if slept["tid"] == slower[0]["tid"] and slept["t1"] <= slower[0]["t1"]:
+        truth += [queued, slept]
+        slower[0]["t0"] = slept["t1"]
+    truth += [{**one, "only": [slept["tid"], *one["only"]]} for one in slower]
+
+
 @app.get("/gather_threads")
 async def gather_threads(request: Request):
-    """Tasks that wait for jobs of threads: each thread works for the request until its job has ended."""
     ms = asked_ms(request)
-    (queued, slept), slower = await asyncio.gather(asyncio.to_thread(sleep_in_thread, ms / 2, now()), asyncio.to_thread(sleep_in_thread, ms, now()))
-    if slept["tid"] == slower[0]["tid"] and slept["t1"] <= slower[0]["t1"]:
-        request.state.truth += [queued, slept]
-        slower[0]["t0"] = slept["t1"]
-    for one in slower:
-        both = {**one, "t1": min(one["t1"], slept["t1"]), "only": [slept["tid"], *one["only"]]}
-        rest = {**one, "t0": max(one["t0"], slept["t1"])}
-        request.state.truth += [part for part in (both, rest) if part["t0"] < part["t1"]]
+    add_jobs(request.state.truth, *await asyncio.gather(asyncio.to_thread(sleep_in_thread, ms / 2, now()), asyncio.to_thread(sleep_in_thread, ms, now())))
+
+
+@app.get("/group_threads")
+async def group_threads(request: Request):
+    ms = asked_ms(request)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asyncio.to_thread(sleep_in_thread, each, now())) for each in (ms / 2, ms)]
+    add_jobs(request.state.truth, *(task.result() for task in tasks))
+
+
+@app.get("/anyio_threads")
+async def anyio_threads(request: Request):
+    ms, jobs = asked_ms(request), {}
+
+    async def job(each):
+        jobs[each] = await anyio.to_thread.run_sync(sleep_in_thread, each, now())
+    async with anyio.create_task_group() as group:
+        group.start_soon(job, ms / 2)
+        group.start_soon(job, ms)
+    add_jobs(request.state.truth, jobs[ms / 2], jobs[ms])
 
 
 @app.get("/gather_service")
