@@ -82,6 +82,10 @@ enum python_lines {
 #define PYTHON_TUPLE_ITEMS 24
 #define PYTHON_CELL        16 /* the object in a cell */
 #define PYTHON_LIST_ITEMS  24 /* a pointer to them */
+/* Before 3.11: the dictionary of an object of a class without `__slots__`, and in it the values if it shares its keys.
+ */
+#define PYTHON_DICT        16
+#define PYTHON_DICT_VALUES 40
 /* struct _gil_runtime_state */
 #define PYTHON_GIL_HOLDER 8  /* the state of the thread that has it, or had it last */
 #define PYTHON_GIL_LOCKED 16 /* int */

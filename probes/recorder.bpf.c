@@ -41,8 +41,9 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
         record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
         record_program(r.time_ns,
-                       r.syscall == NR_futex && !(r.flags & RECORDER_PREEMPTED) ? RECORDER_AT_FUTEX
-                                                                                : RECORDER_AT_SCHEDULER,
+                       r.flags & RECORDER_PREEMPTED ? RECORDER_AT_SCHEDULER
+                       : r.syscall == NR_futex      ? RECORDER_AT_FUTEX
+                                                    : RECORDER_AT_SLEEP,
                        r.object);
     timer_stop(RECORDER_TIMER_SWITCH, start_ns);
     return 0;

@@ -62,6 +62,8 @@ enum recorder_task_state {
     RECORDER_TASK_WAITS_TASK, /* for another one: a channel, a condition, the end of others */
     RECORDER_TASK_WAITS_GC,   /* for the garbage collector */
     RECORDER_TASK_FINISHED,   /* the thread, which does not run the task, has finished the awaited work */
+    RECORDER_TASK_WORKS,      /* the thread, which does not run the task, does the awaited work. Recorded once after the
+                                 thread has waited for work, when it first sleeps */
 };
 
 /* Of RECORDER_TASK_FINISHED: the thread let its event loop know by write(), to an eventfd or a pipe. This is recorded

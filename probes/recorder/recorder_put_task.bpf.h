@@ -8,6 +8,7 @@
 enum recorder_moment {
     RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
     RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
+    RECORDER_AT_SLEEP,     /* it leaves its CPU to wait for something else */
     RECORDER_AT_RELEASE,   /* it wakes another by a futex */
     RECORDER_AT_WRITE,     /* it wakes another by write(): by an eventfd or a pipe */
     RECORDER_AT_SOCKET,    /* it sends or receives */

@@ -7,8 +7,10 @@
  * task, as long as it lives. A thread that has finished the work that a task awaits calls the event loop's method
  * call_soon_threadsafe, as concurrent.futures and anyio do, with the task's future as the first argument; that calls
  * _write_to_self, which sends a byte to the event loop's socket. At this send, two frames up, the future is a local
- * variable, and the future has the context of its callback: the task's. With concurrent.futures that is
- * its second callback, after asyncio's own. Other callbacks than a task's have other contexts, which no task runs in.
+ * variable. uvloop's method is compiled and writes to an eventfd: there the future is a local variable of the function
+ * that calls the method. A future has callbacks, each with the context that it runs in: for a task's wake-up, the
+ * task's context. With concurrent.futures that is its second callback, after asyncio's own. A task is a future, too:
+ * its callbacks lead to the tasks that wait for it, through the futures of gather, wait, wait_for and of task groups.
  * Memory is not trusted: addresses that were read are only compared.
  *
  * Frames and thread states are found as for samples (interpreter/python.bpf.h), but in the first interpreter only. */
@@ -22,6 +24,9 @@
 #define PYTHON_LOCALS_SEARCHED 8
 #define PYTHON_CELLS_SEARCHED  4
 #define PYTHON_VALUES_SEARCHED 12
+#define PYTHON_JOB_FRAMES      32
+#define PYTHON_JOB_SEARCHES    3
+#define PYTHON_DONE_CALLBACKS  5 /* place among the attributes of concurrent.futures.Future */
 #define PYTHON_AWAITED_MAX     6 /* futures and tasks: each completes the next one */
 #define PYTHON_ARGUMENTS       3 /* place of `args` in def call_soon_threadsafe(self, callback, *args, context=None) */
 
@@ -101,6 +106,8 @@ static __always_inline bool python_is_call_soon_threadsafe(const struct python_l
 #define PYTHON_FUNCTION  PYTHON_NAME_WORD('f', 'u', 'n', 'c', 't', 'i', 'o', 'n')
 #define PYTHON_METHOD    PYTHON_NAME_WORD('m', 'e', 't', 'h', 'o', 'd', 0, 0)
 #define PYTHON_GROUP     PYTHON_NAME_WORD('T', 'a', 's', 'k', 'G', 'r', 'o', 'u') /* asyncio's and anyio's TaskGroup */
+#define PYTHON_WORK_ITEM PYTHON_NAME_WORD('_', 'W', 'o', 'r', 'k', 'I', 't', 'e') /* of concurrent.futures */
+#define PYTHON_WORKER    PYTHON_NAME_WORD('W', 'o', 'r', 'k', 'e', 'r', 'T', 'h') /* WorkerThread of anyio */
 #define PYTHON_CELL_NAME PYTHON_NAME_WORD('c', 'e', 'l', 'l', 0, 0, 0, 0)
 
 static __always_inline __u64 python_type_name(__u64 object)
@@ -120,15 +127,21 @@ static __always_inline bool python_is_task(__u64 object)
     return python_word(name) == PYTHON_ASYNCIO && (python_word(name + 8) & PYTHON_TASK_MASK) == PYTHON_TASK;
 }
 
-/* The future among the attributes of an object without `__slots__`, which are in the order of their creation. 0: none,
- * or not known: before 3.11 they are in a dictionary. `flags`: of the layout. */
-static __always_inline __u64 python_future_in(__u64 object, __u32 flags)
+/* Where the attributes of an object without `__slots__` are, in the order of their creation: an array of pointers.
+ * Before 3.11 that of its dictionary, if that shares its keys with others. `flags`: of the layout. */
+static __always_inline __u64 python_attributes(__u64 object, __u32 flags)
 {
     const bool has_cframes = flags & PYTHON_CFRAMES, has_marks = flags & PYTHON_MARKED_FRAMES;
-    const __u64 first = flags & PYTHON_FRAME_OBJECTS ? 0
-                        : !has_marks                 ? python_word(object - 32)
-                        : has_cframes                ? python_word(object - 24) - 1
-                                                     : object + 24;
+    return flags & PYTHON_FRAME_OBJECTS ? python_word(python_word(object + PYTHON_DICT) + PYTHON_DICT_VALUES)
+           : !has_marks                 ? python_word(object - 32)
+           : has_cframes                ? python_word(object - 24) - 1
+                                        : object + 24;
+}
+
+/* The future among the attributes of an object; 0: none. */
+static __always_inline __u64 python_future_in(__u64 object, __u32 flags)
+{
+    const __u64 first = python_attributes(object, flags);
     for (int i = 0; first && i < PYTHON_VALUES_SEARCHED; i++) {
         const __u64 value = python_word(first + 8 * i);
         if (python_is_future(value))
@@ -173,9 +186,10 @@ static __always_inline bool python_wakes_task(__u64 callback, __u64 *ret)
     return python_word(python_type_name(callback)) == PYTHON_BUILT_IN && python_is_task(*ret);
 }
 
-/* The thread has completed this future: records its job as finished for the task that waits for it, for the task that
+/* The thread completes this future by its job: records that for the task that waits for the future, for the task that
  * waits for that one, and so on. */
-static __noinline void record_python_finished(const struct python_layout *l, __u64 future, __u32 how, __u64 now_ns)
+static __noinline void record_python_job(const struct python_layout *l, __u64 future, __u8 state, __u32 how,
+                                         __u64 now_ns)
 {
     const struct recorder_place place = recorder_place();
     for (int i = 0; i < PYTHON_AWAITED_MAX && future && place.cpu; i++) {
@@ -192,7 +206,7 @@ static __noinline void record_python_finished(const struct python_layout *l, __u
             future = is_task ? task : python_completed_by(callback, l->flags);
         }
         if (is_task && context)
-            record_task(&place, context, RECORDER_TASK_FINISHED, how, now_ns);
+            record_task(&place, context, state, how, now_ns);
     }
 }
 
@@ -205,11 +219,10 @@ static __noinline __u64 python_finished_future(const struct python_layout *l, __
     return python_word(python_word(frame + l->frame_locals + PYTHON_ARGUMENTS * 8) + PYTHON_TUPLE_ITEMS);
 }
 
-/* The future among the local variables of the function that the thread executes; 0: none. That of uvloop's
- * call_soon_threadsafe, which is compiled and has no frame. */
-static __noinline __u64 python_local_future(const struct python_layout *l, __u64 state)
+/* The future among the local variables of this frame; 0: none. */
+static __noinline __u64 python_local_future(const struct python_layout *l, __u64 frame)
 {
-    const __u64 locals = python_frame(l, state) + l->frame_locals;
+    const __u64 locals = frame + l->frame_locals;
     for (int i = 0; i < PYTHON_LOCALS_SEARCHED; i++) {
         __u64 value = python_word(locals + 8 * i);
         if ((python_word(python_type_name(value)) & 0xffffffffffULL) == PYTHON_CELL_NAME)
@@ -218,6 +231,49 @@ static __noinline __u64 python_local_future(const struct python_layout *l, __u64
             return value;
     }
     return 0;
+}
+
+/* The future that the thread will complete when it has done its job, for a thread of concurrent.futures or of anyio:
+ * one of its functions is a method of the job, or of the thread. 0: none. */
+static __noinline __u64 python_job_future(const struct python_layout *l, __u64 state)
+{
+    __u64 frame = python_frame(l, state), self = 0, kind = 0;
+    for (int i = 0; i < PYTHON_JOB_FRAMES && frame; i++) {
+        self = python_word(frame + l->frame_locals);
+        kind = python_word(python_type_name(self));
+        if (kind == PYTHON_WORK_ITEM || kind == PYTHON_WORKER)
+            break;
+        frame = python_word(frame + l->frame_previous);
+    }
+    if (kind == PYTHON_WORKER)
+        return python_local_future(l, frame);
+    if (kind != PYTHON_WORK_ITEM)
+        return 0;
+    const __u64 future = python_word(python_attributes(self, l->flags));
+    const __u64 callbacks = python_word(python_attributes(future, l->flags) + 8 * PYTHON_DONE_CALLBACKS);
+    return python_completed_by(python_word(python_word(callbacks + PYTHON_LIST_ITEMS)), l->flags);
+}
+
+/* The current thread goes to sleep: for work, if `waits_for_work`. Otherwise records its job, once. */
+static __always_inline void record_python_work(const struct python_layout *l, __u64 now_ns, bool waits_for_work)
+{
+    const __u32 tid = bpf_get_current_pid_tgid();
+    const __u64 thread = waits_for_work ? python_current_state(l) : 0;
+    struct recorder_task *known = bpf_map_lookup_elem(&recorder_tasks, &tid);
+    if (!known)
+        return;
+    if (waits_for_work) {
+        known->searches = thread ? PYTHON_JOB_SEARCHES : 0;
+        return;
+    }
+    if (!known->searches)
+        return;
+    known->searches--;
+    const __u64 future = python_job_future(l, known->address);
+    if (!future)
+        return;
+    known->searches = 0;
+    record_python_job(l, future, RECORDER_TASK_WORKS, 0, now_ns);
 }
 
 /* ---- the GIL ---- */
@@ -230,13 +286,13 @@ static __always_inline __u64 python_gil(const struct python_layout *l)
                                          : l->interpreters + l->gil;
 }
 
-/* The current thread goes to sleep at futex `word`: records the holder of the GIL, if `word` belongs to the GIL. */
-static __always_inline void record_python_wait(const struct python_layout *l, __u64 now_ns, __u64 word)
+/* The current thread goes to sleep for the GIL: records its holder. */
+static __always_inline void record_python_wait(const struct python_layout *l, __u64 now_ns)
 {
     const struct recorder_place place = recorder_place();
     const __u64 current = bpf_get_current_pid_tgid(), gil = python_gil(l);
     __u32 is_locked = 0;
-    if (!place.cpu || !gil || word - gil >= PYTHON_GIL_BYTES)
+    if (!place.cpu || !gil)
         return;
     (void)python_current_state(l); /* others may wait for this thread later */
     if (bpf_probe_read_user(&is_locked, sizeof(is_locked), (const void *)(gil + PYTHON_GIL_LOCKED)) || !is_locked)
@@ -261,21 +317,29 @@ static __always_inline void record_python_wait(const struct python_layout *l, __
 static __noinline int record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
 {
     const struct recorder_place place = recorder_place();
-    if (moment == RECORDER_AT_FUTEX) {
-        record_python_wait(l, now_ns, word);
+    if (moment == RECORDER_AT_SLEEP) {
+        record_python_work(l, now_ns, false);
         return 0;
     }
-    const bool runs =
-        moment == RECORDER_AT_SOCKET || (moment == RECORDER_AT_RELEASE && word - python_gil(l) >= PYTHON_GIL_BYTES);
+    const bool is_for_gil = word - python_gil(l) < PYTHON_GIL_BYTES;
+    if (moment == RECORDER_AT_FUTEX) {
+        if (is_for_gil)
+            record_python_wait(l, now_ns);
+        else
+            record_python_work(l, now_ns, true);
+        return 0;
+    }
+    const bool runs = moment == RECORDER_AT_SOCKET || (moment == RECORDER_AT_RELEASE && !is_for_gil);
     const __u64 state = python_current_state(l);
     if (!state || !place.cpu)
         return 0;
     if (moment == RECORDER_AT_WRITE) {
-        record_python_finished(l, python_local_future(l, state), RECORDER_BY_WRITE, now_ns);
+        record_python_job(l, python_local_future(l, python_frame(l, state)), RECORDER_TASK_FINISHED, RECORDER_BY_WRITE,
+                          now_ns);
         return 0;
     }
     if (!runs) {
-        record_python_finished(l, python_finished_future(l, state), 0, now_ns);
+        record_python_job(l, python_finished_future(l, state), RECORDER_TASK_FINISHED, 0, now_ns);
         return 0;
     }
     const __u64 context = python_word(state + l->thread_context);

@@ -23,8 +23,10 @@ struct {
  * thread states that there had been when it was searched. */
 struct recorder_task {
     __u64 address, id;
-    __u32 reason;  /* Go: of the wait that was recorded last, as the runtime numbers it */
-    __u32 is_told; /* Go: a wait of it was recorded since it was seen to run */
+    __u32 reason;   /* Go: of the wait that was recorded last, as the runtime numbers it */
+    __u32 is_told;  /* Go: a wait of it was recorded since it was seen to run */
+    __u32 searches; /* Python: how often the job of the thread may still be searched for, since it waited for work */
+    __u32 reserved;
 };
 
 /* By thread. */

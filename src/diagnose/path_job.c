@@ -19,12 +19,29 @@ static uint64_t last_read_ns(const struct path_walk *w)
     return 0;
 }
 
+/* Whether a job was finished without a message on a socket. */
+static bool is_by_write(const struct recorder_record *finished)
+{
+    return finished->kind == RECORDER_SWITCH || recorder_low(finished->value) == RECORDER_BY_WRITE;
+}
+
+/* The job of the request's task that ended last, in (from, w->t_ns). Where the ends of jobs are not always seen, also
+ * by what its thread did: then the switch with which that waited for work again. */
+static const struct recorder_record *find_last_job(const struct path_walk *w, uint64_t from_ns)
+{
+    const struct recorder_record *finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
+    const struct recorder_record *done = flight_index_has_jobs_by_write(w->index, w->task_pid)
+                                             ? task_done_find(w->index, w->task_pid, w->task, from_ns, w->t_ns)
+                                             : NULL;
+    return done && (!finished || done->time_ns > finished->time_ns) ? done : finished;
+}
+
 void path_job_find(struct path_walk *w)
 {
     const uint64_t read_ns = last_read_ns(w), from_ns = read_ns > w->first_ns ? read_ns : w->first_ns;
     if (!w->task)
         return;
-    w->finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);
+    w->finished = find_last_job(w, from_ns);
     w->is_unpaired = !w->finished && task_is_any_finished(w->index, w->task_pid, from_ns, w->t_ns);
     if (w->finished) {
         w->handed = NULL;
@@ -82,13 +99,13 @@ void path_job_go_to_finished(struct path_walk *w)
     w->depth = 0;
     w->is_paired = true;
     w->is_inferred = false;
-    if (recorder_low(finished->value) == RECORDER_BY_WRITE &&
-        !task_job_is_bounded(w->index, finished, (uint32_t)w->thread->key, w->floor_ns)) {
+    if (is_by_write(finished) && !task_job_is_bounded(w->index, finished, (uint32_t)w->thread->key, w->floor_ns)) {
         add_unbounded_job(w, finished->tid, w->floor_ns);
         return;
     }
-    path_walk_go_to_peer(w, finished->tid, finished->time_ns,
-                         socket_of_message(flight_index_thread(w->index, finished->tid), finished));
+    path_walk_go_to_peer(
+        w, finished->tid, finished->time_ns,
+        is_by_write(finished) ? 0 : socket_of_message(flight_index_thread(w->index, finished->tid), finished));
 }
 
 void path_job_go_to_handed(struct path_walk *w)
@@ -106,16 +123,16 @@ bool path_job_leave(struct path_walk *w, const struct flight_event *mark, uint64
     const uint64_t answer_ns = w->t_ns;
     if (!w->job || w->job->tid != (uint32_t)w->thread->key || w->t_ns > w->job->time_ns)
         return false;
-    const bool is_by_write = recorder_low(w->job->value) == RECORDER_BY_WRITE;
+    const bool has_no_message = is_by_write(w->job);
     const bool is_message = mark && mark->role == FLIGHT_SENDS && mark->record->object == path_walk_subject(w);
-    if (!is_by_write && !is_message)
+    if (!has_no_message && !is_message)
         return false;
     const struct recorder_record *earlier =
-        task_job_before(w->index, w->job->tid, floor_ns, is_by_write ? w->t_ns : mark->record->time_ns + 1);
+        task_job_before(w->index, w->job->tid, floor_ns, has_no_message ? w->t_ns : mark->record->time_ns + 1);
     const bool is_own = earlier && task_job_is_for(w->index, earlier, w->task);
-    if (!earlier || (!is_own && !is_by_write))
+    if (!earlier || (!is_own && !has_no_message))
         return false;
-    path_walk_add(w, is_by_write ? earlier->time_ns : mark->record->time_ns,
+    path_walk_add(w, has_no_message ? earlier->time_ns : mark->record->time_ns,
                   path_walk_segment(w->thread, REQUEST_PART_CPU));
     if (!is_own)
         path_mark_foreign(w, true, answer_ns);

@@ -60,12 +60,12 @@ static uint64_t replied_by_waiting(const struct flight_index *index, uint32_t pi
     const struct recorder_record *job = NULL;
     for (size_t i = before == FLIGHT_NONE ? 0 : before + 1;
          !job && task && i < task->count && flight_index_spend(index); i++)
-        job = task->events[i].record->flags == RECORDER_TASK_FINISHED ? task->events[i].record : NULL;
+        job = task->events[i].record->flags >= RECORDER_TASK_FINISHED ? task->events[i].record : NULL;
     const struct flight_list *tasks = job ? flight_index_tasks_of(index, job->tid) : NULL;
     uint64_t request = 0;
     for (uint32_t i = job ? flight_list_before(tasks, job->time_ns + 1) : FLIGHT_NONE;
          !request && i != FLIGHT_NONE && tasks->events[i].record->time_ns == job->time_ns; i--)
-        if (tasks->events[i].record->flags == RECORDER_TASK_FINISHED)
+        if (tasks->events[i].record->flags == job->flags)
             request = replied_by(index, pid, tasks->events[i].record->object, t_ns);
     return request;
 }

@@ -92,6 +92,51 @@ const struct recorder_record *task_finished_find(const struct flight_index *inde
     return NULL;
 }
 
+/* Whether the thread waits for work since this switch: for a futex that is no lock whose holders are recorded. NULL:
+ * since before the window, which is longer than a wait for a lock. */
+static bool is_idle(const struct flight_index *index, const struct recorder_record *left)
+{
+    return !left || (left->syscall == SYS_futex && !flight_thread_is_held_lock(index, left->tid, left->object));
+}
+
+/* When the thread, which did a job at `t_ns`, first waited for work after that: the switch; NULL: not before
+ * `before_ns`.
+ */
+static const struct recorder_record *next_idle(const struct flight_index *index, uint32_t tid, uint64_t t_ns,
+                                               uint64_t before_ns)
+{
+    const struct flight_list *thread = flight_index_thread(index, tid);
+    const uint32_t before = flight_list_before(thread, t_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; thread && i < thread->count && flight_index_spend(index);
+         i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns >= before_ns)
+            break;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && is_idle(index, e->record))
+            return e->record;
+    }
+    return NULL;
+}
+
+const struct recorder_record *task_done_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                             uint64_t after_ns, uint64_t before_ns)
+{
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    const struct recorder_record *last = NULL;
+    for (uint32_t i = flight_list_before(task, before_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
+        const struct recorder_record *r = task->events[i].record;
+        if (r->time_ns <= after_ns)
+            break;
+        if (r->flags != RECORDER_TASK_WORKS || r->object != id || recorder_high(r->value) != pid)
+            continue;
+        const struct recorder_record *idle = next_idle(index, r->tid, r->time_ns, before_ns);
+        if (idle && (!last || idle->time_ns > last->time_ns) &&
+            !task_job_before(index, r->tid, r->time_ns, idle->time_ns))
+            last = idle;
+    }
+    return last;
+}
+
 bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64_t after_ns, uint64_t before_ns)
 {
     const struct flight_window *window = flight_index_window(index);
@@ -123,13 +168,6 @@ bool task_job_is_for(const struct flight_index *index, const struct recorder_rec
 {
     const struct flight_list *tasks = flight_index_tasks_of(index, job->tid);
     return finished_for(tasks, flight_list_before(tasks, job->time_ns + 1), id) != NULL;
-}
-
-/* Whether the thread waits for work since this switch: for a futex that is no lock whose holders are recorded. NULL:
- * since before the window, which is longer than a wait for a lock. */
-static bool is_idle(const struct flight_index *index, const struct recorder_record *left)
-{
-    return !left || (left->syscall == SYS_futex && !flight_thread_is_held_lock(index, left->tid, left->object));
 }
 
 bool task_job_is_bounded(const struct flight_index *index, const struct recorder_record *job, uint32_t loop_tid,
@@ -204,7 +242,7 @@ static const struct recorder_record *previous_record(const struct flight_index *
         const struct recorder_record *r = task->events[i].record;
         if (r->time_ns < begin_ns)
             break;
-        if (r->object == id && recorder_high(r->value) == pid && r->flags != RECORDER_TASK_FINISHED)
+        if (r->object == id && recorder_high(r->value) == pid && r->flags < RECORDER_TASK_FINISHED)
             return r;
     }
     return NULL;

@@ -349,6 +349,101 @@ static void test_job_of_another_request_that_ended_when_the_timer_expired(void *
                 "cpu 11 550-800\n");
 }
 
+/* Thread `tid` sleeps in a job for `child`, for which `task` waits, from `from_us`, and waits for work from `end_us`.
+ */
+static void put_unseen_job(uint64_t from_us, uint64_t end_us, uint32_t tid, uint64_t child, uint64_t task)
+{
+    put_sleep(from_us, tid, SYS_clock_nanosleep, 0);
+    put_task(from_us, tid, child, RECORDER_TASK_WORKS);
+    put_task(from_us, tid, task, RECORDER_TASK_WORKS);
+    put_timeout(end_us - 10, tid);
+    put_idle(end_us, tid);
+}
+
+/* The loop is awake when both jobs end. */
+static void put_unseen_jobs(void)
+{
+    put_idle(5, WORKER);
+    put_idle(6, OTHER_WORKER);
+    put_by_write(2, OTHER_WORKER, TASK_OF_B);
+    put_two_requests();
+    put_given(150, WORKER, CHILD_OF_A);
+    put_given(160, OTHER_WORKER, CHILD);
+    put_sleep_of_loop(200);
+    put_unseen_job(210, 510, WORKER, CHILD_OF_A, TASK_OF_A);
+    put_unseen_job(220, 520, OTHER_WORKER, CHILD, TASK);
+    put_timeout(490, LOOP);
+    put_reply(800, TASK, R);
+    put_reply(900, TASK_OF_A, A);
+}
+
+static void test_jobs_whose_ends_are_not_seen(void **state)
+{
+    (void)state;
+    put_unseen_jobs();
+    expect_path(R, 100, 800, LOOP,
+                "unread 11 100-110 other inferred\n"
+                "cpu 11 110-160\n"
+                "run_queue 22 160-165\n"
+                "cpu 22 165-220\n"
+                "sleep 22 220-508\n"
+                "run_queue 22 508-509\n"
+                "cpu 22 509-520\n"
+                "cpu 11 520-800\n");
+}
+
+static void test_the_other_request_whose_job_ended_unseen(void **state)
+{
+    (void)state;
+    put_unseen_jobs();
+    expect_path(A, 20, 900, LOOP,
+                "cpu 11 20-110\n"
+                "cpu 11 110-150 inferred\n"
+                "run_queue 21 150-155\n"
+                "cpu 21 155-210\n"
+                "sleep 21 210-498\n"
+                "run_queue 21 498-499\n"
+                "cpu 21 499-510\n"
+                "loop_busy 11 510-800 other\n"
+                "cpu 11 800-900\n");
+}
+
+/* The thread still sleeps in the request's job. */
+static void test_job_that_has_not_ended(void **state)
+{
+    (void)state;
+    put_timer();
+    put_sleep(210, WORKER, SYS_clock_nanosleep, 0);
+    put_task(210, WORKER, TASK, RECORDER_TASK_WORKS);
+    expect_path(R, 100, 800, LOOP,
+                "unread 11 100-110 other inferred\n"
+                "cpu 11 110-200\n"
+                "sleep 11 200-498 inferred\n"
+                "run_queue 11 498-499 inferred\n"
+                "loop_busy 11 499-550 other inferred\n"
+                "cpu 11 550-800\n");
+}
+
+/* The end that is seen is exact. */
+static void test_job_whose_begin_and_end_are_seen(void **state)
+{
+    (void)state;
+    put_idle(5, WORKER);
+    put_job_by_write();
+    put_task(300, WORKER, CHILD, RECORDER_TASK_WORKS);
+    put_task(300, WORKER, TASK, RECORDER_TASK_WORKS);
+    expect_path(R, 100, 800, LOOP,
+                "unread 11 100-110 other inferred\n"
+                "cpu 11 110-150\n"
+                "run_queue 21 150-155\n"
+                "cpu 21 155-300\n"
+                "sleep 21 300-478\n"
+                "run_queue 21 478-479\n"
+                "cpu 21 479-500\n"
+                "run_queue 11 500-520\n"
+                "cpu 11 520-800\n");
+}
+
 /* The request had given work to a thread that still computes: it is not the one that woke the loop. */
 static void test_thread_that_computes_is_not_the_last_hand(void **state)
 {
@@ -398,6 +493,10 @@ int main(void)
         cmocka_unit_test_setup(test_thread_that_may_have_finished_a_job_when_the_timer_expired, start_trace),
         cmocka_unit_test_setup(test_thread_that_has_only_waited_for_the_gil, start_trace),
         cmocka_unit_test_setup(test_job_of_another_request_that_ended_when_the_timer_expired, start_trace),
+        cmocka_unit_test_setup(test_jobs_whose_ends_are_not_seen, start_trace),
+        cmocka_unit_test_setup(test_the_other_request_whose_job_ended_unseen, start_trace),
+        cmocka_unit_test_setup(test_job_that_has_not_ended, start_trace),
+        cmocka_unit_test_setup(test_job_whose_begin_and_end_are_seen, start_trace),
         cmocka_unit_test_setup(test_thread_that_computes_is_not_the_last_hand, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
