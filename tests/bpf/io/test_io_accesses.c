@@ -67,17 +67,22 @@ static void take_all(bool is_last)
 }
 
 /* The only one of the file, of any thread. */
-static const struct io_access *taken_of(const char *path)
+static const struct taken *taken_entry(const char *path)
 {
-    const struct io_access *found = NULL;
+    const struct taken *found = NULL;
     for (size_t i = 0; i < taken_count; i++) {
         if (strcmp(taken[i].path, path) != 0)
             continue;
         assert_null(found);
-        found = &taken[i].access;
+        found = &taken[i];
     }
     assert_non_null(found);
     return found;
+}
+
+static const struct io_access *taken_of(const char *path)
+{
+    return &taken_entry(path)->access;
 }
 
 static uint64_t common(const struct io_common *c, uint64_t value)
@@ -338,9 +343,7 @@ static void test_mapped_file_is_named_by_a_mount_that_shows_it(void **state)
     volatile char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
     assert_true(mapped != MAP_FAILED);
     take_all(true);
-    const struct taken *written =
-        (const struct taken *)((const char *)taken_of("/data") - offsetof(struct taken, access));
-    const uint64_t file = written->key.file;
+    const uint64_t file = taken_entry("/data")->key.file;
     (void)mapped[0];
     munmap((void *)mapped, PAGE);
     take_all(true);
@@ -404,8 +407,8 @@ static void test_failures_have_their_error_and_file(void **state)
     assert_int_equal(io_source_read_errors(source, &reader), 0);
     take_all(true);
     const struct io_error_key *of_write = failed_of(IO_WRITE, EBADF, 2);
-    assert_int_equal(of_write->key.file, taken[0].key.file);
-    assert_int_equal(of_write->key.mount, taken[0].key.mount);
+    assert_int_equal(of_write->key.file, taken_entry("/data")->key.file);
+    assert_int_equal(of_write->key.mount, taken_entry("/data")->key.mount);
     const struct io_error_key *of_open = failed_of(IO_OPEN, ENOENT, 1);
     assert_int_equal(of_open->key.mount, IO_NO_MOUNT);
     assert_true(io_failed_path(source, of_open->key.file, &path));
