@@ -42,8 +42,8 @@ void export_stats_metrics(const struct export_stats *s, struct metric_set *set)
                 "Profiles that the receiver rejected within packets that it accepted.", &s->rejected_profiles);
     add_counter(set, "sonde_self_export_unlinked_samples", "",
                 "Samples sent without their traced request or labels, for lack of space.", &s->unlinked);
-    add_dropped(set, "sonde_self_export_dropped_samples", "Samples that are in no accepted packet, by reason.",
-                s->dropped, DROP_QUEUE_FULL);
+    add_dropped(set, "sonde_self_export_dropped_samples", "Samples that no receiver accepted, by reason.", s->dropped,
+                DROP_QUEUE_FULL);
 }
 
 /* Metrics are not queued. */

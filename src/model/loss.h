@@ -17,8 +17,9 @@
     X(FILE_UNANSWERED, "file_unanswered", "samples with frames whose file system does not respond")                    \
     X(SIDEBAND, "sideband", "process lifecycle events that were lost; read again from /proc")                          \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                                   \
-    X(NOT_KEPT, "not_kept", "samples, or events of the node, that did not fit where they are kept")                    \
-    X(UNLINKED, "unlinked", "samples, or stacks of waits, kept without the traced request that they were taken in")    \
+    X(NOT_KEPT, "not_kept", "samples, or events of the node, dropped because the memory for them was full")            \
+    X(UNLINKED, "unlinked",                                                                                            \
+      "samples, or stacks of waits, taken during a traced request and kept without a link to it")                      \
     X(UNLABELLED, "unlabelled", "samples, or stacks of waits, without all labels of their goroutine, or with one cut") \
     X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it")         \
     X(SHED, "shed", "samples left out by the agent's own budget")                                                      \
