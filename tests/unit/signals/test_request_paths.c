@@ -9,7 +9,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -81,7 +80,7 @@ static void put_request(struct ended *e, const struct rings *r, uint64_t start_n
     struct request_record *record = &e->records[e->count];
     *record = (struct request_record){.start_ns = r->begin_ns + start_ns, .duration_ns = duration_ns, .status = 200};
     record->h.pid = record->h.tid = SERVER;
-    snprintf(record->comm, sizeof(record->comm), "server");
+    memcpy(record->comm, "server", sizeof("server"));
     e->paths[e->count++] = (struct request_path){.record = record};
 }
 
