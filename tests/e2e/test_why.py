@@ -21,7 +21,7 @@ def run_why(sonde, *arguments):
 def requests_in(text):
     """[(groups of the head line, [groups of each component], all its lines)] of the printed requests; asserts that each adds up."""
     found = []
-    for block in re.split(r"\n\n", text.strip("\n"))[1:]:
+    for block in re.split(r"\n\n", text[text.index("\n\n1. "):].strip("\n")):  # behind the heading; on a busy node a sentence precedes it
         head, parts = HEAD.match(block), PART.findall(block)
         assert head and parts, block
         whole, slack = figure(head[4])
