@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from harness.machine import skip
+from harness.machine import need_command, skip
 from harness.processes import wait_for
 from real_servers import Server, get, why
 
@@ -100,7 +100,7 @@ def test_cpu_segment_has_samples(sonde, agent, run):
         return [segment for request in why(sonde, started) if request["pid"] == server.pid
                 for segment in request["segments"] if segment["kind"] == "cpu" and segment.get("notes")]
     segment = wait_for(look, 60, what="a CPU segment with samples")[0]
-    assert re.match(r"[1-9]\d* of [1-9]\d* CPU samples in .+", segment["notes"][-1]), segment
+    assert re.match(r"[1-9]\d* of [1-9]\d* CPU samples are in .+", segment["notes"][-1]), segment
 
 
 NAPPING = """
@@ -177,3 +177,50 @@ def test_sleeping_function_is_named_by_default(sonde, agent, run, way):
     part = max((part for part in request["parts"] if part["kind"] == "sleep"), key=lambda part: part["ns"])
     assert re.match(r"clock_nanosleep in thread \d+ .* in slow_query\(\) <string>:\d+, calling clock_nanosleep", part["detail"]), part
     assert "slow_query" in part["stack"] and part["stack"][0].endswith("_[k]"), part
+
+
+NATIVE = """
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <unistd.h>
+KIND static void slow_query(void)
+{
+    usleep(50000);
+    __asm__ volatile("");
+}
+int main(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    char request[4096];
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&at, size) || listen(listener, 8) || getsockname(listener, (struct sockaddr *)&at, &size))
+        return 1;
+    printf("port %d\\n", ntohs(at.sin_port));
+    fflush(stdout);
+    for (int client; (client = accept(listener, 0, 0)) >= 0; close(client))
+        if (read(client, request, sizeof(request)) > 0) {
+            slow_query();
+            dprintf(client, "HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n");
+        }
+}
+"""
+
+
+def test_native_function_has_its_source_line(sonde, agent, run, tmp_path):
+    """Also a function that was inlined into main."""
+    need_command("cc")
+    source = tmp_path / "native.c"
+    source.write_text(NATIVE)
+    started = agent("--set", "budget.one_cpu=1000%")
+    for name, kind in (("apart", "__attribute__((noinline))"), ("inlined", "__attribute__((always_inline)) inline")):
+        subprocess.run(["cc", "-O2", "-g", f"-DKIND={kind}", "-o", tmp_path / name, source], check=True)
+        running = run(tmp_path / name, name=name)
+        port = int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1])
+
+        def look():
+            get(port, "/")
+            return [part["detail"] for request in why(sonde, started) if request["pid"] == running.pid
+                    for part in request["parts"] if part["kind"] == "sleep" and "native.c" in part["detail"]]
+        detail = wait_for(look, 60, what="a source line")[0]
+        assert re.match(r"clock_nanosleep in slow_query\(\) native\.c:7, calling usleep", detail), detail
