@@ -9,7 +9,7 @@ import time
 import anyio
 import httpx
 import uvicorn
-from common import MS, Server, Spinner, cpu, item, now, parse
+from common import MS, Server, Spinner, cpu, item, now, parse, per_thread, run_delay_ns
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
@@ -29,16 +29,27 @@ async def wait(truth, ms):
     truth.append({**item("sleep", t0, min(now(), t0 + int(ms * MS))), "only": [threading.get_native_id()]})
 
 
+def waited_for_thread(submitted):
+    """What a job waited for until its thread began it: jobs before it, and a CPU."""
+    t0, delay_ns = now(), run_delay_ns()
+    ran_ns = min(delay_ns - getattr(per_thread, "delay_ns", 0), t0 - submitted)
+    return [item("queue_behind", submitted, t0, t0 - submitted - ran_ns), item("run_queue", submitted, t0, ran_ns)]
+
+
+def of_thread(items):
+    """The items of a job, which is the work of this thread only."""
+    per_thread.delay_ns = run_delay_ns()
+    return [{**one, "only": [threading.get_native_id()]} for one in items]
+
+
 def sleep_in_thread(ms, submitted):
-    t0 = now()
+    waited, t0 = waited_for_thread(submitted), now()
     time.sleep(ms / 1000)
-    mine = [threading.get_native_id()]
-    return [{**item("queue_behind", submitted, t0), "only": mine}, {**item("sleep", t0, min(now(), t0 + int(ms * MS))), "only": mine}]
+    return of_thread([*waited, item("sleep", t0, min(now(), t0 + int(ms * MS)))])
 
 
 def compute_in_thread(ms, submitted):
-    mine = [threading.get_native_id()]
-    return [{**one, "only": mine} for one in (item("queue_behind", submitted, now()), *cpu(ms))]
+    return of_thread([*waited_for_thread(submitted), *cpu(ms)])
 
 
 @app.get("/clean")
@@ -137,10 +148,10 @@ async def anyio_group(request: Request):
 
 def add_jobs(truth, faster, slower):
     """Two jobs of threads that a request waits for: either thread works for the request."""
-    queued, slept = faster
+    slept = faster[-1]
     if slept["tid"] == slower[0]["tid"] and slept["t1"] <= slower[0]["t1"]:
-        truth += [queued, slept]
-        slower[0]["t0"] = slept["t1"]
+        truth += faster
+        slower = [{**one, "t0": max(one["t0"], slept["t1"]), "ns": min(one.get("ns", one["t1"] - one["t0"]), one["t1"] - max(one["t0"], slept["t1"]))} for one in slower]
     truth += [{**one, "only": [slept["tid"], *one["only"]]} for one in slower]
 
 
