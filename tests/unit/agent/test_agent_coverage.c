@@ -46,6 +46,7 @@ static int end(void **state)
     requests_free(agent->requests);
     node_events_free(agent->events);
     opaque_ports_free(agent->opaque_ports);
+    cpu_users_free(agent->cpu_users);
     return 0;
 }
 
