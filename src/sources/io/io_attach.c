@@ -99,7 +99,7 @@ static int limit_tables(struct io_bpf *bpf, size_t limit_bytes, int cpus)
 {
     struct bpf_map *const tables[] = {bpf->maps.counters,        bpf->maps.cgroup_names,    bpf->maps.mount_names,
                                       bpf->maps.device_counters, bpf->maps.device_requests, bpf->maps.requests,
-                                      bpf->maps.aio_requests,    bpf->maps.readers};
+                                      bpf->maps.aio_requests,    bpf->maps.readers,         bpf->maps.calls_by_thread};
     int r = 0;
     for (size_t bytes = SIZE_MAX; r == 0 && limit_bytes;) {
         bytes = 0;
