@@ -21,7 +21,8 @@ def run_why(sonde, *arguments):
 def requests_in(text):
     """[(groups of the head line, [groups of each component], all its lines)] of the printed requests; asserts that each adds up."""
     found = []
-    for block in re.split(r"\n\n", text[text.index("\n\n1. "):].strip("\n")):  # behind the heading; on a busy node a sentence precedes it
+    first = text.find("\n\n1. ")  # behind the heading, which on a busy node a sentence precedes; none: why there is no request
+    for block in re.split(r"\n\n", text[first:].strip("\n")) if first >= 0 else []:
         head, parts = HEAD.match(block), PART.findall(block)
         assert head and parts, block
         whole, slack = figure(head[4])
