@@ -51,9 +51,14 @@ static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], s
     if (other && *count >= REQUEST_CAUSES_MAX - 1)
         return other;
     assert(*count < REQUEST_CAUSES_MAX);
-    sums[*count] = (struct cause_sum){
-        .key = e->cause,
-        .cause = {.kind = e->kind, .status = e->status, .is_failed = is_failed, .example_id = e->id, .key = e->cause}};
+    sums[*count] =
+        (struct cause_sum){.key = e->cause,
+                           .cause = {.kind = e->kind,
+                                     .status = e->status,
+                                     .is_failed = is_failed,
+                                     .example_id = e->id,
+                                     .key = e->cause,
+                                     .is_unsearched = e->is_over_budget && e->kind == REQUEST_PART_UNATTRIBUTED}};
     return &sums[(*count)++];
 }
 
@@ -72,6 +77,8 @@ static void add_to_cause(struct cause_sum *sum, const struct abnormal_request *a
 static int compare_causes(const void *a, const void *b)
 {
     const struct cause_sum *x = a, *y = b;
+    if (x->cause.is_unsearched != y->cause.is_unsearched)
+        return x->cause.is_unsearched ? 1 : -1;
     if (x->lost_ns != y->lost_ns)
         return x->lost_ns < y->lost_ns ? 1 : -1;
     if (x->cause.group.requests != y->cause.group.requests)

@@ -431,58 +431,64 @@ struct group {
     const struct request_cause *cause;
 };
 
-/* The time that the group lost; where that is not known, its share of the time of the route (request_route_rank_ns). */
-static double rank_ns(const struct group *g)
-{
-    const double requests =
-        g->route->requests > g->cause->group.requests ? g->route->requests : g->cause->group.requests;
-    if (request_route_has_usual(g->route) || requests <= 0)
-        return (double)g->cause->group.lost_ns;
-    return (double)request_route_rank_ns(g->route) * g->cause->group.requests / requests;
-}
-
 static int most_lost_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    const double x_ns = rank_ns(x), y_ns = rank_ns(y);
-    if (x_ns != y_ns)
-        return x_ns < y_ns ? 1 : -1;
-    return x->route != y->route ? (x->route < y->route ? -1 : 1) : x->cause < y->cause ? -1 : x->cause > y->cause;
+    const double x_ns = request_cause_rank_ns(x->route, x->cause), y_ns = request_cause_rank_ns(y->route, y->cause);
+    return x_ns != y_ns ? (x_ns < y_ns ? 1 : -1) : x->cause < y->cause ? -1 : x->cause > y->cause;
+}
+
+/* The copied example of one or more groups, and their time as in request_cause_rank_ns. */
+struct example {
+    struct request *request;
+    double rank_ns;
+};
+
+/* Groups that joined may have passed others. */
+static int highest_first(const void *a, const void *b)
+{
+    const struct example *x = a, *y = b;
+    if (x->rank_ns == y->rank_ns)
+        return x->request->id < y->request->id ? -1 : 1;
+    return x->rank_ns < y->rank_ns ? 1 : -1;
 }
 
 /* The listed example that is this request; NULL: none. */
-static struct request *find_listed(struct request *const *list, size_t count, const struct request *request)
+static struct example *find_listed(struct example *list, size_t count, const struct request *request)
 {
     for (size_t i = 0; i < count; i++)
-        if (request->id && list[i]->id == request->id)
-            return list[i];
+        if (request->id && list[i].request->id == request->id)
+            return &list[i];
     return NULL;
 }
 
-static void join_groups(struct request_group *to, const struct request_group *from)
+static void join_group(struct example *to, const struct group *from)
 {
-    to->requests += from->requests;
-    to->lost_ns += from->lost_ns;
-    to->is_estimate |= from->is_estimate;
+    to->request->group.requests += from->cause->group.requests;
+    to->request->group.lost_ns += from->cause->group.lost_ns;
+    to->request->group.is_estimate |= from->cause->group.is_estimate;
+    to->rank_ns +=
+        request_cause_rank_ns(from->route, from->cause) + (from->cause->is_unsearched ? REQUEST_RANK_UNSEARCHED : 0);
 }
 
 /* Appends copies of the examples of sorted groups, at most `max`. A group whose own examples are not kept joins the
  * group that it shares its example with. */
 static int copy_examples(struct requests *r, uint64_t since_ns, const struct group *groups, size_t count, size_t max,
-                         bool abnormal, struct request **list, size_t *ret_count)
+                         bool abnormal, struct example *list, size_t *ret_count)
 {
     for (size_t i = 0; i < count && *ret_count < max; i++) {
         struct request *request = find_example(r, since_ns, groups[i].route, groups[i].cause);
         if (!request || (abnormal && !request_is_abnormal(request)))
             continue;
-        struct request *listed = find_listed(list, *ret_count, request);
+        struct example *listed = find_listed(list, *ret_count, request);
         if (listed) {
-            join_groups(&listed->group, &groups[i].cause->group);
+            join_group(listed, &groups[i]);
             continue;
         }
-        if (request_copy(request, &list[*ret_count]) < 0)
+        if (request_copy(request, &list[*ret_count].request) < 0)
             return -ENOMEM;
-        list[(*ret_count)++]->group = groups[i].cause->group;
+        list[*ret_count].request->group = groups[i].cause->group;
+        list[(*ret_count)++].rank_ns = request_cause_rank_ns(groups[i].route, groups[i].cause);
     }
     return 0;
 }
@@ -490,21 +496,26 @@ static int copy_examples(struct requests *r, uint64_t since_ns, const struct gro
 static int groups_locked(struct requests *r, uint64_t since_ns, const struct request_route *routes, size_t route_count,
                          size_t max, bool abnormal, struct request ***ret, size_t *ret_count)
 {
-    _cleanup_free_ struct group *groups = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*groups));
-    struct request **list = calloc(route_count * REQUEST_CAUSES_MAX + 1, sizeof(*list));
+    const size_t room = route_count * REQUEST_CAUSES_MAX + 1;
+    _cleanup_free_ struct group *groups = calloc(room, sizeof(*groups));
+    _cleanup_free_ struct example *examples = calloc(room, sizeof(*examples));
+    _cleanup_free_ struct request **list = calloc(room, sizeof(struct request *));
     size_t group_count = 0, count = 0;
-    for (size_t i = 0; groups && i < route_count; i++)
+    if (!groups || !examples || !list)
+        return -ENOMEM;
+    for (size_t i = 0; i < route_count; i++)
         for (size_t k = 0; k < routes[i].cause_count; k++)
             groups[group_count++] = (struct group){&routes[i], &routes[i].causes[k]};
-    if (groups)
-        qsort(groups, group_count, sizeof(*groups), most_lost_first);
-    if (!groups || !list || copy_examples(r, since_ns, groups, group_count, max, abnormal, list, &count) < 0) {
+    qsort(groups, group_count, sizeof(*groups), most_lost_first);
+    if (copy_examples(r, since_ns, groups, group_count, max, abnormal, examples, &count) < 0) {
         while (count-- > 0)
-            request_free(list[count]);
-        free(list);
+            request_free(examples[count].request);
         return -ENOMEM;
     }
-    *ret = list;
+    qsort(examples, count, sizeof(*examples), highest_first);
+    for (size_t i = 0; i < count; i++)
+        list[i] = examples[i].request;
+    *ret = take_ptr(list);
     *ret_count = count;
     return 0;
 }

@@ -19,6 +19,8 @@ struct request_cause {
     bool is_failed;
     uint64_t example_id; /* the slowest of them */
     uint32_t key;        /* request_cause_key; 0 for a route without an abnormal request */
+    bool
+        is_unsearched; /* no cause is known, as the paths of the requests were not computed; sorted behind all others */
 };
 
 struct request_route {
@@ -57,4 +59,17 @@ static inline bool request_route_has_usual(const struct request_route *r)
 static inline uint64_t request_route_rank_ns(const struct request_route *r)
 {
     return request_route_has_usual(r) ? r->lost_ns : r->time_ns;
+}
+
+#define REQUEST_RANK_UNSEARCHED 1e18 /* more ns than any cause has */
+
+/* Ranks the causes of all routes by the time that their requests lost; where that is not known, by their share of the
+ * time of the route. */
+static inline double request_cause_rank_ns(const struct request_route *r, const struct request_cause *c)
+{
+    const double all = r->requests > c->group.requests ? r->requests : c->group.requests,
+                 ns = request_route_has_usual(r) || all <= 0
+                          ? (double)c->group.lost_ns
+                          : (double)request_route_rank_ns(r) * c->group.requests / all;
+    return c->is_unsearched ? ns - REQUEST_RANK_UNSEARCHED : ns;
 }

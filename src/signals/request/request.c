@@ -165,7 +165,7 @@ static void put_metrics(void *self, struct metric_set *set)
 }
 
 static const struct source_level levels[] = {
-    {SOURCE_DETAIL_FULL, "the causes of slow requests, as far as a fifth of budget.one_cpu suffices"},
+    {SOURCE_DETAIL_FULL, "the causes of slow requests, as far as two fifths of budget.one_cpu suffice"},
     {SOURCE_DETAIL_SLOWEST_PATHS, "the causes of the slowest requests of each route only"},
     {SOURCE_DETAIL_LEAST, "no causes of slow requests"},
     {0},

@@ -18,7 +18,7 @@
 
 #define LEAST_BUDGET_NS 10000000  /* what a second may cost on average, at least */
 #define MOST_BUDGET_NS  250000000 /* the pipeline has other work, too */
-#define BUDGET_OF_AGENT 0.2       /* share of the whole agent's CPU limit: below the level that reduces its detail */
+#define BUDGET_OF_AGENT 0.4       /* share of the whole agent's CPU limit: below the level that reduces its detail */
 #define BUDGET_MAX_NS   50000000  /* most unused budget that is kept: for so long the pipeline may stand still */
 #define RECORDS_MAX     65536
 /* What led to the request's first read, and how its end shows: an earlier wake-up, the end of a system call. */

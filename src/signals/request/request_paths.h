@@ -23,8 +23,8 @@ struct request_path {
     enum request_no_path no_path;  /* for this reason */
 };
 
-/* `recorder` is borrowed; NULL: no path is ever found. `agent_cpus`: how many CPUs the whole agent may use; a fifth
- * of that is for paths and their texts, and 1 % of a CPU at least. The caller frees `*ret`. -ENOMEM. */
+/* `recorder` is borrowed; NULL: no path is ever found. `agent_cpus`: how many CPUs the whole agent may use; two fifths
+ * of that are for paths and their texts, and 1 % of a CPU at least. The caller frees `*ret`. -ENOMEM. */
 int request_paths_new(struct flight_recorder *recorder, double agent_cpus, struct request_paths **ret);
 void request_paths_free(struct request_paths *p);
 DEFINE_FREEP(request_paths)

@@ -73,6 +73,22 @@ static void test_sample_counts_where_it_shows_more(void **state)
     assert_int_equal(route.causes[1].group.lost_ns, 0); /* failed, and not slow */
 }
 
+/* However much time they lost: nothing is known of their cause. */
+static void test_requests_without_a_path_are_last(void **state)
+{
+    (void)state;
+    add(1, REQUEST_PART_UNATTRIBUTED, 1010 * MS, 0, 200);
+    entries[0].is_over_budget = true;
+    add(2, REQUEST_PART_UNATTRIBUTED, 210 * MS, 0, 200); /* its path was searched */
+    add(3, REQUEST_PART_DISK, 60 * MS, 0, 200);
+    const struct request_route route = fill(USUAL);
+    assert_int_equal(route.cause_count, 3);
+    assert_int_equal(route.causes[0].group.lost_ns, 200 * MS);
+    assert_int_equal(route.causes[1].kind, REQUEST_PART_DISK);
+    assert_int_equal(route.causes[2].group.lost_ns, 1000 * MS);
+    assert_true(request_cause_rank_ns(&route, &route.causes[2]) < request_cause_rank_ns(&route, &route.causes[1]));
+}
+
 static void test_overwritten_requests_are_estimated(void **state)
 {
     (void)state;
@@ -145,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded_requests_are_summed),
         cmocka_unit_test(test_sample_counts_where_it_shows_more),
+        cmocka_unit_test(test_requests_without_a_path_are_last),
         cmocka_unit_test(test_overwritten_requests_are_estimated),
         cmocka_unit_test(test_no_time_is_lost_where_nothing_is_usual),
         cmocka_unit_test(test_small_causes_join_the_largest_of_their_kind),
