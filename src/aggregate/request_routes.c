@@ -355,7 +355,7 @@ struct request_usual request_routes_usual(struct request_routes *r, const struct
 
 /* ---- listing ---- */
 
-/* Failed requests that were recorded count where the sample shows fewer. */
+/* Failed requests that were recorded count where the sample shows fewer; the sample estimates the others. */
 static void count_requests(const struct selection *sample, const struct request_ring *failed, uint64_t from_ns,
                            struct request_route *ret)
 {
@@ -363,7 +363,7 @@ static void count_requests(const struct selection *sample, const struct request_
     for (size_t i = 0; i < sample->count; i++) {
         const struct request_entry *e = sample->entries[i];
         const bool is_failed = request_entry_is_failed(e);
-        ret->requests += e->weight;
+        ret->requests += is_failed ? 0 : e->weight;
         ret->failed += is_failed ? e->weight : 0;
         ret->is_estimate |= e->weight > 1;
         recorded += is_failed;
@@ -371,6 +371,7 @@ static void count_requests(const struct selection *sample, const struct request_
     for (size_t i = 0; i < failed->count; i++)
         recorded += failed->entries[i].end_ns >= from_ns;
     ret->failed = recorded > ret->failed ? recorded : ret->failed;
+    ret->requests += ret->failed;
     ret->sampled = (uint32_t)sample->count;
 }
 
