@@ -126,5 +126,10 @@ def parts_of(request, kind):
     return [part for part in request["parts"] if part["kind"] == kind]
 
 
+def names_sleep_of_c_server(detail):
+    """Whether the detail of a wait names the function that slept: with its line, once that was looked up; before that, with its callers."""
+    return "sleep_ms < nap_long" in detail or re.search(r"in sleep_ms\(\) server\.c:\d+", detail) is not None
+
+
 def total(request, *kinds):
     return sum(part["ns"] for part in request["parts"] if part["kind"] in kinds)
