@@ -3,11 +3,31 @@
 
 #include "base/cleanup.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+
+int helper_process_fork(pid_t *ret_pid, int *ret_socket)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    const pid_t pid = fork();
+    const int r = pid < 0 ? -errno : 0;
+    if (pid != 0)
+        close(pair[1]);
+    if (pid <= 0)
+        close(pair[0]);
+    if (pid < 0)
+        return r;
+    *ret_pid = pid;
+    *ret_socket = pair[pid == 0];
+    return 0;
+}
 
 static void close_between(unsigned first, unsigned last)
 {

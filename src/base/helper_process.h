@@ -4,6 +4,11 @@
 #pragma once
 
 #include <stddef.h>
+#include <sys/types.h>
+
+/* Forks a process that is connected with its parent by a SOCK_SEQPACKET socket: each of the two has one end of it. As
+ * fork, it returns 0 in both; `*ret_pid` is 0 in the new process. -errno: there is no new process. */
+int helper_process_fork(pid_t *ret_pid, int *ret_socket);
 
 /* Closes all descriptors except `fds`, which it sorts; redirects the standard ones to /dev/null. */
 void helper_process_keep_only(int *fds, size_t count);

@@ -26,6 +26,16 @@
 
 #define UNPRIVILEGED_ID 65534
 
+/* A sanitizer's shadow memory alone exceeds any limit of memory. */
+#ifndef __has_feature /* gcc defines __SANITIZE_ADDRESS__ instead */
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define LIMITS_DATA false
+#else
+#define LIMITS_DATA true
+#endif
+
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -108,7 +118,7 @@ static int set_limits(const struct sandbox_limits *limits)
         r = set_limit(RLIMIT_FSIZE, 0);
     if (r == 0 && limits->cpu_seconds != SANDBOX_CPU_UNLIMITED)
         r = set_limit(RLIMIT_CPU, limits->cpu_seconds);
-    if (r == 0 && limits->data_bytes)
+    if (r == 0 && LIMITS_DATA)
         r = set_limit(RLIMIT_DATA, data_bytes_now() + limits->data_bytes);
     return r;
 }

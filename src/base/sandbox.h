@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 struct sandbox_limits {
-    uint64_t
-        data_bytes; /* on top of the process's present size; 0: unlimited (a sanitizer's shadow memory is terabytes) */
+    uint64_t data_bytes;  /* on top of the process's present size; not limited in a program with a sanitizer */
     unsigned cpu_seconds; /* or SANDBOX_CPU_UNLIMITED: the parent limits it */
 };
 #define SANDBOX_CPU_UNLIMITED UINT_MAX

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/helper_process.h"
 #include "base/mounts.h"
 #include "resolve/remote/file_wait.h"
 #include "resolve/remote/remote_file.h"
@@ -131,22 +132,17 @@ static unsigned wait_budget_ms(const struct file_opener *o)
 static int start_helper(struct file_opener *o)
 {
     const struct timeval send_timeout = {.tv_sec = SEND_MAX_S};
-    int pair[2];
+    pid_t pid;
+    int socket;
     if (o->control >= 0)
         return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    pid_t pid = fork();
-    if (pid == 0)
-        file_helper_run(pair[1]);
-    int r = pid < 0 ? -errno : 0;
-    close(pair[1]);
-    if (r < 0) {
-        close(pair[0]);
+    const int r = helper_process_fork(&pid, &socket);
+    if (r < 0)
         return r;
-    }
-    setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout));
-    o->control = pair[0];
+    if (pid == 0)
+        file_helper_run(socket);
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout));
+    o->control = socket;
     o->pid = pid;
     o->started_ns = clock_monotonic_ns();
     o->starts++;

@@ -12,20 +12,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define DATA_BYTES                                                                                                     \
-    ((uint64_t)768 << 20) /* the DWARF of the largest programs, decompressed, is some hundreds of MiB                  \
-                           */
+#define DATA_BYTES   ((uint64_t)768 << 20) /* the largest programs have some hundreds of MiB of DWARF, decompressed */
 #define END_MAX_NS   5000000000ull
 #define CHECK_MAX_NS 10000000000ull
-
-#ifndef __has_feature /* gcc defines __SANITIZE_ADDRESS__ instead */
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define DATA_LIMIT(bytes) 0 /* the sanitizer's shadow memory alone exceeds the limit */
-#else
-#define DATA_LIMIT(bytes) (bytes)
-#endif
 
 static bool send_message(void *context, const void *data, size_t size)
 {
@@ -48,7 +37,7 @@ static void send_end(int socket, enum line_answer_status status)
 void line_helper_run(const struct dwarf_request *request, int socket, int parent_pid, unsigned cpu_seconds,
                      uint64_t data_bytes)
 {
-    const struct sandbox_limits limits = {.data_bytes = DATA_LIMIT(data_bytes), .cpu_seconds = cpu_seconds};
+    const struct sandbox_limits limits = {.data_bytes = data_bytes, .cpu_seconds = cpu_seconds};
     int kept[] = {socket, request->fd, request->alt_fd};
     struct dwarf_library library;
     sigset_t none;
@@ -107,19 +96,14 @@ int line_helper_check(void)
 int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds, struct line_helper *ret)
 {
     const int parent_pid = getpid();
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    const pid_t pid = fork();
-    if (pid == 0)
-        line_helper_run(request, pair[1], parent_pid, cpu_seconds, DATA_BYTES);
-    const int r = pid < 0 ? -errno : 0;
-    close(pair[1]);
-    if (r < 0) {
-        close(pair[0]);
+    pid_t pid;
+    int socket;
+    const int r = helper_process_fork(&pid, &socket);
+    if (r < 0)
         return r;
-    }
-    *ret = (struct line_helper){.pid = pid, .socket = pair[0], .listener = -1};
+    if (pid == 0)
+        line_helper_run(request, socket, parent_pid, cpu_seconds, DATA_BYTES);
+    *ret = (struct line_helper){.pid = pid, .socket = socket, .listener = -1};
     return 0;
 }
 

@@ -22,7 +22,7 @@ int line_helper_check(void);
 int line_helper_start(const struct dwarf_request *request, unsigned cpu_seconds, struct line_helper *ret);
 
 /* The rest of the process's life, for a caller that has forked it: reads DWARF in the sandbox, with at most
- * `data_bytes` of memory beyond the inherited (0: unlimited), and sends messages to `socket`. `parent_pid`: the process
+ * `data_bytes` of memory beyond the inherited, and sends messages to `socket`. `parent_pid`: the process
  * ends with this one. */
 _Noreturn void line_helper_run(const struct dwarf_request *request, int socket, int parent_pid, unsigned cpu_seconds,
                                uint64_t data_bytes);

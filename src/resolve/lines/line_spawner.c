@@ -105,21 +105,13 @@ _Noreturn static void spawner_main(int control)
 int line_spawner_new(struct line_spawner **ret)
 {
     _cleanup_free_ struct line_spawner *s = calloc(1, sizeof(*s));
-    int pair[2];
     if (!s)
         return -ENOMEM;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    s->control = pair[0];
-    s->pid = fork();
-    const int r = s->pid < 0 ? -errno : 0;
-    if (s->pid == 0)
-        spawner_main(pair[1]);
-    close(pair[1]);
-    if (r < 0) {
-        close(pair[0]);
+    const int r = helper_process_fork(&s->pid, &s->control);
+    if (r < 0)
         return r;
-    }
+    if (s->pid == 0)
+        spawner_main(s->control);
     *ret = take_ptr(s);
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <xxhash.h>
 
 #define CPU_MAX_NS   10000000ull  /* of one name; the longest ones of real programs take some 100 us */
 #define WAIT_MAX_NS  100000000ull /* on a busy node, until the process gets a CPU */
@@ -23,15 +24,6 @@
 #define REST_MIN_NS  1000000000ull
 #define REFUSED_MAX  1024 /* names that took too long, by their hash; a newer one replaces an older one */
 #define DATA_BYTES   ((uint64_t)64 << 20)
-
-#ifndef __has_feature /* gcc defines __SANITIZE_ADDRESS__ instead */
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define DATA_LIMIT 0 /* the sanitizer's shadow memory alone exceeds the limit */
-#else
-#define DATA_LIMIT DATA_BYTES
-#endif
 
 struct packet {
     uint32_t number;
@@ -66,7 +58,7 @@ static bool packet_is_valid(const struct packet *p, ssize_t size)
 
 _Noreturn static void run_process(int socket, int parent_pid)
 {
-    const struct sandbox_limits limits = {.data_bytes = DATA_LIMIT, .cpu_seconds = SANDBOX_CPU_UNLIMITED};
+    const struct sandbox_limits limits = {.data_bytes = DATA_BYTES, .cpu_seconds = SANDBOX_CPU_UNLIMITED};
     struct packet request, reply;
     int listener = -1;
     sigset_t none;
@@ -95,20 +87,15 @@ _Noreturn static void run_process(int socket, int parent_pid)
 static int start_process(struct demangler *d)
 {
     const int parent_pid = getpid();
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    const pid_t pid = fork();
-    if (pid == 0)
-        run_process(pair[1], parent_pid);
-    const int r = pid < 0 ? -errno : 0;
-    close(pair[1]);
-    if (r < 0) {
-        close(pair[0]);
+    pid_t pid;
+    int socket;
+    const int r = helper_process_fork(&pid, &socket);
+    if (r < 0)
         return r;
-    }
+    if (pid == 0)
+        run_process(socket, parent_pid);
     d->pid = pid;
-    d->socket = pair[0];
+    d->socket = socket;
     return 0;
 }
 
@@ -156,11 +143,9 @@ void demangler_free(struct demangler *d)
 
 /* ---- asking ---- */
 
-static uint64_t hash_name(const char *name) /* FNV-1a; never 0 */
+static uint64_t hash_name(const char *name) /* never 0 */
 {
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
+    const uint64_t hash = XXH3_64bits(name, strlen(name));
     return hash ? hash : 1;
 }
 

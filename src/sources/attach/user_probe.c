@@ -97,23 +97,18 @@ static int wait_for_result(int control)
 int user_probes_attach(struct bpf_program *program, const struct user_probe_site *sites, size_t count,
                        struct user_probes **ret)
 {
-    int pair[2];
     if (count == 0 || count > USER_PROBE_SITES_MAX)
         return -EINVAL;
     _cleanup_(user_probes_freep) struct user_probes *u = calloc(1, sizeof(*u));
     if (!u)
         return -ENOMEM;
     u->control = -1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    u->control = pair[0];
-    u->pid = fork();
+    int r = helper_process_fork(&u->pid, &u->control);
+    if (r < 0)
+        return r;
     if (u->pid == 0)
-        run_helper(pair[1], program, sites, count);
-    int r = u->pid < 0 ? -errno : 0;
-    close(pair[1]);
-    if (r == 0)
-        r = wait_for_result(u->control);
+        run_helper(u->control, program, sites, count);
+    r = wait_for_result(u->control);
     if (r < 0)
         return r;
     *ret = take_ptr(u);

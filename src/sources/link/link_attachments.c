@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/helper_process.h"
 #include "sources/link/link_helper.h"
 #include "sources/link/link_table.h"
 
@@ -115,20 +116,15 @@ static int wait_for_helper(struct link_attachments *l)
 
 static int start_helper(struct link_attachments *l)
 {
-    int pair[2];
+    pid_t pid;
+    int socket;
     l->started_ns = clock_monotonic_ns();
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    const pid_t pid = fork();
-    if (pid == 0)
-        link_helper_run(pair[1], l->bpf);
-    int r = pid < 0 ? -errno : 0;
-    close(pair[1]);
-    if (r < 0) {
-        close(pair[0]);
+    const int r = helper_process_fork(&pid, &socket);
+    if (r < 0)
         return r;
-    }
-    l->control = pair[0];
+    if (pid == 0)
+        link_helper_run(socket, l->bpf);
+    l->control = socket;
     l->pid = pid;
     l->in_flight = 1; /* for its initial message */
     l->stats.starts++;
