@@ -19,6 +19,7 @@
 #include "base/file_pages.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
+#include "base/service.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +103,8 @@ static bool measure_memory(struct agent *a)
         (void)file_pages_release();
     if (a->ticks++ % MEMORY_TICKS != 0 && a->memory_bytes < allowed - allowed / 8)
         return false;
-    a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    const uint64_t own = budget_own_resident_bytes(), answers = (uint64_t)atomic_load(&a->answer_bytes);
+    a->memory_bytes = (own > answers ? own - answers : 0) + pipeline_kernel_bytes(a->pipeline);
     return true;
 }
 
@@ -204,6 +206,7 @@ static bool every_second(void *context)
     publish_stats(a, helper_cpu_ns);
     if (a->profile_export)
         profile_export_tick(a->profile_export);
+    service_notify(SERVICE_ALIVE);
     return true;
 }
 
@@ -349,7 +352,7 @@ int agent_new(const struct config *config, struct agent **ret)
         r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */
     if (r < 0)
         return r;
-    r = start_metrics_export(a) ?: loop_new(a->pipeline, &a->loop);
+    r = loop_new(a->pipeline, LOOP_OF_SERVICE, &a->loop) ?: start_metrics_export(a);
     if (r < 0)
         return r;
     *ret = take_ptr(a);
@@ -386,6 +389,7 @@ static bool notify_ready(void *context)
 {
     struct agent *a = context;
     ready_fd_notify(&a->ready_fd);
+    service_notify(SERVICE_READY);
     return true;
 }
 
@@ -401,6 +405,7 @@ int agent_run(struct agent *a, int ready_fd)
     struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
+    service_notify(SERVICE_STOPPING);
     if (a->metrics_export) { /* its last values */
         a->metrics_due_ns = 0;
         publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));

@@ -52,4 +52,6 @@ int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size
 int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out);
 void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
 int agent_metrics(void *agent, struct metric_set *set);
+uint64_t agent_idle_ns(void *agent);
+void agent_hold(void *agent, int64_t bytes);
 int agent_status(void *agent, char **ret_json);

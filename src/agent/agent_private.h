@@ -9,6 +9,7 @@
 #include "sources/sampling/sampling_rules.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
 struct agent_stats {
@@ -42,6 +43,8 @@ struct agent {
     uint64_t metrics_due_ns;           /* when they are collected again */
     uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
+
+    _Atomic int64_t answer_bytes; /* replies of the page under way, which have a limit of their own */
 
     pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;

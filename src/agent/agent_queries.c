@@ -1,6 +1,7 @@
 /* What the page and /metrics ask of the agent, from any thread: see agent.h. */
 #include "agent/agent_private.h"
 
+#include "agent/loop.h"
 #include "agent/metrics_export.h"
 #include "agent/profile_export.h"
 #include "aggregate/node_events.h"
@@ -163,6 +164,19 @@ int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
     return buf_error(out);
 }
 
+uint64_t agent_idle_ns(void *agent)
+{
+    const struct agent *a = agent;
+    const uint64_t last_ns = loop_last_turn_ns(a->loop), now_ns = clock_monotonic_ns();
+    return now_ns > last_ns ? now_ns - last_ns : 0;
+}
+
+void agent_hold(void *agent, int64_t bytes)
+{
+    struct agent *a = agent;
+    atomic_fetch_add(&a->answer_bytes, bytes);
+}
+
 int agent_metrics(void *agent, struct metric_set *set)
 {
     return agent_collect_metrics(agent, set, &(uint64_t){0});
@@ -187,8 +201,14 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
                "CPU time of the agent's own threads, and of the process that opens files for it.",
                (budget_own_cpu_ns() + stats.helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_last_turn_timestamp_seconds", METRIC_GAUGE, "seconds",
+               "Unix time at which the main thread last did its work; it does so four times a second.",
+               (clock_unix_ns() - agent_idle_ns(a)) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_answer_bytes", METRIC_GAUGE, "bytes",
+               "Answers of the page and of /metrics that are being sent, which budget.memory does not contain.",
+               (double)atomic_load(&a->answer_bytes), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_one_cpu_ratio", METRIC_GAUGE, "ratio",
                "Share of one CPU that the agent and its BPF programs took, over ten seconds.", b.one_cpu_share,
                METRIC_NO_LABELS);

@@ -1,15 +1,22 @@
-/* Drives the pipeline; see loop.h. */
+/* Drives the pipeline; see loop.h.
+ *
+ * SIGINT and SIGTERM have a handler of their own rather than libuv's, which only wakes the main thread: this one also
+ * sets an alarm, whose signal ends the process even if the main thread never looks again. */
 #include "agent/loop.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <uv.h>
 
+#define NOTICE_MAX_S   5
+#define END_MAX_S      10 /* a receiver that does not answer gets 5 s for the last packets */
 #define TURN_MS        250
 #define TICK_MS        1000
 #define POLL_MAX       1024
@@ -17,17 +24,27 @@
 #define LAST_TURNS_MAX 16 /* final drains of a busy ring: bounds the delay by records that keep arriving */
 
 struct loop {
+    enum loop_kind kind;
     uv_loop_t uv;
     struct pipeline *pipeline;
     const struct loop_options *options; /* while it runs */
     struct loop_end end;
     uv_timer_t turn, tick, deadline;
-    uv_signal_t interrupt, terminate, child;
+    uv_async_t ended; /* by SIGINT or SIGTERM */
+    uv_signal_t child;
     uv_poll_t *polls;
     size_t poll_count;
     int error;
     bool is_ready;
+    _Atomic uint64_t last_turn_ns;
 };
+
+/* What the handler of SIGINT and SIGTERM needs. */
+static struct {
+    uv_async_t *ended;
+    bool has_alarm;
+    volatile sig_atomic_t number;
+} at_signal;
 
 static void turn(struct loop *l)
 {
@@ -40,6 +57,12 @@ static void turn(struct loop *l)
     }
     if (!l->is_ready && l->options->ready)
         l->is_ready = l->options->ready(l->options->context);
+    atomic_store_explicit(&l->last_turn_ns, clock_monotonic_ns(), memory_order_relaxed);
+}
+
+uint64_t loop_last_turn_ns(const struct loop *l)
+{
+    return atomic_load_explicit(&l->last_turn_ns, memory_order_relaxed);
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -68,11 +91,31 @@ static void on_deadline(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+/* In the signal handler. */
+static void handle_end_signal(int number)
 {
-    struct loop *l = handle->data;
-    l->end.signal = number;
+    const int saved = errno;
+    if (at_signal.has_alarm)
+        alarm(NOTICE_MAX_S);
+    at_signal.number = number;
+    uv_async_send(at_signal.ended);
+    errno = saved;
+}
+
+static void on_end_signal(uv_async_t *ended)
+{
+    struct loop *l = ended->data;
+    if (l->kind == LOOP_OF_SERVICE)
+        alarm(END_MAX_S);
+    l->end.signal = at_signal.number;
     uv_stop(&l->uv);
+}
+
+static void set_end_signals(void (*handler)(int number))
+{
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 static void on_child(uv_signal_t *handle, int number)
@@ -122,7 +165,7 @@ static void watch_child(struct loop *l)
     on_child(&l->child, SIGCHLD); /* it may have exited before the handler was installed */
 }
 
-int loop_new(struct pipeline *p, struct loop **ret)
+int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret)
 {
     struct loop *l = calloc(1, sizeof(*l));
     if (!l)
@@ -133,16 +176,18 @@ int loop_new(struct pipeline *p, struct loop **ret)
         return r; /* libuv errors are -errno on Linux */
     }
     l->pipeline = p;
+    l->kind = kind;
+    l->last_turn_ns = clock_monotonic_ns();
     uv_timer_init(&l->uv, &l->turn);
     uv_timer_init(&l->uv, &l->tick);
     uv_timer_init(&l->uv, &l->deadline);
-    uv_signal_init(&l->uv, &l->interrupt);
-    uv_signal_init(&l->uv, &l->terminate);
+    uv_async_init(&l->uv, &l->ended, on_end_signal);
     uv_signal_init(&l->uv, &l->child);
     l->turn.data = l->tick.data = l->deadline.data = l;
-    l->interrupt.data = l->terminate.data = l->child.data = l;
-    uv_signal_start(&l->interrupt, on_signal, SIGINT);
-    uv_signal_start(&l->terminate, on_signal, SIGTERM);
+    l->ended.data = l->child.data = l;
+    at_signal.ended = &l->ended;
+    at_signal.has_alarm = kind == LOOP_OF_SERVICE;
+    set_end_signals(handle_end_signal);
     *ret = l;
     return 0;
 }
@@ -158,6 +203,7 @@ void loop_free(struct loop *l)
 {
     if (!l)
         return;
+    set_end_signals(SIG_DFL);
     uv_walk(&l->uv, close_handle, NULL);
     do
         uv_run(&l->uv, UV_RUN_DEFAULT); /* runs the close callbacks; a pending uv_stop makes one run return early */
@@ -188,8 +234,7 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
     if (!l->end.child_exited)
         uv_run(&l->uv, UV_RUN_DEFAULT);
     wait_for_same_signal(l);
-    uv_signal_stop(&l->interrupt); /* restore the default actions */
-    uv_signal_stop(&l->terminate);
+    set_end_signals(SIG_DFL);
     uv_signal_stop(&l->child);
     if (l->error)
         return l->error;

@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum loop_kind {
+    LOOP_OF_COMMAND, /* takes the time that it needs to end */
+    LOOP_OF_SERVICE, /* SIGALRM ends the process if it takes no notice of SIGINT or SIGTERM for 5 s, or needs 10 s */
+};
+
 struct loop_options {
     uint64_t duration_ns; /* 0: until a signal */
     void *context;
@@ -25,10 +30,14 @@ struct loop_end {
 struct loop;
 
 /* Creates the loop. From here until loop_run returns, SIGINT and SIGTERM end that run (immediately, if they arrived
- * before it). `p` is borrowed and must outlive the loop. The caller frees `*ret`, on this thread. -ENOMEM or -errno. */
-int loop_new(struct pipeline *p, struct loop **ret);
+ * before it). `p` is borrowed and must outlive the loop. A process has one loop at a time. The caller frees `*ret`, on
+ * this thread. -ENOMEM or -errno. */
+int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret);
 void loop_free(struct loop *l);
 DEFINE_FREEP(loop)
+
+/* When the last turn ended, or the loop was made (CLOCK_MONOTONIC). From any thread. */
+uint64_t loop_last_turn_ns(const struct loop *l);
 
 /* Runs to the end, then stops the pipeline and turns it until all records are processed. The pipeline must have been
  * started. To be called once. 0 with `*ret_end`; the error of a turn: the pipeline is then not stopped. */

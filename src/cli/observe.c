@@ -54,7 +54,7 @@ int observe_requests(uint64_t duration_ns, struct requests *requests, struct cov
     if (r < 0)
         return r;
     _cleanup_(loop_freep) struct loop *loop = NULL;
-    r = loop_new(pipeline, &loop);
+    r = loop_new(pipeline, LOOP_OF_COMMAND, &loop);
     if (r < 0)
         return r;
     char duration[32];

@@ -406,7 +406,7 @@ static int prepare_recording(const struct record_args *args, const struct record
         r = child_prepare(&rec->child, "record", args->command);
     if (r == 0)
         r = open_pipeline(args, args->record_events ? outputs->events.path : NULL, rec);
-    return r < 0 ? r : loop_new(rec->pipeline, &rec->loop);
+    return r < 0 ? r : loop_new(rec->pipeline, LOOP_OF_COMMAND, &rec->loop);
 }
 
 static int start_recording(const struct record_args *args, struct recording *rec)

@@ -171,6 +171,8 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         .events = agent_events,
         .coverage = agent_coverage,
         .metrics = agent_metrics,
+        .hold = agent_hold,
+        .idle_ns = agent_idle_ns,
         .status = agent_status,
     };
     _cleanup_(page_freep) struct page *page = NULL;

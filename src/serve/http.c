@@ -2,10 +2,13 @@
 #include "serve/http.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+#define COUNTED_BLOCK_BYTES ((size_t)32 << 10)
+
+#define POLICY_NOTHING      "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 static bool add_disposition(struct MHD_Response *response, const struct http_reply *reply)
 {
@@ -41,33 +44,88 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
     return add_disposition(response, reply);
 }
 
+static struct MHD_Response *with_headers(struct MHD_Response *response, const struct http_reply *reply)
+{
+    if (!response || add_headers(response, reply))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+/* Gives up the caller's reference. */
 static enum MHD_Result send_response(struct MHD_Connection *connection, const struct http_reply *reply,
                                      struct MHD_Response *response)
 {
-    enum MHD_Result result = MHD_NO; /* closes the connection: without memory no reply can be sent */
     if (!response)
-        return result;
-    if (add_headers(response, reply))
-        result = MHD_queue_response(connection, reply->status, response);
+        return MHD_NO; /* closes the connection: without memory no reply can be sent */
+    const enum MHD_Result result = MHD_queue_response(connection, reply->status, response);
     MHD_destroy_response(response);
     return result;
 }
 
+/* ---- a body that is counted ---- */
+
+struct counted_body {
+    struct readers *readers;
+    struct buf body;
+};
+
+static ssize_t read_counted(void *context, uint64_t from, char *to, size_t max)
+{
+    const struct counted_body *c = context;
+    const size_t left = c->body.size - from, size = left < max ? left : max;
+    memcpy(to, c->body.data + from, size);
+    return size ? (ssize_t)size : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void free_counted(void *context)
+{
+    struct counted_body *c = context;
+    readers_hold(c->readers, -(int64_t)c->body.size);
+    buf_clear(&c->body);
+    free(c);
+}
+
+static struct MHD_Response *new_counted(struct readers *readers, struct buf *body)
+{
+    struct counted_body *c = malloc(sizeof(*c));
+    if (!c)
+        return NULL;
+    char *data =
+        realloc(body->data, body->size + 1); /* it may stay for long: without the capacity that it does not use */
+    *c = (struct counted_body){.readers = readers, .body = {.data = data ? data : body->data, .size = body->size}};
+    *body = (struct buf){0};
+    readers_hold(readers, (int64_t)c->body.size);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(c->body.size, COUNTED_BLOCK_BYTES, read_counted, c, free_counted);
+    if (!response)
+        free_counted(c);
+    return response;
+}
+
+struct MHD_Response *http_response_new(const struct http_reply *reply, struct buf *body)
+{
+    if (reply->readers && body->data)
+        return with_headers(new_counted(reply->readers, body), reply);
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        body->size, body->data ? body->data : (void *)"", body->data ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (response) /* owns the bytes from here on */
+        *body = (struct buf){0};
+    return with_headers(response, reply);
+}
+
+/* ---- replies ---- */
+
 enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply, const void *bytes,
                                   size_t size)
 {
-    return send_response(connection, reply,
-                         MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT));
+    struct MHD_Response *response = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+    return send_response(connection, reply, with_headers(response, reply));
 }
 
 enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply, struct buf *body)
 {
-    if (!body->data)
-        return http_reply_static(connection, reply, "", 0);
-    struct MHD_Response *response = MHD_create_response_from_buffer(body->size, body->data, MHD_RESPMEM_MUST_FREE);
-    if (response) /* owns the bytes from here on */
-        *body = (struct buf){0};
-    return send_response(connection, reply, response);
+    return send_response(connection, reply, http_response_new(reply, body));
 }
 
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "serve/readers.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@ struct http_reply {
     const char *etag;             /* with it, caches revalidate (no-cache); NULL: no-store */
     const char *allow;            /* Allow header, for status 405 */
     const char *retry_after_s;    /* Retry-After header, for status 503 */
+    struct readers *readers;      /* counts the body while it is sent; NULL: nobody */
 };
 
 /* Sends `bytes` without a copy: they must outlive the daemon. MHD_NO closes the connection (no memory); so for all
@@ -24,6 +26,10 @@ enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struc
                                   size_t size);
 /* Takes ownership of the contents of `body`, and leaves it empty. */
 enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply, struct buf *body);
+
+/* A response that several connections may have, each by MHD_queue_response. Takes ownership of the contents of `body`.
+ * The caller gives up its own reference by MHD_destroy_response. NULL: no memory. */
+struct MHD_Response *http_response_new(const struct http_reply *reply, struct buf *body);
 /* Sends one line of plain text; adds the newline, and Allow or Retry-After where the status needs it. */
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -22,14 +22,21 @@
         each(const char *, MHD_lookup_connection_value,                                                                \
              (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *name),                          \
              (connection, kind, name)) each(size_t, MHD_http_unescape, (char *text), (text))                           \
-            each(struct MHD_Response *, MHD_create_response_from_buffer,                                               \
-                 (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode),                                         \
-                 (size, bytes, mode)) each(void, MHD_destroy_response, (struct MHD_Response * response), (response))   \
-                each(enum MHD_Result, MHD_add_response_header,                                                         \
-                     (struct MHD_Response * response, const char *name, const char *value), (response, name, value))   \
-                    each(enum MHD_Result, MHD_queue_response,                                                          \
-                         (struct MHD_Connection * connection, unsigned status, struct MHD_Response *response),         \
-                         (connection, status, response))
+            each(const union MHD_ConnectionInfo *, MHD_get_connection_info,                                            \
+                 (struct MHD_Connection * connection, enum MHD_ConnectionInfoType what, ...),                          \
+                 (connection, what)) each(struct MHD_Response *, MHD_create_response_from_callback,                    \
+                                          (uint64_t size, size_t block_size, MHD_ContentReaderCallback read,           \
+                                           void *context, MHD_ContentReaderFreeCallback end),                          \
+                                          (size, block_size, read, context, end))                                      \
+                each(struct MHD_Response *, MHD_create_response_from_buffer,                                           \
+                     (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode), (size, bytes, mode))                \
+                    each(void, MHD_destroy_response, (struct MHD_Response * response), (response))                     \
+                        each(enum MHD_Result, MHD_add_response_header,                                                 \
+                             (struct MHD_Response * response, const char *name, const char *value),                    \
+                             (response, name, value))                                                                  \
+                            each(enum MHD_Result, MHD_queue_response,                                                  \
+                                 (struct MHD_Connection * connection, unsigned status, struct MHD_Response *response), \
+                                 (connection, status, response))
 
 static struct {
     __typeof__(&MHD_start_daemon_va) MHD_start_daemon_va;

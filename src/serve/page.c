@@ -1,13 +1,15 @@
 /* HTTP server of the page: the socket, libmicrohttpd's threads, and the checks before routing. One thread per
- * connection, as writing a profile may take a second and must not delay /healthz; the number of connections
- * (PAGE_CONNECTIONS_MAX) and the memory and time of each are bounded. */
+ * connection, as writing a profile may take a second and must not delay /healthz; the number of connections, and the
+ * memory and time of each, are bounded. */
 #include "serve/page.h"
 
 #include "base/address.h"
+#include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "serve/host.h"
 #include "serve/http.h"
+#include "serve/readers.h"
 #include "serve/routes.h"
 
 #include <errno.h>
@@ -17,7 +19,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PAGE_CONNECTIONS_MAX 64
+#define PAGE_CONNECTIONS_MAX (READERS_MAX + READERS_SPARE)
+#define PAGE_ANSWERS_BYTES   ((uint64_t)16 << 20)
+#define PAGE_SLOW_NS         10000000000ull
 #define PAGE_TIMEOUT_S       20
 #define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
 #define PAGE_STACK_BYTES     ((size_t)512 << 10)
@@ -25,6 +29,7 @@
 struct page {
     struct MHD_Daemon *daemon;
     struct routes *routes;
+    struct readers *readers;
     struct host_policy hosts;
     char node_name[HOST_NAME_MAX_BYTES];
     char *allowed_hosts;
@@ -89,6 +94,33 @@ static enum MHD_Result check_request(struct page *p, struct MHD_Connection *conn
     return MHD_YES;
 }
 
+static void on_connection(void *context, struct MHD_Connection *connection, void **reader,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct page *p = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        *reader =
+            readers_add(p->readers, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*reader)
+        readers_remove(p->readers, *reader);
+}
+
+static struct reader *reader_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct page *p = context;
+    struct reader *reader = reader_of(connection);
+    (void)request;
+    (void)why;
+    if (reader)
+        reader_answered(p->readers, reader);
+}
+
 /* libmicrohttpd calls this once when the headers are complete, and again if no reply was queued. A reply in the first
  * call closes the connection, which is needed when an unwanted body may follow. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
@@ -100,6 +132,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)upload;
     if (!*request) {
         *request = p;
+        if (reader_of(connection))
+            reader_asked(p->readers, reader_of(connection));
         return check_request(p, connection, method, &refused);
     }
     if (*upload_size)
@@ -155,14 +189,14 @@ static struct MHD_Daemon *start_daemon(struct page *p, int fd)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-                             MHD_USE_ERROR_LOG,
-                         0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES,
-                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
+        PAGE_STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, p, MHD_OPTION_NOTIFY_COMPLETED, on_completed, p, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -178,7 +212,15 @@ int page_start(const struct page_options *options, const struct page_data *data,
     int r = address_parse(options->listen, &address, &address_size);
     if (r < 0)
         return r;
-    r = routes_new(data, options->without_ui, &p->routes);
+    const struct readers_options readers = {.answers_max_bytes = PAGE_ANSWERS_BYTES,
+                                            .slow_ns = PAGE_SLOW_NS,
+                                            .now_ns = clock_monotonic_ns,
+                                            .hold = data->hold,
+                                            .context = data->context};
+    r = readers_new(&readers, &p->readers);
+    if (r < 0)
+        return r;
+    r = routes_new(data, p->readers, options->without_ui, &p->routes);
     if (r < 0)
         return r;
     if (options->allowed_hosts && !(p->allowed_hosts = strdup(options->allowed_hosts)))
@@ -215,6 +257,7 @@ void page_free(struct page *p)
     if (p->daemon)
         MHD_stop_daemon(p->daemon); /* waits for replies in progress, which use the routes */
     routes_free(p->routes);
+    readers_free(p->readers);
     free(p->allowed_hosts);
     free(p);
 }

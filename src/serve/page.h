@@ -41,6 +41,10 @@ struct page_data {
     /* The observed part of the last `seconds`. */
     void (*coverage)(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
     int (*metrics)(void *context, struct metric_set *set);
+    /* Told of each reply that begins, by its bytes, and ends (< 0): the process holds them, but not for the agent. */
+    void (*hold)(void *context, int64_t bytes);
+    /* How long ago the agent last did its work. */
+    uint64_t (*idle_ns)(void *context);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is
      * recorded),"now_ms","uptime_seconds", "samples","sample_hz","stacks","incomplete_stacks","sampling_rules" (if
      * there are any):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:

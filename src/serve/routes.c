@@ -14,6 +14,7 @@
 #include "export/request_routes_json.h"
 #include "export/requests_json.h"
 #include "serve/http.h"
+#include "serve/metrics_answer.h"
 #include "serve/query.h"
 #include "web_assets.h"
 
@@ -26,12 +27,16 @@
 #define EXPORT_WAIT_S    10
 #define RESULT_MAX_BYTES ((size_t)256 << 20)
 #define COMPARE_ROWS     100
+#define TOO_MANY_ANSWERS "too many answers are being sent"
 #define MS               UINT64_C(1000000)
+#define HUNG_AFTER_NS    (10000 * MS)
 
 struct routes {
     const struct page_data *data;
     bool without_ui;
+    struct readers *readers;
     sem_t exports;
+    struct metrics_answer *metrics;
     struct buf page_gzip;
     char page_etag[24], page_gzip_etag[24];
 };
@@ -45,17 +50,22 @@ struct call {
 struct route {
     const char *path;
     unsigned parameters, needed;
+    bool is_large;
     enum MHD_Result (*answer)(struct call *call);
 };
 
-int routes_new(const struct page_data *data, bool without_ui, struct routes **ret)
+int routes_new(const struct page_data *data, struct readers *readers, bool without_ui, struct routes **ret)
 {
     _cleanup_(routes_freep) struct routes *r = calloc(1, sizeof(*r));
     if (!r || sem_init(&r->exports, 0, EXPORTS_AT_ONCE) < 0)
         return -ENOMEM;
     r->data = data;
+    r->readers = readers;
     r->without_ui = without_ui;
-    int error = buf_gzip(&r->page_gzip, web_page_html, web_page_html_size());
+    int error = metrics_answer_new(data, readers, &r->metrics);
+    if (error < 0)
+        return error;
+    error = buf_gzip(&r->page_gzip, web_page_html, web_page_html_size());
     if (error < 0)
         return error;
     unsigned long long hash = XXH3_64bits(web_page_html, web_page_html_size());
@@ -70,6 +80,7 @@ void routes_free(struct routes *r)
     if (!r)
         return;
     sem_destroy(&r->exports);
+    metrics_answer_free(r->metrics);
     buf_clear(&r->page_gzip);
     free(r);
 }
@@ -117,6 +128,18 @@ static void export_slot_release(struct routes *r)
     sem_post(&r->exports);
 }
 
+static enum MHD_Result reply_json(struct call *call, struct buf *body)
+{
+    const struct http_reply reply = {
+        .status = MHD_HTTP_OK, .content_type = "application/json", .readers = call->routes->readers};
+    return http_reply_buf(call->connection, &reply, body);
+}
+
+static enum MHD_Result reply_busy(struct call *call, const char *why)
+{
+    return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "%s; retry in a few seconds", why);
+}
+
 static enum MHD_Result answer_page(struct call *call)
 {
     struct routes *r = call->routes;
@@ -144,6 +167,11 @@ static enum MHD_Result answer_page(struct call *call)
 
 static enum MHD_Result answer_health(struct call *call)
 {
+    const uint64_t idle_ns = call->routes->data->idle_ns(call->routes->data->context);
+    if (idle_ns > HUNG_AFTER_NS)
+        return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                               "hung: the agent's main thread has done nothing for %llu s",
+                               (unsigned long long)(idle_ns / 1000000000));
     return http_reply_text(call->connection, MHD_HTTP_OK, "ok");
 }
 
@@ -156,24 +184,17 @@ static enum MHD_Result answer_status(struct call *call)
         r = buf_puts(&body, json);
     if (r < 0)
         return reply_failed(call, "no status", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 static enum MHD_Result answer_metrics(struct call *call)
 {
-    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
-    bool openmetrics = openmetrics_accepted(http_header(call->connection, "Accept"));
-    int r = metric_set_new(&set);
-    if (r == 0)
-        r = call->routes->data->metrics(call->routes->data->context, set);
-    if (r == 0)
-        r = openmetrics_write(set, openmetrics, &body);
-    if (r < 0)
-        return reply_failed(call, "no metrics", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
-    return http_reply_buf(call->connection, &reply, &body);
+    const bool openmetrics = openmetrics_accepted(http_header(call->connection, "Accept"));
+    enum MHD_Result result;
+    const int r = metrics_answer_send(call->routes->metrics, call->connection, openmetrics, &result);
+    if (r == -EBUSY)
+        return reply_busy(call, TOO_MANY_ANSWERS);
+    return r < 0 ? reply_failed(call, "no metrics", r) : result;
 }
 
 static void requests_clear(struct request **requests, size_t count)
@@ -209,8 +230,7 @@ static enum MHD_Result answer_requests(struct call *call)
     r = buf_puts(&body, "}\n");
     if (r < 0)
         return reply_failed(call, "no requests", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 static enum MHD_Result answer_routes(struct call *call)
@@ -227,8 +247,7 @@ static enum MHD_Result answer_routes(struct call *call)
     }
     if (r < 0)
         return reply_failed(call, "no routes", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 static enum MHD_Result answer_events(struct call *call)
@@ -243,8 +262,7 @@ static enum MHD_Result answer_events(struct call *call)
         r = buf_error(&body);
     if (r < 0)
         return reply_failed(call, "no events", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 static enum MHD_Result reply_unknown_format(struct call *call)
@@ -299,12 +317,6 @@ static void format_file_name(const struct query *q, const char *what, const char
         snprintf(out, size, "sonde-%s%s", what, suffix);
 }
 
-static enum MHD_Result reply_busy(struct call *call)
-{
-    return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                           "too many profiles are being written; retry in a few seconds");
-}
-
 static enum MHD_Result answer_profile(struct call *call)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
@@ -314,7 +326,7 @@ static enum MHD_Result answer_profile(struct call *call)
     if (!exporter)
         return reply_unknown_format(call);
     if (!export_slot_take(call->routes))
-        return reply_busy(call);
+        return reply_busy(call, "too many profiles are being written");
     int r = write_profile(call, exporter, &body);
     export_slot_release(call->routes);
     if (r < 0)
@@ -324,6 +336,7 @@ static enum MHD_Result answer_profile(struct call *call)
         .status = MHD_HTTP_OK,
         .content_type = exporter->content_type,
         .file_name = name,
+        .readers = call->routes->readers,
         .attachment = strcmp(exporter->name, "json") != 0,
     };
     return http_reply_buf(call->connection, &reply, &body);
@@ -350,8 +363,7 @@ static enum MHD_Result answer_heatmap(struct call *call)
         r = heatmap_json_write(heatmap, &body);
     if (r < 0)
         return reply_region_error(call, "no heatmap", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 static int write_hotspots(struct call *call, struct buf *body)
@@ -371,13 +383,12 @@ static enum MHD_Result answer_hotspots(struct call *call)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
     if (!export_slot_take(call->routes))
-        return reply_busy(call);
+        return reply_busy(call, "too many profiles are being written");
     int r = write_hotspots(call, &body);
     export_slot_release(call->routes);
     if (r < 0)
         return reply_region_error(call, "no hotspots", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
-    return http_reply_buf(call->connection, &reply, &body);
+    return reply_json(call, &body);
 }
 
 /* ---- comparison of two regions ---- */
@@ -427,7 +438,7 @@ static enum MHD_Result answer_compare(struct call *call)
         return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
                                "format: %s is not known; there are: json, html, text, folded", call->query.format);
     if (!export_slot_take(call->routes))
-        return reply_busy(call);
+        return reply_busy(call, "too many profiles are being written");
     int r = write_comparison(call, format, &body, &why_not);
     export_slot_release(call->routes);
     if (r == -EDOM)
@@ -439,6 +450,7 @@ static enum MHD_Result answer_compare(struct call *call)
         .status = MHD_HTTP_OK,
         .content_type = format->content_type,
         .file_name = name,
+        .readers = call->routes->readers,
         .attachment = format != compare_formats,
     };
     return http_reply_buf(call->connection, &reply, &body);
@@ -449,23 +461,24 @@ static enum MHD_Result answer_compare(struct call *call)
 #define OF_FILTER   (QUERY_BIT(QUERY_PID) | QUERY_BIT(QUERY_CONTAINER) | QUERY_BIT(QUERY_SERVICE))
 
 static const struct route routes[] = {
-    {"/", 0, 0, answer_page},
+    {"/", 0, 0, false, answer_page},
     {"/api/v1/profile",
-     QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), 0,
+     QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), 0, true,
      answer_profile},
-    {"/api/v1/heatmap", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER, 0, answer_heatmap},
+    {"/api/v1/heatmap", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER, 0, true, answer_heatmap},
     {"/api/v1/hotspots",
      QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_BY) |
          QUERY_BIT(QUERY_ORDER),
-     0, answer_hotspots},
+     0, true, answer_hotspots},
     {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT),
-     OF_BASELINE | OF_REGION, answer_compare},
-    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_WHICH), 0, answer_requests},
-    {"/api/v1/routes", QUERY_BIT(QUERY_SECONDS), 0, answer_routes},
-    {"/api/v1/events", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_events},
-    {"/api/v1/status", 0, 0, answer_status},
-    {"/metrics", 0, 0, answer_metrics},
-    {"/healthz", 0, 0, answer_health},
+     OF_BASELINE | OF_REGION, true, answer_compare},
+    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_WHICH), 0, true,
+     answer_requests},
+    {"/api/v1/routes", QUERY_BIT(QUERY_SECONDS), 0, true, answer_routes},
+    {"/api/v1/events", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, true, answer_events},
+    {"/api/v1/status", 0, 0, false, answer_status},
+    {"/metrics", 0, 0, false, answer_metrics},
+    {"/healthz", 0, 0, false, answer_health},
 };
 
 struct parameter_check {
@@ -496,6 +509,8 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             check.error = query_check(&call.query, routes[i].needed, check.why, sizeof(check.why));
         if (check.error < 0)
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
+        if (routes[i].is_large && !readers_may_answer(r->readers))
+            return reply_busy(&call, TOO_MANY_ANSWERS);
         return routes[i].answer(&call);
     }
     return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "not found: the page is at /, the API below /api/v1/");

@@ -3,13 +3,14 @@
 
 #include "base/cleanup.h"
 #include "serve/page.h"
+#include "serve/readers.h"
 
 #include <microhttpd.h>
 
 struct routes;
 
-/* Borrows `data`. Without the UI, `/` replies 404 and lists the API. 0 or -errno. */
-int routes_new(const struct page_data *data, bool without_ui, struct routes **ret);
+/* Borrows `data` and `readers`. Without the UI, `/` replies 404 and lists the API. 0 or -errno. */
+int routes_new(const struct page_data *data, struct readers *readers, bool without_ui, struct routes **ret);
 void routes_free(struct routes *r);
 DEFINE_FREEP(routes)
 

@@ -174,6 +174,7 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
 #define FAKE_KEPT_S  103
 #define FAKE_NOW_S   120
 #define SECOND_NS    (1000 * MS)
+#define LARGE_SERIES 130000
 
 struct fake_slot {
     const struct profile_filter *filter;
@@ -312,12 +313,29 @@ static int fake_events(void *context, uint64_t seconds, size_t max, struct buf *
     return buf_error(out);
 }
 
+static void fake_hold(void *context, int64_t bytes)
+{
+    (void)context;
+    (void)bytes;
+}
+
+static uint64_t fake_idle_ns(void *context)
+{
+    const struct fake *fake = context;
+    return strcmp(fake->mode, "failing") == 0 ? 12300000000 : 0;
+}
+
 static int fake_metrics(void *context, struct metric_set *set)
 {
     const struct fake *fake = context;
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", 19, METRIC_NO_LABELS);
+    for (int i = 0; strcmp(fake->mode, "large") == 0 && i < LARGE_SERIES; i++) {
+        char job[32];
+        snprintf(job, sizeof(job), "job-%d", i);
+        metric_add(set, "sonde_io_operations", METRIC_COUNTER, "", "I/O operations.", i, METRIC_LABELS({"job", job}));
+    }
     return metric_set_error(set);
 }
 
@@ -369,6 +387,8 @@ int main(int argc, char **argv)
                                    .events = fake_events,
                                    .coverage = fake_coverage,
                                    .metrics = fake_metrics,
+                                   .idle_ns = fake_idle_ns,
+                                   .hold = fake_hold,
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",
                                          .allowed_hosts = argc > 3 ? argv[3] : NULL};

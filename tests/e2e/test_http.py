@@ -3,7 +3,9 @@ synthetic data (fake_page.c), so no root is needed."""
 import gzip
 import http.client
 import json
+import os
 import re
+import select
 import socket
 import subprocess
 import threading
@@ -11,15 +13,16 @@ from pathlib import Path
 
 import pytest
 from harness.paths import BUILD
-from harness.processes import wait_for
+from harness.processes import resident_bytes, wait_for
 
 pytestmark = pytest.mark.sanitized
 FAKE_PAGE = BUILD / "tests" / "fake-page"
 
 
 class Server:
-    def __init__(self, mode="normal", listen="127.0.0.1:0", allowed=None):
-        self.process = subprocess.Popen([FAKE_PAGE, mode, listen] + ([allowed] if allowed else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, mode="normal", listen="127.0.0.1:0", allowed=None, **environment):
+        self.process = subprocess.Popen([FAKE_PAGE, mode, listen] + ([allowed] if allowed else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **environment})
         self.port = int(self.process.stdout.readline().removeprefix("port "))
 
     def stop(self):
@@ -277,7 +280,7 @@ def test_broken_requests_are_refused_and_do_no_harm(server, data):
     assert server.ask("/healthz")[0] == 200
 
 
-def test_many_connections_at_once_are_bounded(server):
+def test_idle_connections_are_bounded_and_keep_nobody_out(server):
     idle, tasks = [], Path(f"/proc/{server.process.pid}/task")
     before = len(list(tasks.iterdir()))
     try:
@@ -285,12 +288,37 @@ def test_many_connections_at_once_are_bounded(server):
             s = socket.create_connection(("127.0.0.1", server.port), timeout=5)
             s.sendall(b"GET / HTTP/1.1\r\nHost: 127")  # never completed
             idle.append(s)
-        assert len(list(tasks.iterdir())) <= 70
+            if len(idle) % 40 == 0:
+                wait_for(lambda: (server.ask("/healthz") or [None])[0] == 200, 5, "an answer among idle connections")
+        assert len(list(tasks.iterdir())) <= 64 + 32 + 2
     finally:
         for s in idle:
             s.close()
-    # The server answers no new client until it has noticed the closed connections; wait for all of them to be noticed.
-    wait_for(lambda: len(list(tasks.iterdir())) <= before and (server.ask("/healthz") or [None])[0] == 200, 30, "an answer")
+    wait_for(lambda: len(list(tasks.iterdir())) <= before, 30, "the end of all connections")
+
+
+def test_slow_readers_of_large_answers_take_little_memory_and_keep_nobody_out():
+    """Answers of 7 MB to sixty readers who read nothing: without a limit they would take 400 MB."""
+    s, readers = Server("large", MALLOC_ARENA_MAX="1"), []  # one heap, so that memory in use is what is counted
+    try:
+        size = len(s.ask("/metrics")[2])
+        assert size > 5e6
+        before = resident_bytes(s.process.pid)[0]
+        for i in range(60):
+            reader = socket.create_connection(("127.0.0.1", s.port), timeout=5)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            accept = "application/openmetrics-text" if i % 2 else "text/plain"  # so that no two of them share an answer
+            reader.sendall(f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{s.port}\r\nAccept: {accept}\r\n\r\n".encode())
+            readers.append(reader)
+        wait_for(lambda: sum(bool(select.select([reader], [], [], 0)[0]) for reader in readers) == 60, 60, "the beginning of each answer")
+        refused = sum(b" 503 " in reader.recv(64, socket.MSG_PEEK) for reader in readers)
+        assert refused > 40 and resident_bytes(s.process.pid)[0] - before < 60 * size / 3
+        assert s.ask("/healthz")[0] == 200
+        wait_for(lambda: s.ask("/metrics")[0] == 200, 40, "an answer instead of those that are read too slowly")
+    finally:
+        for reader in readers:
+            reader.close()
+        assert s.stop() == 0
 
 
 def test_many_exports_at_once_are_all_answered(server):
@@ -326,7 +354,9 @@ def test_failing_agent_is_an_error_with_a_reason():
         for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/routes", "/api/v1/status", "/metrics"):
             status, _, body = s.ask(target)
             assert status == 500 and b"Input/output error" in body
-        assert s.ask("/")[0] == 200 and s.ask("/healthz")[0] == 200
+        assert s.ask("/")[0] == 200
+        status, _, body = s.ask("/healthz")
+        assert status == 503 and b"main thread has done nothing for 12 s" in body
     finally:
         assert s.stop() == 0
 

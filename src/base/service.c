@@ -1,0 +1,26 @@
+/* Messages to the service manager; see service.h. */
+#include "base/service.h"
+
+#include "base/cleanup.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+void service_notify(const char *state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = getenv("NOTIFY_SOCKET");
+    const size_t size = path ? strlen(path) : 0;
+    if (size < 2 || size >= sizeof(address.sun_path))
+        return;
+    memcpy(address.sun_path, path, size);
+    if (path[0] == '@') /* the abstract namespace */
+        address.sun_path[0] = '\0';
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0)
+        (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
+}

@@ -1,0 +1,10 @@
+/* What a program tells the service manager that started it (systemd: Type=notify and WatchdogSec). */
+#pragma once
+
+#define SERVICE_READY    "READY=1"
+#define SERVICE_ALIVE    "WATCHDOG=1"
+#define SERVICE_STOPPING "STOPPING=1"
+
+/* Sends `state` to the socket that the environment variable NOTIFY_SOCKET names; does nothing where there is none, or
+ * nobody reads it. Does not block. */
+void service_notify(const char *state);
