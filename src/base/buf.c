@@ -110,6 +110,8 @@ int buf_put_json_string(struct buf *b, const char *text)
             buf_printf(b, "\\%c", *text);
         else if (n == 1) /* control characters; and < > &, so that the result is safe inside <script> */
             buf_printf(b, "\\u%04x", (unsigned char)*text);
+        else if (utf8_at_control(text))
+            buf_printf(b, "\\u%04x", utf8_decode(text));
         else
             buf_append(b, text, n);
         text += n ? n : 1;
@@ -130,6 +132,20 @@ int buf_put_utf8(struct buf *b, const char *text)
             end++;
         }
         text = end;
+    }
+    return b->error;
+}
+
+int buf_put_shown(struct buf *b, const char *text)
+{
+    for (size_t n; *text && !b->error; text += n ? n : 1) {
+        n = utf8_length(text);
+        if (n == 0)
+            buf_puts(b, UTF8_REPLACEMENT);
+        else if (utf8_at_control(text))
+            buf_putc(b, '?');
+        else
+            buf_append(b, text, n);
     }
     return b->error;
 }

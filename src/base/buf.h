@@ -29,11 +29,14 @@ int buf_putc(struct buf *b, char c);
 int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, so the result is always
- * valid. */
+ * valid. Control characters (utf8_is_control) are escaped. */
 int buf_put_json_string(struct buf *b, const char *text);
 
 /* Appends `text` with U+FFFD for every byte that is not UTF-8. */
 int buf_put_utf8(struct buf *b, const char *text);
+
+/* Appends a name that is shown to people: as buf_put_utf8, with '?' for each control character (utf8_is_control). */
+int buf_put_shown(struct buf *b, const char *text);
 
 /* 0, or the first error of any append. */
 int buf_error(const struct buf *b);

@@ -1,6 +1,8 @@
 /* Messages to the operator; see log.h. */
 #include "base/log.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,9 +26,12 @@ void log_set_level(enum log_level level)
  * reach a terminal. */
 static void hide_controls(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7F)
-            *text = '?';
+    for (size_t n; *text; text += n) {
+        n = utf8_length(text);
+        if (utf8_at_control(text))
+            memset(text, '?', n);
+        n += n == 0;
+    }
 }
 
 static void log_line(enum log_level level, char *text, const char *detail)

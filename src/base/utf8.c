@@ -1,8 +1,6 @@
 /* UTF-8; see utf8.h. */
 #include "base/utf8.h"
 
-#include <stdbool.h>
-
 static bool continues(unsigned char c)
 {
     return (c & 0xC0) == 0x80;
@@ -26,9 +24,37 @@ size_t utf8_length(const char *text)
     return 0;
 }
 
+bool utf8_is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x61C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+uint32_t utf8_decode(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    switch (utf8_length(text)) {
+    case 1:
+        return s[0];
+    case 2:
+        return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
+    case 3:
+        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+    case 4:
+        return (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+    default:
+        return 0xFFFD;
+    }
+}
+
+bool utf8_at_control(const char *text)
+{
+    return *text && utf8_is_control(utf8_decode(text));
+}
+
 size_t utf8_put(uint32_t c, char *out)
 {
-    return utf8_encode(c < 0x20 || c == 0x7f ? '?' : c, out);
+    return utf8_encode(utf8_is_control(c) ? '?' : c, out);
 }
 
 size_t utf8_encode(uint32_t c, char *out)

@@ -2,6 +2,7 @@
  * may contain any bytes; the formats that Sonde writes require valid UTF-8. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,11 +10,22 @@
  * as one. */
 size_t utf8_length(const char *text);
 
+/* The character at `text` (NUL-terminated); U+FFFD where the sequence is invalid. */
+uint32_t utf8_decode(const char *text);
+
+/* Whether a character is none of a name, but a command to the terminal or page that shows it: control characters (C0,
+ * DEL, C1), separators of lines and paragraphs, and marks that change the direction of text. Names come from foreign
+ * programs: every output replaces or escapes such characters. */
+bool utf8_is_control(uint32_t c);
+/* utf8_is_control for the character at `text` (NUL-terminated). False for the NUL, and where the sequence is invalid.
+ */
+bool utf8_at_control(const char *text);
+
 /* U+FFFD, the replacement for a byte that is not UTF-8. */
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD"
 
 /* Encodes a code point as UTF-8, without a NUL; returns the number of bytes, at most 4. Invalid ones become U+FFFD. */
 size_t utf8_encode(uint32_t c, char *out);
-/* The same for a character of a name: control characters become '?', so that a line feed in it cannot split a line of
+/* The same for a character of a name: utf8_is_control becomes '?', so that a line feed in it cannot split a line of
  * output. */
 size_t utf8_put(uint32_t c, char *out);

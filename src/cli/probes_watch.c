@@ -99,10 +99,10 @@ static void put_firing(struct watch_state *w, const struct probe_arguments *prob
             *c = '?';
     buf_printf(&w->out, "%s.%06u %7" PRIu32 " ", clock_time_of_day(unix_ns, clock),
                (unsigned)(unix_ns % 1000000000 / 1000), (uint32_t)f->pid);
-    buf_put_utf8(&w->out, process);
+    buf_put_shown(&w->out, process);
     for (size_t i = 0; i < probe_arguments->arguments.count; i++) {
         buf_putc(&w->out, ' ');
-        buf_put_utf8(&w->out, probe_arguments->arguments.all[i].name);
+        buf_put_shown(&w->out, probe_arguments->arguments.all[i].name);
         buf_putc(&w->out, '=');
         usdt_arguments_put(&probe_arguments->arguments, f, i, &w->out);
     }

@@ -222,9 +222,9 @@ static int read_file_probes(struct record_event *e, const char *path, struct buf
         n = usdt_probes_run(probes, i);
         if (list->size < LIST_BYTES) {
             buf_puts(list, list->size ? ", " : "");
-            buf_put_utf8(list, s->provider);
+            buf_put_shown(list, s->provider);
             buf_putc(list, ':');
-            buf_put_utf8(list, s->name);
+            buf_put_shown(list, s->name);
         }
         if (strcmp(s->provider, e->event.group) != 0 || strcmp(s->name, e->event.member) != 0)
             continue;

@@ -6,9 +6,9 @@
 void table_cell_put(struct buf *out, const char *text, int width)
 {
     const size_t before = out->size;
-    buf_put_utf8(out, text);
+    int characters = 0;
+    buf_put_shown(out, text);
     for (size_t i = before; i < out->size; i++)
-        if ((unsigned char)out->data[i] < 0x20 || out->data[i] == 0x7F)
-            out->data[i] = '?';
-    buf_printf(out, "%*s", (int)(out->size - before) < width ? width - (int)(out->size - before) : 0, "");
+        characters += (out->data[i] & 0xC0) != 0x80;
+    buf_printf(out, "%*s", characters < width ? width - characters : 0, "");
 }

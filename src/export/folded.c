@@ -45,7 +45,7 @@ void folded_put_text(struct buf *b, const char *text)
             buf_puts(b, UTF8_REPLACEMENT);
         else if (*text == ';')
             buf_putc(b, ':');
-        else if ((unsigned char)*text < 0x20 || *text == 0x7F)
+        else if (utf8_at_control(text))
             buf_putc(b, ' ');
         else
             buf_append(b, text, n);

@@ -18,14 +18,14 @@ static const char *find_place(const struct html_page *page, const char *placehol
 static int put_text(struct buf *out, const char *text)
 {
     _cleanup_buf_ struct buf clean = {0};
-    buf_put_utf8(&clean, text);
+    buf_put_shown(&clean, text);
     for (size_t i = 0; i < clean.size; i++)
         if (clean.data[i] == '<')
             buf_puts(out, "&lt;");
         else if (clean.data[i] == '&')
             buf_puts(out, "&amp;");
         else
-            buf_putc(out, (unsigned char)clean.data[i] < 0x20 ? ' ' : clean.data[i]);
+            buf_putc(out, clean.data[i]);
     return buf_error(&clean);
 }
 

@@ -21,21 +21,15 @@
 
 /* ---- parts of lines ---- */
 
-/* Appends `text` without control characters, also of C1, in at most `columns` characters: of a longer text
- * the end, as the end of a path says most. */
+/* Appends `text` without control characters, in at most `columns` characters: of a longer text the end, as the end of a
+ * path says most. */
 static void put_name(struct buf *out, const char *text, size_t columns)
 {
     _cleanup_buf_ struct buf clean = {0};
-    buf_put_utf8(&clean, text);
+    buf_put_shown(&clean, text);
     size_t characters = 0, at = 0;
-    for (size_t i = 0; i < clean.size; i++) {
-        const unsigned char c = (unsigned char)clean.data[i], next = (unsigned char)clean.data[i + 1];
-        if (c < 0x20 || c == 0x7F)
-            clean.data[i] = '?';
-        else if (c == 0xC2 && next < 0xA0)
-            clean.data[i] = clean.data[i + 1] = '?';
+    for (size_t i = 0; i < clean.size; i++)
         characters += (clean.data[i] & 0xC0) != 0x80;
-    }
     if (characters > columns) {
         buf_puts(out, "...");
         for (size_t cut = characters + 3 - columns; cut; cut--)

@@ -42,7 +42,8 @@ static size_t plain_length(const char *text)
     return n;
 }
 
-/* Appends valid UTF-8 with \ and newline escaped, and quotes if `quotes`. */
+/* Appends valid UTF-8 with \ and newline escaped, and quotes if `quotes`; without other control characters, as people
+ * print the page on terminals. */
 static void put_escaped(struct buf *out, const char *text, bool quotes)
 {
     while (*text) {
@@ -56,7 +57,7 @@ static void put_escaped(struct buf *out, const char *text, bool quotes)
             buf_puts(out, "\\n");
         else if (*text == '\\' || (*text == '"' && quotes))
             buf_printf(out, "\\%c", *text);
-        else if (length > 0)
+        else if (length > 0 && !utf8_at_control(text))
             buf_append(out, text, length);
         else
             buf_puts(out, UTF8_REPLACEMENT);

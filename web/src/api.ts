@@ -7,6 +7,7 @@ import { decodeProfile, type Profile, type Scope, type Time } from './profile';
 import { covered, type Covered } from './coverage';
 import { decodeRequests, type Request } from './requests';
 import { decodeRoutes, type Route } from './routes';
+import { parse } from './json';
 import { decodeStatus, type Status } from './health';
 
 const EVERY_MS = 5000;
@@ -37,7 +38,7 @@ async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
         throw new Error((e as Error).name === 'TimeoutError' ? 'the agent did not answer in time' : UNREACHABLE);
     }
     if (!reply.ok) throw new Error((await reply.text()).trim().slice(0, 300) || `HTTP status ${reply.status}`);
-    return decode(await reply.json());
+    return decode(parse(await reply.text()));
 }
 
 type Set<T> = (of: (was: Part<T>) => Part<T>) => void;

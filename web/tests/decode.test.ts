@@ -3,6 +3,7 @@ import test from 'node:test';
 import { changeColor, changeOf } from '../src/change';
 import * as format from '../src/format';
 import { decodeStatus } from '../src/health';
+import { parse } from '../src/json';
 import { sayNotObserved } from '../src/observed';
 import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
@@ -158,4 +159,10 @@ test('a change is significant when it exceeds sampling noise', () => {
     assert.equal(noise(1, 1, whole), 0);
     assert.equal(changeOf(0.1, 0.1001, 0, 0, recordings(0, 10000)).significant, true, 'unknown number of samples');
     assert.deepEqual([0.123, -0.5, -0.00001, 0].map(format.points), ['+12.30', '\u221250.00', '0.00', '0.00']);
+});
+
+test('control characters of names are not shown, and all else is kept', () => {
+    const escaped = String.raw`{"a":"\u001b[2J\u009b1m\u202e x \u00e9 \n \t \u000a \\u001b \"\u2028"}`;
+    assert.deepEqual(parse(escaped), { a: '\ufffd[2J\ufffd1m\ufffd x \u00e9 \n \t \n \\u001b "\ufffd' });
+    assert.throws(() => parse('{'));
 });

@@ -15,8 +15,8 @@ void triton_text_put_shown(struct buf *out, struct triton_text text)
         char c[8] = {0};
         memcpy(c, text.at + i, text.size - i < 4 ? text.size - i : 4);
         size_t n = utf8_length(c);
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            buf_printf(out, "\\x%02x", (unsigned)(unsigned char)*c);
+        if (utf8_is_control(utf8_decode(c)))
+            buf_printf(out, n == 1 ? "\\x%02x" : "\\u%04x", utf8_decode(c));
         else if (n == 0)
             buf_puts(out, UTF8_REPLACEMENT);
         else

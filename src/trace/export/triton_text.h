@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "trace/model/triton_trace.h"
 
-/* For a terminal: invalid UTF-8 becomes U+FFFD, a control character \xNN; truncated after 1024 bytes. */
+/* For a terminal: invalid UTF-8 becomes U+FFFD, a control character \xNN or \uNNNN; truncated after 1024 bytes. */
 void triton_text_put_shown(struct buf *out, struct triton_text text);
 
 /* As a valid JSON string; NUL becomes SUBSTITUTE, U+001A. */
