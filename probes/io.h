@@ -111,11 +111,30 @@ static inline int io_error_is_expected(__u32 error)
     return 0;
 }
 
-/* How long a process used a file with this operation; by struct io_key, without flags. */
+#define IO_COMMAND_BYTES 16
+
+/* What programs of one name do with a file by one operation. Not by process: a loop that starts a program a thousand
+ * times is one use, and not a thousand small ones. */
+struct io_use_key {
+    __u64 cgroup_id;
+    __u64 mount, file;              /* file 0: calls that name a path */
+    char command[IO_COMMAND_BYTES]; /* of the process; "": not known */
+    __u8 operation;
+    __u8 reserved[7];
+};
+_Static_assert(sizeof(struct io_use_key) == 48, "a key has no padding");
+
 struct io_use {
     __u64 operations;
     __u64 ns;
-    char command[16]; /* of the process; "": not known */
+    __u64 bytes;      /* of those that succeeded */
+    __u32 process;    /* the last one */
+    __u32 is_several; /* other processes did the same */
+};
+
+/* The name of a process, by its PID: it may have ended when its counters are read. */
+struct io_command {
+    char text[IO_COMMAND_BYTES];
 };
 
 /* The names on the way from a mount point or cgroup to the root, each with a NUL behind it. */
@@ -308,6 +327,9 @@ struct aio_request {
 /* How many of each are known, where there is memory for them. */
 #define IO_MAX_COUNTERS        16384
 #define IO_MIN_COUNTERS        2048
+#define IO_MAX_FINE_COUNTERS   65536 /* where they are by process or file */
+#define IO_MAX_RESERVE         4096  /* for what does not fit those */
+#define IO_MAX_COMMANDS        16384 /* of processes: older ones give way */
 #define IO_MAX_ERRORS          2048
 #define IO_MAX_PATHS           4096 /* of failed calls: older ones give way */
 #define IO_MAX_USES            8192
@@ -368,6 +390,7 @@ enum { IO_TIMER_BEGIN, IO_TIMER_END, IO_TIMER_URING, IO_TIMER_DEVICE, IO_TIMERS 
 /* Counters of the BPF programs, per CPU. */
 struct io_stats {
     __u64 counters_full; /* operations that count for IO_OTHER */
+    __u64 coarse;        /* operations that count in the reserve (probes/io/io_count.bpf.h) */
     __u64 names_full;    /* mounts and cgroups without a name */
     __u64 errors_full;
     __u64 daemons_full;

@@ -21,6 +21,15 @@ struct {
     __type(value, struct io_counters);
 } counters SEC(".maps");
 
+/* Counters for operations that found `counters` full, where it is by process or file: these are counted without both,
+ * but for syncs, which are few, and tell which process makes a disk busy. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, IO_MAX_RESERVE);
+    __type(key, struct io_key);
+    __type(value, struct io_counters);
+} reserve SEC(".maps");
+
 /* Set before loading: whether processes and files have counters of their own. */
 const volatile bool by_process = false, by_file = false;
 
@@ -47,6 +56,17 @@ __weak int name_counters(__u64 mount, __u64 mount_id, __u64 cgroup, __u64 cgroup
     return full;
 }
 
+static __always_inline struct io_counters *reserve_add(struct io_key *key)
+{
+    if (key->operation != IO_SYNC)
+        key->process = key->file = 0;
+    struct io_counters *c = bpf_map_lookup_elem(&reserve, key);
+    if (c)
+        return c;
+    bpf_map_update_elem(&reserve, key, &no_counters, BPF_NOEXIST);
+    return bpf_map_lookup_elem(&reserve, key);
+}
+
 /* Adds counters for the first operation of its kind. Cgroups that do not fit count as one cgroup. `cgroup`, `mount`:
  * NULL, they may be gone, and are not named. */
 static __noinline struct io_counters *counters_add(struct io_key *key, struct cgroup *cgroup, const struct mount *mount)
@@ -58,8 +78,17 @@ static __noinline struct io_counters *counters_add(struct io_key *key, struct cg
         stat->names_full += full;
     bpf_map_update_elem(&counters, key, &no_counters, BPF_NOEXIST);
     struct io_counters *c = bpf_map_lookup_elem(&counters, key);
+    if (by_process)
+        command_note(key->process);
     if (c)
         return c;
+    if (by_process || by_file) {
+        c = reserve_add(key);
+        if (c && stat)
+            stat->coarse++;
+        if (c)
+            return c;
+    }
     if (stat)
         stat->counters_full++;
     *key = (struct io_key){.cgroup_id = IO_OTHER, .mount = IO_NO_MOUNT, .operation = key->operation};
@@ -147,7 +176,7 @@ static __always_inline void count_operation(const void *cgroup, const struct io_
     if (slow_ns && ns >= slow_ns)
         slow_ended(file, operation, result, start_ns, now);
     if (counts_uses)
-        use_add(file, operation, io_cgroup_id(cgroup), ns);
+        use_add(file, operation, io_cgroup_id(cgroup), ns, result);
     if (result < 0) {
         __sync_fetch_and_add(&c->errors, 1);
         count_error(&key, file, -result);

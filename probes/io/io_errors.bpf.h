@@ -72,17 +72,20 @@ static __always_inline bool error_add(const struct io_error_key *key)
     return count;
 }
 
-/* `key`: of the counters of the operation. Without room for its process and file, an error counts without them. */
+/* `key`: of the counters of the operation. Expected errors, and those without room for process and file, count without
+ * both: a thousand programs that look for their libraries need one entry. */
 static __noinline int count_error(const struct io_key *key, const struct io_file *file, __u32 error)
 {
     struct io_error_key named = {.key = *key, .error = error}, plain = named;
     struct io_stats *stat;
+    plain.key.file = plain.key.process = 0;
     if (is_error_named(error)) {
         named.key.process = file->process;
         named.key.file = file->file ?: file->path;
+        if (counts_uses)
+            command_note(file->process);
         if (error_add(&named))
             return 0;
-        plain.key.file = plain.key.process = 0;
     }
     if (!error_add(&plain) && (stat = stats_get()))
         stat->errors_full++;

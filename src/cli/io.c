@@ -22,7 +22,8 @@
 #define ROWS_SHOWN    30 /* by default */
 #define BUSY_SHOWN    5
 #define FAILING_SHOWN 8
-#define LISTED_MAX    50 /* of both in JSON */
+#define LISTED_MAX    50        /* of both in JSON */
+#define SWEEP_NS      250000000 /* the tables have room for the processes of this time */
 
 struct io_args {
     uint64_t interval_ns, duration_ns; /* duration 0: not given */
@@ -81,15 +82,19 @@ static int print_interval(const struct io_args *args, const struct attach_entry 
         return -ENOMEM;
     struct coverage coverage;
     io_coverage_set(attached, interval_ns, &coverage);
+    coverage.is_answered = count > 0;
     const struct io_interval_text text = {
         .rows = list,
         .count = shown,
         .omitted = count - shown,
         .busy = busy,
-        .busy_count = io_details_busiest(io_rows_details(rows), busy, args->json ? LISTED_MAX : BUSY_SHOWN),
+        .busy_count =
+            io_details_busiest(io_rows_details(rows), args->order, busy, args->json ? LISTED_MAX : BUSY_SHOWN),
         .failing = failing,
         .failing_count = io_details_failing(io_rows_details(rows), failing, args->json ? LISTED_MAX : FAILING_SHOWN),
         .fields = args->fields,
+        .order = args->order,
+        .attribution = io_rows_attribution(list, count),
         .interval_ns = interval_ns,
         .coverage = &coverage,
     };
@@ -104,6 +109,19 @@ static int print_interval(const struct io_args *args, const struct attach_entry 
     return fwrite(out.data, 1, out.size, stdout) == out.size && fflush(stdout) == 0 ? 0 : -errno;
 }
 
+/* Sweeps until then. True: SIGINT or SIGTERM came before. */
+static bool wait_until(const sigset_t *signals, uint64_t until_ns, struct io_rows *rows, int *ret_error)
+{
+    for (uint64_t now_ns = clock_monotonic_ns(); *ret_error == 0 && now_ns < until_ns; now_ns = clock_monotonic_ns()) {
+        const bool is_last = until_ns - now_ns <= SWEEP_NS;
+        if (end_signals_wait(signals, is_last ? until_ns - now_ns : SWEEP_NS))
+            return true;
+        if (!is_last)
+            *ret_error = io_rows_sweep(rows);
+    }
+    return false;
+}
+
 /* Until the duration has passed, or SIGINT or SIGTERM. */
 static int watch(const struct io_args *args, const struct attach_entry *attached, struct io_rows *rows, bool is_live)
 {
@@ -116,9 +134,9 @@ static int watch(const struct io_args *args, const struct attach_entry *attached
     for (uint64_t before_ns = start_ns; r == 0 && before_ns < end_ns;) {
         const uint64_t left_ns = end_ns - before_ns;
         const uint64_t wait_ns = left_ns < args->interval_ns ? left_ns : args->interval_ns;
-        const bool is_interrupted = end_signals_wait(&signals, wait_ns);
+        const bool is_interrupted = wait_until(&signals, before_ns + wait_ns, rows, &r);
         const uint64_t now_ns = clock_monotonic_ns();
-        r = io_rows_refresh(rows) ?: print_interval(args, attached, rows, is_live);
+        r = r ?: io_rows_refresh(rows) ?: print_interval(args, attached, rows, is_live);
         if (is_interrupted)
             break;
         before_ns = now_ns;
@@ -126,13 +144,21 @@ static int watch(const struct io_args *args, const struct attach_entry *attached
     return r;
 }
 
+/* Operations without a row of their own are stated with each table. */
 static void report_losses(void *source)
 {
+    const struct io_stats stats = io_source_stats(source);
     struct losses losses = {0};
     source_io.losses(source, &losses);
-    if (losses.count[LOSS_MAP_FULL])
-        log_warning("io: %llu operations did not fit the tables: they count for job other, or have no name",
-                    (unsigned long long)losses.count[LOSS_MAP_FULL]);
+    if (stats.errors_full)
+        log_warning("io: %llu failures are missing in the lists of errors: there were more than %d kinds in %d ms",
+                    (unsigned long long)stats.errors_full, IO_MAX_ERRORS, SWEEP_NS / 1000000);
+    if (stats.names_full)
+        log_warning("io: %llu operations concern a mount, job or file without a name: too many are in use",
+                    (unsigned long long)stats.names_full);
+    if (stats.calls_full)
+        log_warning("io: %llu operations were not counted: too many were in progress",
+                    (unsigned long long)stats.calls_full);
     if (losses.count[LOSS_MISSED])
         log_warning("io: %llu operations were not seen", (unsigned long long)losses.count[LOSS_MISSED]);
 }
@@ -182,6 +208,8 @@ const struct subcommand subcommand_io = {
     .summary = "Show what jobs, mounts, processes and files read and write",
     .details =
         "Counts every operation on file systems (docs/signals/io.md) and prints what each job did on each mount. On a terminal\n"
-        "the table is redrawn until Ctrl-C; otherwise it is printed once. Needs no agent.",
+        "the table is redrawn until Ctrl-C; otherwise it is printed once. Needs no agent. IO TIME is the time that\n"
+        "operations took: 100 % is one thread that does nothing but I/O. To find who syncs too often or writes too much:\n"
+        "sonde io --by process --sort syncs, sonde io --by process,file --sort write.",
     .run = run_io,
 };

@@ -49,8 +49,10 @@ static void put_busy(const struct io_busy *b, struct buf *out)
     put_text(out, "command", b->command);
     put_text(out, "manager", b->manager);
     put_text(out, "job_id", b->job_id);
+    buf_printf(out, ",\"is_several_processes\":%s", b->is_several ? "true" : "false");
     put_text(out, "operation", b->operation);
     put_number(out, "operations", b->operations);
+    put_number(out, "bytes", b->bytes);
     put_number(out, "time_ns", b->ns);
     put_number(out, "files", b->files);
     put_text(out, "path", b->path);
@@ -63,6 +65,7 @@ static void put_failing(const struct io_failing *f, struct buf *out)
     buf_printf(out, "{\"error\":\"%s\",\"operation\":\"%s\"", f->error, f->operation);
     put_number(out, "process", f->process);
     put_text(out, "command", f->command);
+    buf_printf(out, ",\"is_several_processes\":%s", f->is_several ? "true" : "false");
     put_text(out, "path", f->path);
     buf_printf(out, ",\"is_expected\":%s", f->is_expected ? "true" : "false");
     put_number(out, "count", f->count);
@@ -73,6 +76,8 @@ void io_text_put_json(const struct io_interval_text *t, struct buf *out)
 {
     buf_printf(out, "{\"interval_ns\":%" PRIu64 ",\"coverage\":", t->interval_ns);
     coverage_json_put(t->coverage, COVERAGE_IO, out);
+    put_number(out, "operations", t->attribution.operations);
+    put_number(out, "operations_not_attributed", t->attribution.missing);
     buf_puts(out, ",\"rows\":[");
     for (size_t i = 0; i < t->count; i++) {
         buf_puts(out, i ? "," : "");

@@ -186,6 +186,7 @@ static int finish(struct recording *rec, struct io_report *ret)
     };
     r = r ?: io_report_data_finish(rec->data, end_ns, ret);
     io_coverage_set(&rec->attached, ret->duration_ns, &ret->coverage);
+    ret->coverage.is_answered = ret->file_count > 0;
     if (r == 0 && rec->waits)
         r = recorder_waits_finish(rec->waits, ret);
     if (r == 0)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +23,20 @@ struct row {
     struct io_counters before[KINDS], now[KINDS];
     struct io_counters past[KINDS]; /* of keys that are no longer in the kernel's table; a part of `now` */
     uint64_t unexpected_errors;     /* in the last interval */
+    bool is_unattributed;
+    bool is_of_ended; /* of processes that had ended before they had a row of their own */
+    size_t processes; /* such ones, in the last interval */
     UT_hash_handle hh;
 };
 
 struct io_rows {
     unsigned fields;
     struct io_names names;
+    struct io_processes processes;
     struct io_details *details;
     struct row *rows;
     size_t counted, seen;       /* keys in the last round, and in this one */
+    bool is_listed;             /* the interval has ended, and the next one has not begun */
     uint64_t before_ns, now_ns; /* when the last round, and the present one, began */
     int error;
 };
@@ -67,8 +71,8 @@ int io_rows_new(void *source, unsigned fields, struct io_rows **ret)
     if (!r)
         return -ENOMEM;
     r->fields = fields;
-    r->names.source = source;
-    if (io_details_new(&r->names, &r->details) < 0) {
+    r->names.source = r->processes.source = source;
+    if (io_details_new(&r->names, &r->processes, &r->details) < 0) {
         free(r);
         return -ENOMEM;
     }
@@ -94,6 +98,7 @@ void io_rows_free(struct io_rows *r)
         free_row(row);
     }
     io_details_free(r->details);
+    io_processes_clear(&r->processes);
     io_names_clear(&r->names);
     free(r);
 }
@@ -110,41 +115,47 @@ struct io_details *io_rows_details(const struct io_rows *r)
 
 /* ---- fields ---- */
 
-static void describe_process(uint32_t pid, char *ret, size_t size)
+static bool is_unattributed(const struct io_rows *r, const struct io_key *key)
 {
-    char path[32], comm[32] = "";
-    snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-    FILE *f = fopen(path, "re");
-    if (f && !fgets(comm, sizeof(comm), f))
-        comm[0] = '\0';
-    if (f)
-        fclose(f);
-    comm[strcspn(comm, "\n")] = '\0';
-    snprintf(ret, size, "%u %s", pid, comm[0] ? comm : "(ended)");
+    return key->cgroup_id == IO_OTHER || (r->fields & 1u << IO_FIELD_PROCESS && !key->process) ||
+           (r->fields & 1u << IO_FIELD_FILE && !key->file && key->mount != IO_NO_MOUNT);
 }
 
+static void describe_job(const struct job *job, char *ret, size_t size)
+{
+    if (strcmp(job->manager, "none") == 0)
+        snprintf(ret, size, "%s", job->id);
+    else
+        snprintf(ret, size, "%s %.*s", job->manager, strcmp(job->id, job->container_id) == 0 ? SHORT_ID : INT_MAX,
+                 job->id);
+}
+
+/* All fields but IO_FIELD_PROCESS. */
 static void describe(struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
                      const struct io_named *mount, enum io_field field, char *ret, size_t size)
 {
-    static const struct job other = {.manager = "other"};
-    const struct job *job = cgroup ? &cgroup->job : &other;
-    switch (field) {
-    case IO_FIELD_JOB:
-        snprintf(ret, size, "%s %.*s", job->manager, strcmp(job->id, job->container_id) == 0 ? SHORT_ID : INT_MAX,
-                 job->id);
-        break;
-    case IO_FIELD_CONTAINER:
-        snprintf(ret, size, "%.*s", SHORT_ID, job->container_id[0] ? job->container_id : "-");
-        break;
-    case IO_FIELD_MOUNT:
-        if (mount)
-            snprintf(ret, size, "%s (%s)", mount->path, mount->type);
-        else
-            snprintf(ret, size, "%s", key->cgroup_id == IO_OTHER ? "unknown" : "(calls that name a path)");
-        break;
-    default:
+    if (key->cgroup_id == IO_OTHER || !cgroup)
+        snprintf(ret, size, "%s", IO_NOT_ATTRIBUTED);
+    else if (field == IO_FIELD_JOB)
+        describe_job(&cgroup->job, ret, size);
+    else if (field == IO_FIELD_CONTAINER)
+        snprintf(ret, size, "%.*s", SHORT_ID, cgroup->job.container_id[0] ? cgroup->job.container_id : "-");
+    else if (!mount)
+        snprintf(ret, size, "%s", IO_BY_PATH);
+    else if (field == IO_FIELD_MOUNT)
+        snprintf(ret, size, "%s (%s)", mount->path, mount->type);
+    else if (!key->file)
+        snprintf(ret, size, "%s", IO_NOT_ATTRIBUTED);
+    else
         io_names_file(&r->names, key->mount, key->file, ret, size);
-    }
+}
+
+static void describe_process(struct io_rows *r, uint32_t process, char *ret, size_t size)
+{
+    if (process)
+        snprintf(ret, size, "%u %s", process, io_processes_command(&r->processes, process));
+    else
+        snprintf(ret, size, "%s", IO_NOT_ATTRIBUTED);
 }
 
 /* ---- a round ---- */
@@ -168,35 +179,76 @@ static struct row *new_row(struct io_rows *r, const char *key, char fields[IO_FI
     return row;
 }
 
+/* NULL: no such row. `ret_key` has room for all fields, each with a newline. */
+static struct row *look_up_row(const struct io_rows *r, char fields[IO_FIELDS][IO_FIELD_BYTES], char *ret_key,
+                               size_t size)
+{
+    struct row *row = NULL;
+    size_t length = 0;
+    ret_key[0] = '\0';
+    for (size_t i = 0; i < IO_FIELDS; i++)
+        if (r->fields & 1u << i)
+            length += (size_t)snprintf(ret_key + length, size - length, "%s\n", fields[i]);
+    HASH_FIND_STR(r->rows, ret_key, row);
+    return row;
+}
+
+/* "8123 dd (ended)"; of several processes "git (412 ended)". */
+static void name_ended(struct io_rows *r, struct row *row, uint32_t process)
+{
+    char *text = NULL;
+    if (!io_processes_is_first(&r->processes, row, process))
+        return;
+    const char *command = io_processes_command(&r->processes, process);
+    row->processes++;
+    const int size = row->processes == 1 ? asprintf(&text, "%u %s (ended)", process, command)
+                                         : asprintf(&text, "%s (%zu ended)", command, row->processes);
+    if (size < 0)
+        return;
+    free(row->fields[IO_FIELD_PROCESS]);
+    row->fields[IO_FIELD_PROCESS] = text;
+}
+
+/* A process keeps its row until it has ended and is idle; one that ends before it has a row shares that of its command.
+ */
 static struct row *find_row(struct io_rows *r, const struct io_key *key, const struct io_named *cgroup,
                             const struct io_named *mount)
 {
-    char fields[IO_FIELDS][IO_FIELD_BYTES], all[IO_FIELDS * (IO_FIELD_BYTES + 1) + 1] = "";
-    size_t size = 0;
-    struct row *row = NULL;
-    for (size_t i = 0; i < IO_FIELDS; i++) {
-        if (!(r->fields & 1u << i))
-            continue;
-        if (i == IO_FIELD_PROCESS) /* named once: it may change its name, and end */
-            snprintf(fields[i], sizeof(fields[i]), "%u", key->process);
-        else
+    char fields[IO_FIELDS][IO_FIELD_BYTES], all[IO_FIELDS * (IO_FIELD_BYTES + 1) + 1];
+    const bool by_process = r->fields & 1u << IO_FIELD_PROCESS;
+    char *process = fields[IO_FIELD_PROCESS];
+    for (size_t i = 0; i < IO_FIELDS; i++)
+        if (r->fields & 1u << i && i != IO_FIELD_PROCESS)
             describe(r, key, cgroup, mount, (enum io_field)i, fields[i], sizeof(fields[i]));
-        size += (size_t)snprintf(all + size, sizeof(all) - size, "%s\n", fields[i]);
+    snprintf(process, IO_FIELD_BYTES, "%u", key->process);
+    struct row *row = look_up_row(r, fields, all, sizeof(all));
+    const bool is_of_ended = by_process && !row && key->process && io_processes_have_ended(&r->processes, key->process);
+    if (is_of_ended) {
+        snprintf(process, IO_FIELD_BYTES, "%s (ended)", io_processes_command(&r->processes, key->process));
+        row = look_up_row(r, fields, all, sizeof(all));
+    } else if (!row && by_process) { /* named once: it may change its name, and end */
+        describe_process(r, key->process, process, IO_FIELD_BYTES);
     }
-    HASH_FIND_STR(r->rows, all, row);
-    if (row)
-        return row;
-    describe_process(key->process, fields[IO_FIELD_PROCESS], sizeof(fields[IO_FIELD_PROCESS]));
-    return new_row(r, all, fields);
+    if (!row && (row = new_row(r, all, fields)))
+        row->is_unattributed = is_unattributed(r, key);
+    if (row && is_of_ended)
+        name_ended(r, row, key->process);
+    return row;
+}
+
+static bool has_ended(void *context, uint32_t process)
+{
+    return io_processes_have_ended(&((struct io_rows *)context)->processes, process);
 }
 
 /* Entries that may leave the table: the process has ended, or the entry has been idle for a while. */
 static bool is_final(void *context, const struct io_key *key, const struct io_counters *c)
 {
-    const struct io_rows *r = context;
-    if (key->process && kill((pid_t)key->process, 0) < 0 && errno == ESRCH)
+    struct io_rows *r = context;
+    if (key->process && has_ended(r, key->process))
         return true;
-    return key->cgroup_id != IO_OTHER && r->counted > IO_MAX_COUNTERS / 2 && c->last_ns + IDLE_NS < r->now_ns;
+    return key->cgroup_id != IO_OTHER && r->counted > io_source_counters_max(r->names.source) / 2 &&
+           c->last_ns + IDLE_NS < r->now_ns;
 }
 
 static void take(void *context, const struct io_key *key, const struct io_counters *c, bool is_last)
@@ -243,17 +295,12 @@ static bool is_over(const struct row *row)
     return memcmp(row->now, row->past, sizeof(row->now)) == 0 && memcmp(row->now, row->before, sizeof(row->now)) == 0;
 }
 
-int io_rows_refresh(struct io_rows *r)
+/* The first call of an interval. */
+static void begin_interval(struct io_rows *r)
 {
-    const struct io_reader reader = {
-        .context = r, .is_final = is_final, .take = take, .take_error = take_error, .ends_errors = true};
     struct row *row, *next;
-    r->error = 0;
-    r->counted = r->seen;
-    r->seen = 0;
-    r->before_ns = r->now_ns;
-    r->now_ns = clock_monotonic_ns();
-    io_names_refresh_mounts(&r->names);
+    if (!r->is_listed)
+        return;
     HASH_ITER (hh, r->rows, row, next) {
         if (is_over(row)) {
             HASH_DEL(r->rows, row);
@@ -262,12 +309,41 @@ int io_rows_refresh(struct io_rows *r)
         }
         memcpy(row->before, row->now, sizeof(row->before));
         memcpy(row->now, row->past, sizeof(row->now));
-        row->unexpected_errors = 0;
+        row->unexpected_errors = row->processes = 0;
     }
-    const int details = io_details_refresh(r->details);
+    io_details_clear(r->details);
+    r->is_listed = false;
+    r->error = 0;
+}
+
+int io_rows_sweep(struct io_rows *r)
+{
+    const struct io_reader reader = {.context = r, .take = take, .take_error = take_error, .ends_errors = true};
+    begin_interval(r);
+    io_processes_clear(&r->processes);
+    const int details = io_details_take(r->details);
+    const int errors = io_source_read_errors(r->names.source, &reader);
+    const int counters =
+        r->fields & 1u << IO_FIELD_PROCESS ? io_source_take_ended(r->names.source, &reader, has_ended) : 0;
+    return counters ?: errors ?: details ?: r->error;
+}
+
+int io_rows_refresh(struct io_rows *r)
+{
+    const struct io_reader reader = {
+        .context = r, .is_final = is_final, .take = take, .take_error = take_error, .ends_errors = true};
+    begin_interval(r);
+    io_processes_clear(&r->processes);
+    r->is_listed = true;
+    r->counted = r->seen;
+    r->seen = 0;
+    r->before_ns = r->now_ns;
+    r->now_ns = clock_monotonic_ns();
+    io_names_refresh_mounts(&r->names);
+    const int details = io_details_take(r->details);
     const int read = io_source_read(r->names.source, &reader);
     io_source_sweep(r->names.source, r->now_ns);
-    return read < 0 ? read : details < 0 ? details : r->error;
+    return read ?: details ?: r->error;
 }
 
 /* ---- the list ---- */
@@ -315,6 +391,7 @@ static struct io_row row_of(const struct row *row, bool counts_misses)
         .syncs = operations_of(row, SYNCS),
         .others = operations_of(row, OTHERS),
         .unexpected_errors = row->unexpected_errors,
+        .is_unattributed = row->is_unattributed,
     };
     uint64_t durations[IO_BUCKETS] = {0};
     for (size_t kind = 0; kind < KINDS; kind++) {
@@ -361,6 +438,16 @@ static int greatest_first(const void *a, const void *b, void *order)
     if (one != other)
         return one < other ? 1 : -1;
     return all_operations(x) < all_operations(y) ? 1 : -1;
+}
+
+struct io_attribution io_rows_attribution(const struct io_row *rows, size_t count)
+{
+    struct io_attribution result = {0};
+    for (size_t i = 0; i < count; i++) {
+        result.operations += all_operations(&rows[i]);
+        result.missing += rows[i].is_unattributed ? all_operations(&rows[i]) : 0;
+    }
+    return result;
 }
 
 int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count)

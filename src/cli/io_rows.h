@@ -1,5 +1,5 @@
 /* I/O counters summed by job, container, mount, process or file, and their increase in an interval: the rows of
- * `sonde io`. */
+ * `sonde io`. Processes that begin and end within an interval are one row for each command. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -15,6 +15,11 @@ enum io_field { IO_FIELD_JOB, IO_FIELD_CONTAINER, IO_FIELD_MOUNT, IO_FIELD_PROCE
 
 #define IO_FIELD_BYTES 2048
 
+/* In place of a field: of operations that the kernel's table had no room to count by that field; of calls like stat and
+ * unlink, and of an open that fails, whose path is not resolved. */
+#define IO_NOT_ATTRIBUTED "(not attributed)"
+#define IO_BY_PATH        "(by path)"
+
 struct io_row {
     const char *fields[IO_FIELDS]; /* NULL: it does not distinguish rows */
     uint64_t read_bytes, write_bytes, reads, writes, syncs, others, errors;
@@ -22,12 +27,16 @@ struct io_row {
     uint64_t direct_read_bytes; /* of read_bytes: past the page cache */
     bool counts_misses;
     uint64_t missed_bytes; /* that the other reads brought into the page cache, with read-ahead */
+    bool is_unattributed;  /* a field is IO_NOT_ATTRIBUTED */
     uint64_t time_ns;      /* that operations took, all together */
     uint64_t median_ns;    /* upper bounds; 0: no operation was timed */
     uint64_t p99_ns;
 };
 
-enum io_order { IO_ORDER_TIME, IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_SYNCS, IO_ORDER_OPERATIONS };
+/* Of the operations of an interval, those without a field of theirs are missing. */
+struct io_attribution {
+    uint64_t operations, missing;
+};
 
 struct io_rows;
 
@@ -42,6 +51,9 @@ DEFINE_FREEP(io_rows)
 
 /* Ends an interval, and begins the next one: reads all counters. -errno. */
 int io_rows_refresh(struct io_rows *r);
+/* Makes room in the kernel's tables within an interval: takes the counters of ended processes, and the entries of the
+ * lists. The rows and lists of the previous interval become invalid. -errno. */
+int io_rows_sweep(struct io_rows *r);
 /* The length of the last interval: between the times at which the reading of all counters began, as that may take
  * long on a busy node. */
 uint64_t io_rows_interval_ns(const struct io_rows *r);
@@ -51,3 +63,5 @@ struct io_details *io_rows_details(const struct io_rows *r);
 /* The rows of the last interval that have an operation, the greatest first. The caller frees `*ret`; strings are valid
  * until the next refresh. -ENOMEM. */
 int io_rows_list(const struct io_rows *r, enum io_order order, struct io_row **ret, size_t *ret_count);
+
+struct io_attribution io_rows_attribution(const struct io_row *rows, size_t count);

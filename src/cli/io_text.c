@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BUSY_PERCENT_MIN 1 /* of the I/O time: processes with less are not listed */
+#define BUSY_SHARE_MIN 0.01 /* processes with less are not listed */
+#define PROCESS_WIDTH  25
+#define ROUNDED_MIN    0.1 /* smaller values are printed as <0.1 */
 
 /* At most; a column is as wide as its widest cell. */
 static const int widths[IO_FIELDS] = {[IO_FIELD_JOB] = 50,
-                                      [IO_FIELD_CONTAINER] = 13,
-                                      [IO_FIELD_MOUNT] = 32,
-                                      [IO_FIELD_PROCESS] = 24,
+                                      [IO_FIELD_CONTAINER] = 16,
+                                      [IO_FIELD_MOUNT] = 36,
+                                      [IO_FIELD_PROCESS] = 32,
                                       [IO_FIELD_FILE] = 48};
 static const char *const headings[IO_FIELDS] = {"JOB", "CONTAINER", "MOUNT", "PROCESS", "FILE"};
 
@@ -41,10 +43,12 @@ static void put_rate(uint64_t bytes, uint64_t interval_ns, struct buf *out)
 static void put_count(uint64_t count, uint64_t interval_ns, int width, struct buf *out)
 {
     const double rate = (double)count * 1e9 / (double)interval_ns;
-    if (count)
-        buf_printf(out, "%*.*f ", width, rate < 10, rate);
-    else
+    if (!count)
         buf_printf(out, "%*s ", width, "-");
+    else if (rate < ROUNDED_MIN)
+        buf_printf(out, "%*s ", width, "<0.1");
+    else
+        buf_printf(out, "%*.*f ", width, rate < 10, rate);
 }
 
 static void put_duration(uint64_t ns, struct buf *out)
@@ -57,10 +61,12 @@ static void put_duration(uint64_t ns, struct buf *out)
 static void put_time(uint64_t ns, uint64_t interval_ns, struct buf *out)
 {
     const double percent = 100 * (double)ns / (double)interval_ns;
-    if (ns)
-        buf_printf(out, "%5.*f %% ", percent < 10, percent);
-    else
+    if (!ns)
         buf_printf(out, "%7s ", "-");
+    else if (percent < ROUNDED_MIN)
+        buf_printf(out, "%7s ", "<0.1 %");
+    else
+        buf_printf(out, "%5.*f %% ", percent < 10, percent);
 }
 
 /* The share of buffered reads that the page cache had; with read-ahead, more may have been missed than was read. */
@@ -92,47 +98,51 @@ static void put_row(const struct io_interval_text *t, const struct io_row *row, 
         if (!(t->fields & 1u << i))
             continue;
         buf_putc(out, ' ');
-        table_cell_put(out, row->fields[i], width_of(t, i));
+        table_cell_put_end(out, row->fields[i], width_of(t, i));
     }
     buf_putc(out, '\n');
 }
 
-static void put_process(uint32_t process, const char *command, int width, struct buf *out)
+static void put_process(uint32_t process, bool is_several, const char *command, struct buf *out)
 {
     char text[48] = "-";
-    if (process)
-        snprintf(text, sizeof(text), "%" PRIu32 " %s", process, command[0] ? command : "(ended)");
-    table_cell_put(out, text, width);
+    if (is_several)
+        snprintf(text, sizeof(text), "%s (several)", command[0] ? command : "?");
+    else if (process)
+        snprintf(text, sizeof(text), "%" PRIu32 " %s", process, command);
+    table_cell_put(out, text, PROCESS_WIDTH);
 }
 
-/* "/srv/journal", or how many files if no file has half of the time. */
+/* "/srv/journal", or how many files if no file has half of it. */
 static void put_busy_file(const struct io_busy *b, struct buf *out)
 {
     if (!b->files)
-        buf_puts(out, "(calls that name a path)");
-    else if (b->files > 1 && 2 * b->path_ns < b->ns)
+        buf_puts(out, IO_BY_PATH);
+    else if (b->files > 1 && b->path_share < 0.5)
         buf_printf(out, "%zu files, among them ", b->files);
     if (b->files)
         table_cell_put(out, b->path, 0);
-    if (b->files > 1 && 2 * b->path_ns >= b->ns)
+    if (b->files > 1 && b->path_share >= 0.5)
         buf_printf(out, " and %zu more", b->files - 1);
 }
 
 static void put_busy(const struct io_interval_text *t, struct buf *out)
 {
-    uint64_t all_ns = 0;
-    for (size_t i = 0; i < t->busy_count; i++)
-        all_ns += t->busy[i].ns;
-    if (!all_ns)
+    static const char *const most[] = {
+        [IO_ORDER_TIME] = "the most I/O time",   [IO_ORDER_BYTES] = "the most bytes",
+        [IO_ORDER_READ] = "the most bytes read", [IO_ORDER_WRITE] = "the most bytes written",
+        [IO_ORDER_SYNCS] = "the most syncs",     [IO_ORDER_OPERATIONS] = "the most operations"};
+    if (!t->busy_count)
         return;
-    buf_printf(out, "\nProcesses with the most I/O time:\n%7s %8s  %-24s %-9s %s\n", "IO TIME", "OPS/S", "PROCESS",
-               "OPERATION", "FILE");
-    for (size_t i = 0; i < t->busy_count && 100 * t->busy[i].ns >= BUSY_PERCENT_MIN * all_ns; i++) {
+    buf_printf(out, "\nProcesses with %s:\n%7s %8s %10s  %-*s %-9s %s\n", most[t->order], "IO TIME", "OPS/S", "BYTES/S",
+               PROCESS_WIDTH, "PROCESS", "OPERATION", "FILE");
+    for (size_t i = 0; i < t->busy_count && (i == 0 || t->busy[i].share >= BUSY_SHARE_MIN); i++) {
         const struct io_busy *b = &t->busy[i];
         put_time(b->ns, t->interval_ns, out);
         put_count(b->operations, t->interval_ns, 8, out);
+        put_rate(b->bytes, t->interval_ns, out);
         buf_putc(out, ' ');
-        put_process(b->process, b->command, 24, out);
+        put_process(b->process, b->is_several, b->command, out);
         buf_printf(out, " %-9s ", b->operation);
         put_busy_file(b, out);
         buf_putc(out, '\n');
@@ -144,13 +154,13 @@ static void put_failing(const struct io_interval_text *t, struct buf *out)
 {
     size_t i = 0;
     if (t->failing_count && !t->failing[0].is_expected)
-        buf_printf(out, "\nFailed operations:\n%7s %-12s %-9s %-24s %s\n", "ERR/S", "ERROR", "OPERATION", "PROCESS",
-                   "FILE");
+        buf_printf(out, "\nFailed operations:\n%7s %-12s %-9s %-*s %s\n", "ERR/S", "ERROR", "OPERATION", PROCESS_WIDTH,
+                   "PROCESS", "FILE");
     for (; i < t->failing_count && !t->failing[i].is_expected; i++) {
         const struct io_failing *f = &t->failing[i];
         put_count(f->count, t->interval_ns, 7, out);
         buf_printf(out, "%-12s %-9s ", f->error, f->operation);
-        put_process(f->process, f->command, 24, out);
+        put_process(f->process, f->is_several, f->command, out);
         buf_putc(out, ' ');
         table_cell_put(out, f->path[0] ? f->path : "(path not known)", 0);
         buf_putc(out, '\n');
@@ -162,6 +172,42 @@ static void put_failing(const struct io_interval_text *t, struct buf *out)
         buf_printf(out, "%s%s of %s %.1f", separator, t->failing[i].error, t->failing[i].operation,
                    (double)t->failing[i].count * 1e9 / (double)t->interval_ns);
     buf_putc(out, '\n');
+}
+
+/* Whether a field of a row is this text. */
+static bool has_field(const struct io_interval_text *t, const char *text)
+{
+    for (size_t k = 0; k < t->count; k++)
+        for (size_t i = 0; i < IO_FIELDS; i++)
+            if (t->rows[k].fields[i] && strcmp(t->rows[k].fields[i], text) == 0)
+                return true;
+    return false;
+}
+
+/* What cannot be seen in the table. */
+static void put_legend(const struct io_interval_text *t, struct buf *out)
+{
+    buf_puts(out, "\nIO TIME: time in I/O calls; 100 % is one thread that does nothing but I/O. P50, P99: at most.\n");
+    if (has_field(t, IO_BY_PATH))
+        buf_puts(out,
+                 IO_BY_PATH ": stat, unlink, failed opens and other calls that name a path instead of an open file.\n");
+}
+
+static void put_attribution(const struct io_interval_text *t, struct buf *out)
+{
+    const struct io_attribution *a = &t->attribution;
+    if (!a->missing)
+        return;
+    buf_printf(out,
+               IO_NOT_ATTRIBUTED ": %.1f %% of the operations (%" PRIu64 " of %" PRIu64
+                                 ") came when the kernel's table was full. ",
+               100 * (double)a->missing / (double)a->operations, a->missing, a->operations);
+    if (t->fields & 1u << IO_FIELD_FILE)
+        buf_puts(out, "Leave \"file\" out of --by.\n");
+    else if (t->fields & 1u << IO_FIELD_PROCESS)
+        buf_puts(out, "Leave \"process\" out of --by: --by job,mount.\n");
+    else
+        buf_puts(out, "More jobs and mounts are in use than it holds.\n");
 }
 
 void io_text_put(const struct io_interval_text *t, struct buf *out)
@@ -180,6 +226,8 @@ void io_text_put(const struct io_interval_text *t, struct buf *out)
         put_row(t, &t->rows[k], out);
     if (t->omitted)
         buf_printf(out, "and %zu more (--top)\n", t->omitted);
+    put_legend(t, out);
+    put_attribution(t, out);
     put_busy(t, out);
     put_failing(t, out);
 }

@@ -18,12 +18,15 @@ struct io_interval_text {
     size_t busy_count;
     const struct io_failing *failing;
     size_t failing_count;
-    unsigned fields; /* of the rows */
+    unsigned fields;     /* of the rows */
+    enum io_order order; /* of rows and `busy` */
+    struct io_attribution attribution;
     uint64_t interval_ns;
     const struct coverage *coverage;
 };
 
-/* Appends a table: a heading, one line a row, and the lists below; without rows, the reason. */
+/* Appends a table: a heading, one line a row, what the columns mean, which share of the operations is not attributed,
+ * and the lists below; without rows, the reason. */
 void io_text_put(const struct io_interval_text *t, struct buf *out);
 
 /* Appends one line: a JSON object of the interval. */

@@ -17,7 +17,8 @@ static void put_ports(const struct coverage *c, struct buf *out)
 void coverage_json_put(const struct coverage *c, enum coverage_subject subject, struct buf *out)
 {
     _cleanup_buf_ struct buf nothing = {0};
-    coverage_put_nothing(c, subject, &nothing);
+    if (!c->is_answered)
+        coverage_put_nothing(c, subject, &nothing);
     buf_printf(out, "{\"asked_seconds\":%.3f,\"observed_seconds\":%.3f,\"nothing\":", (double)c->asked_ns / 1e9,
                (double)c->observed_ns / 1e9);
     buf_put_json_string(out, nothing.data ? nothing.data : "");

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "model/opaque_port.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,7 @@ struct coverage {
     struct opaque_port ports[COVERAGE_PORTS_MAX]; /* those with the most bytes, most first */
     size_t port_count;
     size_t ports_omitted; /* further ones */
+    bool is_answered;     /* the answer is not empty: JSON then has no sentence about nothing */
     char overload[384];   /* one sentence, where requests waited for a CPU much of their time; "": they did not */
 };
 

@@ -174,7 +174,7 @@ def test_table_of_what_was_done_meanwhile(sonde, run, root, file_system):
     wait_for(lambda: seen()[0] == done, what=f"{done}, not {seen()[0]}")
     rows = [row for row in seen()[1] if row["reads"]]
     assert {row["file"] for row in rows} == {f"{point}/data"}
-    assert {row["process"].partition(" ")[2] for row in rows} <= {"fio", "(ended)"} and len({row["process"] for row in rows}) == 1
+    assert {row["process"].partition(" ")[2] for row in rows} <= {"fio", "fio (ended)"} and len({row["process"] for row in rows}) == 1
     assert all(0 < row["p50_at_most_ns"] <= row["p99_at_most_ns"] and row["time_ns"] > 0 and row["errors"] == 0 for row in rows)
     watch.stop()
 

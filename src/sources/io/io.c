@@ -139,8 +139,9 @@ static int io_shed(void *self, enum source_detail detail)
     return 0;
 }
 
-struct io_stats io_source_stats(struct io_source *s)
+struct io_stats io_source_stats(void *io_source)
 {
+    const struct io_source *s = io_source;
     struct io_stats sum = {0};
     map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
     return sum;
@@ -205,9 +206,9 @@ size_t io_source_mounts_max(void *io_source)
 }
 
 /* The next key is looked for before the element may be deleted: the walk would begin anew after that. */
-static int read_counters(struct io_source *s, const struct io_reader *reader)
+static int read_counters(const struct bpf_map *map, const struct io_reader *reader)
 {
-    const int fd = bpf_map__fd(s->bpf->maps.counters);
+    const int fd = bpf_map__fd(map);
     struct io_key key, next;
     struct io_counters counters;
     int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
@@ -221,6 +222,28 @@ static int read_counters(struct io_source *s, const struct io_reader *reader)
         reader->take(reader->context, &key, &counters, is_final);
     }
     return r == -ENOENT ? 0 : r;
+}
+
+/* As read_counters, but looks up the counters of ended processes only. */
+static int take_ended(const struct bpf_map *map, const struct io_reader *reader,
+                      bool (*is_ended)(void *context, uint32_t process))
+{
+    const int fd = bpf_map__fd(map);
+    struct io_key key, next;
+    struct io_counters counters;
+    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
+    while (r == 0) {
+        key = next;
+        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+        if (key.process && is_ended(reader->context, key.process) && map_take_element(fd, &key, &counters))
+            reader->take(reader->context, &key, &counters, true);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+static bool has_reserve(const struct io_source *s)
+{
+    return bpf_map__fd(s->bpf->maps.reserve) >= 0;
 }
 
 int io_source_read_errors(void *io_source, const struct io_reader *reader)
@@ -243,8 +266,28 @@ int io_source_read_errors(void *io_source, const struct io_reader *reader)
 
 int io_source_read(void *io_source, const struct io_reader *reader)
 {
-    const int counters = read_counters(io_source, reader), errors = io_source_read_errors(io_source, reader);
-    return counters ?: errors;
+    const struct io_source *s = io_source;
+    const int counters = read_counters(s->bpf->maps.counters, reader),
+              reserve = has_reserve(s) ? read_counters(s->bpf->maps.reserve, reader) : 0,
+              errors = io_source_read_errors(io_source, reader);
+    return counters ?: reserve ?: errors;
+}
+
+int io_source_take_ended(void *io_source, const struct io_reader *reader,
+                         bool (*is_ended)(void *context, uint32_t process))
+{
+    const struct io_source *s = io_source;
+    const int counters = take_ended(s->bpf->maps.counters, reader, is_ended),
+              reserve = has_reserve(s) ? take_ended(s->bpf->maps.reserve, reader, is_ended) : 0;
+    return counters ?: reserve;
+}
+
+bool io_source_command(void *io_source, uint32_t process, struct io_command *ret)
+{
+    const struct io_source *s = io_source;
+    const bool is_found = bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.process_commands), &process, ret) == 0;
+    ret->text[sizeof(ret->text) - 1] = '\0';
+    return is_found;
 }
 
 int io_source_read_devices(void *io_source, const struct io_device_reader *reader)

@@ -49,7 +49,11 @@ size_t io_source_mounts_max(void *io_source);
 
 /* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
 int io_source_read(void *io_source, const struct io_reader *reader);
-/* Likewise the errors only. */
+/* Deletes the counters of each process for which `is_ended` returns true, and passes them to `reader->take` as final
+ * ones. 0, or -errno of reading the tables. */
+int io_source_take_ended(void *io_source, const struct io_reader *reader,
+                         bool (*is_ended)(void *context, uint32_t process));
+/* Passes the errors only to the reader. 0, or -errno of reading the table. */
 int io_source_read_errors(void *io_source, const struct io_reader *reader);
 
 /* Likewise for the counters of block devices. */
@@ -63,6 +67,9 @@ struct io_device_reader {
 /* 0 also where block devices are not seen: there are no counters then. */
 int io_source_read_devices(void *io_source, const struct io_device_reader *reader);
 
+/* Losses since the start, and other counters: the sums of all CPUs. */
+struct io_stats io_source_stats(void *io_source);
+
 /* The name of a device of a key, as in /sys/block. False: not known. */
 bool io_source_device(void *io_source, uint32_t device, struct io_device_name *ret);
 
@@ -74,6 +81,10 @@ bool io_source_mount(void *io_source, uint64_t id, struct io_name *ret);
 bool io_source_cgroup(void *io_source, uint64_t id, struct io_name *ret);
 /* Of a file its path below the mount point. */
 bool io_source_file(void *io_source, const struct io_file_key *key, struct io_name *ret);
+
+/* The name that a process had when it last did something new, also if it has ended; of a source with `by_process` or
+ * `counts_uses`. False: not known. */
+bool io_source_command(void *io_source, uint32_t process, struct io_command *ret);
 
 /* Makes room. It is named again with the next counters that are new. */
 void io_source_forget_mount(void *io_source, uint64_t id);

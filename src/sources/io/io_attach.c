@@ -117,8 +117,13 @@ static int limit_tables(struct io_bpf *bpf, size_t limit_bytes, int cpus)
 static void choose_names(struct io_bpf *bpf, const struct io_options *options)
 {
     const bool names_failures = options->counts_uses || options->by_access;
+    const bool is_fine = (options->by_process || options->by_file) && !options->by_access;
     bpf->rodata->counts_uses = options->counts_uses;
     (void)bpf_map__set_autocreate(bpf->maps.uses, options->counts_uses);
+    (void)bpf_map__set_autocreate(bpf->maps.process_commands, options->counts_uses || options->by_process);
+    (void)bpf_map__set_autocreate(bpf->maps.reserve, is_fine);
+    if (is_fine)
+        (void)bpf_map__set_max_entries(bpf->maps.counters, IO_MAX_FINE_COUNTERS);
     (void)bpf_map__set_autocreate(bpf->maps.failed_paths, names_failures);
     (void)bpf_map__set_autocreate(bpf->maps.path_scratch, names_failures);
     (void)bpf_map__set_autocreate(bpf->maps.file_names, options->by_file || names_failures);

@@ -16,7 +16,5 @@ struct io_source {
     size_t access_count;          /* in the table, in the last round */
 };
 
-/* The sum of all CPUs. */
-struct io_stats io_source_stats(struct io_source *s);
 /* Operations that were not seen. */
 uint64_t io_source_missed(struct io_source *s, const struct io_stats *sum);

@@ -19,7 +19,7 @@ int io_uses_take(void *io_source, const struct io_use_reader *reader)
 {
     struct io_source *s = io_source;
     const int fd = bpf_map__fd(s->bpf->maps.uses);
-    _cleanup_free_ struct io_key *keys = calloc(BATCH, sizeof(*keys));
+    _cleanup_free_ struct io_use_key *keys = calloc(BATCH, sizeof(*keys));
     _cleanup_free_ struct io_use *uses = calloc(BATCH, sizeof(*uses));
     uint32_t from = 0, to = 0;
     int r = keys && uses ? 0 : -ENOMEM;

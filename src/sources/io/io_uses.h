@@ -9,8 +9,7 @@
 
 struct io_use_reader {
     void *context;
-    /* `key` without flags; `file` 0: a call that names a path. */
-    void (*take)(void *context, const struct io_key *key, const struct io_use *use);
+    void (*take)(void *context, const struct io_use_key *key, const struct io_use *use);
 };
 
 /* Takes all uses since the last call. Those with the oldest operations are missing if there were more than IO_MAX_USES.

@@ -471,7 +471,7 @@ static void test_tables_follow_the_memory(void **state)
     struct attach_report report = {0};
     void *small, *smallest;
     (void)state;
-    assert_int_equal(io_source_counters_max(source), IO_MAX_COUNTERS);
+    assert_int_equal(io_source_counters_max(source), IO_MAX_FINE_COUNTERS); /* by process */
     assert_int_equal(
         source_io.open(&(const struct source_services){.table_bytes = 6u << 20}, &options, &report, &small), 0);
     assert_int_equal(source_io.open(&(const struct source_services){.table_bytes = 1}, &options, &report, &smallest),
