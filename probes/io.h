@@ -332,7 +332,7 @@ struct aio_request {
 #define IO_MAX_COMMANDS        16384 /* of processes: older ones give way */
 #define IO_MAX_ERRORS          2048
 #define IO_MAX_PATHS           4096 /* of failed calls: older ones give way */
-#define IO_MAX_USES            8192
+#define IO_MAX_USES            65536
 #define IO_MAX_MOUNTS          1024
 #define IO_MAX_CGROUPS         4096
 #define IO_MAX_FILES           8192  /* with a name, where they are counted by file */

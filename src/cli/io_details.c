@@ -10,7 +10,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#define USES_MAX     65536 /* further files of an interval are one */
+#define USES_MAX     65536 /* further files of an interval are one; syncs, which are few, may be as many again */
 #define FAILURES_MAX 16384 /* further failures of an interval count without file and process */
 #define OTHER_FILES  (~0ull)
 
@@ -91,7 +91,7 @@ static struct use *find_use(struct io_details *d, const struct io_use_key *key)
     struct io_use_key as = *key;
     struct use *use = NULL;
     HASH_FIND(hh, d->uses, &as, sizeof(as), use);
-    if (!use && as.file && HASH_COUNT(d->uses) >= USES_MAX) {
+    if (!use && as.file && HASH_COUNT(d->uses) >= (as.operation == IO_SYNC ? 2 * USES_MAX : USES_MAX)) {
         as.mount = IO_NO_MOUNT;
         as.file = OTHER_FILES;
         HASH_FIND(hh, d->uses, &as, sizeof(as), use);

@@ -186,6 +186,28 @@ static void test_order_of_the_list_below(void **state)
     end();
 }
 
+static void test_syncs_have_room_when_the_list_is_full(void **state)
+{
+    struct io_busy busy[8];
+    (void)state;
+    begin("job");
+    for (uint64_t file = 1; file <= 65536 + 100; file++) {
+        fake_use("reader", 1, IO_READ, file, &(struct io_use){.operations = 1, .ns = 10});
+        if (file % 100 == 0)
+            assert_int_equal(io_rows_sweep(rows), 0);
+    }
+    fake_use("syncer", 2, IO_SYNC, 7, &(struct io_use){.operations = 1, .ns = 10});
+    end_interval(IO_ORDER_TIME);
+    struct io_details *d = io_rows_details(rows);
+    assert_int_equal(io_details_busiest(d, IO_ORDER_SYNCS, busy, 8), 1);
+    assert_string_equal(busy[0].path, "/srv/file7");
+    assert_int_equal(io_details_busiest(d, IO_ORDER_TIME, busy, 8), 2);
+    assert_int_equal(busy[0].operations, 65536 + 100); /* of all files */
+    assert_int_equal(busy[0].files, 65536 + 1);
+    assert_string_equal(busy[0].path, "(files beyond the first 65536)");
+    end();
+}
+
 /* Also of processes that have ended, which are named as in the table. */
 static void test_failures_are_listed_by_command(void **state)
 {
@@ -223,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_name_a_path_are_attributed),
         cmocka_unit_test(test_processes_of_one_name_are_listed_together),
         cmocka_unit_test(test_order_of_the_list_below),
+        cmocka_unit_test(test_syncs_have_room_when_the_list_is_full),
         cmocka_unit_test(test_failures_are_listed_by_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
