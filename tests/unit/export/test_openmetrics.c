@@ -88,7 +88,8 @@ static void test_values_are_valid_utf8(void **state)
     metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "\xc3\xa9\tb\x7f\xe2\x82"}));
     expect_page(set, true,
                 "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n"
-                "a{l=\"\xc3\xa9\xef\xbf\xbd" "b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"} 1\n# EOF\n");
+                "a{l=\"\xc3\xa9\xef\xbf\xbd"
+                "b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"} 1\n# EOF\n");
 }
 
 static void test_histograms_have_bounds_and_labels_of_their_own(void **state)
