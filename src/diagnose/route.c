@@ -5,6 +5,9 @@
 
 #define SEGMENT_SECRET_MIN 20 /* segments of at least this length with a digit are identifiers or keys, not words */
 #define SEGMENT_HEX_MIN    8
+#define LETTERS_MIXED_MIN  20 /* so many letters in a row, a quarter of them capital, are no words */
+#define LETTERS_MAX        32 /* nor are so many of any kind */
+#define KEY_MIN            8  /* characters after the prefix of a key */
 
 struct span {
     const char *data;
@@ -21,6 +24,40 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
+/* Keys that say what they are: of Stripe, OpenAI, GitHub, GitLab, Slack, AWS, Google, Hugging Face, NVIDIA, npm, PyPI,
+ * Shopify, SendGrid, DigitalOcean, and JSON web tokens. */
+static bool has_key_prefix(struct span s)
+{
+    static const char *const prefixes[] = {"sk_",   "pk_",   "rk_",    "sk-",         "whsec_",  "ghp_",  "gho_",
+                                           "ghu_",  "ghs_",  "ghr_",   "github_pat_", "glpat-",  "xoxb-", "xoxp-",
+                                           "xoxa-", "AKIA",  "ASIA",   "AIza",        "ya29.",   "hf_",   "nvapi-",
+                                           "npm_",  "pypi-", "shpat_", "SG.",         "dop_v1_", "eyJ"};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const size_t size = strlen(prefixes[i]);
+        if (s.size >= size + KEY_MIN && memcmp(s.data, prefixes[i], size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Whether letters in a row are too many, or too mixed, for words that people write: a key without a digit. */
+static bool has_random_letters(struct span s)
+{
+    size_t letters = 0, capitals = 0;
+    for (size_t i = 0; i < s.size; i++) {
+        letters = is_letter(s.data[i]) ? letters + 1 : 0;
+        capitals = letters ? capitals + (s.data[i] <= 'Z') : 0;
+        if (letters >= LETTERS_MAX || (letters >= LETTERS_MIXED_MIN && capitals * 4 >= letters))
+            return true;
+    }
+    return false;
+}
+
 static bool is_identifier(struct span s)
 {
     size_t digits = 0, hex = 0, marks = 0, odd = 0;
@@ -31,7 +68,7 @@ static bool is_identifier(struct span s)
         marks += c == '-' || c == '.' || c == '_' || c == ':' || c == ',';
         odd += c == '@' || c == '%' || c == '=' || c < 0x21 || c > 0x7e;
     }
-    if (odd)
+    if (odd || has_key_prefix(s) || has_random_letters(s))
         return true;
     if (!digits)
         return false;

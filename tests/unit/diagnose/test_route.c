@@ -32,6 +32,17 @@ static void test_identifiers_are_replaced(void **state)
     check("GET /page;jsessionid=0815/next HTTP/1.1\r\n", "GET", "/page/next");
 }
 
+static void test_keys_without_a_digit_are_replaced(void **state)
+{
+    (void)state;
+    check("GET /api/keys/sk_live_abcdefgh/use HTTP/1.1\r\n", "GET", "/api/keys/{id}/use");
+    check("GET /x/github_pat_abcdefgh HTTP/1.1\r\n", "GET", "/x/{id}");
+    check("GET /x/eyJhbGciOiJIUzI HTTP/1.1\r\n", "GET", "/x/{id}");
+    check("GET /x/qWeRtYuIoPaSdFgHjKlZ HTTP/1.1\r\n", "GET", "/x/{id}");
+    check("GET /x/token-QWERTYUIOPASDFGHJKLZ HTTP/1.1\r\n", "GET", "/x/{id}");
+    check("GET /x/qwertyuiopasdfghjklzxcvbnmqwerty HTTP/1.1\r\n", "GET", "/x/{id}");
+}
+
 static void test_words_are_kept(void **state)
 {
     (void)state;
@@ -40,6 +51,9 @@ static void test_words_are_kept(void **state)
     check("DELETE //a/ HTTP/1.1\r\n", "DELETE", "//a/");
     check("GET /a/very-long-name-without-any-number/decade HTTP/1.1\r\n", "GET",
           "/a/very-long-name-without-any-number/decade");
+    check("GET /getUserProfileInformationByName/internationalization/sk_SK HTTP/1.1\r\n", "GET",
+          "/getUserProfileInformationByName/internationalization/sk_SK");
+    check("GET /keys/sk-model/AKIA HTTP/1.1\r\n", "GET", "/keys/sk-model/AKIA");
     check("OPTIONS * HTTP/1.1\r\n", "OPTIONS", "*");
     check("PROPPATCH /calendars HTTP/1.1\r\n", "PROPPATCH", "/calendars");
 }
@@ -110,11 +124,9 @@ static void test_arbitrary_bytes_are_safe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identifiers_are_replaced),
-        cmocka_unit_test(test_words_are_kept),
-        cmocka_unit_test(test_query_and_authority_are_dropped),
-        cmocka_unit_test(test_truncated_request_lines),
-        cmocka_unit_test(test_non_http_is_refused),
+        cmocka_unit_test(test_identifiers_are_replaced), cmocka_unit_test(test_keys_without_a_digit_are_replaced),
+        cmocka_unit_test(test_words_are_kept),           cmocka_unit_test(test_query_and_authority_are_dropped),
+        cmocka_unit_test(test_truncated_request_lines),  cmocka_unit_test(test_non_http_is_refused),
         cmocka_unit_test(test_arbitrary_bytes_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
