@@ -3,15 +3,27 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+static bool begins_character(char c)
+{
+    return (c & 0xC0) != 0x80; /* as in UTF-8 */
+}
+
+static int count_characters(const char *text, size_t size)
+{
+    int count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += begins_character(text[i]);
+    return count;
+}
 
 void table_cell_put(struct buf *out, const char *text, int width)
 {
     const size_t before = out->size;
-    int characters = 0;
     buf_put_shown(out, text);
-    for (size_t i = before; i < out->size; i++)
-        characters += (out->data[i] & 0xC0) != 0x80;
+    const int characters = out->size > before ? count_characters(out->data + before, out->size - before) : 0;
     buf_printf(out, "%*s", characters < width ? width - characters : 0, "");
 }
 
@@ -21,14 +33,14 @@ void table_cell_put_end(struct buf *out, const char *text, int width)
 {
     static const char dots[] = "...";
     const int kept = width - (int)strlen(dots);
-    const size_t size = strlen(text);
-    if (kept <= 0 || size <= (size_t)width) {
+    int left_out = count_characters(text, strlen(text)) - kept;
+    if (kept <= 0 || left_out <= width - kept) {
         table_cell_put(out, text, width);
         return;
     }
-    const char *end = text + size - (size_t)kept;
-    while (((unsigned char)*end & 0xC0) == 0x80) /* within a character of UTF-8 */
-        end++;
+    const char *end = text;
+    while (left_out || !begins_character(*end))
+        left_out -= begins_character(*end++);
     const char *slash = strchr(end, '/');
     if (slash && slash - end <= NAME_CUT_MAX)
         end = slash;

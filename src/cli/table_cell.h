@@ -3,7 +3,7 @@
 
 struct buf;
 
-/* Appends `text`, padded with blanks to `width` bytes. Control characters are replaced by '?', as names chosen by
+/* Appends `text`, padded with blanks to `width` characters. Control characters are replaced by '?', as names chosen by
  * observed processes must not send escape sequences to the terminal. */
 void table_cell_put(struct buf *out, const char *text, int width);
 

@@ -143,7 +143,7 @@ static void test_long_cells_keep_their_end(void **state)
     expect_cell("anything", 0, "anything");
     expect_cell("/system.slice/very/deep/app.service", 20, ".../deep/app.service");
     expect_cell("/system.slice/docker-0123456789abcdef.scope", 16, "...9abcdef.scope"); /* no slash near */
-    expect_cell("/a/b/\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 8, "...\xc3\xa4\xc3\xa4 ");
+    expect_cell("/a/b/\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 8, ".../\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4");
 }
 
 int main(void)
