@@ -108,17 +108,34 @@ static bool measure_memory(struct agent *a)
     return true;
 }
 
-/* NULL: out of memory, or too soon: I/O has tens of thousands of metrics where there are many jobs. */
-static struct metric_set *collect_metrics(struct agent *a, const struct losses *losses)
+/* I/O has tens of thousands of metrics where there are many jobs, so that they are not collected at any rate. */
+static void collect_metrics(struct agent *a)
 {
-    const uint64_t start_ns = clock_thread_cpu_ns();
+    const uint64_t now_ns = clock_monotonic_ns(), start_cpu_ns = clock_thread_cpu_ns();
     struct metric_set *set;
-    if (clock_monotonic_ns() < a->metrics_due_ns || metric_set_new(&set) < 0)
-        return NULL;
-    pipeline_metrics(a->pipeline, losses, set);
-    const uint64_t rest_ns = METRICS_REST * (clock_thread_cpu_ns() - start_ns);
+    struct losses losses;
+    if (metric_set_new(&set) < 0)
+        return;
+    pipeline_losses(a->pipeline, &losses);
+    pipeline_metrics(a->pipeline, &losses, set);
+    const uint64_t rest_ns = METRICS_REST * (clock_thread_cpu_ns() - start_cpu_ns);
+    pthread_mutex_lock(&a->lock);
+    struct metric_set *before = a->stats.metrics;
+    a->stats.metrics = set;
+    a->stats.metrics_ns = now_ns;
+    a->metrics_collections++;
     a->metrics_due_ns = clock_monotonic_ns() + (rest_ns < METRICS_REST_MAX_NS ? rest_ns : METRICS_REST_MAX_NS);
-    return set;
+    pthread_cond_broadcast(&a->metrics_collected);
+    pthread_mutex_unlock(&a->lock);
+    metric_set_free(before);
+}
+
+/* Somebody asks for metrics. */
+static void on_woken(void *context)
+{
+    struct agent *a = context;
+    if (clock_monotonic_ns() >= a->metrics_due_ns) /* only this thread writes it */
+        collect_metrics(a);
 }
 
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
@@ -126,19 +143,15 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
                               .waits = pipeline_recorded(a->pipeline, &sample_type_off_cpu),
                               .helper_cpu_ns = helper_cpu_ns};
-    const uint64_t now_ns = clock_monotonic_ns();
     pipeline_losses(a->pipeline, &now.losses);
-    now.metrics = collect_metrics(a, &now.losses);
     for (size_t i = 0; i < a->rules.count; i++)
         now.rules[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
     now.rules[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
-    struct metric_set *before = now.metrics ? a->stats.metrics : NULL;
-    now.metrics_ns = now.metrics ? now_ns : a->stats.metrics_ns;
-    now.metrics = now.metrics ?: a->stats.metrics;
+    now.metrics = a->stats.metrics;
+    now.metrics_ns = a->stats.metrics_ns;
     a->stats = now;
     pthread_mutex_unlock(&a->lock);
-    metric_set_free(before);
 }
 
 /* Lets queries distinguish "no samples" from "not monitored". */
@@ -324,6 +337,7 @@ int agent_new(const struct config *config, struct agent **ret)
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
+    clock_cond_init(&a->metrics_collected);
     memory_plan_make(config, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_CONF), true, &a->memory);
     if (a->memory.missing_bytes)
         log_warning("budget.memory: %.0f MiB are allowed, the enabled signals need at least %.0f MiB",
@@ -381,6 +395,7 @@ void agent_free(struct agent *a)
     metric_set_free(a->stats.metrics);
     if (a->lock_fd >= 0)
         close(a->lock_fd);
+    pthread_cond_destroy(&a->metrics_collected);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }
@@ -401,15 +416,19 @@ int agent_run(struct agent *a, int ready_fd)
         return r;
     update_monitored(a, start_ns);
     publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
+    collect_metrics(a);
     a->ready_fd = ready_fd;
-    struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
+    struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready, .woken = on_woken};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
     service_notify(SERVICE_STOPPING);
     if (a->metrics_export) { /* its last values */
-        a->metrics_due_ns = 0;
         publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
+        collect_metrics(a);
     }
+    pthread_mutex_lock(&a->lock);
+    a->metrics_due_ns = UINT64_MAX; /* nobody collects them any more */
+    pthread_mutex_unlock(&a->lock);
     if (r == 0)
         log_info("stopped");
     return r;

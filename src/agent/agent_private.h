@@ -40,7 +40,6 @@ struct agent {
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, flush_ticks, memory_bytes;
-    uint64_t metrics_due_ns;           /* when they are collected again */
     uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
@@ -49,6 +48,9 @@ struct agent {
     pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;
     struct agent_stats stats;
+    uint64_t metrics_collections;
+    uint64_t metrics_due_ns; /* earlier than that, nobody has them collected again */
+    pthread_cond_t metrics_collected;
 };
 
 /* agent_metrics, for metrics_export.h. */

@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
-#define PATHS_NS    (60 * 1000000000ull) /* requests without a path are counted for so long, */
-#define PATHS_SHARE 10                   /* and are reported if they are more than this part */
+#define PATHS_NS        (60 * 1000000000ull) /* requests without a path are counted for so long, */
+#define METRICS_WAIT_NS 2000000000ull
+#define PATHS_SHARE     10 /* and are reported if they are more than this part */
 
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
@@ -182,14 +183,29 @@ int agent_metrics(void *agent, struct metric_set *set)
     return agent_collect_metrics(agent, set, &(uint64_t){0});
 }
 
+/* Has the main thread collect the pipeline's metrics, and waits for them; a main thread that is busy for longer is not
+ * waited for, and the last ones remain. */
+static void refresh_metrics(struct agent *a)
+{
+    const uint64_t asked_ns = clock_monotonic_ns();
+    const struct timespec until = clock_timespec_of(asked_ns + METRICS_WAIT_NS);
+    pthread_mutex_lock(&a->lock);
+    if (asked_ns >= a->metrics_due_ns)
+        loop_wake(a->loop);
+    for (int r = 0; r == 0 && a->stats.metrics_ns < asked_ns && clock_monotonic_ns() >= a->metrics_due_ns;)
+        r = pthread_cond_timedwait(&a->metrics_collected, &a->lock, &until);
+    pthread_mutex_unlock(&a->lock);
+}
+
 int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_read_ns)
 {
     struct agent *a = agent;
+    refresh_metrics(a);
     struct budget b = copy_budget(a);
     struct utsname uts = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
-    const uint64_t cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
+    const uint64_t cache_cuts = a->cache_cuts, history_cuts = a->history_cuts, collections = a->metrics_collections;
     const struct agent_stats stats = a->stats;
     _cleanup_(metric_set_freep) struct metric_set *of_pipeline = stats.metrics ? metric_set_ref(stats.metrics) : NULL;
     pthread_mutex_unlock(&a->lock);
@@ -206,6 +222,9 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                (clock_unix_ns() - agent_idle_ns(a)) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_metrics_collections", METRIC_COUNTER, "",
+               "Times that the metrics of the signals were collected, which is done when somebody asks for them.",
+               (double)collections, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_answer_bytes", METRIC_GAUGE, "bytes",
                "Answers of the page and of /metrics that are being sent, which budget.memory does not contain.",
                (double)atomic_load(&a->answer_bytes), METRIC_NO_LABELS);

@@ -9,13 +9,9 @@ extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 
 void export_end_init(struct export_end *e)
 {
-    pthread_condattr_t monotonic;
     e->begun_ns = 0;
-    pthread_mutex_init(&e->lock, NULL); /* these calls cannot fail on Linux */
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&e->lock, NULL); /* cannot fail on Linux */
+    clock_cond_init(&e->changed);
 }
 
 void export_end_fini(struct export_end *e)

@@ -31,6 +31,7 @@ struct loop {
     struct loop_end end;
     uv_timer_t turn, tick, deadline;
     uv_async_t ended; /* by SIGINT or SIGTERM */
+    uv_async_t wake;
     uv_signal_t child;
     uv_poll_t *polls;
     size_t poll_count;
@@ -84,6 +85,18 @@ static void on_tick(uv_timer_t *timer)
     struct loop *l = timer->data;
     if (!l->options->tick(l->options->context))
         uv_stop(&l->uv);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    const struct loop *l = wake->data;
+    if (l->options && l->options->woken)
+        l->options->woken(l->options->context);
+}
+
+void loop_wake(struct loop *l)
+{
+    uv_async_send(&l->wake);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -182,9 +195,10 @@ int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret)
     uv_timer_init(&l->uv, &l->tick);
     uv_timer_init(&l->uv, &l->deadline);
     uv_async_init(&l->uv, &l->ended, on_end_signal);
+    uv_async_init(&l->uv, &l->wake, on_wake);
     uv_signal_init(&l->uv, &l->child);
     l->turn.data = l->tick.data = l->deadline.data = l;
-    l->ended.data = l->child.data = l;
+    l->ended.data = l->wake.data = l->child.data = l;
     at_signal.ended = &l->ended;
     at_signal.has_alarm = kind == LOOP_OF_SERVICE;
     set_end_signals(handle_end_signal);

@@ -18,6 +18,7 @@ struct loop_options {
     void *context;
     bool (*tick)(void *context);  /* called once a second, after a turn; false ends the loop. May be NULL. */
     bool (*ready)(void *context); /* called after each turn until it returns true. May be NULL. */
+    void (*woken)(void *context); /* called after loop_wake. May be NULL. */
     int child_pid;                /* > 0: end when this child process has exited */
 };
 
@@ -35,6 +36,10 @@ struct loop;
 int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret);
 void loop_free(struct loop *l);
 DEFINE_FREEP(loop)
+
+/* Has `woken` called soon, on the loop's thread; once for several calls that precede it. From any thread, while the
+ * loop exists. */
+void loop_wake(struct loop *l);
 
 /* When the last turn ended, or the loop was made (CLOCK_MONOTONIC). From any thread. */
 uint64_t loop_last_turn_ns(const struct loop *l);

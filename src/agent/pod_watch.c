@@ -123,17 +123,13 @@ static void wait_for_first(struct pod_watch *w)
 int pod_watch_new(const char *socket, const char *label_keys, struct processes *processes, struct pod_watch **ret)
 {
     struct pod_watch *w = calloc(1, sizeof(*w));
-    pthread_condattr_t monotonic;
     if (!w)
         return -ENOMEM;
     w->socket = strdup(socket);
     w->label_keys = strdup(label_keys);
     w->asked = true;
-    pthread_mutex_init(&w->lock, NULL); /* these calls cannot fail on Linux */
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&w->lock, NULL); /* cannot fail on Linux */
+    clock_cond_init(&w->changed);
     int r = w->socket && w->label_keys ? -pthread_create(&w->thread, NULL, watch_thread, w) : -ENOMEM;
     if (r < 0) {
         w->is_over = true;

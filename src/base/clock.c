@@ -62,6 +62,15 @@ uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns)
     return unix_ns - (before_ns + apart_ns / 2) + monotonic_ns;
 }
 
+void clock_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic); /* these calls cannot fail on Linux */
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 const char *clock_time_of_day(uint64_t unix_ns, char out[CLOCK_TEXT_BYTES])
 {
     const time_t seconds = (time_t)(unix_ns / SECOND_NS);

@@ -3,6 +3,7 @@
  * changes a duration. */
 #pragma once
 
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
@@ -19,6 +20,9 @@ uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns);
 
 uint64_t clock_ns_of(struct timespec t);
 struct timespec clock_timespec_of(uint64_t ns);
+
+/* Makes a condition variable whose pthread_cond_timedwait takes times of CLOCK_MONOTONIC. */
+void clock_cond_init(pthread_cond_t *c);
 
 /* "14:03:59", the local time of day of a Unix time. Returns `out`. */
 #define CLOCK_TEXT_BYTES 16

@@ -4,11 +4,12 @@ import os
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 
 from file_systems import file_system  # noqa: F401 (a fixture)
-from harness.agents import everything_enabled
+from harness.agents import NO_REQUESTS, everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
 from io_probe import limitation
@@ -113,3 +114,12 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
     assert {**of_plain, **exported(started)} == documented
+
+
+def test_metrics_are_collected_only_when_somebody_asks(agent):
+    """A node with many jobs has tens of thousands of series: without a reader they cost nothing."""
+    started, name = agent(*NO_REQUESTS), "sonde_self_metrics_collections_total"
+    time.sleep(1.1)
+    first = started.metric(name)
+    time.sleep(3)
+    assert started.metric(name) == first + 1

@@ -252,12 +252,8 @@ static void *lines_thread(void *arg)
 
 static int init_state(struct native_lines *n)
 {
-    pthread_condattr_t attributes;
     pthread_mutex_init(&n->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&n->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    clock_cond_init(&n->changed);
     n->message = malloc(sizeof(*n->message));
     n->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return !n->message ? -ENOMEM : n->stop_fd < 0 ? -errno : 0;
