@@ -9,7 +9,8 @@
  * Where programs are compiled, new executable files appear all the time. An agent therefore builds tables within a
  * share of one CPU: UNWIND_SHARE. At most UNWIND_SHARE_BURST_NS of it can be saved up. Objects wait for the share. The
  * next one is the object whose rules walks in user space looked up most often, divided by its size. An object that no
- * process maps is not built. When less than half of the burst is saved up, an object is built only if
+ * process maps is not built, nor one that a single walk needed. When less than half of the burst is saved up, an object
+ * is built only if
  * - it has been waiting for UNWIND_BUILD_AFTER_NS,
  * - its lookups have cost an eighth of the cost of building.
  * So where many programs run once, for a moment, the share goes to those that are sampled again. */

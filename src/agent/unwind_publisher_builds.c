@@ -32,11 +32,14 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
     } else if (o->state != OBJECT_WAITING) {
         unwind_publisher_set_state(p, o, OBJECT_WAITING);
         o->waiting_since_ns = p->now_ns;
+        struct unwind_demand demand;
+        o->first_lookups = unwind_cache_demand(p->cache, o->id, &demand) ? demand.lookups : 0;
     }
 }
 
 /* Whether the table of `o` is worth building now, and how much: lookups for each byte. While CPU time is saved up,
- * every object is that a process maps: the first answer about a new program needs its stacks. */
+ * every mapped object is worth it from its second walk on: the first answer about a new program needs its stacks, but
+ * many programs run once, for less than two samples. */
 static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
 {
     struct unwind_demand demand;
@@ -45,7 +48,7 @@ static bool is_worth_building(const struct unwind_publisher *p, const struct pub
     const bool is_proven = p->now_ns - o->waiting_since_ns >= UNWIND_BUILD_AFTER_NS &&
                            demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
     *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
-    return is_proven || cpu_share_is_plentiful(&p->share);
+    return is_proven || (demand.lookups > o->first_lookups && cpu_share_is_plentiful(&p->share));
 }
 
 void unwind_publisher_build_next(struct unwind_publisher *p)

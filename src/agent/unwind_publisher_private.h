@@ -30,9 +30,10 @@ struct published_object {
     uint64_t unused_since_ns;
     uint64_t retry_ns;
     uint64_t waiting_since_ns;
-    bool is_outside_share; /* queued: its build is not charged to the share */
-    unsigned refusals;     /* how often its table did not fit, in succession */
-    uint64_t wanted_ns;    /* last use; up to date only after fill_wanted */
+    uint64_t first_lookups; /* of its rules, by the walk that made it wait */
+    bool is_outside_share;  /* queued: its build is not charged to the share */
+    unsigned refusals;      /* how often its table did not fit, in succession */
+    uint64_t wanted_ns;     /* last use; up to date only after fill_wanted */
     UT_hash_handle hh;
 };
 

@@ -42,10 +42,13 @@ static void assert_not_built(struct fixture *w, const struct process *process)
     assert_false(is_built_in(w, process, 30));
 }
 
-static void test_share_builds_new_programs_at_once(void **state)
+/* A program that runs once, for a moment, is sampled once. */
+static void test_share_builds_new_programs_with_their_second_walk(void **state)
 {
     struct fixture *w = *state;
     begin_with_share(w, 0.001);
+    look_up_rules(w, 0, 2);
+    assert_not_built(w, &w->processes[0]);
     look_up_rules(w, 0, 2);
     assert_built(w, &w->processes[0]);
 }
@@ -143,7 +146,7 @@ static void test_prepare_is_not_charged_to_the_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_fixture(test_share_builds_new_programs_at_once),
+        with_fixture(test_share_builds_new_programs_with_their_second_walk),
         with_fixture(test_scarce_share_builds_what_is_sampled_again),
         with_fixture(test_used_up_share_builds_nothing),
         with_fixture(test_share_does_not_build_for_exited_programs),
