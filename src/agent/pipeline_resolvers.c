@@ -17,6 +17,13 @@
 
 #define CODE_MIN_BYTES (9 << 18) /* a replay cannot have evicted code re-emitted */
 
+static void close_unused_file(uint64_t object_id, void *pipeline)
+{
+    const struct pipeline *p = pipeline;
+    symbols_close(p->symbols, object_id);
+    unwind_cache_close(p->unwind_cache, object_id);
+}
+
 int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries)
 {
     const uint64_t *bytes = p->memory.bytes, code_bytes = bytes[MEMORY_CODE];
@@ -38,6 +45,8 @@ int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries)
     if (r == 0)
         r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits,
                                 &p->resolver);
+    if (r == 0)
+        processes_on_unused_file(p->processes, close_unused_file, p);
     if (r == 0 && cache_entries) {
         processes_limit_caches(p->processes, cache_entries);
         unwind_cache_limit(p->unwind_cache, cache_entries);

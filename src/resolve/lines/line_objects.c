@@ -102,6 +102,7 @@ void line_objects_note(struct line_objects *o, struct object *object, const char
         return;
     }
     *n = (struct noted){.key = key, .object = objects_retain(object), .path = copy};
+    objects_stay_open(object);
     o->count++;
     HASH_FIND(hh, o->by_key, &key, sizeof(key), head);
     if (head) {

@@ -360,14 +360,31 @@ void objects_release(struct object *object)
 
 void objects_live(struct object *object, int change)
 {
-    assert(change > 0 || object_entry_of(object)->live > 0);
-    object_entry_of(object)->live += (unsigned)change;
+    struct object_entry *e = object_entry_of(object);
+    assert(change > 0 || e->live > 0);
+    e->live += (unsigned)change;
+    if (e->live > 0)
+        return;
+    e->unused_ns = e->registry->now_ns;
+    e->registry->has_unused = true;
+}
+
+void objects_on_unused(struct objects *o, objects_unused *unused, void *context)
+{
+    o->unused = unused;
+    o->unused_context = context;
+}
+
+void objects_stay_open(struct object *object)
+{
+    object_entry_of(object)->stays_open = true;
 }
 
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns)
 {
     pthread_mutex_lock(&o->lock);
     o->now_ns = now_ns;
+    objects_files_close_unused(o, now_ns);
     for (struct object_entry *e = o->idle, *next; e && (e->released_ns < before_ns || before_ns == UINT64_MAX);
          e = next) {
         next = e->next;
@@ -384,6 +401,7 @@ void objects_free(struct objects *o)
 {
     if (!o)
         return;
+    objects_on_unused(o, NULL, NULL); /* its context may be gone */
     objects_trim(o, UINT64_MAX, UINT64_MAX);
     pthread_mutex_lock(&o->lock);
     o->closing = true;

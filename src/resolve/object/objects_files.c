@@ -12,6 +12,9 @@
 
 #define PAUSE_NS     1000000000ull
 #define PAUSE_MAX_NS (64 * PAUSE_NS)
+/* Where programs are compiled and run, each file runs once and is soon replaced. The last process to close a deleted
+ * file pays for freeing its pages and blocks: such a file is closed before it is replaced. */
+#define UNUSED_OPEN_NS 500000000ull
 
 int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret)
 {
@@ -65,6 +68,25 @@ void objects_files_close(struct objects *o, struct object_entry *e)
     o->open_count--;
 }
 
+void objects_files_close_unused(struct objects *o, uint64_t now_ns)
+{
+    if (!o->has_unused)
+        return;
+    o->has_unused = false;
+    for (struct object_entry *e = o->open, *next; e; e = next) {
+        next = e->open_next;
+        if (e->live > 0 || e->sightings > 1 || e->stays_open)
+            continue;
+        if (now_ns < e->unused_ns + UNUSED_OPEN_NS) {
+            o->has_unused = true;
+            continue;
+        }
+        objects_files_close(o, e);
+        if (o->unused)
+            o->unused(e->object.id, o->unused_context);
+    }
+}
+
 void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd)
 {
     learn_identity(e, id);
@@ -78,6 +100,8 @@ void objects_files_take(struct objects *o, struct object_entry *e, const struct 
         objects_files_close(o, o->open);
     e->fd = fd;
     e->was_open = true;
+    e->unused_ns = o->now_ns;
+    o->has_unused |= e->live == 0;
     e->tries = 0;
     DL_APPEND2(o->open, e, open_prev, open_next);
     o->open_count++;
@@ -104,6 +128,7 @@ static void set_seen_path(struct objects *o, struct object_entry *e, const char 
 void objects_files_see(struct objects *o, struct object_entry *e, const struct object_sight *sight)
 {
     set_seen_path(o, e, sight->path);
+    e->sightings++;
     e->seen = *sight;
     e->seen.path = NULL;
     e->seen.build_id = NULL;

@@ -23,6 +23,9 @@ struct object_entry {
     unsigned mapped;      /* references by mappings: objects_get and _retain minus objects_release */
     unsigned live;        /* references by processes that have not exited */
     uint64_t released_ns; /* when `mapped` became 0 */
+    uint64_t unused_ns;   /* when `live` became 0, or the file was opened after that */
+    unsigned sightings;   /* mappings that showed it */
+    bool stays_open;      /* its file is read after its processes have exited */
     int fd;               /* -1: not open now; O_PATH for a remote file */
     unsigned tries;       /* failed attempts to open it */
     bool was_open;
@@ -46,6 +49,9 @@ struct objects {
     size_t open_count, max_open, max_keys;
     size_t count, bytes;
     uint64_t next_id, now_ns, opened, failed;
+    objects_unused *unused; /* NULL: not set */
+    void *unused_context;
+    bool has_unused; /* the file of a program that ran once may be open, and no process runs it */
     struct file_opener *opener;
     bool is_inline;
     bool closing; /* objects_free was called; freed together with the last object */
@@ -63,6 +69,8 @@ int objects_files_open(struct objects *o, const struct object_sight *sight, bool
 /* Takes `fd`, the object's opened file. */
 void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd);
 void objects_files_close(struct objects *o, struct object_entry *e);
+/* Closes the files of programs that ran once and exited a moment before `now_ns`. */
+void objects_files_close_unused(struct objects *o, uint64_t now_ns);
 /* Reopens the file where it was seen last, or else where it was seen first. Returns 0 or -errno. */
 int objects_files_reopen(struct objects *o, struct object_entry *e);
 /* Records where the object was seen last. */

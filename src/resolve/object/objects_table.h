@@ -48,8 +48,17 @@ void objects_release(struct object *o);
  * without its generation identifies the file only while that number is not 0. */
 void objects_live(struct object *o, int change);
 
+/* `unused` is called by objects_trim for each object whose file it closes although the object remains: other open
+ * descriptors of the file should be closed, too. It must not call functions of this header. objects_free
+ * does not call it. */
+typedef void objects_unused(uint64_t object_id, void *context);
+void objects_on_unused(struct objects *o, objects_unused *unused, void *context);
+/* The object's file is read after its processes have exited: it stays open (within max_open) while it is mapped. */
+void objects_stay_open(struct object *o);
+
 /* Closes and forgets the objects that no process has mapped since `before_ns` (UINT64_MAX: all unmapped ones).
- * `now_ns` becomes the release time of objects released from now on. */
+ * `now_ns` becomes the release time of objects released from now on. Also closes the file of each object
+ * that a single mapping showed, half a second after its last process has exited. */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 
 struct objects_stats {

@@ -83,6 +83,11 @@ void processes_limit_caches(struct processes *p, size_t entries)
     cgroups_limit(p->cgroups, entries);
 }
 
+void processes_on_unused_file(struct processes *p, void (*unused)(uint64_t object_id, void *context), void *context)
+{
+    objects_on_unused(p->objects, unused, context);
+}
+
 int processes_start_helper(struct processes *p)
 {
     return file_opener_start(objects_opener(p->objects));

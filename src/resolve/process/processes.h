@@ -50,6 +50,10 @@ void processes_set_replay(struct processes *p);
 /* Lowers the limits of open files, keys per file and cached cgroups to `entries` each; they are never raised. */
 void processes_limit_caches(struct processes *p, size_t entries);
 
+/* `unused` is called in processes_sweep when the file of an object is closed, because the only process that ran it has
+ * exited: other descriptors of this file should be closed, too. */
+void processes_on_unused_file(struct processes *p, void (*unused)(uint64_t object_id, void *context), void *context);
+
 /* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise, and after a
  * failure (-errno), it starts at the next request. */
 int processes_start_helper(struct processes *p);

@@ -149,8 +149,8 @@ static void forget_oldest_record(struct symbols *s)
     memmove(&s->records[oldest], &s->records[oldest + 1], (s->record_count - oldest) * sizeof(*s->records));
 }
 
-/* The object's record, created when it is new. NULL: out of memory. */
-static struct record *record_get(struct symbols *s, uint64_t id)
+/* The index of the first record whose ID is not below `id`. */
+static size_t find_record(const struct symbols *s, uint64_t id)
 {
     size_t low = 0, high = s->record_count;
     while (low < high) {
@@ -160,6 +160,20 @@ static struct record *record_get(struct symbols *s, uint64_t id)
         else
             high = middle;
     }
+    return low;
+}
+
+void symbols_close(struct symbols *s, uint64_t object_id)
+{
+    const size_t at = find_record(s, object_id);
+    if (at < s->record_count && s->records[at]->id == object_id)
+        record_close(s, s->records[at]);
+}
+
+/* The object's record, created when it is new. NULL: out of memory. */
+static struct record *record_get(struct symbols *s, uint64_t id)
+{
+    const size_t low = find_record(s, id);
     if (low < s->record_count && s->records[low]->id == id) {
         s->records[low]->used = s->lookups;
         return s->records[low];

@@ -38,4 +38,6 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
  */
 #define SYMBOLS_KEPT_LOOKUPS 4096
 void symbols_trim(struct symbols *s);
+/* Closes the object's files; a lookup opens them again. */
+void symbols_close(struct symbols *s, uint64_t object_id);
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

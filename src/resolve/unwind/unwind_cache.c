@@ -99,6 +99,14 @@ void unwind_cache_trim(struct unwind_cache *c)
     forget_rules(c);
 }
 
+void unwind_cache_close(struct unwind_cache *c, uint64_t object_id)
+{
+    struct cached_table *e;
+    HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
+    if (e)
+        close_finder(c, e);
+}
+
 void unwind_cache_free(struct unwind_cache *c)
 {
     if (!c)

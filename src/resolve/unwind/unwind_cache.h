@@ -63,6 +63,8 @@ void unwind_cache_published(struct unwind_cache *c, uint64_t object_id);
 
 /* Releases tables, open files and rules. The demand for deferred tables is kept. */
 void unwind_cache_trim(struct unwind_cache *c);
+/* Closes the object's file; a lookup of a single rule opens it again. */
+void unwind_cache_close(struct unwind_cache *c, uint64_t object_id);
 /* Memory in use. */
 size_t unwind_cache_bytes(const struct unwind_cache *c);
 void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set);
