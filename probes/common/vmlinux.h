@@ -108,6 +108,7 @@ struct css_set {
 struct mm_struct {
     unsigned long start_stack;
     unsigned long brk;
+    unsigned long env_start, env_end;
 };
 
 struct rq {

@@ -66,6 +66,47 @@ static void test_lifecycle_events_are_in_order(void **state)
     watch_end(&w);
 }
 
+/* Runs a program with these environment variables (NULL: none); whether it is known to lack those of OpenTelemetry. */
+static bool lacks_service(const struct watch *w, const char *first, const char *second)
+{
+    const uint64_t began_ns = clock_monotonic_ns();
+    int status;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        char *arguments[] = {"exe", "--live", NULL}, *environment[] = {(char *)first, (char *)second, NULL};
+        execve("/proc/self/exe", arguments, environment);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_false(process_source_lacks_service(w->self, (uint32_t)pid, clock_monotonic_ns())); /* of a later program */
+    return process_source_lacks_service(w->self, (uint32_t)pid, began_ns);
+}
+
+static void test_environments_without_a_service_are_known(void **state)
+{
+    struct watch w = watch_begin(&source_process, &watch_defaults);
+    char padding[16384] = "P=";
+
+    (void)state;
+    assert_true(lacks_service(&w, NULL, NULL));
+    assert_true(lacks_service(&w, "A=b", "OTE=LOTE"));
+    assert_false(lacks_service(&w, "OTEL_SERVICE_NAME=x", NULL));
+    /* At every offset around the ends of the pieces that the program reads. */
+    memset(padding + 2, 'x', sizeof(padding) - 3);
+    for (size_t size = 230; size < 270; size++) {
+        padding[size] = 0;
+        assert_true(lacks_service(&w, padding, "A=b"));
+        assert_false(lacks_service(&w, padding, "OTEL_SERVICE_NAME=x"));
+        memcpy(padding + size - 4, "OTEL", 4);
+        assert_false(lacks_service(&w, padding, NULL));
+        memset(padding + size - 4, 'x', 5);
+    }
+    assert_false(lacks_service(&w, padding, NULL)); /* too long */
+    watch_end(&w);
+}
+
 static bool check_lost(const struct record_header *header, void *context)
 {
     (void)context;
@@ -98,6 +139,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lifecycle_events_are_in_order),
+        cmocka_unit_test(test_environments_without_a_service_are_known),
         cmocka_unit_test(test_cpu_online_is_reported_as_missed_events),
     };
 

@@ -310,8 +310,10 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
         return;
     memcpy(e->command, parent->command, sizeof(e->command));
     e->is_kernel_thread = parent->is_kernel_thread;
-    if (parent->knowledge == KNOWN_COMPLETELY && parent->generation == p->generation)
+    if (parent->knowledge == KNOWN_COMPLETELY && parent->generation == p->generation) {
         e->knowledge = KNOWN_COMPLETELY;
+        e->service_known = parent->service_known; /* its environment is a copy */
+    }
     e->cgroup = cgroup_ref(parent->cgroup);
     e->cgroup_id = parent->cgroup_id;
     e->view = parent->view;

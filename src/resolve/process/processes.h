@@ -54,6 +54,11 @@ void processes_limit_caches(struct processes *p, size_t entries);
  * exited: other descriptors of this file should be closed, too. */
 void processes_on_unused_file(struct processes *p, void (*unused)(uint64_t object_id, void *context), void *context);
 
+/* `lacks_service` returns true if the program that process `pid` started at or after `since_ns` has no environment
+ * variables of OpenTelemetry: the environment is then not read. */
+void processes_know_environments(struct processes *p,
+                                 bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns), void *context);
+
 /* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise, and after a
  * failure (-errno), it starts at the next request. */
 int processes_start_helper(struct processes *p);

@@ -320,6 +320,20 @@ static void set_cgroup(struct process_entry *e, struct cgroup *cgroup)
     e->cgroup = cgroup;
 }
 
+void processes_know_environments(struct processes *p,
+                                 bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns), void *context)
+{
+    p->lacks_service = lacks_service;
+    p->lacks_service_context = context;
+}
+
+/* Whether the program of this process is known to be started without a service in its environment. */
+static bool lacks_service(const struct processes *p, const struct process_entry *e)
+{
+    return p->lacks_service && e->process.exec_time_ns &&
+           p->lacks_service(p->lacks_service_context, e->process.pid, e->process.exec_time_ns);
+}
+
 /* False: it cannot be read at present. */
 static bool read_service(struct processes *p, struct process_entry *e, int proc_fd)
 {
@@ -381,6 +395,11 @@ void processes_identify(struct processes *p, struct process_entry *e)
     if (!e->cgroup_known && by_id && cgroups_is_unified(p->cgroups)) {
         set_cgroup(e, cgroup_ref(by_id));
         e->cgroup_known = true;
+    }
+    if (!e->service_known && lacks_service(p, e)) {
+        service_unref(p, e->service);
+        e->service = NULL;
+        e->service_known = true;
     }
     const uint64_t now_ns = clock_monotonic_ns();
     const bool too_soon = e->cgroup && e->cgroup_read_ns && now_ns - e->cgroup_read_ns < CGROUP_EVERY_NS;

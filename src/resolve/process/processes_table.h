@@ -97,6 +97,8 @@ struct processes {
     uint32_t *evicted;   /* PIDs evicted to keep within max_bytes, reported by the next sweep */
     size_t evicted_count;
     struct process_entry *check; /* next entry to verify after a loss; NULL: done */
+    bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns); /* NULL: not known */
+    void *lacks_service_context;
     struct buf scratch;
     unsigned depth;                                    /* recursion depth while reading ancestors */
     bool is_replay;                                    /* /proc is not read */

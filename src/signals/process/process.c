@@ -1,5 +1,6 @@
 /* Signal "process": process lifecycle events, which keep the pipeline's table of processes. */
 #include "sources/process/process.h"
+#include "resolve/process/processes.h"
 #include "signals/signal.h"
 
 #include "probes/process.h"
@@ -59,11 +60,18 @@ static const struct record_type records[] = {
     {0},
 };
 
+static int create_process(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    if (source)
+        processes_know_environments(services->processes, process_source_lacks_service, source);
+    return signal_create_plain(services, settings, source, ret_self);
+}
+
 const struct signal signal_process = {
     .name = "process",
-    .memory = {.ring = MEMORY_SIDEBAND_RINGS},
+    .memory = {.ring = MEMORY_SIDEBAND_RINGS, .fixed_bytes = 256u << 10},
     .source = &source_process,
     .flags = SIGNAL_ALWAYS,
     .records = records,
-    .create = signal_create_plain,
+    .create = create_process,
 };

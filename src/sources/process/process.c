@@ -1,10 +1,12 @@
 /* Process lifecycle events from perf side-band records of one dummy event per CPU: fork, exec, comm, mmap, exit, in
- * the kernel's order and with its clock. Adds no cost to other system calls. When the kernel drops records, or when a
+ * the kernel's order and with its clock. Adds no cost to other system calls, except a BPF program at exec() that looks
+ * for a service in the environment (environments.h). When the kernel drops records, or when a
  * CPU comes online and runs without an event for a moment, the source writes a LOST record, and the resolver reads
  * /proc again. */
 #include "sources/process/process.h"
 
 #include "sources/attach/perf_events.h"
+#include "sources/process/environments.h"
 
 #include "base/clock.h"
 
@@ -21,7 +23,8 @@
 
 struct process_source {
     struct perf_events *events;
-    struct batch *batch; /* set only during a drain */
+    struct environments *environments; /* NULL: refused by the kernel; each one is read from /proc then */
+    struct batch *batch;               /* set only during a drain */
     uint64_t lost, undecodable, batch_full;
     uint64_t missed_cpus; /* CPUs that came online, whose first events were missed; not yet written to a batch */
 };
@@ -39,6 +42,7 @@ static void process_free(void *self)
 
     if (!s)
         return;
+    environments_free(s->environments);
     perf_events_free(s->events);
     free(s);
 }
@@ -103,6 +107,7 @@ static int process_open(const struct source_services *services, const void *opti
     if (!build_id)
         snprintf(entry->limitation, sizeof(entry->limitation),
                  "files are identified by inode until they have been read");
+    (void)environments_new(&s->environments);
     *ret_self = s;
     return 0;
 }
@@ -340,7 +345,35 @@ static size_t process_memory_bytes(void *self)
 {
     struct process_source *s = self;
 
-    return perf_events_bytes(s->events);
+    return perf_events_bytes(s->events) + (s->environments ? environments_bytes(s->environments) : 0);
+}
+
+static void process_metrics(void *self, struct metric_set *set)
+{
+    const struct process_source *s = self;
+    uint64_t runs, run_time_ns;
+
+    if (!s->environments)
+        return;
+    environments_runs(s->environments, &runs, &run_time_ns);
+    source_put_runs(set, "process", runs, run_time_ns);
+}
+
+static uint64_t process_run_time_ns(void *self)
+{
+    const struct process_source *s = self;
+    uint64_t runs, run_time_ns = 0;
+
+    if (s->environments)
+        environments_runs(s->environments, &runs, &run_time_ns);
+    return run_time_ns;
+}
+
+bool process_source_lacks_service(void *process_source, uint32_t pid, uint64_t since_ns)
+{
+    const struct process_source *s = process_source;
+
+    return s->environments && environments_lack_service(s->environments, pid, since_ns);
 }
 
 const struct source source_process = {
@@ -351,7 +384,8 @@ const struct source source_process = {
     .poll_fds = process_poll_fds,
     .drain = process_drain,
     .losses = process_losses,
-    .metrics = NULL,
+    .metrics = process_metrics,
     .memory_bytes = process_memory_bytes,
+    .run_time_ns = process_run_time_ns,
     .free = process_free,
 };

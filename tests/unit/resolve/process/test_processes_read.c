@@ -3,6 +3,7 @@
 #include "../process_records.h"
 
 #include "../../emulated.h"
+#include "resolve/process/processes_table.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -103,6 +104,45 @@ static void test_service_name_from_the_environment(void **state)
     assert_string_equal(r->command, "true");
     assert_string_equal(r->cgroup_path, processes_resource(f->p, processes_find(f->p, (uint32_t)pid, 0))->cgroup_path);
     end_child(pid, gate);
+}
+
+struct known_environment {
+    uint32_t pid;
+    bool lacks_service;
+    unsigned calls;
+    uint64_t since_ns;
+};
+
+static bool lacks_service(void *context, uint32_t pid, uint64_t since_ns)
+{
+    struct known_environment *k = context;
+    assert_int_equal(pid, k->pid);
+    k->calls++;
+    k->since_ns = since_ns;
+    return k->lacks_service;
+}
+
+static void test_environment_is_read_unless_it_is_known(void **state)
+{
+    struct fixture *f = *state;
+    for (int by_record = 0; by_record < 2; by_record++)
+        for (int lacks = 0; lacks < 2; lacks++) {
+            int gate;
+            pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=cart");
+            struct known_environment known = {.pid = (uint32_t)pid, .lacks_service = lacks};
+            processes_know_environments(f->p, lacks_service, &known);
+            f->time_ns = clock_monotonic_ns();
+            if (by_record)
+                record_exec(f, (uint32_t)pid, "cat");
+            const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
+            const bool is_read = strcmp(processes_resource(f->p, process)->service_name, "cart") == 0;
+            assert_int_equal(is_read, !by_record || !lacks);
+            assert_int_equal(known.calls > 0, by_record); /* the exec of an older process was not seen */
+            assert_true(known.since_ns == (by_record ? process->exec_time_ns : 0));
+            record_fork(f, (uint32_t)pid, UNUSED_PID, UNUSED_PID);
+            assert_true(process_entry_of(processes_find(f->p, UNUSED_PID, 0))->service_known); /* a copy */
+            end_child(pid, gate);
+        }
 }
 
 static void test_child_of_an_unread_parent(void **state)
@@ -215,6 +255,7 @@ int main(void)
         TEST(test_own_process_from_proc),
         TEST(test_process_started_later_is_another),
         TEST(test_service_name_from_the_environment),
+        TEST(test_environment_is_read_unless_it_is_known),
         TEST(test_child_of_an_unread_parent),
         TEST(test_exited_process_is_not_read_again),
         TEST(test_mappings_are_read_again),

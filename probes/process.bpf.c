@@ -1,0 +1,116 @@
+/* Finds the programs that are started without OpenTelemetry's environment variables, so that user space need not read
+ * the environment of each sampled process: the kernel may block it there (see src/resolve/files/file_opener.h). At
+ * exec() the environment has just been copied, and reading it never blocks.
+ *
+ * A program is not entered when its environment is too long or cannot be read: user space reads it then. */
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/process_environment.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define PIECE_BYTES 256
+#define PIECE_WORDS (PIECE_BYTES / 8)
+#define PIECES_MAX  24
+
+/* Process ID to the time of its exec(): programs whose environment contains no "OTEL". */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, PROCESS_ENVIRONMENTS_MAX);
+    __type(key, __u32);
+    __type(value, __u64);
+} without_service SEC(".maps");
+
+struct piece {
+    __u64 words[PIECE_WORDS];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct piece);
+} pieces SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct process_environment_stats);
+} environment_stats SEC(".maps");
+
+/* 1 if the text "OTEL" starts in `word`, of which `next` is the continuation; without branches, which would multiply
+ * the verifier's work. */
+static __always_inline __u64 has_prefix(__u64 word, __u64 next)
+{
+    const __u64 prefix = 'O' | 'T' << 8 | 'E' << 16 | 'L' << 24;
+    __u64 found = 0;
+
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 8; i++) {
+        __u64 four = (i ? word >> 8 * i | next << (64 - 8 * i) : word) & 0xffffffff;
+
+        found |= ((four ^ prefix) - 1) >> 63;
+    }
+    return found;
+}
+
+/* Whether the environment contains the prefix, or cannot be checked. After the end of the environment, a piece holds
+ * bytes of an earlier one: they can only add a prefix, so that user space reads an environment without need. */
+static __always_inline bool has_variables(struct piece *piece, __u64 start, __u64 end)
+{
+    __u64 before = 0;
+
+    for (int i = 0; i < PIECES_MAX; i++) {
+        __u64 found = 0, size = end - start;
+
+        if (start >= end)
+            break;
+        if (size > PIECE_BYTES)
+            size = PIECE_BYTES;
+        if (bpf_probe_read_user(piece, size, (const void *)start))
+            return true;
+#pragma clang loop unroll(disable)
+        for (int k = 0; k < PIECE_WORDS; k++) {
+            __u64 word = piece->words[k];
+
+            found |= has_prefix(before, word);
+            before = word;
+        }
+        if (found)
+            return true;
+        start += PIECE_BYTES;
+    }
+    return start < end || has_prefix(before, 0);
+}
+
+static __always_inline void check_environment(struct piece *piece, __u64 now)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
+    __u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+    if (has_variables(piece, BPF_CORE_READ(mm, env_start), BPF_CORE_READ(mm, env_end)))
+        bpf_map_delete_elem(&without_service, &pid);
+    else
+        bpf_map_update_elem(&without_service, &pid, &now, BPF_ANY);
+}
+
+SEC("raw_tp/sched_process_exec")
+int environment_exec(void *ctx)
+{
+    __u64 now = bpf_ktime_get_ns();
+    __u32 zero = 0;
+    struct piece *piece = bpf_map_lookup_elem(&pieces, &zero);
+    struct process_environment_stats *stats = bpf_map_lookup_elem(&environment_stats, &zero);
+
+    if (!piece || !stats)
+        return 0;
+    check_environment(piece, now);
+    stats->runs++;
+    stats->run_time_ns += bpf_ktime_get_ns() - now;
+    return 0;
+}
