@@ -188,11 +188,26 @@ bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t
     return began_ns && began_ns < w->out->begin_ns;
 }
 
+/* Whether the data that was read from this socket at `t_ns` answers a question that was asked before the request began.
+ * Without a recorded question, only a TCP connection is known to carry questions and answers: a socket of AF_UNIX may
+ * be the one by which threads let the event loop know. */
+static bool was_asked_before(const struct path_walk *w, const struct flight_list *socket, uint64_t t_ns)
+{
+    const uint32_t read = flight_list_before(socket, t_ns + 1);
+    if (read == FLIGHT_NONE)
+        return false;
+    const uint32_t asked = socket->events[read].send;
+    if (asked != FLIGHT_NONE)
+        return socket->events[asked].record->time_ns < w->out->begin_ns;
+    return socket->events[read].record->flags & RECORDER_TCP && w->first_ns == w->out->begin_ns;
+}
+
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(w->index, cookie);
     size_t count = 0;
-    if (path_walk_is_for_other(w, task_request_of_question(w->index, cookie, t_ns)))
+    if (was_asked_before(w, socket, t_ns) ||
+        path_walk_is_for_other(w, task_request_of_question(w->index, cookie, t_ns)))
         return true;
     for (uint32_t i = flight_list_before(socket, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index); i--) {
         const struct flight_event *e = &socket->events[i];

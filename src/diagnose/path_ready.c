@@ -35,6 +35,13 @@ static uint64_t last_free_ns(const struct path_walk *w)
     return 0;
 }
 
+/* Whether the request had been worked on before `t_ns`. Until then the thread cannot have read anything for it. */
+static bool has_begun(const struct path_walk *w, uint64_t t_ns)
+{
+    struct work_slice slice;
+    return request_work_previous(w->index, path_walk_subject(w), w->out->begin_ns, t_ns, &slice);
+}
+
 /* Returns the time since when the thread was on the way to the data that it read at w->t_ns, and that had arrived at
  * `from_ns`: since the thread was woken for it, or since `from_ns` if the thread then worked for this request.
  * UINT64_MAX: it had other work. */
@@ -45,7 +52,7 @@ static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
     if (free_ns + WAKE_UP_NS > from_ns)
         return free_ns;
     request_work_last_mark(w->index, w->thread, path_walk_subject(w), free_ns, from_ns, &mark);
-    return mark == WORK_READ || mark == WORK_CONSUMED ? from_ns : UINT64_MAX;
+    return (mark == WORK_READ || mark == WORK_CONSUMED) && has_begun(w, from_ns) ? from_ns : UINT64_MAX;
 }
 
 /* Returns the thread that the wait was for, by a lock; 0: it was for something else. */
