@@ -41,7 +41,7 @@ int BPF_PROG(recorder_switch, bool preempted, struct task_struct *before, struct
         record_files(&place, &r, before);
     if (has_tasks && !(before->flags & PF_KTHREAD) && !(r.flags & RECORDER_DEAD))
         record_program(r.time_ns,
-                       r.flags & RECORDER_PREEMPTED ? RECORDER_AT_SCHEDULER
+                       r.flags & RECORDER_PREEMPTED ? RECORDER_AT_PREEMPTION
                        : r.syscall == NR_futex      ? RECORDER_AT_FUTEX
                                                     : RECORDER_AT_SLEEP,
                        r.object);

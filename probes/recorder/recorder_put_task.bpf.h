@@ -6,16 +6,17 @@
 
 /* Where the current thread is. */
 enum recorder_moment {
-    RECORDER_AT_SCHEDULER, /* it wakes another, or leaves its CPU */
-    RECORDER_AT_FUTEX,     /* it leaves its CPU to wait for a futex */
-    RECORDER_AT_SLEEP,     /* it leaves its CPU to wait for something else */
-    RECORDER_AT_RELEASE,   /* it wakes another by a futex */
-    RECORDER_AT_WRITE,     /* it wakes another by write(): by an eventfd or a pipe */
-    RECORDER_AT_SOCKET,    /* it sends or receives */
-    RECORDER_AT_MESSAGE,   /* its message on a socket of AF_UNIX arrives */
+    RECORDER_AT_SCHEDULER,  /* it wakes another */
+    RECORDER_AT_PREEMPTION, /* it leaves its CPU and could go on */
+    RECORDER_AT_FUTEX,      /* it leaves its CPU to wait for a futex */
+    RECORDER_AT_SLEEP,      /* it leaves its CPU to wait for something else */
+    RECORDER_AT_RELEASE,    /* it wakes another by a futex */
+    RECORDER_AT_WRITE,      /* it wakes another by write(): by an eventfd or a pipe */
+    RECORDER_AT_SOCKET,     /* it sends or receives */
+    RECORDER_AT_MESSAGE,    /* its message on a socket of AF_UNIX arrives */
 };
 
-/* `how`: RECORDER_BY_WRITE or 0. */
+/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU or 0. */
 static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how,
                                         __u64 now_ns)
 {

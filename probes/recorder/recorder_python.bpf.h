@@ -322,14 +322,14 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
         return 0;
     }
     const bool is_for_gil = word - python_gil(l) < PYTHON_GIL_BYTES;
-    if (moment == RECORDER_AT_FUTEX) {
-        if (is_for_gil)
-            record_python_wait(l, now_ns);
-        else
-            record_python_work(l, now_ns, true);
+    if (moment == RECORDER_AT_FUTEX && !is_for_gil) {
+        record_python_work(l, now_ns, true);
         return 0;
     }
-    const bool runs = moment == RECORDER_AT_SOCKET || (moment == RECORDER_AT_RELEASE && !is_for_gil);
+    if (moment == RECORDER_AT_FUTEX)
+        record_python_wait(l, now_ns);
+    const bool leaves = moment == RECORDER_AT_PREEMPTION || moment == RECORDER_AT_FUTEX;
+    const bool runs = moment == RECORDER_AT_SOCKET || leaves || (moment == RECORDER_AT_RELEASE && !is_for_gil);
     const __u64 state = python_current_state(l);
     if (!state || !place.cpu)
         return 0;
@@ -344,6 +344,6 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
     }
     const __u64 context = python_word(state + l->thread_context);
     if (context)
-        record_task(&place, context, RECORDER_TASK_RUNS, 0, now_ns);
+        record_task(&place, context, RECORDER_TASK_RUNS, leaves ? RECORDER_OFF_CPU : 0, now_ns);
     return 0;
 }

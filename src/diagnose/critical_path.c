@@ -10,6 +10,7 @@
 #include "diagnose/path_socket.h"
 #include "diagnose/path_taken.h"
 #include "diagnose/path_task.h"
+#include "diagnose/path_turn.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/task_request.h"
 #include "diagnose/task_wait.h"
@@ -29,6 +30,24 @@ static bool schedules_itself(const struct path_walk *w)
 
 /* ---- states ---- */
 
+/* The thread ran in this turn. `is_burst`: it had read other requests after this one. */
+static struct path_segment turn_segment(const struct path_walk *w, enum request_owner owner, bool is_burst)
+{
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);
+    s.owner = owner;
+    s.is_inferred = is_burst || owner != REQUEST_OWNER_THIS;
+    if (owner == REQUEST_OWNER_OTHER) {
+        s.kind = REQUEST_PART_LOOP_BUSY;
+        s.reason = "the event loop served others";
+    } else if (owner == REQUEST_OWNER_SEVERAL) {
+        s.kind = REQUEST_PART_UNATTRIBUTED;
+        s.reason = "the event loop worked for this request or for one that it had read before";
+    } else if (is_burst) {
+        s.reason = "work before the next reply";
+    }
+    return s;
+}
+
 static void step_running(struct path_walk *w, const struct thread_span *span)
 {
     enum work_mark mark = WORK_NO_MARK;
@@ -40,12 +59,10 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         return;
     if (path_job_leave(w, e, floor_ns))
         return;
-    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);
-    if (mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES) {
-        s.is_inferred = true;
-        s.reason = "work before the next reply";
-    }
-    path_walk_add(w, e ? e->record->time_ns : span->start_ns, s);
+    const struct path_turn turn = path_turn_find(w, e ? e->record->time_ns : span->start_ns, w->t_ns);
+    path_walk_add(w, turn.from_ns, turn_segment(w, turn.owner, mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES));
+    if (e && turn.from_ns > e->record->time_ns)
+        return;
     if (mark != WORK_NO_MARK && path_job_is_ready(w, w->t_ns)) {
         path_mark_finished(w);
         return;
@@ -447,7 +464,12 @@ static void step(struct path_walk *w)
         step_running(w, &span);
         break;
     case THREAD_RUNNABLE:
-        path_walk_add(w, span.start_ns, path_run_queue_segment(w->thread, &span));
+        struct path_segment s = path_run_queue_segment(w->thread, &span);
+        const bool is_after_lock =
+            span.woken && span.left && flight_thread_is_held_lock(w->index, span.left->tid, span.left->object);
+        if (!span.woken || is_after_lock) /* in the middle of a task */
+            s.owner = path_turn_find(w, 0, is_after_lock ? span.left->time_ns : span.start_ns).owner;
+        path_walk_add(w, span.start_ns, s);
         if (span.woken && w->t_ns > w->floor_ns)
             step_wait(w, &span, span.start_ns);
         break;
@@ -558,6 +580,7 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
     w.task = reply ? task_of_operation(index, reply) : 0;
+    w.is_task_own = reply && task_request_of_run(index, reply->tid, reply->time_ns) == request->socket;
     if (w.schedules_itself && (!reply || !task_was_seen(index, w.task_pid, w.task, ret->begin_ns, reply->time_ns)))
         w.task = task_of_request(index, request->socket, ret->begin_ns); /* another one only sends the reply */
     r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);

@@ -3,6 +3,7 @@
 
 #include "diagnose/path_ready.h"
 #include "diagnose/path_socket.h"
+#include "diagnose/path_turn.h"
 #include "diagnose/path_wait.h"
 #include "diagnose/task_request.h"
 
@@ -384,6 +385,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
         path_walk_stop(w, "when this request was handed to the thread is not recorded");
         return;
     }
+    path_turn_extend(w, &slice);
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
     const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
     const bool was_inferred = w->is_inferred;

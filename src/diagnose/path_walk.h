@@ -33,6 +33,7 @@ struct path_walk {
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
     uint32_t task_pid;
+    bool is_task_own; /* `task` replies to no other request meanwhile: it is not a context that sends all replies */
     uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
                     */
     struct path_waiting_task waiting[PATH_TASKS_MAX]; /* for `task`, if the program schedules itself: the first one is
@@ -46,6 +47,9 @@ struct path_walk {
     bool is_unpaired; /* no job was finished for the task itself, but jobs were finished for other tasks: the jobs that
                          threads did for the request are known by rules only */
     bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
+    uint64_t turn_task, turn_request; /* path_turn.c: the last task that it looked up, and its request */
+    uint32_t turn_read;               /* path_turn.c: the read, + 1, for which turn_has_earlier is known */
+    bool turn_has_earlier;
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: later conclusions rest on it */
 };

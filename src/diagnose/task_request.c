@@ -25,13 +25,14 @@ static uint32_t next_reply(const struct flight_list *task, uint64_t t_ns)
     return task && low < task->count ? low : FLIGHT_NONE;
 }
 
-/* When the request that was answered by this send was read; 0: not recorded. */
+/* When the request that was answered by this send was read. If that is not recorded: when the records begin, as it was
+ * read before. */
 static uint64_t read_ns(const struct flight_index *index, const struct recorder_record *reply)
 {
     const struct flight_list *socket = flight_record_socket(index, reply);
     const uint32_t before = flight_list_before(socket, reply->time_ns),
                    read = before == FLIGHT_NONE ? FLIGHT_NONE : socket->events[before].read;
-    return read == FLIGHT_NONE ? 0 : socket->events[read].record->time_ns;
+    return read == FLIGHT_NONE ? flight_index_window(index)->complete_from_ns : socket->events[read].record->time_ns;
 }
 
 /* The request that task `id`, as it was at `t_ns`, replies to itself; 0: not known. Ids are used again: a task with the
@@ -46,7 +47,7 @@ static uint64_t replied_by(const struct flight_index *index, uint32_t pid, uint6
     const uint32_t before = flight_list_before(task, t_ns);
     const struct recorder_record *last =
         reply_at(index, task, before == FLIGHT_NONE ? FLIGHT_NONE : task->events[before].operation);
-    if (!began_ns || began_ns > t_ns || (last && last->object != next->object && last->time_ns > began_ns))
+    if (!next || began_ns > t_ns || (last && last->object != next->object && last->time_ns > began_ns))
         return 0;
     return next->object;
 }
@@ -87,12 +88,19 @@ uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uin
                : 0;
 }
 
+static bool task_is_off_cpu(const struct recorder_record *task)
+{
+    return task->flags == RECORDER_TASK_RUNS && recorder_low(task->value) == RECORDER_OFF_CPU;
+}
+
 /* The thread says that it has finished a job some time before the message, too, and says nothing of it at the message
  * if the event loop has taken the job back by then. */
 const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
 {
     const struct flight_list *tasks = flight_index_tasks_of(index, tid);
-    const uint32_t i = flight_list_before(tasks, t_ns + 1);
+    uint32_t i = flight_list_before(tasks, t_ns + 1);
+    while (i != FLIGHT_NONE && task_is_off_cpu(tasks->events[i].record) && flight_index_spend(index))
+        i--;
     const struct recorder_record *r = i == FLIGHT_NONE ? NULL : tasks->events[i].record;
     return r && r->flags == RECORDER_TASK_FINISHED ? r : NULL;
 }

@@ -226,6 +226,62 @@ def test_job_of_a_task_that_the_requests_task_waits_for(sonde, agent, run, versi
     wait_for(look, 60, what="two requests, each with the thread of its job")
 
 
+TURNS = """
+import asyncio, threading, time
+def spin():
+    while True:
+        pass
+async def compute():
+    ends = time.thread_time() + COMPUTES_S
+    while time.thread_time() < ends:
+        pass
+    await asyncio.sleep(SLOW_S)
+async def block():
+    time.sleep(SLOW_S)
+async def quick():
+    pass
+WAYS = {"/compute": compute, "/block": block, "/quick": quick}
+async def serve(reader, writer):
+    path = (await reader.readuntil(b"\\r\\n\\r\\n")).split()[1].decode()
+    await WAYS[path]()
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
+    await writer.drain()
+    writer.close()
+async def main():
+    threading.Thread(target=spin, daemon=True).start()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+COMPUTES_S = 0.1
+TURNS = TURNS.replace("SLOW_S", str(SLOW_S)).replace("COMPUTES_S", str(COMPUTES_S))
+
+
+@pytest.mark.parametrize("version", versions(*MINORS))
+def test_turn_of_another_task(sonde, agent, run, version):
+    """The loop is blocked until it reads two requests at once. The first one computes before the second one has its turn, and replies later."""
+    running = run(interpreter_of(version), "-c", TURNS, name="turns")
+    port = int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1])
+    started = agent("--set", "budget.one_cpu=1000%")
+
+    def is_without(request):
+        """Its own time on a CPU is not that of the other one."""
+        own = sum(s["ns"] for s in request["segments"] if s["kind"] == "cpu" and s["owner"] == "this")
+        others = sum(s["ns"] for s in request["segments"] if s["kind"] in ("loop_busy", "unattributed") and s["owner"] in ("other", "several"))
+        return others >= COMPUTES_S * 0.5e9 and own < COMPUTES_S * 0.3e9
+
+    def look():
+        clients = [threading.Thread(target=get, args=(port, path)) for path in ("/block", "/compute", "/quick")]
+        for client in clients:
+            client.start()
+            time.sleep(SLOW_S / 6)
+        for client in clients:
+            client.join()
+        return any(is_without(r) for r in why(sonde, started, "--route", "/quick") if r["pid"] == running.pid and r["segments"])
+    wait_for(look, 60, what="a quick request that waited for the other one's turn")
+
+
 def holders_of_the_gil(sonde, agent, server):
     """Pollers take it for moments and wake those that wait for it. Returns the spinner, and how long each thread held it for requests that waited; 0: the
     rest of their time."""

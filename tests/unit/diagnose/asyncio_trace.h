@@ -11,6 +11,15 @@ static inline void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned s
     put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
 }
 
+/* The thread is preempted in the middle of a task, until `back`. */
+static inline void put_off_cpu(uint64_t us, uint32_t tid, uint64_t task, uint64_t back_us)
+{
+    put_switch(us, tid, 0, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put(us, RECORDER_TASK, RECORDER_TASK_RUNS, RECORDER_NO_SYSCALL, tid, task,
+        (uint64_t)process_of(tid) << 32 | RECORDER_OFF_CPU);
+    put_run(back_us, tid);
+}
+
 static inline void put_timeout(uint64_t us, uint32_t tid)
 {
     put_interrupt_waking(us - 2, tid, RECORDER_IN_HARDIRQ);

@@ -78,7 +78,8 @@ static void test_jobs_of_tasks_that_the_requests_tasks_wait_for(void **state)
     put_jobs_of_children();
     expect_path(R, 100, 800, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-160\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-160\n"
                 "run_queue 22 160-165\n"
                 "cpu 22 165-510\n"
                 "run_queue 11 510-540\n"
@@ -141,7 +142,8 @@ static void test_job_given_by_a_task_of_either_request(void **state)
     put_reply(800, TASK, R);
     expect_path(R, 100, 800, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-200\n"
+                "unattributed 11 110-150 several inferred\n"
+                "cpu 11 150-200\n"
                 "cpu 21 200-500 unknown inferred\n"
                 "run_queue 11 500-520 inferred\n"
                 "loop_busy 11 520-700 other inferred\n"
@@ -383,7 +385,8 @@ static void test_jobs_whose_ends_are_not_seen(void **state)
     put_unseen_jobs();
     expect_path(R, 100, 800, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-160\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-160\n"
                 "run_queue 22 160-165\n"
                 "cpu 22 165-220\n"
                 "sleep 22 220-508\n"

@@ -226,7 +226,8 @@ static void test_job_given_by_the_requests_task(void **state)
     put_reply(950, TASK_OF_A, A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-500\n"
                 "run_queue 11 500-520\n"
@@ -242,7 +243,7 @@ static void test_job_given_by_another_requests_task(void **state)
     put_reply(950, TASK_OF_A, A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-150\n"
+                "loop_busy 11 110-150 other inferred\n"
                 "unattributed 11 150-500 unknown\n"
                 "run_queue 11 500-520\n"
                 "cpu 11 520-900\n");
@@ -268,7 +269,8 @@ static void test_next_waiter_of_the_queue(void **state)
     put_next_waiter(QUEUE);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180 inferred\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180 inferred\n"
                 "run_queue 21 180-190 inferred\n"
                 "cpu 21 190-240 inferred\n"
                 "sleep 21 240-398 inferred\n"
@@ -284,7 +286,8 @@ static void test_job_that_gives_work_to_another_queue(void **state)
     put_next_waiter(OTHER_QUEUE);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-200\n"
                 "run_queue 22 200-210\n"
@@ -308,7 +311,8 @@ static void test_job_that_is_reported_twice(void **state)
     put_reply(950, TASK_OF_A, A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-500\n"
                 "run_queue 11 500-520\n"
@@ -332,7 +336,8 @@ static void test_second_job_without_a_message(void **state)
     put_reply(950, TASK_OF_A, A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-310\n"
                 "sleep 21 310-498\n"
@@ -408,7 +413,8 @@ static void test_service_that_another_request_asked(void **state)
     put_question(TASK_OF_A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-220\n"
+                "loop_busy 11 110-140 other inferred\n"
+                "cpu 11 140-220\n"
                 "sleep 11 220-700 inferred\n"
                 "run_queue 11 700-710\n"
                 "cpu 11 710-900\n");
@@ -440,7 +446,8 @@ static void test_answer_for_another_request(void **state)
     put_answer(TASK_OF_A);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-220\n"
+                "loop_busy 11 110-140 other inferred\n"
+                "cpu 11 140-220\n"
                 "sleep 11 220-700 inferred\n"
                 "run_queue 11 700-710 inferred\n"
                 "loop_busy 11 710-720 other inferred\n"
@@ -486,7 +493,8 @@ static void test_loop_that_waits_for_the_gil(void **state)
     put_loop_that_waits(true);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-300\n"
                 "run_queue 11 300-305\n"
@@ -503,7 +511,8 @@ static void test_loop_that_waits_for_something_else(void **state)
     put_loop_that_waits(false);
     expect_path(R, 100, 900, LOOP,
                 "unread 11 100-110 other inferred\n"
-                "cpu 11 110-180\n"
+                "loop_busy 11 110-150 other inferred\n"
+                "cpu 11 150-180\n"
                 "run_queue 21 180-190\n"
                 "cpu 21 190-300\n"
                 "run_queue 11 300-305\n"
