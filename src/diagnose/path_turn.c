@@ -51,14 +51,18 @@ static const struct recorder_record *last_run(const struct path_walk *w, uint64_
     return NULL;
 }
 
-/* The requests that the thread read before event `read`, in the same round of its event loop: their tasks run before
- * this request's. Returns the event of the one that was read before event `i` (at first: `read`); FLIGHT_NONE: none. */
+static bool is_sleep_for_events(const struct flight_event *e)
+{
+    return e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && path_wait_is_for_events(e->record);
+}
+
+/* The requests that the thread read before event `i` in the same round: their tasks run before the one of `i`. Returns
+ * the event of the last one; FLIGHT_NONE: none. */
 static uint32_t previous_in_round(const struct path_walk *w, uint32_t i)
 {
     while (i-- > 0 && flight_index_spend(w->index)) {
         const struct flight_event *e = &w->thread->events[i];
-        if (e->role == FLIGHT_SENDS ||
-            (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && path_wait_is_for_events(e->record)))
+        if (e->role == FLIGHT_SENDS || is_sleep_for_events(e))
             break;
         if (request_work_mark(w->index, e, w->subjects[0]) == WORK_FOREIGN)
             return i;
@@ -94,10 +98,10 @@ static uint64_t request_of(struct path_walk *w, const struct recorder_record *ta
     if (task->object == w->task)
         return w->subjects[0];
     const bool is_off_cpu = recorder_low(task->value) == RECORDER_OFF_CPU;
-    if (!is_off_cpu || w->turn_task != task->object)
-        w->turn_request = find_request(w, task);
-    w->turn_task = is_off_cpu ? task->object : 0;
-    return w->turn_request;
+    if (!is_off_cpu || w->turn.task != task->object)
+        w->turn.request = find_request(w, task);
+    w->turn.task = is_off_cpu ? task->object : 0;
+    return w->turn.request;
 }
 
 /* The requests, at most REQUESTS_MAX, that the thread is known to have worked for in [from, to). */
@@ -120,23 +124,40 @@ static bool is_among(const uint64_t *requests, size_t count, uint64_t request)
     return count > 0;
 }
 
-/* Whether there is such a request that no record shows the thread to have worked for by `t_ns`. Only the first answer
- * for a read is searched for: the walk goes back in time, and comes by here for each turn. */
+/* Finds the round that the thread was in just before `t_ns`: since it read this request at event `read`, or since it
+ * last slept. Returns false if that is the round of w->turn. */
+static bool find_round(struct path_walk *w, uint32_t read, uint64_t t_ns)
+{
+    const uint32_t last = flight_list_before(w->thread, t_ns);
+    if (w->turn.thread == w->thread && w->turn.begin <= last && last <= w->turn.last)
+        return false;
+    uint32_t i = last;
+    while (i > read && !is_sleep_for_events(&w->thread->events[i]) && flight_index_spend(w->index))
+        i--;
+    w->turn.thread = w->thread;
+    w->turn.begin = i;
+    w->turn.last = last;
+    return true;
+}
+
+/* Whether the thread read a request, before this one or, if it has slept since, before `t_ns`, that no record shows it
+ * to have worked for by `t_ns`. The walk goes back in time, and comes by here for each turn: only the first answer for
+ * a round is searched for. */
 static bool has_earlier(struct path_walk *w, uint32_t read, uint64_t t_ns)
 {
     uint64_t requests[REQUESTS_MAX];
     size_t count = 0;
-    if (w->turn_read == read + 1)
-        return w->turn_has_earlier;
-    w->turn_read = read + 1;
-    w->turn_has_earlier = false;
-    for (uint32_t i = read; !w->turn_has_earlier && (i = previous_in_round(w, i)) != FLIGHT_NONE;) {
+    if (!find_round(w, read, t_ns))
+        return w->turn.has_earlier;
+    w->turn.has_earlier = false;
+    for (uint32_t i = w->turn.begin > read ? w->turn.last + 1 : read;
+         !w->turn.has_earlier && (i = previous_in_round(w, i)) != FLIGHT_NONE;) {
         const struct recorder_record *r = w->thread->events[i].record;
         if (!count)
             count = find_requests(w, r->time_ns, t_ns, requests);
-        w->turn_has_earlier = !is_among(requests, count, r->object);
+        w->turn.has_earlier = !is_among(requests, count, r->object);
     }
-    return w->turn_has_earlier;
+    return w->turn.has_earlier;
 }
 
 /* A record at the end of the turn shows the task. Between two records, the task of the later one ran; but a task that

@@ -17,6 +17,14 @@ struct path_waiting_task {
     bool was_inferred;
 };
 
+/* What path_turn.c has found last. */
+struct path_turns {
+    uint64_t task, request;           /* a task, and the request that it works for; 0: not known */
+    const struct flight_list *thread; /* an event loop; NULL: none yet */
+    uint32_t begin, last;             /* its events of a round, as far as they have been searched */
+    bool has_earlier;                 /* of that round */
+};
+
 struct path_walk {
     const struct flight_index *index;
     const struct request_hands *hands; /* of the request itself */
@@ -47,9 +55,7 @@ struct path_walk {
     bool is_unpaired; /* no job was finished for the task itself, but jobs were finished for other tasks: the jobs that
                          threads did for the request are known by rules only */
     bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
-    uint64_t turn_task, turn_request; /* path_turn.c: the last task that it looked up, and its request */
-    uint32_t turn_read;               /* path_turn.c: the read, + 1, for which turn_has_earlier is known */
-    bool turn_has_earlier;
+    struct path_turns turn;
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: later conclusions rest on it */
 };

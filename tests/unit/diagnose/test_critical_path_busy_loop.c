@@ -254,6 +254,32 @@ static void test_short_round_without_records(void **state)
                 "cpu 11 110-610\n");
 }
 
+/* A timer wakes the loop for R, which then reads A. An unknown task runs before R's. */
+static void test_turn_of_an_unknown_task_after_a_timer(void **state)
+{
+    (void)state;
+    put_run(10, LOOP);
+    put_arrival(100, R);
+    put_receive(110, LOOP, R);
+    put_sleep(150, LOOP, SYS_epoll_pwait, 4);
+    put_timeout(300, LOOP);
+    put_receive(310, LOOP, A);
+    put_off_cpu(400, LOOP, OTHER_TASK, 500);
+    put_off_cpu(600, LOOP, OTHER_TASK, 700);
+    put_reply(800, TASK, R);
+    expect_path(R, 100, 800, LOOP,
+                "unread 11 100-110 other inferred\n"
+                "cpu 11 110-150\n"
+                "sleep 11 150-298 inferred\n"
+                "run_queue 11 298-299 inferred\n"
+                "loop_busy 11 299-310 other inferred\n"
+                "unattributed 11 310-400 several inferred\n"
+                "run_queue 11 400-500 several\n"
+                "unattributed 11 500-600 several inferred\n"
+                "run_queue 11 600-700 several\n"
+                "cpu 11 700-800\n");
+}
+
 /* R's task computes, and asks a service only after the loop has served B. */
 static void test_turn_before_another_reply(void **state)
 {
@@ -299,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup(test_turn_of_another_request_that_waits_for_the_gil, start_trace),
         cmocka_unit_test_setup(test_long_round_without_records, start_trace),
         cmocka_unit_test_setup(test_short_round_without_records, start_trace),
+        cmocka_unit_test_setup(test_turn_of_an_unknown_task_after_a_timer, start_trace),
         cmocka_unit_test_setup(test_turn_before_another_reply, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
