@@ -466,6 +466,7 @@ static void join_group(struct example *to, const struct group *from)
 {
     to->request->group.requests += from->cause->group.requests;
     to->request->group.lost_ns += from->cause->group.lost_ns;
+    to->request->group.time_ns += from->cause->group.time_ns;
     to->request->group.is_estimate |= from->cause->group.is_estimate;
     to->rank_ns +=
         request_cause_rank_ns(from->route, from->cause) + (from->cause->is_unsearched ? REQUEST_RANK_UNSEARCHED : 0);

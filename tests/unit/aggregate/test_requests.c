@@ -288,10 +288,11 @@ static void test_groups_have_examples(void **state)
     free(list);
 }
 
-static void add_slow(struct requests *r, uint64_t id, const char *of, uint64_t ms, const char *detail, uint32_t weight)
+static void add_slow_at(struct requests *r, uint64_t id, uint64_t start_ns, const char *of, uint64_t ms,
+                        enum request_part_kind kind, const char *detail, uint32_t weight)
 {
     struct request one = {.id = id,
-                          .start_ns = NOW,
+                          .start_ns = start_ns,
                           .duration_ns = ms * 1000000,
                           .service = "s",
                           .method = "GET",
@@ -299,10 +300,15 @@ static void add_slow(struct requests *r, uint64_t id, const char *of, uint64_t m
                           .status = 200,
                           .weight = weight,
                           .part_count = 1,
-                          .parts = {{REQUEST_PART_LOCK, ms * 1000000, detail, ""}}};
+                          .parts = {{kind, ms * 1000000, detail, ""}}};
     struct request *copy;
     assert_int_equal(request_copy(&one, &copy), 0);
     (void)requests_add(r, copy); /* which may not keep it: the faster one */
+}
+
+static void add_slow(struct requests *r, uint64_t id, const char *of, uint64_t ms, const char *detail, uint32_t weight)
+{
+    add_slow_at(r, id, NOW, of, ms, REQUEST_PART_LOCK, detail, weight);
 }
 
 /* No group is shown twice: without a kept example of its own it joins the group whose example it would show. */
@@ -324,10 +330,37 @@ static void test_group_without_example_joins_another(void **state)
         found += list[i]->id == 100;
         assert_int_equal(list[i]->group.requests, 8);
         assert_int_equal(list[i]->group.lost_ns, (80 + 70 + 6 * 75) * 1000000);
+        assert_int_equal(list[i]->group.time_ns, (90 + 80 + 6 * 85) * 1000000);
         request_free(list[i]);
     }
     free(list);
     assert_int_equal(found, 1);
+}
+
+/* Two groups that share an example are one, which lost more time than a group that was larger than either. */
+static void test_joined_groups_are_sorted_by_their_sum(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    struct request **list;
+    size_t count = 0;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 0; i < 30; i++)
+        add_slow(r, 1 + i, "/", 10, "", 1);
+    add_slow_at(r, 100, NOW, "/", 90, REQUEST_PART_DISK, "", 0);
+    add_slow(r, 101, "/", 70, "held by a", 0);
+    add_slow_at(r, 102, NOW - 2 * REQUESTS_KEPT_SECONDS * SECOND, "/", 60, REQUEST_PART_LOCK, "held by b",
+                0); /* too late to be kept as an example */
+    assert_int_equal(requests_choose(r, 0, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0]->id, 101);
+    assert_int_equal(list[0]->group.lost_ns, (60 + 50) * 1000000);
+    assert_int_equal(list[0]->group.time_ns, (70 + 60) * 1000000);
+    assert_int_equal(list[1]->id, 100);
+    assert_int_equal(list[1]->group.lost_ns, 80 * 1000000);
+    for (size_t i = 0; i < count; i++)
+        request_free(list[i]);
+    free(list);
 }
 
 /* A slow route of few requests stands above a fast one of many until its median is known. */
@@ -393,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_groups_have_examples),
         cmocka_unit_test(test_abnormal_groups),
         cmocka_unit_test(test_group_without_example_joins_another),
+        cmocka_unit_test(test_joined_groups_are_sorted_by_their_sum),
         cmocka_unit_test(test_route_without_median_is_ranked_by_its_time),
         cmocka_unit_test(test_slowest_first),
         cmocka_unit_test(test_later_record_replaces_the_earlier_one),
