@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* Whether the sample shows more requests than were recorded, among those that failed or among those that did not. */
-static bool is_more_than_recorded(const struct abnormal_request *abnormal, size_t count, bool is_failed)
+static bool is_more_than_recorded(const struct caused_request *caused, size_t count, bool is_failed)
 {
     double recorded = 0, estimate = 0, variance = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct abnormal_request *a = &abnormal[i];
+        const struct caused_request *a = &caused[i];
         const double weight = a->entry->weight;
         if (request_entry_is_failed(a->entry) != is_failed)
             continue;
@@ -23,14 +23,14 @@ static bool is_more_than_recorded(const struct abnormal_request *abnormal, size_
 }
 
 /* What a slow request took longer than usual. */
-static double lost_by(const struct abnormal_request *a, uint64_t usual_ns)
+static double lost_by(const struct caused_request *a, uint64_t usual_ns)
 {
     return usual_ns && a->is_slow && a->entry->duration_ns > usual_ns ? (double)(a->entry->duration_ns - usual_ns) : 0;
 }
 
 struct cause_sum {
     uint32_t key;
-    double lost_ns, time_ns;
+    double lost_ns, time_ns, rank_ns; /* the rank is the time lost; where no median is known, the time taken */
     uint64_t longest_ns;
     struct request_cause cause;
 };
@@ -62,12 +62,13 @@ static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], s
     return &sums[(*count)++];
 }
 
-static void add_to_cause(struct cause_sum *sum, const struct abnormal_request *a, uint64_t usual_ns)
+static void add_to_cause(struct cause_sum *sum, const struct caused_request *a, uint64_t usual_ns)
 {
     sum->cause.group.requests += a->stands;
     sum->cause.group.is_estimate |= a->stands != 1;
     sum->lost_ns += a->stands * lost_by(a, usual_ns);
     sum->time_ns += a->stands * (double)a->entry->duration_ns;
+    sum->rank_ns = usual_ns ? sum->lost_ns : sum->time_ns;
     if (a->entry->duration_ns > sum->longest_ns && a->entry->cause == sum->key) {
         sum->longest_ns = a->entry->duration_ns;
         sum->cause.example_id = a->entry->id;
@@ -79,22 +80,22 @@ static int compare_causes(const void *a, const void *b)
     const struct cause_sum *x = a, *y = b;
     if (x->cause.is_unsearched != y->cause.is_unsearched)
         return x->cause.is_unsearched ? 1 : -1;
-    if (x->lost_ns != y->lost_ns)
-        return x->lost_ns < y->lost_ns ? 1 : -1;
+    if (x->rank_ns != y->rank_ns)
+        return x->rank_ns < y->rank_ns ? 1 : -1;
     if (x->cause.group.requests != y->cause.group.requests)
         return x->cause.group.requests < y->cause.group.requests ? 1 : -1;
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-#define SMALL_SHARE 10 /* a cause with less than a tenth of the route's lost time is small */
+#define SMALL_SHARE 10 /* a cause with less than a tenth of the route's lost time, or time, is small */
 
-/* Adds small causes to the largest one of their kind, if there is one. Sorted, largest first. Where no time is known to
- * be lost, a cause is small by its number of requests. */
+/* Adds small causes to the largest one of their kind, if there is one. Sorted, largest first. Where no time is lost, a
+ * cause is small by its number of requests. */
 static size_t merge_small_causes(struct cause_sum *sums, size_t count)
 {
     double all_ns = 0, all_requests = 0;
     for (size_t i = 0; i < count; i++) {
-        all_ns += sums[i].lost_ns;
+        all_ns += sums[i].rank_ns;
         all_requests += sums[i].cause.group.requests;
     }
     for (size_t i = count; i-- > 1;) {
@@ -102,12 +103,13 @@ static size_t merge_small_causes(struct cause_sum *sums, size_t count)
         while (to < i &&
                (sums[to].cause.kind != sums[i].cause.kind || sums[to].cause.is_failed || sums[i].cause.is_failed))
             to++;
-        const bool is_small = all_ns > 0 ? sums[i].lost_ns * SMALL_SHARE < all_ns
+        const bool is_small = all_ns > 0 ? sums[i].rank_ns * SMALL_SHARE < all_ns
                                          : sums[i].cause.group.requests * SMALL_SHARE < all_requests;
         if (to == i || !is_small)
             continue;
         sums[to].lost_ns += sums[i].lost_ns;
         sums[to].time_ns += sums[i].time_ns;
+        sums[to].rank_ns += sums[i].rank_ns;
         sums[to].cause.group.requests += sums[i].cause.group.requests;
         sums[to].cause.group.is_estimate |= sums[i].cause.group.is_estimate;
         memmove(&sums[i], &sums[i + 1], (--count - i) * sizeof(sums[0]));
@@ -116,15 +118,14 @@ static size_t merge_small_causes(struct cause_sum *sums, size_t count)
     return count;
 }
 
-void request_causes_fill(struct abnormal_request *abnormal, size_t count, uint64_t usual_ns,
-                         struct request_route *route)
+void request_causes_fill(struct caused_request *caused, size_t count, uint64_t usual_ns, struct request_route *route)
 {
-    const bool is_estimated[2] = {is_more_than_recorded(abnormal, count, false),
-                                  is_more_than_recorded(abnormal, count, true)};
+    const bool is_estimated[2] = {is_more_than_recorded(caused, count, false),
+                                  is_more_than_recorded(caused, count, true)};
     struct cause_sum sums[REQUEST_CAUSES_MAX];
     size_t sum_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct abnormal_request *a = &abnormal[i];
+        struct caused_request *a = &caused[i];
         const bool is_failed = request_entry_is_failed(a->entry);
         a->stands = a->scale * (is_estimated[is_failed] ? a->entry->weight : 1);
         if (a->stands > 0)

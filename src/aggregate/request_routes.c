@@ -375,17 +375,11 @@ static void count_requests(const struct selection *sample, const struct request_
     ret->sampled = (uint32_t)sample->count;
 }
 
-/* Where nothing is usual, those that were recorded because they are slow for their process are slow. */
-static bool is_slow(const struct request_entry *e, const struct request_usual *usual)
-{
-    return usual->requests ? request_is_slow(e->duration_ns, usual) : e->weight == 0 && !request_entry_is_failed(e);
-}
-
 static void keep_slow(struct selection *s, const struct request_usual *usual)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (is_slow(s->entries[i], usual))
+        if (request_is_slow(s->entries[i]->duration_ns, usual))
             s->entries[kept++] = s->entries[i];
     s->count = kept;
 }
@@ -394,7 +388,7 @@ static void set_top_kind(const struct selection *slow, const struct request_usua
 {
     uint32_t counts[REQUEST_PART_COUNT] = {0};
     uint64_t kind_ns[REQUEST_PART_COUNT];
-    if (usual->explained || !usual->requests)
+    if (usual->explained)
         for (size_t i = 0; i < slow->count; i++) {
             const struct request_entry *e = slow->entries[i];
             for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
@@ -445,16 +439,19 @@ static double scale_of(const struct request_ring *ring, const struct request_rou
     return whole_ns && all_ns > whole_ns ? (double)all_ns / (double)whole_ns : 1;
 }
 
-static size_t select_abnormal(const struct request_ring *ring, const struct request_routes_period *period,
-                              const struct request_usual *usual, struct abnormal_request *list)
+/* Selects the requests of the period that failed or are slow. Where no median is known, none is known to be slow: all
+ * of them. */
+static size_t select_caused(const struct request_ring *ring, const struct request_routes_period *period,
+                            const struct request_usual *usual, struct caused_request *list)
 {
     const uint64_t from_ns = whole_from_ns(ring, period->since_ns);
     const double scale = scale_of(ring, period);
     size_t count = 0;
     for (size_t i = 0; i < ring->count; i++) {
         const struct request_entry *e = &ring->entries[i];
-        if (e->end_ns >= from_ns && (request_entry_is_failed(e) || is_slow(e, usual)))
-            list[count++] = (struct abnormal_request){.entry = e, .scale = scale, .is_slow = is_slow(e, usual)};
+        const bool is_slow = request_is_slow(e->duration_ns, usual);
+        if (e->end_ns >= from_ns && (request_entry_is_failed(e) || is_slow || !usual->requests))
+            list[count++] = (struct caused_request){.entry = e, .scale = scale, .is_slow = is_slow};
     }
     return count;
 }
@@ -483,15 +480,15 @@ static void set_usual_cause(const struct selection *sample, double scale, struct
 static void set_causes(const struct route *route, const struct request_routes_period *period,
                        const struct selection *sample, const struct request_usual *usual, struct request_route *ret)
 {
-    struct abnormal_request abnormal[ENTRIES_MAX];
+    struct caused_request caused[ENTRIES_MAX];
     const double scale = scale_of(&route->sample, period);
     double time_ns = 0, recorded_ns = 0;
-    size_t count = select_abnormal(&route->sample, period, usual, abnormal);
-    count += select_abnormal(&route->slow, period, usual, abnormal + count);
-    count += select_abnormal(&route->failed, period, usual, abnormal + count);
-    request_causes_fill(abnormal, count, usual->requests ? usual->p50_ns : 0, ret);
+    size_t count = select_caused(&route->sample, period, usual, caused);
+    count += select_caused(&route->slow, period, usual, caused + count);
+    count += select_caused(&route->failed, period, usual, caused + count);
+    request_causes_fill(caused, count, usual->requests ? usual->p50_ns : 0, ret);
     for (size_t i = 0; i < count; i++)
-        recorded_ns += abnormal[i].stands * (double)abnormal[i].entry->duration_ns;
+        recorded_ns += caused[i].stands * (double)caused[i].entry->duration_ns;
     for (size_t i = 0; i < sample->count; i++)
         time_ns += scale * sample->entries[i]->weight * (double)sample->entries[i]->duration_ns;
     ret->time_ns = (uint64_t)(time_ns > recorded_ns ? time_ns : recorded_ns);

@@ -63,13 +63,10 @@ static inline uint64_t request_route_rank_ns(const struct request_route *r)
 
 #define REQUEST_RANK_UNSEARCHED 1e18 /* more ns than any cause has */
 
-/* Ranks the causes of all routes by the time that their requests lost; where that is not known, by their share of the
- * time of the route. */
+/* Ranks the causes of all routes by the time that their requests lost; where that is not known, by the time that they
+ * took. */
 static inline double request_cause_rank_ns(const struct request_route *r, const struct request_cause *c)
 {
-    const double all = r->requests > c->group.requests ? r->requests : c->group.requests,
-                 ns = request_route_has_usual(r) || all <= 0
-                          ? (double)c->group.lost_ns
-                          : (double)request_route_rank_ns(r) * c->group.requests / all;
+    const double ns = (double)(request_route_has_usual(r) ? c->group.lost_ns : c->group.time_ns);
     return c->is_unsearched ? ns - REQUEST_RANK_UNSEARCHED : ns;
 }

@@ -13,7 +13,7 @@
 #define MAX   400
 
 static struct request_entry entries[MAX];
-static struct abnormal_request abnormal[MAX];
+static struct caused_request caused[MAX];
 static size_t count;
 
 static void add(uint32_t cause, enum request_part_kind kind, uint64_t duration_ns, uint32_t weight, uint16_t status)
@@ -21,13 +21,13 @@ static void add(uint32_t cause, enum request_part_kind kind, uint64_t duration_n
     struct request_entry *e = &entries[count];
     *e = (struct request_entry){
         .id = count + 1, .duration_ns = duration_ns, .weight = weight, .cause = cause, .status = status, .kind = kind};
-    abnormal[count++] = (struct abnormal_request){.entry = e, .scale = 1, .is_slow = duration_ns >= 3 * USUAL};
+    caused[count++] = (struct caused_request){.entry = e, .scale = 1, .is_slow = duration_ns >= 3 * USUAL};
 }
 
 static struct request_route fill(uint64_t usual_ns)
 {
     struct request_route route = {.lost_ns = 1};
-    request_causes_fill(abnormal, count, usual_ns, &route);
+    request_causes_fill(caused, count, usual_ns, &route);
     uint64_t sum_ns = 0;
     for (size_t i = 0; i < route.cause_count; i++)
         sum_ns += route.causes[i].group.lost_ns;
@@ -93,19 +93,24 @@ static void test_overwritten_requests_are_estimated(void **state)
 {
     (void)state;
     add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
-    abnormal[0].scale = 2.5;
+    caused[0].scale = 2.5;
     const struct request_route route = fill(USUAL);
     assert_int_equal(route.lost_ns, 250 * MS);
     assert_true(route.lost_is_estimate);
 }
 
+/* The cause that took most time is the first, however many requests another one had. */
 static void test_no_time_is_lost_where_nothing_is_usual(void **state)
 {
     (void)state;
+    for (int i = 0; i < 3; i++)
+        add(2, REQUEST_PART_CPU, 20 * MS, 1, 200);
     add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
     const struct request_route route = fill(0);
     assert_int_equal(route.lost_ns, 0);
-    assert_int_equal(route.cause_count, 1);
+    assert_int_equal(route.cause_count, 2);
+    assert_int_equal(route.causes[0].kind, REQUEST_PART_LOCK);
+    assert_true(request_cause_rank_ns(&route, &route.causes[0]) > request_cause_rank_ns(&route, &route.causes[1]));
     assert_int_equal(fill(USUAL).cause_count, 0);
 }
 

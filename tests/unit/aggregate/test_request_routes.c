@@ -70,8 +70,11 @@ static void test_too_few_say_nothing(void **state)
     assert_int_equal(usual_of(r, "/").requests, 0);
     const struct request_route route = only_route(r);
     assert_int_equal(route.sampled, REQUEST_USUAL_MIN - 1);
-    assert_int_equal(route.slow.requests, 50); /* slow for their process */
-    assert_int_equal(route.top_count, 50);
+    assert_int_equal(route.slow.requests, 0); /* slow for their process, perhaps not for their route */
+    assert_int_equal(route.top_count, 0);
+    assert_int_equal(route.causes[0].kind, REQUEST_PART_DISK);
+    assert_int_equal(route.causes[0].group.time_ns, route.time_ns - (REQUEST_USUAL_MIN - 1) * 3 * MS);
+    assert_int_equal(route.causes[1].group.time_ns, (REQUEST_USUAL_MIN - 1) * 3 * MS);
     add(r, "/", NOW, 2 * MS, 1 * MS, 1);
     const struct request_usual usual = usual_of(r, "/");
     assert_int_equal(usual.requests, REQUEST_USUAL_MIN);
