@@ -13,8 +13,7 @@
 static void put_use(const struct cpu_use *use, struct buf *out)
 {
     const double all_ns = (double)use->span_ns * use->cpus, busy = (double)use->all_ns / all_ns;
-    buf_printf(out, "%s%s %s %.0f %% busy", busy < BUSY_SHARE ? "although " : "because ",
-               use->cpus == 1 ? "the node's CPU" : "the node's CPUs", use->cpus == 1 ? "was" : "were",
+    buf_printf(out, "%s programs used %.0f %% of the node's CPU time", busy < BUSY_SHARE ? "although" : "because",
                busy < 1 ? busy * 100 : 100);
     for (size_t i = 0; i < use->user_count; i++) {
         const double share = (double)use->users[i].ns / all_ns;
@@ -31,7 +30,7 @@ bool overload_describe(const struct request_totals *requests, const struct cpu_u
     if (requests->run_queue_ns < WAITED_SHARE * requests->time_ns ||
         requests->run_queue_ns < WAITED_MIN_NS * requests->explained || requests->run_queue_ns <= 0)
         return false;
-    buf_printf(&text, "Requests waited for a CPU in %.0f %% of the time that is explained, ",
+    buf_printf(&text, "Requests spent %.0f %% of their explained time waiting for a CPU, ",
                requests->run_queue_ns / requests->time_ns * 100);
     if (use->span_ns && use->cpus)
         put_use(use, &text);

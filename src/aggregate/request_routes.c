@@ -469,11 +469,10 @@ static void set_usual_cause(const struct selection *sample, double scale, struct
     }
     if (!best)
         return;
-    ret->causes[0] = (struct request_cause){.group = {.requests = ret->requests * scale,
-                                                      .time_ns = ret->time_ns,
-                                                      .is_estimate = ret->is_estimate || scale > 1},
-                                            .kind = (enum request_part_kind)best->kind,
-                                            .example_id = best->id};
+    ret->causes[0] = (struct request_cause){
+        .group = {.requests = ret->requests * scale, .time_ns = ret->time_ns, .is_estimate = ret->is_estimate},
+        .kind = (enum request_part_kind)best->kind,
+        .example_id = best->id};
     ret->cause_count = 1;
 }
 
@@ -514,6 +513,7 @@ static bool describe_route(const struct request_routes *r, const struct request_
     if (slow.count == 0)
         return false;
     count_requests(&sample, &route->failed, from_ns, ret);
+    ret->is_estimate |= scale_of(&route->sample, period) > 1;
     ret->usual = summarize(&sample, 1);
     const struct request_usual usual = usual_of(r, route);
     ret->known = usual.known;

@@ -70,7 +70,7 @@ static int put_routes(const struct requests_args *args, struct buf *out)
     }
     if (kept) {
         coverage_text_put_overload(&coverage, out);
-        requests_text_put_routes(routes, kept, out);
+        requests_text_put_routes(routes, kept, args->last_ns, out);
         coverage_text_put_rest(&coverage, out);
     } else {
         coverage_text_put_nothing(&coverage, COVERAGE_ROUTES, out);
@@ -136,9 +136,9 @@ static int print_abnormal(const struct requests_args *args)
         buf_puts(&out, "}\n");
     } else if (kept) {
         if (args->each)
-            requests_text_put_abnormal(requests, kept, &out);
+            requests_text_put_abnormal(requests, kept, args->last_ns, &out);
         else
-            requests_text_put_groups(requests, kept, &out);
+            requests_text_put_groups(requests, kept, args->last_ns, &out);
         coverage_text_put_rest(&coverage, &out);
     } else {
         coverage_text_put_nothing(&coverage, COVERAGE_ABNORMAL, &out);
@@ -189,8 +189,8 @@ const struct subcommand subcommand_requests = {
     .summary = "Show the rate, latency and errors of each route, and abnormal requests",
     .details =
         "Prints a table of services and routes, from a random sample of their requests (docs/why.md). On a terminal it is\n"
-        "redrawn every two seconds until Ctrl-C. `~` marks what is estimated from a part of the requests.\n"
-        "--abnormal prints requests with status 5xx, without a reply, or three times slower than their route's median, by\n"
+        "redrawn every two seconds until Ctrl-C. `~` marks an estimate from that sample.\n"
+        "--abnormal prints requests with status 5xx, without a reply, or slow (three times the median of their route), by\n"
         "route and cause. LOST is how much longer the slow ones took than that median, in all.\n"
         "Queries the agent of this node.",
     .run = run_requests,

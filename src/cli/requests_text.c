@@ -7,12 +7,13 @@
 
 #include <stdio.h>
 
-static const char *duration_or_dash(uint64_t ns, char *out, size_t size)
+static const char *duration_or_dash(uint64_t ns, bool is_estimate, char *out, size_t size)
 {
+    char duration[32];
     if (!ns)
         snprintf(out, size, "-");
     else
-        units_format_duration(ns, out, size);
+        snprintf(out, size, "%s%s", is_estimate ? "~" : "", units_format_duration(ns, duration, sizeof(duration)));
     return out;
 }
 
@@ -52,13 +53,12 @@ static void put_cause(const struct request_route *r, struct buf *out)
     put_failures(r, out);
 }
 
-static const char *lost_or_dash(uint64_t lost_ns, bool is_estimate, char *out, size_t size)
+static const char *duration_or_zero(uint64_t ns, bool is_estimate, char *out, size_t size)
 {
-    char duration[32];
-    if (lost_ns)
-        snprintf(out, size, "%s%s", is_estimate ? "~" : "", units_format_duration(lost_ns, duration, sizeof(duration)));
-    else
+    if (!ns)
         snprintf(out, size, "0");
+    else
+        duration_or_dash(ns, is_estimate, out, size);
     return out;
 }
 
@@ -89,7 +89,7 @@ static bool has_median(const struct request_route *r)
 
 static void put_route(const struct request_route *r, struct buf *out)
 {
-    char rate[32], failed[32], p50[32], p99[32], lost[40], all[40];
+    char rate[32], failed[32], p50[40], p99[40], lost[40], all[40];
     snprintf(rate, sizeof(rate), "%s%.2f", r->is_estimate ? "~" : "",
              r->span_ns ? r->requests * 1e9 / (double)r->span_ns : 0);
     put_service(r->service, r->unit, r->port, out);
@@ -98,31 +98,49 @@ static void put_route(const struct request_route *r, struct buf *out)
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
     buf_printf(out, " %10s %10s %10s %10s %10s %9s %8u  ",
-               request_route_has_usual(r) ? lost_or_dash(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
-               lost_or_dash(r->time_ns, r->is_estimate, all, sizeof(all)), r->sampled ? rate : "-",
-               duration_or_dash(has_median(r) ? r->usual.p50_ns : 0, p50, sizeof(p50)),
-               duration_or_dash(r->usual.p99_ns, p99, sizeof(p99)), failed_text(r, failed, sizeof(failed)),
-               r->usual.known);
+               request_route_has_usual(r) ? duration_or_zero(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
+               duration_or_zero(r->time_ns, r->is_estimate, all, sizeof(all)), r->sampled ? rate : "-",
+               duration_or_dash(has_median(r) ? r->usual.p50_ns : 0, r->is_estimate, p50, sizeof(p50)),
+               duration_or_dash(r->usual.p99_ns, r->is_estimate, p99, sizeof(p99)),
+               failed_text(r, failed, sizeof(failed)), r->usual.known);
     put_cause(r, out);
     buf_putc(out, '\n');
 }
 
-/* What "-" means, for the columns that have it. */
-static void put_dashes(const struct request_route *routes, size_t count, struct buf *out)
+/* Which routes have too few sampled requests for the median that LOST is compared with. */
+static void put_unknown_lost(const struct request_route *routes, size_t count, struct buf *out)
 {
-    bool has_unknown = false, has_no_p50 = false, has_no_p99 = false, has_none = false;
+    uint32_t fewest = UINT32_MAX, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t known = routes[i].known;
+        if (request_route_has_usual(&routes[i]))
+            continue;
+        fewest = known < fewest ? known : fewest;
+        most = known > most ? known : most;
+    }
+    if (fewest == UINT32_MAX)
+        return;
+    buf_printf(out, "LOST -: the median of the last 5 minutes needs %d sampled requests; such a route has ",
+               REQUEST_USUAL_MIN);
+    if (fewest < most)
+        buf_printf(out, "%u to ", fewest);
+    buf_printf(out, "%u, and is ranked by its TIME\n", most);
+}
+
+/* What "~" and "-" mean, for the columns that have them. */
+static void put_signs(const struct request_route *routes, size_t count, struct buf *out)
+{
+    bool is_estimate = false, has_no_p50 = false, has_no_p99 = false, has_none = false;
     for (size_t i = 0; i < count; i++) {
         const struct request_route *r = &routes[i];
-        has_unknown |= !request_route_has_usual(r);
+        is_estimate |= r->is_estimate || r->lost_is_estimate;
         has_none |= !r->sampled;
         has_no_p50 |= r->sampled && !has_median(r);
         has_no_p99 |= r->sampled && !r->usual.p99_ns;
     }
-    if (has_unknown)
-        buf_printf(
-            out,
-            "LOST -: the route has a SAMPLE of less than %d in the last 5 minutes, so its usual latency is not known; it is ranked by its TIME\n",
-            REQUEST_USUAL_MIN);
+    if (is_estimate)
+        buf_puts(out, "~: estimated from a random sample of the requests\n");
+    put_unknown_lost(routes, count, out);
     if (has_no_p50)
         buf_printf(out, "P50 -: needs a SAMPLE of %d\n", REQUEST_MEDIAN_MIN);
     if (has_no_p99)
@@ -133,13 +151,18 @@ static void put_dashes(const struct request_route *routes, size_t count, struct 
             "SAMPLE 0: only slow or failed requests of the route were recorded; FAILED is their number, not a share\n");
 }
 
-void requests_text_put_routes(const struct request_route *routes, size_t count, struct buf *out)
+void requests_text_put_routes(const struct request_route *routes, size_t count, uint64_t last_ns, struct buf *out)
 {
+    char last[32];
+    buf_printf(
+        out,
+        "Requests of the last %s by route, most time lost first. LOST: time beyond the median of the last 5 minutes.\n",
+        units_format_duration(last_ns, last, sizeof(last)));
     buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "TIME", "RATE/S",
                "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
         put_route(&routes[i], out);
-    put_dashes(routes, count, out);
+    put_signs(routes, count, out);
 }
 
 /* "status 503", "no reply", "71 times the median". A request may be abnormal for both. */
@@ -170,15 +193,18 @@ static void put_abnormal(const struct request *r, struct buf *out)
     buf_putc(out, ' ');
     table_cell_put(out, r->route, 32 - (int)(out->size - before));
     buf_printf(out, " %10s %10s %8s  ", units_format_duration(r->duration_ns, duration, sizeof(duration)),
-               duration_or_dash(r->upstream_ns, upstream, sizeof(upstream)), status);
+               duration_or_dash(r->upstream_ns, false, upstream, sizeof(upstream)), status);
     table_cell_put(out, reason, 22);
     buf_puts(out, "  ");
     table_cell_put(out, r->cause, 0);
     buf_putc(out, '\n');
 }
 
-void requests_text_put_abnormal(struct request *const *requests, size_t count, struct buf *out)
+void requests_text_put_abnormal(struct request *const *requests, size_t count, uint64_t last_ns, struct buf *out)
 {
+    char last[32];
+    buf_printf(out, "Failed and slow requests of the last %s, earliest first:\n",
+               units_format_duration(last_ns, last, sizeof(last)));
     buf_printf(out, "%-12s  %-21s  %-21s  %-32s %10s %10s %8s  %-22s  %s\n", "TIME", "REMOTE", "UPSTREAM", "REQUEST",
                "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS");
     for (size_t i = 0; i < count; i++)
@@ -197,15 +223,28 @@ static void put_group(const struct request *r, struct buf *out)
     buf_putc(out, ' ');
     table_cell_put(out, r->route, 32 - (int)(out->size - before));
     buf_printf(out, " %10s %9s %10s  ",
-               r->usual.requests ? lost_or_dash(r->group.lost_ns, r->group.is_estimate, lost, sizeof(lost)) : "-",
+               r->usual.requests ? duration_or_zero(r->group.lost_ns, r->group.is_estimate, lost, sizeof(lost)) : "-",
                requests, units_format_duration(r->duration_ns, duration, sizeof(duration)));
     table_cell_put(out, r->group_cause, 0);
     buf_putc(out, '\n');
 }
 
-void requests_text_put_groups(struct request *const *examples, size_t count, struct buf *out)
+void requests_text_put_groups(struct request *const *examples, size_t count, uint64_t last_ns, struct buf *out)
 {
+    char last[32];
+    bool is_estimate = false, has_unknown = false;
+    buf_printf(out, "Failed and slow requests of the last %s by route and cause, most time lost first:\n",
+               units_format_duration(last_ns, last, sizeof(last)));
     buf_printf(out, "%-20s %-32s %10s %9s %10s  %s\n", "SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE");
     for (size_t i = 0; i < count; i++)
         put_group(examples[i], out);
+    for (size_t i = 0; i < count; i++) {
+        is_estimate |= examples[i]->group.is_estimate;
+        has_unknown |= !examples[i]->usual.requests;
+    }
+    if (is_estimate)
+        buf_puts(out, "~: estimated from a random sample of the requests\n");
+    if (has_unknown)
+        buf_printf(out, "LOST -: the median of the last 5 minutes needs %d sampled requests of the route\n",
+                   REQUEST_USUAL_MIN);
 }

@@ -49,8 +49,9 @@ static void put_usual(const struct request_usual *usual, struct buf *out)
     char duration[32];
     const char *separator = ": ";
     if (!usual->requests) {
-        buf_printf(out, "   Usual: not known yet: the random sample has %u requests of this route, %d are needed\n",
-                   usual->known, REQUEST_USUAL_MIN);
+        buf_printf(
+            out, "   Usual: not known yet: it needs %d sampled requests of this route in 5 minutes, and there are %u\n",
+            REQUEST_USUAL_MIN, usual->known);
         return;
     }
     buf_printf(out, "   Usual: %s", units_format_duration(usual->p50_ns, duration, sizeof(duration)));

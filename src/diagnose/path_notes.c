@@ -210,7 +210,7 @@ static size_t sum_programs(const struct path_runner *sorted, size_t runners, uin
     return count;
 }
 
-static void put_program(const struct program *p, uint64_t waited_ns, uint32_t own_pid, struct buf *out)
+static void put_program(const struct program *p, uint32_t own_pid, struct buf *out)
 {
     const bool is_one = p->processes == 1;
     if (p->pid == own_pid)
@@ -223,7 +223,6 @@ static void put_program(const struct program *p, uint64_t waited_ns, uint32_t ow
         buf_printf(out, "process %" PRIu32, p->pid);
     else
         buf_printf(out, "%u processes whose names are not known", p->processes);
-    buf_printf(out, " %.0f %%", 100.0 * (double)p->ns / (double)waited_ns);
 }
 
 static void put_runners(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
@@ -244,12 +243,14 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     if (!count || !waited_ns)
         return;
     begin_line(out);
-    buf_puts(out, "meanwhile the CPU ran ");
+    buf_puts(out, "the CPU ran ");
     for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
         if (i && programs[i].ns < waited_ns / SHORT_SHARE)
             break;
         buf_puts(out, i ? ", " : "");
-        put_program(&programs[i], waited_ns, own_pid, out);
+        put_program(&programs[i], own_pid, out);
+        buf_printf(out, i ? " %.0f %%" : " for %.0f %% of the wait",
+                   100.0 * (double)programs[i].ns / (double)waited_ns);
     }
 }
 

@@ -51,7 +51,8 @@ static enum request_part_kind top_kind(const struct request *r)
     return request_top_kind(kind_ns, r->duration_ns, &r->usual);
 }
 
-/* Replaces a place that is not known by the evidence of the longest segment of the kind that has some. */
+/* Replaces a place that is not known by the evidence of the longest segment of the kind that has some. It is of this
+ * request, the slowest of its cause. */
 static void find_evidence(const struct request *r, enum request_part_kind kind, char place[REQUEST_PLACE_BYTES])
 {
     const struct request_segment *longest = NULL;
@@ -63,7 +64,7 @@ static void find_evidence(const struct request *r, enum request_part_kind kind, 
     const char *at = longest ? longest->notes : "";
     if (place[0] || !request_next_frame(&at, line))
         return;
-    snprintf(place, REQUEST_PLACE_BYTES, "%s", line);
+    snprintf(place, REQUEST_PLACE_BYTES, "in the slowest request %s", line);
 }
 
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])

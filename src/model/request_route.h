@@ -28,7 +28,8 @@ struct request_route {
     uint16_t port;                                        /* 0: not known */
     uint64_t span_ns; /* of the period: how long requests were recorded for the sample */
     uint32_t sampled; /* the sample's size; 0: nothing is known but of the slow ones */
-    bool is_estimate; /* `requests` and `failed` are estimated from it; false: counted */
+    bool is_estimate; /* `requests`, `failed`, `time_ns` and `usual` are estimated from it; false: every request of
+                         the period is in it */
     double requests;  /* in span_ns, of all */
     double failed;    /* the failed ones; at least those that were recorded */
     uint32_t known;   /* sampled requests that the median of the route rests on, weighted; REQUEST_USUAL_MIN needed */

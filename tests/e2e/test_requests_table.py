@@ -23,17 +23,19 @@ def ask_json(sonde, arguments, address):
 def test_table_of_routes(sonde, synthetic_agent):
     done = run_requests(sonde, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
-    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert period == ["Requests of the last 60.0 s by route, most time lost first. LOST: time beyond the median of the last 5 minutes."]
     assert heading == ["SERVICE", "ROUTE", "LOST", "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
-    assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~19.0 s", "~20.00", "12.0 ms", "80.0 ms", "~5.0%", "240",
+    assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~19.0 s", "~20.00", "~12.0 ms", "~80.0 ms", "~5.0%", "240",
                      "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12); fails: status 503 (~60 requests)"],
                     ["nginx.service :80", "GET /", "0", "90.0 ms", "0.50", "3.00 ms", "-", "0.0%", "30", "always about 3.00 ms: on a CPU"],
                     ["nginx", "GET /static/app.js", "-", "0", "-", "-", "-", "-", "0", "-"],
-                    ["LOST -: the route has a SAMPLE of less than 20 in the last 5 minutes, so its usual latency is not known; it is ranked by its TIME"],
+                    ["~: estimated from a random sample of the requests"],
+                    ["LOST -: the median of the last 5 minutes needs 20 sampled requests; such a route has 0, and is ranked by its TIME"],
                     ["P99 -: needs a SAMPLE of 100"],
                     ["SAMPLE 0: only slow or failed requests of the route were recorded; FAILED is their number, not a share"]]
     one = run_requests(sonde, "--service", "shop :8100", "--agent", synthetic_agent("normal"))
-    assert len(one.stdout.splitlines()) == 2 and "/cart" in one.stdout
+    assert len(one.stdout.splitlines()) == 4 and "/cart" in one.stdout
     unknown = run_requests(sonde, "--service", "unknown", "--agent", synthetic_agent("normal"))
     assert unknown.stdout == "None of the 3 routes recorded in the last 60.0 s matches.\n", unknown
 
@@ -80,9 +82,11 @@ def test_json_of_routes_is_the_agents(sonde):
 def test_abnormal_requests_are_grouped(sonde, synthetic_agent):
     address = synthetic_agent("normal")
     done = run_requests(sonde, "--abnormal", "--agent", address)
-    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert period == ["Failed and slow requests of the last 60.0 s by route and cause, most time lost first:"]
     assert heading == ["SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE"]
-    assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503: waiting for a lock held by another thread"]]
+    assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503: waiting for a lock held by another thread"],
+                    ["~: estimated from a random sample of the requests"]]
     as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)["requests"]
     assert [(r["route"], r["group"]["requests"]) for r in as_json] == [("/cart", 9)]
 
@@ -96,7 +100,8 @@ def test_each_needs_abnormal(sonde):
 def test_abnormal_requests_one_line_each(sonde, synthetic_agent):
     address = synthetic_agent("normal")
     done = run_requests(sonde, "--abnormal", "--each", "--agent", address)
-    heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
+    assert period == ["Failed and slow requests of the last 60.0 s, earliest first:"]
     assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS"]
     assert len(rows) == 1 and rows[0][1:] == ["-", "127.0.0.1:5432", "POST /cart", "430 ms", "20.0 ms", "503", "status 503, 36 times the median",
                                               "93 % waiting for a lock at pthread_mutex_lock < checkout"]

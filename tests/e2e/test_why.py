@@ -70,7 +70,7 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
     heads = re.findall(r"^\d+\. (.*)$", done.stdout, re.M)
     assert heads[1:] == ["GET /users/{id}/orders  (nginx.service :80): 3 requests took 1.90 s", "GET /static/app.js  (nginx): 1 request took 96.0 ms",
                          "GET /  (nginx): 30 requests took 90.0 ms, none is slower than usual"]
-    assert "   Usual: not known yet: the random sample has 3 requests of this route, 20 are needed\n" in done.stdout
+    assert "   Usual: not known yet: it needs 20 sampled requests of this route in 5 minutes, and there are 3\n" in done.stdout
     assert done.stdout.count("   Path:\n") == 2, "the example has its path"
     as_json = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)["requests"]
     assert [(r["route"], r["service"], r["unit"], r["port"], r["group"]) for r in as_json[:2]] == [

@@ -20,8 +20,12 @@ export const MEDIAN_MIN = 5; // sampled requests; must match src/model/request.h
 export const USUAL_MIN = 20;
 export const USUAL_MIN_P99 = 100;
 
-/** Why a figure that needs `needed` sampled requests is not there. */
-export const tooFew = (known: number, needed: number): string => `too few requests: ${Math.min(known, needed)} of ${needed} needed`;
+export const USUAL_PERIOD = '5 minutes'; // that the usual durations are of
+
+/** Why a figure that needs `needed` sampled requests in `period` is not there. */
+export const tooFew = (known: number, needed: number, period = USUAL_PERIOD): string => `only ${Math.min(known, needed)} of the ${needed} sampled requests in ${period} that it needs`;
+
+export const ESTIMATED = '~ is estimated from a random sample of the requests';
 
 /** "~19.6 s"; "none" where nothing was lost. */
 export const sayLost = (lost: number, estimated: boolean): string => (lost > 0 ? `${estimated ? '~' : ''}${format.duration(lost)}` : 'none');

@@ -3,7 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import * as format from './format';
-import { capital, decodeGroup, sayCount, sayLost, tooFew, MEDIAN_MIN, USUAL_MIN, USUAL_MIN_P99, type Group } from './groups';
+import { capital, decodeGroup, sayCount, sayLost, tooFew, ESTIMATED, MEDIAN_MIN, USUAL_MIN, USUAL_MIN_P99, USUAL_PERIOD, type Group } from './groups';
 import { list, number, object, text } from './json';
 import { classOf, nameOf } from './parts';
 import { serviceName } from './service';
@@ -126,7 +126,7 @@ function Lost({ route: r, most }: { route: Route; most: number }) {
     );
 }
 
-function Row({ route: r, most, open, toggle, id }: { route: Route; most: number; open: boolean; toggle: () => void; id: string }) {
+function Row({ route: r, most, period, open, toggle, id }: { route: Route; most: number; period: string; open: boolean; toggle: () => void; id: string }) {
     const about = r.estimated ? '~' : '';
     const what = r.method ? `${r.method} ${r.route}` : r.route;
     const compares = r.usual && r.slow;
@@ -155,9 +155,9 @@ function Row({ route: r, most, open, toggle, id }: { route: Route; most: number;
                     <Cause route={r} />
                 </td>
                 <td class="number" data-label="requests/s">{r.sampled ? `${about}${r.rate.toFixed(2)}` : '\u2013'}</td>
-                <td class="number" data-label="median"><span title={r.usual && !hasMedian(r) ? `of ${format.count(r.usual.requests, 'request')}` : undefined}>{hasMedian(r) ? format.duration(r.usual!.p50) : '\u2013'}</span></td>
-                <td class="number p99" data-label="99th percentile" title={r.usual && !r.usual.p99 ? tooFew(r.usual.known, USUAL_MIN_P99) : undefined}>
-                    {r.usual?.p99 ? format.duration(r.usual.p99) : '\u2013'}
+                <td class="number" data-label="median"><span title={r.usual && !hasMedian(r) ? `of ${format.count(r.usual.requests, 'request')}` : undefined}>{hasMedian(r) ? `${about}${format.duration(r.usual!.p50)}` : '\u2013'}</span></td>
+                <td class="number p99" data-label="99th percentile" title={r.usual && !r.usual.p99 ? tooFew(r.usual.known, USUAL_MIN_P99, period) : undefined}>
+                    {r.usual?.p99 ? `${about}${format.duration(r.usual.p99)}` : '\u2013'}
                 </td>
                 <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? (r.failures > 0 ? `${r.failures} failed` : '\u2013') : r.failed > 0 ? `${about}${format.percent(r.failed)}` : '0 %'}</td>
             </tr>
@@ -174,16 +174,16 @@ function Row({ route: r, most, open, toggle, id }: { route: Route; most: number;
 }
 
 /** What the signs in the table mean, where it has them. */
-function Signs({ routes }: { routes: Route[] }) {
+function Signs({ routes, period }: { routes: Route[]; period: string }) {
     const most = (of: number[]) => Math.max(...of);
     const unknown = routes.filter((r) => r.known < USUAL_MIN && !r.lost);
     const noMedian = routes.filter((r) => r.usual && !hasMedian(r));
     const noP99 = routes.filter((r) => r.usual && !r.usual.p99);
     const words = [
-        routes.some((r) => r.estimated || r.lostEstimated) && '~ is estimated from a random sample of the requests',
-        unknown.length > 0 && `– for time lost: ${tooFew(most(unknown.map((r) => r.known)), USUAL_MIN)}`,
-        noMedian.length > 0 && `– for the median: ${tooFew(most(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN)}`,
-        noP99.length > 0 && `– for the 99th percentile: ${tooFew(most(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99)}`,
+        routes.some((r) => r.estimated || r.lostEstimated) && ESTIMATED,
+        unknown.length > 0 && `– for time lost: ${tooFew(most(unknown.map((r) => r.known)), USUAL_MIN)}, so the route is ranked by the time that all its requests took`,
+        noMedian.length > 0 && `– for the median: ${tooFew(most(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN, period)}`,
+        noP99.length > 0 && `– for the 99th percentile: ${tooFew(most(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99, period)}`,
     ].filter(Boolean);
     return words.length ? <p class="signs dim">{words.join('. ')}.</p> : null;
 }
@@ -197,12 +197,13 @@ export function Routes({ routes, seconds, error }: { routes: Route[]; seconds: n
         setOpen(next);
     };
     if (!routes.length && !error) return null;
+    const period = `${seconds} s`;
     const shown = all ? routes : routes.slice(0, SHOWN);
     return (
         <section class="requests routes" aria-labelledby="routes-title">
             <header class="bar">
                 <h2 id="routes-title">Where requests lose time</h2>
-                {routes.length > 0 && <p class="sum dim">How much longer the slow requests of the last {seconds} s took than the median of their route</p>}
+                {routes.length > 0 && <p class="sum dim">How much longer the slow requests of the last {period} took than the median of their route in {USUAL_PERIOD}</p>}
             </header>
             {error && <p class="failed" role="alert">{error}</p>}
             {routes.length > 0 && (
@@ -221,11 +222,11 @@ export function Routes({ routes, seconds, error }: { routes: Route[]; seconds: n
                         </thead>
                         <tbody>
                             {shown.map((r, i) => (
-                                <Row key={r.key} route={r} most={Math.max(...routes.map((x) => x.lost), 1)} open={open.has(r.key)} toggle={() => toggle(r.key)} id={`route-${i}`} />
+                                <Row key={r.key} route={r} most={Math.max(...routes.map((x) => x.lost), 1)} period={period} open={open.has(r.key)} toggle={() => toggle(r.key)} id={`route-${i}`} />
                             ))}
                         </tbody>
                     </table>
-                    <Signs routes={shown} />
+                    <Signs routes={shown} period={period} />
                     {routes.length > SHOWN && (
                         <button type="button" class="all" onClick={() => setAll(!all)}>
                             {all ? `Show ${SHOWN}` : `Show all ${routes.length} routes`}

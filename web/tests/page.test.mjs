@@ -297,11 +297,11 @@ const cellsOf = (table) => table.locator('tbody tr').evaluateAll((rows) => rows.
 page('routes: time lost and its cause, rate, latency, failures; slow requests compared with the usual, by keyboard', {}, async (p) => {
     const cells = (await cellsOf(p.locator('.route-table'))).map((row) => row.map((cell) => cell.replaceAll(/\s+/g, ' ')));
     assert.deepEqual(cells, [
-        ['~4.10 s of ~19.0 s', 'POST /cart shop :8100', 'Waiting for a lock held by another thread: the holder slept in checkout (shop.py:12) (~9 requests, 91.8 % of the lost time) Fails: status 503 (~60 requests)', '~20.00', '12.0 ms', '80.0 ms', '~5.00 %'],
+        ['~4.10 s of ~19.0 s', 'POST /cart shop :8100', 'Waiting for a lock held by another thread: the holder slept in checkout (shop.py:12) (~9 requests, 91.8 % of the lost time) Fails: status 503 (~60 requests)', '~20.00', '~12.0 ms', '~80.0 ms', '~5.00 %'],
         ['none of 90.0 ms', 'GET / nginx.service :80', 'Always about 3.00 ms: On a CPU', '0.50', '3.00 ms', '–', '0 %'],
         ['–', 'GET /static/app.js nginx', 'not known', '–', '–', '–', '–'],
     ]);
-    assert.match(await p.locator('.routes .signs').innerText(), /time lost: too few requests: 0 of 20 needed. – for the 99th percentile: too few requests: 30 of 100 needed/);
+    assert.match(await p.locator('.routes .signs').innerText(), /time lost: only 0 of the 20 sampled requests in 5 minutes that it needs, so the route is ranked by the time that all its requests took. – for the 99th percentile: only 30 of the 100 sampled requests in 60 s that it needs/);
     assert.ok(await p.evaluate(() => document.querySelector('.routes').compareDocumentPosition(document.querySelector('[data-testid=flame]')) & Node.DOCUMENT_POSITION_FOLLOWING), 'routes come first');
     const button = p.getByRole('button', { name: 'POST /cart: slow requests compared with the usual' });
     assert.equal(await p.locator('.route').getByRole('button').count(), 1);
@@ -322,7 +322,7 @@ page('requests are grouped by cause, and can be listed one by one', {}, async (p
     assert.deepEqual(await p.locator('.request .time').allInnerTexts(), ['~9', '3', '1', '30']);
     assert.equal(await p.locator('.request .cause').first().innerText(), 'Status 503: waiting for a lock held by another thread');
     await p.locator('.request').nth(1).getByRole('button').click();
-    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: too few requests: 3 of 20 needed/);
+    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: only 3 of the 20 sampled requests in 5 minutes that it needs/);
     await p.getByRole('group', { name: 'Requests' }).getByRole('button', { name: 'One by one' }).click();
     await becomes(async () => (await p.locator('.request .duration').allInnerTexts()).join(), '812 ms,430 ms,96.0 ms,3.00 ms');
     await becomes(() => p.url(), /#requests=each$/);

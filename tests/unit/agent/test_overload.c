@@ -30,24 +30,25 @@ static void test_requests_wait_for_busy_cpus(void **state)
     const struct request_totals totals = {.explained = 100, .time_ns = 10000 * MS, .run_queue_ns = 6200 * MS};
     expect(
         &totals, &busy,
-        "Requests waited for a CPU in 62 % of the time that is explained, because the node's CPUs were 98 % busy: rustc 50 %, cc1 "
+        "Requests spent 62 % of their explained time waiting for a CPU, because programs used 98 % of the node's CPU time: rustc 50 %, cc1 "
         "25 %.");
     struct cpu_use other = busy;
     other.all_ns = 48 * SECOND; /* a quota, or a hypervisor that took the CPUs */
     other.user_count = 0;
-    expect(&totals, &other,
-           "Requests waited for a CPU in 62 % of the time that is explained, although the node's CPUs were 40 % busy.");
+    expect(
+        &totals, &other,
+        "Requests spent 62 % of their explained time waiting for a CPU, although programs used 40 % of the node's CPU time.");
     other = (struct cpu_use){.cpus = 2}; /* CPUs are not sampled */
     expect(
         &totals, &other,
-        "Requests waited for a CPU in 62 % of the time that is explained, and no CPU samples show what used the CPUs.");
+        "Requests spent 62 % of their explained time waiting for a CPU, and no CPU samples show what used the CPUs.");
     other = busy;
     other.cpus = 1;
     other.span_ns = 120 * SECOND;
     other.all_ns = 121 * SECOND; /* samples are random */
     expect(
         &totals, &other,
-        "Requests waited for a CPU in 62 % of the time that is explained, because the node's CPU was 100 % busy: rustc 50 %, cc1 "
+        "Requests spent 62 % of their explained time waiting for a CPU, because programs used 100 % of the node's CPU time: rustc 50 %, cc1 "
         "25 %.");
 }
 

@@ -260,7 +260,7 @@ static void test_who_ran_instead(void **state)
     put_switch(9100, 500, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
     expect_notes(
         REQUEST_PART_RUN_QUEUE, NULL,
-        "meanwhile the CPU ran stress (process 300) 50 %, backup (process 400) 25 %, process 500 15 %, its own process 10 %");
+        "the CPU ran stress (process 300) for 50 % of the wait, backup (process 400) 25 %, process 500 15 %, its own process 10 %");
 }
 
 /* A compiler starts a process for each file. */
@@ -276,7 +276,7 @@ static void test_programs_that_ran_are_summed_up(void **state)
     put_switch(7500, 502, 603, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
     put_switch(9100, 603, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
     expect_notes(REQUEST_PART_RUN_QUEUE, NULL,
-                 "meanwhile the CPU ran cc1 (3 processes) 58 %, backup (process 400) 25 %, "
+                 "the CPU ran cc1 (3 processes) for 58 % of the wait, backup (process 400) 25 %, "
                  "2 processes whose names are not known 18 %");
 }
 
@@ -289,7 +289,7 @@ static void test_idle_cpu(void **state)
     put_switch(3100, 300, 0, 0, SYS_read, 0);
     put_switch(5100, 0, 400, 0, RECORDER_NO_SYSCALL, 0);
     put_switch(9100, 400, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
-    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "meanwhile the CPU ran backup (process 400) 50 %");
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "the CPU ran backup (process 400) for 50 % of the wait");
 }
 
 /* It waited for its quota, whatever ran meanwhile. */

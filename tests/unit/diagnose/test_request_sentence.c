@@ -136,7 +136,7 @@ static void test_cause_of_a_group(void **state)
                                            .detail = "",
                                            .notes = "3 of 4 CPU samples are in burn\nmore"};
     r.segment_count = 1;
-    expect_cause(&r, "on a CPU, 3 of 4 CPU samples are in burn");
+    expect_cause(&r, "on a CPU, in the slowest request 3 of 4 CPU samples are in burn");
     r.usual = (struct request_usual){
         .requests = 20, .p50_ns = 10 * MS, .explained = 20, .part_p50_ns = {[REQUEST_PART_CPU] = 110 * MS}};
     expect_cause(&r, "waiting for disk, pread64 of weights.bin (ext4)");
@@ -148,14 +148,16 @@ static void test_cause_of_a_group(void **state)
     expect_cause(&r, "no reply");
     r = make_request();
     r.parts[0].kind = REQUEST_PART_RUN_QUEUE;
-    r.segments =
-        &(struct request_segment){.kind = REQUEST_PART_RUN_QUEUE,
-                                  .duration_ns = 1,
-                                  .thread = "",
-                                  .detail = "",
-                                  .notes = "meanwhile the CPU ran cc1 (9 processes) 52 %, sh (process 8) 9 %\nmore"};
+    r.segments = &(struct request_segment){
+        .kind = REQUEST_PART_RUN_QUEUE,
+        .duration_ns = 1,
+        .thread = "",
+        .detail = "",
+        .notes = "the CPU ran cc1 (9 processes) for 52 % of the wait, sh (process 8) 9 %\nmore"};
     r.segment_count = 1;
-    expect_cause(&r, "waiting for a CPU, meanwhile the CPU ran cc1 (9 processes) 52 %, sh (process 8) 9 %");
+    expect_cause(
+        &r,
+        "waiting for a CPU, in the slowest request the CPU ran cc1 (9 processes) for 52 % of the wait, sh (process 8) 9 %");
     const struct request lock = {.status = 200,
                                  .duration_ns = 9,
                                  .part_count = 1,
