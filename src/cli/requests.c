@@ -133,6 +133,7 @@ static int print_abnormal(const struct requests_args *args)
     if (args->json) {
         coverage_json_begin(&coverage, COVERAGE_ABNORMAL, "requests", &out);
         requests_json_write(requests, kept, &out);
+        requests_json_put_groups(requests, kept, &out);
         buf_puts(&out, "}\n");
     } else if (kept) {
         if (args->each)

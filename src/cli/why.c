@@ -107,6 +107,7 @@ static int print_requests(struct request *const *requests, size_t count, const s
     if (format->json) {
         coverage_json_begin(coverage, COVERAGE_REQUESTS, "requests", &out);
         requests_json_write(requests, count, &out);
+        requests_json_put_groups(requests, count, &out);
         buf_puts(&out, "}\n");
     } else if (count && format->grouped) {
         coverage_text_put_overload(coverage, &out);

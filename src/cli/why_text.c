@@ -158,7 +158,10 @@ void why_text_put_groups(struct request *const *examples, size_t count, bool sta
     for (size_t i = 0; i < count && i < WHY_GROUPS_MAX; i++)
         put_group(i + 1, examples[i], stacks, out);
     if (count > WHY_GROUPS_MAX)
-        buf_printf(out, "%zu more groups: `sonde why --json` prints all.\n", count - WHY_GROUPS_MAX);
+        buf_printf(
+            out,
+            "%zu more groups: `sonde why --json` prints all, in \"groups\" and \"requests\" (an example of each).\n",
+            count - WHY_GROUPS_MAX);
 }
 
 /* ---- single requests ---- */

@@ -107,3 +107,26 @@ int requests_json_write(struct request *const *requests, size_t count, struct bu
     buf_putc(out, ']');
     return buf_error(out);
 }
+
+int requests_json_put_groups(struct request *const *requests, size_t count, struct buf *out)
+{
+    const char *before = ",\"groups\":[";
+    for (size_t i = 0; i < count; i++) {
+        const struct request *r = requests[i];
+        if (r->group.requests <= 0)
+            continue;
+        buf_printf(out, "%s{\"port\":%u", before, r->port);
+        put_text(out, "service", r->service);
+        put_text(out, "unit", r->unit ? r->unit : "");
+        put_text(out, "method", r->method);
+        put_text(out, "route", r->route);
+        put_text(out, "cause", r->group_cause ? r->group_cause : "");
+        buf_puts(out, ",\"group\":");
+        request_group_json_put(&r->group, out);
+        buf_putc(out, '}');
+        before = ",\n";
+    }
+    if (before[1] == '\n')
+        buf_putc(out, ']');
+    return buf_error(out);
+}

@@ -226,6 +226,7 @@ static enum MHD_Result answer_requests(struct call *call)
     const bool abnormal = which == REQUEST_CHOICE_ABNORMAL || which == REQUEST_CHOICE_ABNORMAL_GROUPS;
     put_coverage(call, abnormal ? COVERAGE_ABNORMAL : COVERAGE_REQUESTS, "requests", &body);
     requests_json_write(requests, count, &body);
+    requests_json_put_groups(requests, count, &body);
     requests_clear(requests, count);
     r = buf_puts(&body, "}\n");
     if (r < 0)

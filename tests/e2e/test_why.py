@@ -72,11 +72,14 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
                          "GET /  (nginx): 30 requests took 90.0 ms, none is slower than usual"]
     assert "   Usual: not known yet: it needs 20 sampled requests of this route in 5 minutes, and there are 3\n" in done.stdout
     assert done.stdout.count("   Path:\n") == 2, "the example has its path"
-    as_json = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)["requests"]
+    answer = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)
+    as_json = answer["requests"]
+    assert [(g["route"], g["cause"], g["group"]) for g in answer["groups"]] == [(r["route"], r["group_cause"], r["group"]) for r in as_json]
     assert [(r["route"], r["service"], r["unit"], r["port"], r["group"]) for r in as_json[:2]] == [
         ("/cart", "shop", "", 8100, {"requests": 9, "lost_ns": 3762 * 10**6, "time_ns": 3870 * 10**6, "estimated": True}),
         ("/users/{id}/orders", "nginx", "nginx.service", 80, {"requests": 3, "lost_ns": 0, "time_ns": 1900 * 10**6, "estimated": False})]
-    assert all("group" not in r for r in json.loads(run_why(sonde, "--json", "-n", 10, "--agent", synthetic_agent("normal")).stdout)["requests"])
+    single = json.loads(run_why(sonde, "--json", "-n", 10, "--agent", synthetic_agent("normal")).stdout)
+    assert "groups" not in single and all("group" not in r for r in single["requests"])
 
 
 def test_service_is_selected_by_name_unit_or_port(sonde, synthetic_agent):

@@ -67,6 +67,31 @@ static void test_two_requests(void **state)
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
+/* Single requests are no groups. */
+static void test_groups(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0}, none = {0};
+    struct request one = {.service = "s"},
+                   a = {.service = "s\"",
+                        .unit = "s.service",
+                        .port = 80,
+                        .method = "GET",
+                        .route = "/x",
+                        .group = {3, 60, 90, true},
+                        .group_cause = "c"},
+                   b = {.service = "t", .method = "PUT", .route = "/y", .group = {.requests = 1, .time_ns = 5}};
+    assert_int_equal(requests_json_put_groups((struct request *[]){&one}, 1, &none), 0);
+    assert_int_equal(none.size, 0);
+    assert_int_equal(requests_json_put_groups((struct request *[]){&a, &b}, 2, &out), 0);
+    assert_string_equal(
+        out.data,
+        ",\"groups\":[{\"port\":80,\"service\":\"s\\\"\",\"unit\":\"s.service\",\"method\":\"GET\",\"route\":\"/x\",\"cause\":\"c\","
+        "\"group\":{\"requests\":3,\"lost_ns\":60,\"time_ns\":90,\"estimated\":true}},\n"
+        "{\"port\":0,\"service\":\"t\",\"unit\":\"\",\"method\":\"PUT\",\"route\":\"/y\",\"cause\":\"\","
+        "\"group\":{\"requests\":1,\"lost_ns\":0,\"time_ns\":5,\"estimated\":false}}]");
+}
+
 static void test_usual_and_upstream(void **state)
 {
     (void)state;
@@ -122,10 +147,8 @@ static void test_trace_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_array),
-        cmocka_unit_test(test_two_requests),
-        cmocka_unit_test(test_usual_and_upstream),
-        cmocka_unit_test(test_trace_ids),
+        cmocka_unit_test(test_empty_array),        cmocka_unit_test(test_two_requests), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_usual_and_upstream), cmocka_unit_test(test_trace_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
