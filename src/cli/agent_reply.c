@@ -56,8 +56,28 @@ static enum request_owner decode_owner(const char *name)
     return REQUEST_OWNER_UNKNOWN;
 }
 
-/* `notes`: one buffer a segment, which the caller clears. */
-static size_t decode_segments(const json_t *array, struct buf *notes, struct request_segment ret[REQUEST_SEGMENTS_MAX])
+/* What segments point to. The caller clears the notes. */
+struct segment_data {
+    struct buf notes[REQUEST_SEGMENTS_MAX];
+    struct request_kind_time times[REQUEST_SEGMENTS_MAX][REQUEST_PART_COUNT];
+};
+
+static size_t decode_times(const json_t *array, struct request_kind_time ret[REQUEST_PART_COUNT])
+{
+    size_t i, count = 0;
+    json_t *time;
+    json_array_foreach(array, i, time)
+    {
+        if (count == REQUEST_PART_COUNT)
+            break;
+        ret[count++] = (struct request_kind_time){part_kind(json_string_value(json_object_get(time, "kind"))),
+                                                  json_number(time, "ns")};
+    }
+    return count;
+}
+
+static size_t decode_segments(const json_t *array, struct segment_data *data,
+                              struct request_segment ret[REQUEST_SEGMENTS_MAX])
 {
     size_t i, count = 0;
     json_t *segment;
@@ -69,8 +89,8 @@ static size_t decode_segments(const json_t *array, struct buf *notes, struct req
                    *evidence = json_string_value(json_object_get(segment, "evidence"));
         if (count == REQUEST_SEGMENTS_MAX)
             break;
-        const char *lines = decode_lines(json_object_get(segment, "notes"), &notes[count]);
-        ret[count++] = (struct request_segment){
+        const char *lines = decode_lines(json_object_get(segment, "notes"), &data->notes[count]);
+        ret[count] = (struct request_segment){
             .start_ns = json_number(segment, "start_ns"),
             .duration_ns = json_number(segment, "ns"),
             .kind = part_kind(json_string_value(json_object_get(segment, "kind"))),
@@ -82,7 +102,10 @@ static size_t decode_segments(const json_t *array, struct buf *notes, struct req
             .process = process ? process : "",
             .detail = detail ? detail : "",
             .notes = lines,
+            .times = data->times[count],
+            .time_count = decode_times(json_object_get(segment, "times"), data->times[count]),
         };
+        count++;
     }
     return count;
 }
@@ -153,9 +176,9 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     if (!r.usual.requests)
         r.usual.known = (uint32_t)json_number(object, "usual_known");
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
-    struct buf notes[REQUEST_SEGMENTS_MAX] = {0};
+    struct segment_data data = {0};
     r.segments = segments;
-    r.segment_count = decode_segments(json_object_get(object, "segments"), notes, segments);
+    r.segment_count = decode_segments(json_object_get(object, "segments"), &data, segments);
     size_t i;
     json_t *part;
     json_array_foreach(json_object_get(object, "parts"), i, part)
@@ -176,7 +199,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     for (i = 0; i < REQUEST_PARTS_MAX; i++)
         buf_clear(&stacks[i]);
     for (i = 0; i < r.segment_count; i++)
-        buf_clear(&notes[i]);
+        buf_clear(&data.notes[i]);
     return result == 0 ? copy : NULL;
 }
 

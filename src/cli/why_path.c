@@ -6,12 +6,13 @@
 #include "diagnose/request_lanes.h"
 
 #define KINDS_SHOWN 3
-#define WAIT_SHARE  20 /* a wait of less than this part of the request is not described */
+#define WAIT_SHARE  20  /* a wait of less than this part of the request is not described */
+#define REST_SHARE  100 /* nor other kinds that have together less than this part of it */
 
-/* "run_queue 266 ms, cpu 130 ms", the longest first. */
-static void put_kinds(const struct request_lane *lane, struct buf *out)
+/* "run_queue 266 ms, cpu 130 ms, other kinds 4.10 ms", the longest first. */
+static void put_kinds(const struct request *r, const struct request_lane *lane, struct buf *out)
 {
-    uint64_t sums_ns[REQUEST_PART_COUNT];
+    uint64_t sums_ns[REQUEST_PART_COUNT], rest_ns = lane->duration_ns;
     char duration[32];
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         sums_ns[kind] = lane->sums_ns[kind];
@@ -23,15 +24,18 @@ static void put_kinds(const struct request_lane *lane, struct buf *out)
             break;
         buf_printf(out, "%s%s %s", shown ? ", " : "", request_part_name((enum request_part_kind)longest),
                    units_format_duration(sums_ns[longest], duration, sizeof(duration)));
+        rest_ns -= sums_ns[longest] < rest_ns ? sums_ns[longest] : rest_ns;
         sums_ns[longest] = 0;
     }
+    if (rest_ns && rest_ns >= r->duration_ns / REST_SHARE)
+        buf_printf(out, ", other kinds %s", units_format_duration(rest_ns, duration, sizeof(duration)));
 }
 
 /* "  in thread 24141 pool-1 of process 24000 (worker)"; nothing for the thread that served the request, or where the
  * lane has only the holders of a lock. */
 static void put_thread(const struct request *r, const struct request_lane *lane, struct buf *out)
 {
-    if (!lane->tid || lane->tid == r->tid || lane->sums_ns[REQUEST_PART_LOCK] == lane->duration_ns)
+    if (!lane->tid || lane->tid == r->tid || lane->held_ns == lane->duration_ns)
         return;
     buf_printf(out, "  in thread %u%s", lane->tid, lane->thread[0] ? " " : "");
     table_cell_put(out, lane->thread, 0);
@@ -89,7 +93,7 @@ void why_path_put(const struct request *r, struct buf *out)
         char start[32], duration[32];
         buf_printf(out, "    +%-9s %9s  ", units_format_duration(lanes[i].start_ns, start, sizeof(start)),
                    units_format_duration(lanes[i].duration_ns, duration, sizeof(duration)));
-        put_kinds(&lanes[i], out);
+        put_kinds(r, &lanes[i], out);
         put_thread(r, &lanes[i], out);
         buf_putc(out, '\n');
         const struct request_segment *wait = longest_wait(r, &lanes[i]);

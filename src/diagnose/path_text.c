@@ -31,6 +31,7 @@ struct path_text {
     size_t count;
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
     char stretches[REQUEST_SEGMENTS_MAX][DETAIL_BYTES]; /* details of segments that stand for several */
+    struct request_kind_time times[REQUEST_SEGMENTS_MAX][REQUEST_PART_COUNT];
     struct buf notes[REQUEST_SEGMENTS_MAX];
     size_t segment_count;
     struct path_names names;
@@ -243,18 +244,26 @@ static size_t count_stretches(const struct path_text *text, uint64_t shortest_ns
     return count;
 }
 
-/* The kind with the most time in [i, end). */
-static enum request_part_kind longest_kind(const struct path_text *text, size_t i, size_t end, uint64_t *ret_ns)
+/* Sets `ret` to the times of the kinds in [i, end), and returns their number. The first is that with the most time. */
+static size_t sum_kinds(const struct path_text *text, size_t i, size_t end,
+                        struct request_kind_time ret[REQUEST_PART_COUNT])
 {
-    uint64_t sums[REQUEST_PART_COUNT] = {0};
-    enum request_part_kind longest = text->items[i].segment.kind;
-    for (; i < end; i++)
-        sums[text->items[i].segment.kind] += length_of(&text->items[i].segment);
-    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
-        if (sums[kind] > sums[longest])
-            longest = (enum request_part_kind)kind;
-    *ret_ns = sums[longest];
-    return longest;
+    uint64_t sums_ns[REQUEST_PART_COUNT] = {0};
+    size_t count = 0;
+    for (size_t k = i; k < end; k++)
+        sums_ns[text->items[k].segment.kind] += length_of(&text->items[k].segment);
+    ret[count++] = (struct request_kind_time){text->items[i].segment.kind, sums_ns[text->items[i].segment.kind]};
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
+        if (!sums_ns[kind] || kind == (int)text->items[i].segment.kind)
+            continue;
+        ret[count++] = (struct request_kind_time){(enum request_part_kind)kind, sums_ns[kind]};
+        if (sums_ns[kind] > ret[0].ns) {
+            const struct request_kind_time most = ret[count - 1];
+            ret[count - 1] = ret[0];
+            ret[0] = most;
+        }
+    }
+    return count;
 }
 
 /* Appends how long the stretch was of its kind, in how many steps, where its segment does not show that already. */
@@ -278,8 +287,9 @@ static void put_sum(const struct path_text *text, size_t i, size_t end, uint64_t
 /* One segment for [i, end). It stands for all of them, and has the kind with the most time and one of its details. */
 static void put_stretch(struct path_text *text, size_t i, size_t end)
 {
-    uint64_t kind_ns;
-    const enum request_part_kind kind = longest_kind(text, i, end, &kind_ns);
+    struct request_kind_time *times = text->times[text->segment_count];
+    const size_t time_count = sum_kinds(text, i, end, times);
+    const enum request_part_kind kind = times[0].kind;
     size_t shown = i;
     struct request_segment segment = {.start_ns = text->items[i].segment.start_ns - text->items[0].segment.start_ns};
     for (size_t k = i; k < end; k++) {
@@ -298,8 +308,10 @@ static void put_stretch(struct path_text *text, size_t i, size_t end)
     segment.thread = d->thread;
     segment.process = d->process;
     segment.detail = d->detail;
+    segment.times = times;
+    segment.time_count = time_count > 1 ? time_count : 0;
     if (end > i + 1)
-        put_sum(text, i, end, kind_ns, &segment, text->stretches[text->segment_count]);
+        put_sum(text, i, end, times[0].ns, &segment, text->stretches[text->segment_count]);
     text->segments[text->segment_count++] = segment;
 }
 

@@ -14,14 +14,15 @@ static struct request_lane lane_of(const struct request *r, size_t i)
                                 .process = s->process,
                                 .first = i,
                                 .count = 1};
-    lane.sums_ns[s->kind] = s->duration_ns;
+    lane.held_ns = s->kind == REQUEST_PART_LOCK ? s->duration_ns : 0;
+    request_segment_sum(s, lane.sums_ns);
     return lane;
 }
 
 /* Without locks, whose segments name the holder. */
 static uint64_t own_ns(const struct request_lane *lane)
 {
-    return lane->duration_ns - lane->sums_ns[REQUEST_PART_LOCK];
+    return lane->duration_ns - lane->held_ns;
 }
 
 /* Adds lane `i + 1` to lane `i`. The thread of the longer lane remains. */
@@ -36,6 +37,7 @@ static void join_next(struct request_lane *lanes, size_t *count, size_t i)
         into->process = from->process;
     }
     into->duration_ns += from->duration_ns;
+    into->held_ns += from->held_ns;
     into->count += from->count;
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         into->sums_ns[kind] += from->sums_ns[kind];

@@ -11,6 +11,7 @@ struct request_lane {
     uint32_t tid, pid;
     const char *thread, *process;
     uint64_t sums_ns[REQUEST_PART_COUNT];
+    uint64_t held_ns;    /* of its segments of kind `lock`, whose thread is the holder */
     size_t first, count; /* its segments */
 };
 

@@ -41,6 +41,9 @@ static void put_segment(struct buf *out, const struct request_segment *s)
     if (s->process && s->process[0])
         put_text(out, "process", s->process);
     put_text(out, "detail", s->detail);
+    for (size_t i = 0; i < s->time_count; i++)
+        buf_printf(out, "%s{\"kind\":\"%s\",\"ns\":%" PRIu64 "}%s", i ? "," : ",\"times\":[",
+                   request_part_name(s->times[i].kind), s->times[i].ns, i + 1 < s->time_count ? "" : "]");
     if (s->notes && s->notes[0])
         put_lines(out, "notes", s->notes);
     buf_putc(out, '}');

@@ -49,27 +49,44 @@ static const char *put_text(char **at, const char *text)
     return copy;
 }
 
+/* Copies the segments and the times of their kinds to `segments`, all but their strings. Returns the first byte behind
+ * them. */
+static char *put_segments(const struct request *r, struct request_segment *segments)
+{
+    struct request_kind_time *times = (struct request_kind_time *)(segments + r->segment_count);
+    for (size_t i = 0; i < r->segment_count; i++) {
+        segments[i] = r->segments[i];
+        segments[i].times = times;
+        for (size_t k = 0; k < segments[i].time_count; k++)
+            *times++ = r->segments[i].times[k];
+    }
+    return (char *)times;
+}
+
 int request_copy(const struct request *r, struct request **ret)
 {
     if (r->part_count > REQUEST_PARTS_MAX || r->segment_count > REQUEST_SEGMENTS_MAX)
         return -EINVAL;
+    for (size_t i = 0; i < r->segment_count; i++)
+        if (r->segments[i].time_count > REQUEST_PART_COUNT)
+            return -EINVAL;
     size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) + text_bytes(r->unit) +
                    text_bytes(r->container_id) + text_bytes(r->method) + text_bytes(r->route) + text_bytes(r->peer) +
                    text_bytes(r->upstream) + text_bytes(r->cause) + text_bytes(r->group_cause);
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     for (size_t i = 0; i < r->segment_count; i++)
-        bytes += text_bytes(r->segments[i].thread) + text_bytes(r->segments[i].process) +
-                 text_bytes(r->segments[i].detail) + text_bytes(r->segments[i].notes);
+        bytes += r->segments[i].time_count * sizeof(r->segments[i].times[0]) + text_bytes(r->segments[i].thread) +
+                 text_bytes(r->segments[i].process) + text_bytes(r->segments[i].detail) +
+                 text_bytes(r->segments[i].notes);
     struct request *copy = malloc(bytes);
     if (!copy)
         return -ENOMEM;
     struct request_segment *segments = (struct request_segment *)(copy + 1);
-    char *at = (char *)(segments + r->segment_count);
+    char *at = put_segments(r, segments);
     *copy = *r;
     copy->segments = segments;
     for (size_t i = 0; i < r->segment_count; i++) {
-        segments[i] = r->segments[i];
         segments[i].thread = put_text(&at, r->segments[i].thread);
         segments[i].process = put_text(&at, r->segments[i].process);
         segments[i].detail = put_text(&at, r->segments[i].detail);
@@ -132,6 +149,14 @@ bool request_service_matches(const char *wanted, const char *service, const char
     char shown[REQUEST_SERVICE_BYTES];
     return strcmp(wanted, service) == 0 || strcmp(wanted, unit) == 0 ||
            strcmp(wanted, request_service_text(service, unit, port, shown)) == 0;
+}
+
+void request_segment_sum(const struct request_segment *s, uint64_t sums_ns[REQUEST_PART_COUNT])
+{
+    for (size_t i = 0; i < s->time_count; i++)
+        sums_ns[s->times[i].kind] += s->times[i].ns;
+    if (!s->time_count)
+        sums_ns[s->kind] += s->duration_ns;
 }
 
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind)

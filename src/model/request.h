@@ -61,11 +61,16 @@ enum request_owner {
 /* The name of an owner, which must be below REQUEST_OWNER_COUNT: "this". Static string. */
 const char *request_owner_name(enum request_owner owner);
 
+struct request_kind_time {
+    enum request_part_kind kind;
+    uint64_t ns;
+};
+
 /* One stretch of the critical path: what the request waited for, or was worked on by, at that time. */
 struct request_segment {
     uint64_t start_ns; /* after the request's start */
     uint64_t duration_ns;
-    enum request_part_kind kind;
+    enum request_part_kind kind; /* with the most time */
     enum request_owner owner;
     bool is_inferred;   /* it rests on an inference; otherwise it is measured */
     uint32_t tid, pid;  /* the thread that ran, waited or held the lock; 0: not known */
@@ -73,6 +78,9 @@ struct request_segment {
     const char *detail;
     const char *notes;   /* its evidence in words, one line each: file and rate of a disk, who ran instead; "": none */
     const char *process; /* the name of its process, if that is not the request's: "uvicorn :8100"; "": not known */
+    const struct request_kind_time *times; /* where it stands for short steps of several kinds: the time of each, which
+                                              add up to its duration */
+    size_t time_count;                     /* at most REQUEST_PART_COUNT; 0: all of it is of `kind` */
 };
 
 #define REQUEST_SEGMENTS_MAX  64
@@ -143,7 +151,7 @@ enum request_choice {
 const char *request_choice_name(enum request_choice choice);
 
 /* Copies a request whose strings may be anywhere into one allocation, freed by request_free. -EINVAL: more than
- * REQUEST_PARTS_MAX parts or REQUEST_SEGMENTS_MAX segments; -ENOMEM. */
+ * REQUEST_PARTS_MAX parts or REQUEST_SEGMENTS_MAX segments, or a segment of too many kinds; -ENOMEM. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
 
@@ -158,6 +166,10 @@ const char *request_service_text(const char *service, const char *unit, uint16_t
 
 /* Whether `wanted` names this service: by its name, its unit, or as request_service_text shows it. */
 bool request_service_matches(const char *wanted, const char *service, const char *unit, uint16_t port);
+
+/* Adds the time of each kind in the segment to `sums_ns`. Over all segments of a request, these are the sums of its
+ * components. */
+void request_segment_sum(const struct request_segment *s, uint64_t sums_ns[REQUEST_PART_COUNT]);
 
 /* The sum of the components of a kind. */
 uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind);

@@ -27,14 +27,20 @@ static const struct request_segment *long_path(size_t *ret_count)
     return path;
 }
 
+/* Short steps that are one segment with a longer one. */
+static const struct request_kind_time pool_times[] = {{REQUEST_PART_CPU, 8999000}, {REQUEST_PART_LOCK, 1 * MS}},
+                                      lock_times[] = {{REQUEST_PART_LOCK, 99 * MS}, {REQUEST_PART_CPU, 1 * MS}};
+
 /* An event loop, a thread of its pool, and the holder of a lock in another process. */
 static const struct request_segment lock_path[] = {
     {0, 20 * MS, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 303, 303, "shop", ""},
-    {20 * MS, 9999000, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 310, 303, "pool-1", "in thread 310 pool-1"},
+    {20 * MS, 9999000, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 310, 303, "pool-1", "in thread 310 pool-1",
+     .times = pool_times, .time_count = 2},
     {29999000, 300 * MS, REQUEST_PART_LOCK, REQUEST_OWNER_OTHER, true, 2001, 320, "checkout",
      "held by thread 2001 checkout of process 320: the holder slept"},
     {329999000, 1000, REQUEST_PART_CPU, REQUEST_OWNER_SEVERAL, true, 310, 303, "pool-1", "in thread 310 pool-1"},
-    {330 * MS, 100 * MS, REQUEST_PART_LOCK, REQUEST_OWNER_THIS, false, 303, 303, "shop", "futex"}};
+    {330 * MS, 100 * MS, REQUEST_PART_LOCK, REQUEST_OWNER_THIS, false, 303, 303, "shop", "futex", .times = lock_times,
+     .time_count = 2}};
 
 static const struct request_segment hostile_path[] = {{0, 1 * MS, REQUEST_PART_CPU, REQUEST_OWNER_THIS, false, 101, 101,
                                                        "</ol><img src=x onerror=\"document.title='owned'\">\xff",

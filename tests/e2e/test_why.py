@@ -72,6 +72,8 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
                          "GET /  (nginx): 30 requests took 90.0 ms, none is slower than usual"]
     assert "   Usual: not known yet: it needs 20 sampled requests of this route in 5 minutes, and there are 3\n" in done.stdout
     assert done.stdout.count("   Path:\n") == 2, "the example has its path"
+    assert re.findall(r"^    \+\S+ \S+ +(\S+ \S+  \w.*)$", done.stdout, re.M)[:2] == [  # as much of each kind as the components: 400 ms lock, 30 ms cpu
+        "20.0 ms  cpu 20.0 ms", "410 ms  lock 400 ms, other kinds 10.0 ms  in thread 310 pool-1"], done.stdout
     answer = json.loads(run_why(sonde, "--json", "--agent", synthetic_agent("normal")).stdout)
     as_json = answer["requests"]
     assert [(g["route"], g["cause"], g["group"]) for g in answer["groups"]] == [(r["route"], r["group_cause"], r["group"]) for r in as_json]

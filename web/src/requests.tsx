@@ -4,7 +4,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
 import { capital, decodeGroup, sayCount, sayLost, tooFew, USUAL_MIN, type Group } from './groups';
-import { number, object, text } from './json';
+import { list, number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
 import { serviceName } from './service';
@@ -39,7 +39,7 @@ function decodeSegment(value: unknown, duration: number): Segment | null {
     const start = number(s.start_ns);
     const ns = Math.min(number(s.ns), duration - start);
     if (ns <= 0 || Number(s.start_ns) !== start) return null;
-    return { start, ns, kind: text(s.kind), owner: text(s.owner), inferred: s.evidence !== 'measured', pid: number(s.pid), tid: number(s.tid), thread: text(s.thread), process: text(s.process), detail: text(s.detail), notes: (Array.isArray(s.notes) ? s.notes : []).map(text) };
+    return { start, ns, kind: text(s.kind), owner: text(s.owner), inferred: s.evidence !== 'measured', pid: number(s.pid), tid: number(s.tid), thread: text(s.thread), process: text(s.process), detail: text(s.detail), times: list(s.times).map(object).map((t) => ({ kind: text(t.kind), ns: number(t.ns) })), notes: (Array.isArray(s.notes) ? s.notes : []).map(text) };
 }
 
 function decodeSegments(value: unknown, duration: number): Segment[] {

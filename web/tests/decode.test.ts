@@ -64,11 +64,14 @@ test('segments without a place in the request are dropped, the others are in tim
     for (const bad of [undefined, null, 7, 'x', {}, [null, 1, 'x', [], {}]]) assert.deepEqual(of(bad).segments, []);
     const { segments } = of([{ start_ns: 60, ns: 90, kind: 'surprise' }, { start_ns: '20', ns: '40', kind: 'lock', owner: 'this', evidence: 'measured', tid: 2 }, { start_ns: -1, ns: 5 }, { start_ns: 100, ns: 5 }, { start_ns: 5 }, { start_ns: 5, ns: NaN }]);
     assert.deepEqual(segments.map((s) => [s.start, s.ns, s.kind, s.inferred, s.tid]), [[20, 40, 'lock', false, 2], [60, 40, 'surprise', true, 0]]);
+    const mixed = of([{ start_ns: 0, ns: 9, kind: 'lock', owner: 'this', evidence: 'measured', times: [{ kind: 'lock', ns: 6 }, { kind: 'cpu', ns: 3 }] }, { start_ns: 9, ns: 1, times: 7 }]).segments;
+    assert.equal(saySegment(mixed[0]!), '+0 s, 9 ns lock (with 3 ns on CPU); this request; measured');
+    assert.deepEqual(mixed[1]!.times, []);
     assert.deepEqual(segments.map(saySegment), ['+20 ns, 40 ns lock; this request; measured', '+60 ns, 40 ns surprise; owner not known; inferred']);
 });
 
 test('a lane is a thread; its name may come with a later segment', () => {
-    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, process: 'web :80', detail: '', notes: [] });
+    const at = (tid: number, thread: string) => ({ start: 0, ns: 1, kind: 'cpu', owner: 'this', inferred: false, pid: 1, tid, thread, process: 'web :80', detail: '', times: [], notes: [] });
     const lanes = lanesOf([at(5, ''), at(0, ''), at(5, 'loop'), at(5, 'other')]);
     assert.deepEqual(lanes, [{ tid: 5, pid: 1, name: 'loop', process: 'web :80' }, { tid: 0, pid: 1, name: '', process: 'web :80' }]);
     assert.deepEqual([sayLane(lanes[0]!, 1), sayLane(lanes[0]!, 2)], ['loop 5', 'loop 5 process 1 (web :80)']);

@@ -384,10 +384,10 @@ page('a critical path has a lane per thread, and arrow keys select segments in t
     assert.deepEqual(await p.getByRole('list', { name: 'Threads of the critical path' }).getByRole('listitem').allInnerTexts(), ['shop 303', 'pool-1 310', 'checkout 2001, process 320']);
     assert.deepEqual(await path.getByRole('option').evaluateAll((all) => all.map((e) => e.ariaLabel)), [
         '+0 s, 20.0 ms on CPU; this request; measured; shop 303',
-        '+20.0 ms, 10.0 ms on CPU: in thread 310 pool-1; this request; measured; pool-1 310',
+        '+20.0 ms, 10.0 ms on CPU (with 1.00 ms lock): in thread 310 pool-1; this request; measured; pool-1 310',
         '+30.0 ms, 300 ms lock: held by thread 2001 checkout of process 320: the holder slept; another request; inferred; checkout 2001 process 320',
         '+330 ms, 1.00 µs on CPU: in thread 310 pool-1; one of several requests; inferred; pool-1 310',
-        '+330 ms, 100 ms lock: futex; this request; measured; shop 303',
+        '+330 ms, 100 ms lock (with 1.00 ms on CPU): futex; this request; measured; shop 303',
     ]);
     assert.deepEqual(await p.locator('.path-axis span').allInnerTexts(), ['0 ms', '100 ms', '200 ms', '300 ms', '400 ms']);
 
@@ -417,8 +417,8 @@ page('a critical path has a lane per thread, and arrow keys select segments in t
     await p.keyboard.press('Tab');
     for (const [key, expected] of [
         ['ArrowRight', /^\+330 ms, 1\.00 µs on CPU: .*; one of several requests; inferred$/],
-        ['ArrowRight', '+330 ms, 100 ms lock: futex; this request; measured'],
-        ['ArrowRight', '+330 ms, 100 ms lock: futex; this request; measured'],
+        ['ArrowRight', '+330 ms, 100 ms lock (with 1.00 ms on CPU): futex; this request; measured'],
+        ['ArrowRight', '+330 ms, 100 ms lock (with 1.00 ms on CPU): futex; this request; measured'],
         ['Home', '+0 s, 20.0 ms on CPU; this request; measured'],
         ['ArrowLeft', '+0 s, 20.0 ms on CPU; this request; measured'],
         ['ArrowDown', /^\+20\.0 ms/],

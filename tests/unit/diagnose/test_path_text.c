@@ -295,11 +295,30 @@ static void test_thread_names_are_read_once(void **state)
 
 /* ---- stretches ---- */
 
+/* The segments have as much time of each kind as the path, and as its components. */
+static void check_kinds(struct path_text *text, const struct request_segment *segments, size_t count)
+{
+    uint64_t of_path[REQUEST_PART_COUNT] = {0}, of_segments[REQUEST_PART_COUNT] = {0},
+             of_parts[REQUEST_PART_COUNT] = {0};
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t part_count;
+    for (size_t i = 0; i < path.count; i++)
+        of_path[path.items[i].kind] += path.items[i].end_ns - path.items[i].start_ns;
+    for (size_t i = 0; i < count; i++)
+        request_segment_sum(&segments[i], of_segments);
+    assert_int_equal(path_text_parts(text, REQUEST_PARTS_MAX, parts, &part_count), 0);
+    for (size_t i = 0; i < part_count; i++)
+        of_parts[parts[i].kind] += parts[i].duration_ns;
+    assert_memory_equal(of_segments, of_path, sizeof(of_path));
+    assert_memory_equal(of_parts, of_path, sizeof(of_path));
+}
+
 /* Checks that at most REQUEST_SEGMENTS_MAX segments, each where the last one ended, sum to the whole path. */
-static const struct request_segment *check_segments(const struct path_text *text, size_t *ret_count)
+static const struct request_segment *check_segments(struct path_text *text, size_t *ret_count)
 {
     const struct request_segment *segments = path_text_segments(text, ret_count);
     uint64_t t_ns = 0;
+    check_kinds(text, segments, *ret_count);
     assert_in_range(*ret_count, 1, REQUEST_SEGMENTS_MAX);
     for (size_t i = 0; i < *ret_count; i++) {
         assert_int_equal(segments[i].start_ns, t_ns);
@@ -320,6 +339,7 @@ static void test_few_segments_stay_as_they_are(void **state)
     _cleanup_(path_text_freep) struct path_text *text = make_text();
     const struct request_segment *segments = check_segments(text, &count);
     assert_int_equal(count, 3);
+    assert_int_equal(segments[0].time_count, 0); /* of one kind */
     assert_int_equal(segments[1].kind, REQUEST_PART_DISK);
     assert_int_equal(segments[1].start_ns, 10000);
     assert_int_equal(segments[1].duration_ns, 50000);
@@ -341,6 +361,9 @@ static void test_many_segments_become_stretches(void **state)
     assert_int_equal(last->kind, REQUEST_PART_SLEEP);
     assert_int_equal(segments[0].kind, REQUEST_PART_DISK);
     assert_string_equal(segments[0].detail, "pread64 of weights.bin (3.00 ms in 1000 steps)");
+    assert_int_equal(segments[0].time_count, 2);
+    assert_true(segments[0].times[0].kind == REQUEST_PART_DISK && segments[0].times[0].ns == 3000000);
+    assert_true(segments[0].times[1].kind == REQUEST_PART_CPU && segments[0].times[1].ns == 1000000);
 }
 
 /* Several steps of one kind: how long they are together. One step that is nearly all of it: its detail says all. */

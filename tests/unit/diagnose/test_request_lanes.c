@@ -69,6 +69,23 @@ static void test_a_lane_is_a_thread(void **state)
     assert_int_equal(lanes[1].sums_ns[REQUEST_PART_CPU], 40);
 }
 
+/* A segment that stands for short steps of several kinds counts for each. */
+static void test_steps_of_several_kinds_are_added_to_each(void **state)
+{
+    struct request_lane lanes[REQUEST_LANES_MAX];
+    const struct request_kind_time times[] = {{REQUEST_PART_LOCK, 25}, {REQUEST_PART_CPU, 5}};
+    (void)state;
+    put(20, REQUEST_PART_CPU, 2);
+    put(30, REQUEST_PART_LOCK, 7); /* the holder: a lane of its own only if nothing else follows */
+    segments[1].times = times;
+    segments[1].time_count = 2;
+    assert_int_equal(fold(lanes), 1);
+    assert_int_equal(lanes[0].tid, 2);
+    assert_int_equal(lanes[0].sums_ns[REQUEST_PART_LOCK], 25);
+    assert_int_equal(lanes[0].sums_ns[REQUEST_PART_CPU], 25);
+    assert_int_equal(lanes[0].held_ns, 30);
+}
+
 /* A lock's segment is about its holder, and belongs to who waits. */
 static void test_a_lock_is_in_the_lane_of_who_waits(void **state)
 {
@@ -112,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_no_path, start_request),
         cmocka_unit_test_setup(test_a_lane_is_a_thread, start_request),
+        cmocka_unit_test_setup(test_steps_of_several_kinds_are_added_to_each, start_request),
         cmocka_unit_test_setup(test_a_lock_is_in_the_lane_of_who_waits, start_request),
         cmocka_unit_test_setup(test_short_ones_join_the_one_before, start_request),
         cmocka_unit_test_setup(test_many_threads_become_few_lanes, start_request),

@@ -20,7 +20,10 @@ static void test_two_requests(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
+    const struct request_kind_time times[] = {{REQUEST_PART_LOCK, 20}, {REQUEST_PART_CPU, 3}};
     const struct request_segment segment = {.start_ns = 7,
+                                            .times = times,
+                                            .time_count = 2,
                                             .duration_ns = 23,
                                             .kind = REQUEST_PART_LOCK,
                                             .owner = REQUEST_OWNER_OTHER,
@@ -62,7 +65,7 @@ static void test_two_requests(void **state)
         "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"time_ns\":90,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
         "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
         "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
-        "\"tid\":9,\"thread\":\"a\\\"b\",\"process\":\"w :80\",\"detail\":\"held\"}]},\n"
+        "\"tid\":9,\"thread\":\"a\\\"b\",\"process\":\"w :80\",\"detail\":\"held\",\"times\":[{\"kind\":\"lock\",\"ns\":20},{\"kind\":\"cpu\",\"ns\":3}]}]},\n"
         "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"unit\":\"\",\"port\":0,\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
